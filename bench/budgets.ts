@@ -7,7 +7,7 @@ import { numberOption, readOptions } from "../packages/millrace/cli/options.ts";
 // npm run bench:budgets: concurrent requests over HTTP for a busy account and quiet ones, one in five repeated. `-- --json` prints one
 // object last.
 
-const USAGE = "Usage: npm run bench:budgets -- [--asks 10000] [--json]. So many asks are made; --json prints one object last.";
+const USAGE = "Usage: npm run bench:budgets -- [--asks 10000] [--json]. --asks sets the number of requests; --json prints one object last.";
 const { values } = readOptions(USAGE, {
   options: { json: { type: "boolean", default: false }, asks: { type: "string", default: "10000" } },
 });

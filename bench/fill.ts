@@ -9,7 +9,7 @@ import { fillStatements, PORTION } from "./fill/statements.ts";
 
 const USAGE =
   "Usage: node bench/fill.ts [--file .millrace/bench/filled.sqlite] [--tenant acme] [--instances 1000000]. " +
-  "Fills a file of SQLite's: a new one with all migrations, or one that local D1 has (while nothing runs on it).";
+  "Fills an SQLite file: a new one with all migrations, or one of a stopped local D1.";
 const { values } = readOptions(USAGE, {
   options: {
     file: { type: "string", default: ".millrace/bench/filled.sqlite" },

@@ -12,7 +12,7 @@ import { processorFigures } from "./processor.ts";
 // npm run bench: the cost of the guarantees, as ratios within one run on one machine. `-- --json` prints one object last.
 
 const USAGE =
-  "Usage: npm run bench -- [lanes] [--rounds 5] [--json]. Each comparison is made so many times; --json prints one object last. " +
+  "Usage: npm run bench -- [lanes] [--rounds 5] [--json]. --rounds sets the repetitions of each comparison; --json prints one object last. " +
   "lanes: lanes, limits and counters instead of the chains.";
 const { values, positionals } = readOptions(USAGE, {
   allowPositionals: true,
@@ -213,7 +213,7 @@ async function oneAlone(ask: AskWorker, which: "engine" | "lean") {
     `$${usd_per_million_runs} per million`,
   );
   say(
-    `what ${PACED} runs are shown to have cost, of what D1 and the runtime counted`,
+    `reported cost of ${PACED} runs, as a share of the counts of D1 and the runtime`,
     ...SHOWN.map((part) => `${part} ${shown[part]} of ${counted[part]}`),
     cost_shown_vs_counted,
   );

@@ -34,7 +34,7 @@ export async function laterCycles(api: BrandApi, stop: AbortSignal, show: (decis
   show(await api.decisions(BRAND, SECOND));
   await expectVerdicts(api, SECOND, [...KEYWORDS.map(() => "skipped"), "requested", "held"]);
 
-  chapter(5, "An audit finds that it was given up; what was held back begins by itself");
+  chapter(5, "An audit finds that it has failed; the held keyword starts automatically");
   await api.clearFaults();
   begin(AUDIT);
   await api.audit(BRAND, AUDIT);
@@ -59,7 +59,7 @@ export async function laterCycles(api: BrandApi, stop: AbortSignal, show: (decis
     ...paidOtherwise(await api.ledgerTotals(), all),
     ...(counts.live === all && counts.drafts + counts.on_their_way + counts.held === 0
       ? []
-      : [`The brand stands at ${JSON.stringify(counts)}.`]),
+      : [`The brand's counts are ${JSON.stringify(counts)}.`]),
   ];
   if (wrong.length > 0) throw new Refusal(`The later cycles did not end as they should. ${wrong.join(" ")}`);
   say(`\n  In three cycles (${[FIRST, SECOND, THIRD].join(", ")}) ${all} keywords were searched for, written and put up once each.`);

@@ -31,7 +31,7 @@ export async function tell(stage: Stage): Promise<void> {
   let api = brandApi(stage.engine);
 
   chapter(1, `One command asks a brand to consider ${KEYWORDS.length} keywords; everything else follows from it. In the middle: kill -9.`);
-  say(paint("dim", `  The page store has been told to refuse the page about “${UNLUCKY}”.\n`));
+  say(paint("dim", `  The page store is set to refuse the page about “${UNLUCKY}”.\n`));
   await api.setBrand(BRAND, { rate_per_second: 20 });
   await api.setFaults([REFUSED_PAGE]);
   const startedAt = Date.now();
@@ -43,14 +43,14 @@ export async function tell(stage: Stage): Promise<void> {
   const after = seconds(killedAt - startedAt);
   const back = seconds(Date.now() - killedAt);
   say(paint("red", `  kill -9 after ${after}, and started again ${back} later: the queues have forgotten everything.`));
-  say(paint("dim", "  The keeper begins again what was not confirmed for ten seconds.\n"));
+  say(paint("dim", "  The keeper sends messages again that were not confirmed for ten seconds.\n"));
   const job = { api, correlation: FIRST, timeline: new Timeline(startedAt), stop };
   // An unpublished page is not announced.
   const seen = await watch({ ...job, expected: INSTANCES - 1, withinMs: CHAIN_MS });
   const [failed] = failedOf(seen, 1);
-  if (!failed) throw new Refusal("No instance failed, although the page store was told to refuse a page.");
+  if (!failed) throw new Refusal("No instance failed, although the page store was set to refuse a page.");
 
-  chapter(2, "What the brand's agent decided, and what is seen now");
+  chapter(2, "The agent's decisions, and the present state");
   showDecisions(await api.decisions(BRAND, FIRST));
   say(`\n  ${INSTANCES - 2} of ${INSTANCES - 1} instances are complete. Publishing “${UNLUCKY}” is ${paint("red", failed.status)}:`);
   say(`  ${failed.error?.message ?? "no reason is recorded"}`);

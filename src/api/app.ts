@@ -54,15 +54,15 @@ export function ownRoutes(catalog: Catalog): EngineRoutesOptions {
     firstCommand: {
       type: "research.requested",
       payload: { brand: "acme", keyword: "decaf, which fails once" },
-      why: "The embedded search refuses this keyword once: its instance fails, and a retry finds what it looks for.",
+      why: "The embedded search refuses this keyword once: its instance fails, and a retry succeeds.",
     },
     namedBy: {
       "POST /v1/facts": "`fact_id` names each fact",
       "POST /v1/contacts/forget": "`request` names the occasion",
       "POST /v1/tenant/delete": "`request` names the occasion",
       "POST /v1/qualification-rules/try": "it writes nothing",
-      "POST /v1/webhooks/{id}/test": "each call is another delivery, so see first whether the one before came",
-      "POST /v1/webhooks/{id}/rotate": "each call gives another secret, so list first those that sign",
+      "POST /v1/webhooks/{id}/test": "each call is another delivery, so first check the earlier one",
+      "POST /v1/webhooks/{id}/rotate": "each call makes another secret, so first list the signing ones",
       "POST /v1/projections/facts/rebuild": "`request` names the occasion",
       "POST /v1/projections/derived/rebuild": "`request` names the occasion",
     },

@@ -31,10 +31,10 @@ const ArticleSchema = z
     id: z.string(),
     brand: z.string(),
     keyword: z.string(),
-    title: z.string().meta({ description: "Text from a model: never to be shown as HTML." }),
+    title: z.string().meta({ description: "Text from a model: never show it as HTML." }),
     status: z.enum(STATUSES),
-    revision: z.int().meta({ description: "Counts what became of it: 1 is the draft." }),
-    url: z.string().nullable().meta({ description: "Where its page is, or was; null before it was first published." }),
+    revision: z.int().meta({ description: "Counts its changes: 1 is the draft." }),
+    url: z.string().nullable().meta({ description: "The URL of its page, kept after its removal; null before its first publication." }),
     post_uri: z.string().nullable().meta({ description: "The post that announced it." }),
     model: z.string(),
     input_tokens: z.int(),
@@ -48,10 +48,10 @@ const instance = z.object({ id: z.string(), status: z.string() }).nullable();
 
 const ArticleDetailSchema = ArticleSchema.extend({
   body: z.string().meta({ description: "Markdown from a model, without the title." }),
-  approval_id: z.string().nullable().meta({ description: "The question that waits for a person: answer it under /v1/approvals." }),
+  approval_id: z.string().nullable().meta({ description: "The open question about it: answer it under /v1/approvals." }),
   instances: z
     .object({ generate: instance, publish: instance, social: instance })
-    .meta({ description: "Which instances work on it or did; null for one that was not begun, or is pruned." }),
+    .meta({ description: "Its instances; null for one that was not started, or is pruned." }),
 }).meta({ id: "ArticleDetail" });
 
 const id = z.object({ id: z.string() });
@@ -73,7 +73,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/articles/{id}",
   operationId: "getArticle",
-  summary: "Show an article: its text, what it waits for, and who works on it",
+  summary: "Show an article with its text, its open question and its instances",
   ...needs("read"),
   request: { params: id },
   responses: { 200: answers("The article", ArticleDetailSchema), ...problems("unauthorized", "forbidden", "article_not_found") },
@@ -83,13 +83,13 @@ const unpublish = createRoute({
   method: "post",
   path: "/v1/articles/{id}/unpublish",
   operationId: "unpublishArticle",
-  summary: "Take an article's page down",
+  summary: "Remove an article's page",
   description:
-    "Undoes the publish-article instance that put it up; where that is pruned, or was another, by a `content.unpublish` of its own. The page goes, and with it the line in index and feed. What was posted about it stays.",
+    "Undoes the publish-article instance that published the page. If that instance is pruned, or another one published it, sends a separate `content.unpublish`. The page is removed from the index and the feed too. Social posts about it remain.",
   ...needs("operate"),
   request: { params: id, body: jsonBody(reasoned) },
   responses: {
-    202: answers("The page is being taken down", z.object({ action_id: z.string(), instance_id: z.string() })),
+    202: answers("The page is being removed", z.object({ action_id: z.string(), instance_id: z.string() })),
     ...problems(...BODY_REFUSALS, "article_not_found", "invalid_transition"),
   },
 });
@@ -100,11 +100,11 @@ const publish = createRoute({
   operationId: "publishArticle",
   summary: "Publish an article again",
   description:
-    "Retries the article's publish-article instance: one that failed, or that was undone; where the page was taken down without it, by a `content.publish` of its own. A new article is published by the chain itself, or by the answer to its approval.",
+    "Retries the article's publish-article instance after a failure or an undo. If the page was removed without that instance, sends a separate `content.publish`. A new article is published by the chain itself, or by the answer to its approval.",
   ...needs("operate"),
   request: { params: id, body: jsonBody(reasoned) },
   responses: {
-    202: answers("The page is being put up", z.object({ action_id: z.string(), instance_id: z.string() })),
+    202: answers("The page is being published", z.object({ action_id: z.string(), instance_id: z.string() })),
     ...problems(...BODY_REFUSALS, "article_not_found", "instance_not_found", "invalid_transition"),
   },
 });
@@ -149,7 +149,7 @@ export function articles(catalog: Catalog) {
         const asked = await ask(env, catalog, caller, "publish", article, reason);
         return json({ action_id: asked.actionId, instance_id: asked.instanceId }, 202);
       }
-      if (!instance) throw new MillraceError("instance_not_found", "Nobody asked to publish this article: send content.publish.");
+      if (!instance) throw new MillraceError("instance_not_found", "This article has no publish-article instance: send content.publish.");
       const { actionId } = await retryInstance(env, caller, instance.id, { reason });
       return json({ action_id: actionId, instance_id: instance.id }, 202);
     });

@@ -32,8 +32,8 @@ const errors = createRoute({
   method: "get",
   path: "/v1/batches/{id}/errors",
   operationId: "getBatchErrors",
-  summary: "Download what was not taken: row, line, problem and the row's first characters",
-  description: "In the file's order, as far as the batch is.",
+  summary: "Download the refused rows: row, line, problem and the row's first characters",
+  description: "In the file's order, up to the batch's progress.",
   ...needs("read"),
   request: { params: batchParams, query: z.strictObject({ format: z.enum(FORMATS).default("csv") }) },
   responses: { 200: file("The report"), ...problems("unauthorized", "forbidden", "batch_not_found", "invalid_payload") },
@@ -44,7 +44,7 @@ const result = createRoute({
   path: "/v1/batches/{id}/result",
   operationId: "getBatchResult",
   summary: "Download an export's rows, or a reconciliation's findings",
-  description: "In the format that the batch was asked for in.",
+  description: "In the batch's format.",
   ...needs("read"),
   request: { params: batchParams },
   responses: { 200: file("The result"), ...problems("unauthorized", "forbidden", "batch_not_found", "invalid_transition") },
@@ -56,12 +56,12 @@ const stream = createRoute({
   operationId: "followBatch",
   summary: "Follow a batch as server-sent events",
   description:
-    "`progress` whenever it has moved on, then `end`, each with the batch as data. With `Last-Event-ID` it begins behind what was seen. Ask again when it breaks off without `end`, after a minute at the latest, or when the token does not work any more. Whoever has seen the end is answered 204: there is nothing more to come.",
+    "`progress` after each change, then `end`, each with the batch as data. `Last-Event-ID` continues after the last event. The stream ends without `end` after a minute at the latest, or when the token becomes invalid: then connect again. After the end the response is 204.",
   ...needs("read"),
   request: { params: batchParams, query: z.strictObject(streamQuery), headers: streamHeaders },
   responses: {
     200: streamed("Events"),
-    204: { description: "`Last-Event-ID` is that of the end" },
+    204: { description: "`Last-Event-ID` is the id of the end" },
     ...problems("unauthorized", "forbidden", "batch_not_found", "invalid_payload"),
   },
 });
@@ -78,11 +78,11 @@ export function batchReports() {
       if (batch.operation === "import") {
         throw new MillraceError(
           "invalid_transition",
-          `An import has no result: what it did not take is at /v1/batches/${batch.batchId}/errors.`,
+          `An import has no result: GET /v1/batches/${batch.batchId}/errors lists the refused rows.`,
         );
       }
       if (batch.state !== "complete") {
-        throw new MillraceError("invalid_transition", `The batch is ${batch.state}: its result can be had when it is complete.`, {
+        throw new MillraceError("invalid_transition", `The batch is ${batch.state}: its result is available when it is complete.`, {
           from: batch.state,
           to: "complete",
         });

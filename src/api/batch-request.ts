@@ -22,7 +22,7 @@ const dataset = z.enum([...DATASETS.keys()] as [string, ...string[]]);
 const format = z.enum(FORMATS).default("csv");
 const formulas = z.enum(["escape", "keep"]).default("escape").meta({
   description:
-    "How CSV cells are written and read. `escape`: an apostrophe is before each formula; an import removes it. `keep`: each cell is exactly the text.",
+    "The notation of CSV cells. `escape`: an apostrophe is before each formula; an import removes it. `keep`: each cell is exactly the text.",
 });
 /** R2's longest name. */
 const MAX_KEY_BYTES = 1024;

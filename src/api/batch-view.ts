@@ -13,8 +13,10 @@ export const BatchSchema = z
     operation: z.enum(OPERATIONS),
     dataset: z.string(),
     format: z.enum(FORMATS),
-    state: z.enum(STATES).meta({ description: "`errored` while its instance is stopped: mend what `error` names, then retry that." }),
-    total_bytes: z.int().nullable().meta({ description: "How large the file is; how many rows that makes is known when it is read." }),
+    state: z
+      .enum(STATES)
+      .meta({ description: "`errored` while its instance has failed: fix the cause in `error`, then retry the instance." }),
+    total_bytes: z.int().nullable().meta({ description: "Size of the file. Its number of rows is known when it is read." }),
     read_bytes: z.int(),
     rows: z.object({
       done: z.int(),
@@ -24,8 +26,7 @@ export const BatchSchema = z
     }),
     findings: z.object({ same: z.int(), different: z.int(), only_there: z.int(), only_here: z.int() }).nullable(),
     as_of: timestamp.nullable().meta({
-      description:
-        "The moment that an export of facts is of: it holds what their ledgers had taken by then, all of it. Null for anything else.",
+      description: "The time of an export of facts: it contains all facts that their ledgers had recorded by then. Null for other batches.",
     }),
     instance_id: z.string(),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),

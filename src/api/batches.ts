@@ -28,7 +28,7 @@ import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
 const AcceptedSchema = BatchSchema.extend({
-  replayed: z.boolean().meta({ description: "True when the same batch had been accepted before: nothing new was started." }),
+  replayed: z.boolean().meta({ description: "True if the same batch was accepted before: nothing new was started." }),
 }).meta({ id: "AcceptedBatch" });
 
 const accept = createRoute({
@@ -37,8 +37,8 @@ const accept = createRoute({
   operationId: "acceptBatch",
   summary: "Accept a batch job: import, export or reconcile",
   description: [
-    "The file is the body (`text/csv` or `application/x-ndjson`, with a `Content-Length`; the query says what to do with it), or lies in the bucket already (JSON, `manifest`).",
-    "CSV: UTF-8, a header, `,` or `;`. A header that cannot be used is refused here; a row that cannot be taken is reported and costs no other.",
+    "The file is the body (`text/csv` or `application/x-ndjson`, with a `Content-Length`; the query has the options), or is already in the bucket (JSON, `manifest`).",
+    "CSV: UTF-8, a header, `,` or `;`. An unusable header is refused here; an invalid row is reported and does not affect others.",
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {
@@ -92,7 +92,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/batches/{id}",
   operationId: "getBatch",
-  summary: "Show a batch and how far it is",
+  summary: "Show a batch and its progress",
   ...needs("read"),
   request: { params: batchParams },
   responses: { 200: answers("The batch", BatchSchema), ...problems("unauthorized", "forbidden", "batch_not_found") },
@@ -102,9 +102,9 @@ const cancel = createRoute({
   method: "post",
   path: "/v1/batches/{id}/cancel",
   operationId: "cancelBatch",
-  summary: "Stop a batch at its next chunk",
+  summary: "Cancel a batch at its next chunk",
   description:
-    "What is done stays done and is counted. Asked again it changes nothing. One that does its last chunk meanwhile is complete.",
+    "Finished rows remain and are counted. A repeated request changes nothing. A batch that finishes its last chunk meanwhile is complete.",
   ...needs("operate"),
   request: { params: batchParams, body: jsonBody(reasoned) },
   responses: {

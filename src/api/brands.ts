@@ -32,13 +32,13 @@ const { maxDrafts, rate } = SETTINGS_LIMITS;
 
 const settingsSchema = z.strictObject({
   max_drafts: z.int().min(1).max(maxDrafts).default(DEFAULT_SETTINGS.max_drafts).meta({
-    description: "Articles that may be drafts, or on their way to becoming one, before nothing new is begun.",
+    description: "Most articles that are drafts or in progress before new ones are held back.",
   }),
   rate_per_second: z.number().min(rate.least).max(rate.most).default(DEFAULT_SETTINGS.rate_per_second).meta({
-    description: "Commands a second that a cycle fans out, at most.",
+    description: "Most commands per second that a cycle sends.",
   }),
   approval: z.enum(["none", "required"]).default(DEFAULT_SETTINGS.approval).meta({
-    description: "Whether a person says yes before an article is published.",
+    description: "Whether an article needs a person's approval before its publication.",
   }),
   approval_timeout: z
     .string()
@@ -47,9 +47,9 @@ const settingsSchema = z.strictObject({
       'must be a length of time such as "90 minutes", "12 hours" or "3 days", at most "365 days"',
     )
     .default(String(DEFAULT_SETTINGS.approval_timeout))
-    .meta({ description: "How long that may take." }),
+    .meta({ description: "Time limit of the approval." }),
   approval_default: z.enum(["approve", "reject"]).default(DEFAULT_SETTINGS.approval_default).meta({
-    description: "What is true when nobody has answered by then.",
+    description: "The decision after the time limit.",
   }),
   reason: z.string().trim().max(500).default("").meta({ description: "Why; kept in the audit." }),
 });
@@ -66,15 +66,15 @@ const BrandSchema = z
   .object({
     brand: z.string(),
     settings: SettingsSchema,
-    updated_at: timestamp.nullable().meta({ description: "Null while the defaults hold." }),
+    updated_at: timestamp.nullable().meta({ description: "Null while the defaults apply." }),
     updated_by: z.string().nullable(),
   })
   .meta({ id: "Brand" });
 
 const CountsSchema = z.object({
-  live: z.int().meta({ description: "Articles that people can read." }),
-  drafts: z.int().meta({ description: "Articles that wait for their publication." }),
-  on_their_way: z.int().meta({ description: "Asked for, and not a draft yet." }),
+  live: z.int().meta({ description: "Published articles." }),
+  drafts: z.int().meta({ description: "Drafts that wait for their publication." }),
+  on_their_way: z.int().meta({ description: "Requested, and not a draft yet." }),
   held: z.int().meta({ description: "Keywords that are held back until there is room." }),
 });
 
@@ -83,7 +83,7 @@ const BrandDetailSchema = BrandSchema.extend({
   last_audit: z
     .object({ at: timestamp, findings: z.array(z.string()) })
     .nullable()
-    .meta({ description: "What the agent last looked up, and had believed otherwise." }),
+    .meta({ description: "The agent's last audit, with its corrections." }),
 }).meta({ id: "BrandDetail" });
 
 const DecisionSchema = z
@@ -102,7 +102,7 @@ const DecisionSchema = z
         on_their_way: z.int().optional(),
         max_drafts: z.int().optional(),
       })
-      .meta({ description: "What the decision rests on." }),
+      .meta({ description: "The data behind the decision." }),
   })
   .meta({ id: "BrandDecision" });
 
@@ -110,7 +110,7 @@ const KeywordSchema = z
   .object({
     keyword: z.string(),
     state: z.enum(["live", "draft", "writing", "researching", "held", "idle"]),
-    content_id: z.string().nullable().meta({ description: "The article that `state` speaks of." }),
+    content_id: z.string().nullable().meta({ description: "The article of `state`." }),
     research: z.object({ id: z.string(), made_at: timestamp }).nullable().meta({ description: "The newest, while it is fresh." }),
   })
   .meta({ id: "BrandKeyword" });
@@ -124,7 +124,7 @@ const list = createRoute({
   path: "/v1/brands",
   operationId: "listBrands",
   summary: "List brands by name",
-  description: "A brand is known once somebody has set something for it, or its agent has decided something.",
+  description: "A brand exists after its settings were set, or its agent has made a decision.",
   ...needs("read"),
   request: {
     query: z.strictObject(nameQuery(50, 200)),
@@ -136,18 +136,19 @@ const show = createRoute({
   method: "get",
   path: PATH,
   operationId: "getBrand",
-  summary: "Show a brand: its settings, and how it stands",
+  summary: "Show a brand with its settings and counts",
   ...needs("read"),
   request: { params },
-  responses: { 200: answers("The brand, as it is at this moment", BrandDetailSchema), ...problems(...REFUSALS) },
+  responses: { 200: answers("The brand's present state", BrandDetailSchema), ...problems(...REFUSALS) },
 });
 
 const put = createRoute({
   method: "put",
   path: PATH,
   operationId: "putBrand",
-  summary: "Set what a brand allows",
-  description: "All of it: what is left out is the default again. It holds for the next decision; what is held back may begin at once.",
+  summary: "Replace a brand's settings",
+  description:
+    "Replaces all settings: omitted ones get their defaults. They apply from the next decision on, and held keywords may start at once.",
   ...needs("operate"),
   request: { params, body: jsonBody(settingsSchema) },
   responses: { 200: answers("The brand", BrandSchema), ...problems(...BODY_REFUSALS, "invalid_transition") },
@@ -157,7 +158,7 @@ const decisions = createRoute({
   method: "get",
   path: `${PATH}/decisions`,
   operationId: "listBrandDecisions",
-  summary: "What the brand's agent has decided, and why: newest first",
+  summary: "List the agent's decisions with their reasons, newest first",
   description: "Decisions are kept for 90 days, and 5,000 at most.",
   ...needs("read"),
   request: { params, query: z.strictObject({ keyword: keyword.optional(), cycle: cycle.optional(), ...pageQuery }) },
@@ -168,7 +169,7 @@ const keywords = createRoute({
   method: "get",
   path: `${PATH}/keywords`,
   operationId: "listBrandKeywords",
-  summary: "What the brand's agent knows of each keyword, newest first",
+  summary: "List the keywords of a brand, newest first",
   ...needs("read"),
   request: { params, query: z.strictObject(pageQuery) },
   responses: { 200: answers("A page of keywords", pageOf(KeywordSchema)), ...problems(...REFUSALS) },
@@ -237,7 +238,7 @@ async function agentOf(env: ApiEnv["Bindings"], tenantId: string, brand: string)
 function unknown(brand: string): HttpRefusal {
   return new HttpRefusal(
     "brand_not_found",
-    `There is no brand ${brand}: it comes with its first cycle, or with PUT /v1/brands/${brand}. GET /v1/brands lists those that are known.`,
+    `There is no brand ${brand}. Create it with its first cycle, or with PUT /v1/brands/${brand}. GET /v1/brands lists all brands.`,
   );
 }
 

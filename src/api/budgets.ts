@@ -25,7 +25,7 @@ import { problems } from "./problems.ts";
 
 const { least, usual, most } = BUDGET_LIMITS.holdSeconds;
 const cents = z.int().min(0);
-const remaining_cents = z.int().meta({ description: "What an ask may get at most, now." });
+const remaining_cents = z.int().meta({ description: "The largest amount that can be granted now." });
 
 const BudgetSchema = z
   .object({
@@ -34,7 +34,7 @@ const BudgetSchema = z
     spent_cents: z.int().meta({ description: "All charges that have arrived." }),
     held_cents: z.int().meta({ description: "Granted, and neither charged, released nor expired." }),
     remaining_cents,
-    over_cents: z.int().meta({ description: "By how much spent and held are over the limit." }),
+    over_cents: z.int().meta({ description: "How far the spent and held amounts exceed the limit." }),
     limit_set_by: z.string().nullable(),
     limit_set_at: timestamp.nullable(),
   })
@@ -44,8 +44,8 @@ const AnswerSchema = z
   .object({
     granted: z.boolean(),
     hold: z.string().nullable().meta({ description: "Say it as `hold` in the outcome or the charge that this is for." }),
-    expires_at: timestamp.nullable().meta({ description: "When the hold ends by itself; null when its charge has come already." }),
-    replayed: z.boolean().meta({ description: "True when this ask had been granted before: nothing more was held." }),
+    expires_at: timestamp.nullable().meta({ description: "When the hold expires; null if its charge has arrived." }),
+    replayed: z.boolean().meta({ description: "True if this request was granted before: nothing more was held." }),
     reason: z.enum(["no_limit", "not_enough"]).nullable().meta({ description: "Why it was not granted." }),
     remaining_cents,
   })
@@ -53,7 +53,7 @@ const AnswerSchema = z
 
 const ReleasedSchema = z
   .object({
-    released: z.boolean().meta({ description: "True for the one request that gave it back." }),
+    released: z.boolean().meta({ description: "True for the request that released it." }),
     state: z.enum(["held", "settled", "released", "expired", "unknown"]),
     remaining_cents,
   })
@@ -62,12 +62,7 @@ const ReleasedSchema = z
 const limitSchema = z.strictObject({ limit_cents: cents.max(BUDGET_LIMITS.limitCents) });
 const askSchema = z.strictObject({
   amount_cents: cents.max(BUDGET_LIMITS.askCents),
-  expires_in_seconds: z
-    .int()
-    .min(least)
-    .max(most)
-    .default(usual)
-    .meta({ description: "For how long the amount is held; default a day, at most 30." }),
+  expires_in_seconds: z.int().min(least).max(most).default(usual).meta({ description: "Duration of the hold; default a day, at most 30." }),
 });
 
 const account = chosenName(190);
@@ -78,7 +73,7 @@ const put = createRoute({
   path: PATH,
   operationId: "putBudget",
   summary: "Set an account's limit",
-  description: "A limit under what is spent and held is taken as it is: nothing is granted until there is room again.",
+  description: "A limit below the spent and held amounts is accepted: nothing is granted until there is room again.",
   ...needs("operate"),
   request: { params: z.object({ account }), body: jsonBody(limitSchema) },
   responses: { 200: answers("The budget", BudgetSchema), ...problems(...BODY_REFUSALS, "invalid_transition") },
@@ -92,7 +87,7 @@ const show = createRoute({
   ...needs("read"),
   request: { params: z.object({ account }) },
   responses: {
-    200: answers("The budget, as it is at this moment", BudgetSchema),
+    200: answers("The budget's present state", BudgetSchema),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
   },
 });
@@ -101,15 +96,15 @@ const ask = createRoute({
   method: "post",
   path: `${PATH}/asks`,
   operationId: "askBudget",
-  summary: "May this account spend so much? If so, hold it",
+  summary: "Hold an amount if the account may spend it",
   description: [
-    "What is granted and not expired, together with what is spent, is never more than the limit at the moment of granting.",
-    "The key names what is to be paid for: asking again with it holds nothing more, until its hold was released or has expired; then it is a new ask. A refusal is not remembered.",
+    "Active holds and charges together never exceed the limit at the time of a grant.",
+    "The key names the purpose of the payment: a repeated request holds nothing more. After its hold was released or expired, the same key is a new request. A refusal is not stored.",
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {
     params: z.object({ account }),
-    headers: z.object(keyHeader("Required: names what is to be paid for.")),
+    headers: z.object(keyHeader("Required: names the purpose of the payment.")),
     body: jsonBody(askSchema),
   },
   responses: {
@@ -122,11 +117,11 @@ const release = createRoute({
   method: "delete",
   path: `${PATH}/holds/{hold}`,
   operationId: "releaseHold",
-  summary: "Give a hold back",
-  description: "A hold that has ended, or never was, changes nothing; `state` says which.",
+  summary: "Release a hold",
+  description: "Releasing an ended or unknown hold changes nothing; `state` says which.",
   ...needs("enqueue"),
   request: { params: z.object({ account, hold: z.string().max(200) }) },
-  responses: { 200: answers("What became of the hold", ReleasedSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: { 200: answers("The state of the hold", ReleasedSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
 
 export function budgets(catalog: Catalog) {
@@ -147,7 +142,7 @@ export function budgets(catalog: Catalog) {
     })
     .openapi(ask, async ({ env, req, var: { caller }, json }) => {
       const key = idempotencyKey(req.header("idempotency-key"));
-      if (key === undefined) throw invalidRequest([{ path: "Idempotency-Key", message: "is missing: name what the amount is for" }]);
+      if (key === undefined) throw invalidRequest([{ path: "Idempotency-Key", message: "is missing: name the purpose of the amount" }]);
       const asked = await readBody(req, askSchema);
       const answer = await canSpend(env, caller.tenantId, req.valid("param").account, { key, ...asked });
       return json(answer, 200, replayedHeader(answer));

@@ -34,7 +34,7 @@ const KeptContactSchema = z
     email: z.string(),
     name: z.string(),
     properties: z.record(z.string(), z.unknown()),
-    revision: z.int().meta({ description: "How often it was written." }),
+    revision: z.int().meta({ description: "Number of writes." }),
     imported_by: z.string().meta({ description: "The batch that wrote it last; `crm` if that was the CRM." }),
     updated_at: timestamp,
   })
@@ -43,8 +43,8 @@ const KeptContactSchema = z
 const KnownContactSchema = z
   .object({
     contact_id: z.string(),
-    canonical_id: z.string().meta({ description: "The contact it is known as; itself, if nobody merged it into another." }),
-    merged: z.array(z.string()).meta({ description: "Every other contact that is known as that one, by name; the first 1,000." }),
+    canonical_id: z.string().meta({ description: "Its canonical contact; the contact itself without merges." }),
+    merged: z.array(z.string()).meta({ description: "All other contacts merged into the canonical one, by name; the first 1,000." }),
     merged_count: z.int(),
   })
   .meta({ id: "KnownContact" });
@@ -53,7 +53,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/contacts",
   operationId: "listContacts",
-  summary: "List the contacts that batches and the CRM brought, in the order of their ids",
+  summary: "List the contacts from batches and the CRM, in the order of their ids",
   ...needs("read"),
   request: {
     query: z.strictObject({ contact_id: keptContactId.optional(), ...nameQuery(100, 1000) }),
@@ -68,9 +68,9 @@ const show = createRoute({
   method: "get",
   path: "/v1/contacts/{id}",
   operationId: "getContact",
-  summary: "Say as whom a contact is known",
+  summary: "Show a contact's canonical contact",
   description:
-    "Follows from the `contact_merged` facts that have arrived. A contact nobody has heard of is its own. One called `.` or `..` has no address; the list knows it by `contact_id`.",
+    "Computed from the `contact_merged` facts that have arrived. An unknown contact is its own. A contact named `.` or `..` has no URL; the list filters it by `contact_id`.",
   ...needs("read"),
   request: { params: z.object({ id: keptContactId }) },
   responses: {
@@ -82,21 +82,20 @@ const show = createRoute({
 const forgetSchema = reasoned.extend({
   contact_id: keptContactId,
   request: chosenName(100).default(FIRST).meta({
-    description:
-      "Names the occasion: asked for again under the same name, it is the same search; under another one, everything is searched once more.",
+    description: "The request's name: the same name is the same search; another name starts another search.",
   }),
-  dry_run: z.boolean().default(false).meta({ description: "True only counts what would go." }),
+  dry_run: z.boolean().default(false).meta({ description: "True only counts." }),
 });
 
-const CountsSchema = z.record(z.string(), z.int()).meta({ description: "How many rows, objects or facts, by the place where they are." });
+const CountsSchema = z.record(z.string(), z.int()).meta({ description: "Number of rows, objects or facts, by place." });
 
 const forget = createRoute({
   method: "post",
   path: "/v1/contacts/forget",
   operationId: "forgetContact",
-  summary: "Forget a person: whatever identifies them, wherever it is kept, here and in the CRM",
+  summary: "Forget a person: remove their identifiers everywhere, here and in the CRM",
   description:
-    "Everybody whom the contact is known as is the same person. What went is audited as counts, under a pseudonym: `GET /v1/audit`. It cannot be undone.",
+    "All contacts merged with this one are the same person. The audit has the counts, under a pseudonym: `GET /v1/audit`. It cannot be undone.",
   ...needs("operate"),
   request: { body: jsonBody(forgetSchema) },
   responses: {
@@ -104,10 +103,10 @@ const forget = createRoute({
       "What would go",
       z
         .object({
-          contact_ids: z.array(z.string()).meta({ description: "Everybody whom the contact is known as." }),
+          contact_ids: z.array(z.string()).meta({ description: "All contacts of the person." }),
           found: CountsSchema,
-          waiting: z.int().meta({ description: "Rows of instances under way: they are waited for." }),
-          complete: z.boolean().meta({ description: "False when there was more to count than a request has time for." }),
+          waiting: z.int().meta({ description: "Rows of running instances, which must end first." }),
+          complete: z.boolean().meta({ description: "False if the count reached the request's time limit." }),
         })
         .meta({ id: "ForgetPreview" }),
     ),

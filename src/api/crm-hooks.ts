@@ -33,12 +33,10 @@ const HUBSPOT_SIGNATURE = "hubspotSignature";
 
 const TakenSchema = z
   .object({
-    accepted: z.int().meta({ description: "Commands that are committed and will look at a contact." }),
-    known: z.int().meta({ description: "Those among them that were accepted before." }),
-    foreign: z.int().meta({ description: "Events of another account than the deployment's: nothing follows from them." }),
-    unread: z
-      .int()
-      .meta({ description: "Events that are not as HubSpot words them: nothing follows from them. The log says what is wrong." }),
+    accepted: z.int().meta({ description: "Committed commands that will read a contact." }),
+    known: z.int().meta({ description: "The number of them that were accepted before." }),
+    foreign: z.int().meta({ description: "Events of another account than the deployment's, which are ignored." }),
+    unread: z.int().meta({ description: "Events that do not match HubSpot's format, which are ignored. The log has the errors." }),
   })
   .meta({ id: "CrmNoticesTaken" });
 
@@ -46,9 +44,9 @@ const take = createRoute({
   method: "post",
   path: "/crm/hubspot/webhooks/{tenant}",
   operationId: "takeHubspotNotices",
-  summary: "Take HubSpot's notices of what changed there",
+  summary: "Receive HubSpot's notices of changes",
   description:
-    "The address to give to HubSpot, with a tenant whose contacts its account holds. Signed by HubSpot (version 3) instead of a token; answered once the commands are committed, so that what is not is sent again.",
+    "The URL to configure in HubSpot, with the tenant of its account's contacts. Requests are authenticated by HubSpot's signature (version 3) instead of a token. The response follows after the commands are committed, so that HubSpot repeats failed requests.",
   security: [{ [HUBSPOT_SIGNATURE]: [] }],
   request: {
     params: z.object({
@@ -68,7 +66,7 @@ export function crmHooks(catalog: Catalog) {
     type: "apiKey",
     in: "header",
     name: "X-HubSpot-Signature-v3",
-    description: "HubSpot's signature of method, address, body and `X-HubSpot-Request-Timestamp`, with the secret that both sides share.",
+    description: "HubSpot's signature of method, URL, body and `X-HubSpot-Request-Timestamp`, with the shared secret.",
   });
   return routes.openapi(take, async (context) => {
     const { env, req, json } = context;
@@ -91,7 +89,7 @@ export function crmHooks(catalog: Catalog) {
     const wishes = (await forgottenBy(env, tenantId, events)).map(({ contactId, event }) => ({
       contactId,
       request: FIRST,
-      reason: `The CRM says that its record was deleted for privacy (${event}).`,
+      reason: `The CRM reported that its record was deleted for privacy (${event}).`,
     }));
     const accepted = wishes.length === 0 ? changed : [...changed, ...(await askToForget(env, catalog, by, wishes))];
     const refused = accepted.find((one) => one instanceof MillraceError);
@@ -112,7 +110,7 @@ async function signedText({ env, req }: Pick<Context<ApiEnv>, "env" | "req">): P
 }
 
 function unsigned(): HttpRefusal {
-  return new HttpRefusal("signature_invalid", "The signature is missing, wrong, or older than five minutes. Nothing was taken.", {
+  return new HttpRefusal("signature_invalid", "The signature is missing, wrong, or older than five minutes. The request was refused.", {
     // A 401 must name a scheme, and HubSpot's has no registered name.
     "www-authenticate": 'HubSpot-Signature-v3 realm="millrace"',
   });

@@ -14,11 +14,11 @@ const LinkSchema = z
     crm_id: z.string().nullable(),
     state: z.enum(LINK_STATES).meta({
       description:
-        "`none`: the CRM has never taken it. `merged`: it is known as another contact, whose record counts. `cut`: its record was deleted in the CRM.",
+        "`none`: the CRM never had it. `merged`: it was merged into another contact, which has the record. `cut`: its record was deleted in the CRM.",
     }),
     revision: z.int().meta({ description: "The contact's own." }),
-    synced_revision: z.int().meta({ description: "The one that the CRM has." }),
-    pending: z.boolean().meta({ description: "The next sync looks at it." }),
+    synced_revision: z.int().meta({ description: "The contact's revision in the CRM." }),
+    pending: z.boolean().meta({ description: "True if the next sync sends it." }),
     error: z.object({ category: z.string(), message: z.string(), correlation_id: z.string().nullable() }).nullable(),
     updated_at: timestamp.nullable(),
   })
@@ -28,7 +28,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/crm/links",
   operationId: "listCrmLinks",
-  summary: "List contacts and how they stand in the CRM, in the order of their ids",
+  summary: "List contacts and their CRM states, in the order of their ids",
   ...needs("read"),
   request: {
     query: z.strictObject({

@@ -24,14 +24,16 @@ const SyncSchema = z
   .object({
     sync_id: z.string(),
     scope: z.enum(["changed", "all"]),
-    state: z.enum(SYNC_STATES).meta({ description: "`errored` while its instance is stopped: mend what `error` names, then retry that." }),
+    state: z
+      .enum(SYNC_STATES)
+      .meta({ description: "`errored` while its instance has failed: fix the cause in `error`, then retry the instance." }),
     contacts: z.object({
-      done: z.int().meta({ description: "Taken by the CRM." }),
-      failed: z.int().meta({ description: "Not taken, listed one by one under `/failures`." }),
-      waiting: z.int().meta({ description: "Put off by the CRM; they are tried again before the sync ends." }),
+      done: z.int().meta({ description: "Accepted by the CRM." }),
+      failed: z.int().meta({ description: "Refused, listed one by one under `/failures`." }),
+      waiting: z.int().meta({ description: "Refused temporarily by the CRM; they are retried before the sync ends." }),
       skipped: z.int().meta({ description: "Nothing to send." }),
-      merged: z.int().meta({ description: "Known as another contact, whose record counts." }),
-      taken: z.int().meta({ description: "Took something over that a person had changed in the CRM." }),
+      merged: z.int().meta({ description: "Merged into another contact, which has the record." }),
+      taken: z.int().meta({ description: "Copied a person's change from the CRM." }),
     }),
     chunks: z.int().meta({ description: "Steps it took." }),
     instance_id: z.string(),
@@ -48,7 +50,7 @@ const FailureSchema = z
     state: z.enum(["waiting", "failed"]),
     category: z.string().meta({ description: "The CRM's own, such as VALIDATION_ERROR." }),
     message: z.string(),
-    correlation_id: z.string().nullable().meta({ description: "By which the CRM's support finds the call." }),
+    correlation_id: z.string().nullable().meta({ description: "Identifies the call for the CRM's support." }),
     tries: z.int(),
     updated_at: timestamp,
   })
@@ -64,7 +66,7 @@ const list = createRoute({
   path: "/v1/crm/syncs",
   operationId: "listCrmSyncs",
   summary: "List syncs of many contacts, newest first",
-  description: "Start one with the command `contacts.sync`. One that failed for some contacts is complete; the next takes them again.",
+  description: "Start one with the command `contacts.sync`. A sync with failed contacts is complete; the next one sends them again.",
   ...needs("read"),
   request: { query: z.strictObject(pageQuery) },
   responses: { 200: answers("A page of syncs", pageOf(SyncSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
@@ -74,9 +76,9 @@ const show = createRoute({
   method: "get",
   path: "/v1/crm/syncs/{id}",
   operationId: "getCrmSync",
-  summary: "Show a sync and how far it is",
+  summary: "Show a sync and its progress",
   description:
-    "It is there once its command is accepted, and in the list from its first chunk on. Of a command under an `Idempotency-Key` of its own, its instance says how it stands until then.",
+    "A sync exists after its command is accepted, and is in the list from its first chunk on. For a command with its own `Idempotency-Key`, read the instance until then.",
   ...needs("read"),
   request: { params },
   responses: { 200: answers("The sync", SyncSchema), ...problems("unauthorized", "forbidden", "sync_not_found") },
@@ -86,7 +88,7 @@ const failures = createRoute({
   method: "get",
   path: "/v1/crm/syncs/{id}/failures",
   operationId: "listCrmSyncFailures",
-  summary: "List the contacts that the CRM did not take, and why",
+  summary: "List the contacts that the CRM refused, with the reasons",
   ...needs("read"),
   request: { params, query: z.strictObject(byContact) },
   responses: {

@@ -32,11 +32,11 @@ export function embeddedCrm(guarded: Guard, control: Control) {
     method: "post",
     path: "/embedded/crm/edits",
     operationId: "editInCrm",
-    summary: "Make (no id), change or remove (no properties) a contact in the embedded CRM, as a person would there",
+    summary: "Create (no id), change or remove (no properties) a contact in the embedded CRM, as a person would",
     ...guarded,
     request: { query: z.strictObject({}), body: jsonBody(editSchema) },
     responses: {
-      200: answers("The contact as it is now", z.looseObject({ id: z.string() })),
+      200: answers("The contact's present state", z.looseObject({ id: z.string() })),
       ...problems("route_not_found", "invalid_json", "invalid_payload", "payload_too_large", "unsupported_media_type"),
     },
   });
@@ -44,7 +44,7 @@ export function embeddedCrm(guarded: Guard, control: Control) {
     method: "get",
     path: "/embedded/crm/{view}",
     operationId: "lookIntoCrm",
-    summary: "See what the embedded CRM was asked (calls), has (contacts, companies, associations) and said (deliveries)",
+    summary: "Read the embedded CRM's calls, records (contacts, companies, associations) and deliveries",
     ...guarded,
     request: { params: z.object({ view: views }), query: z.strictObject({ match: z.string().optional() }) },
     responses: { 200: answers("What there is", z.looseObject({})), ...problems("route_not_found", "invalid_payload") },

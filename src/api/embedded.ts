@@ -50,7 +50,7 @@ const readLedger = createRoute({
   method: "get",
   path: "/embedded/ledger",
   operationId: "getEmbeddedLedger",
-  summary: "Read what the embedded upstreams really did: the judge of duplicates",
+  summary: "Read the embedded upstreams' ledger, which shows duplicate effects",
   ...guarded,
   request: { query: z.strictObject({ upstream: z.string().optional(), match: z.string().optional() }) },
   responses: {

@@ -30,7 +30,7 @@ const MAX_BYTES = 4 * 1024 * 1024;
 
 const heading = {
   correlation_id: chosenName(200).optional().meta({ description: "The job these facts belong to; default a new one." }),
-  causation_id: chosenName(300).optional().meta({ description: "What caused them; default this request." }),
+  causation_id: chosenName(300).optional().meta({ description: "The cause of the facts; default this request." }),
 };
 /** The schema of the body in the document. Facts are validated one by one, so that an invalid one is refused alone. */
 const statementSchema = z.strictObject({ facts: z.array(statedFactSchema).min(1).max(MAX_FACTS), ...heading });
@@ -39,10 +39,10 @@ const unreadSchema = z.strictObject({ facts: z.array(z.unknown()).min(1).max(MAX
 const AppendResultSchema = z
   .union([
     z.object({
-      status: z.int().meta({ description: "201 for a fact that was appended, 200 for one that its ledger had." }),
+      status: z.int().meta({ description: "201 for an appended fact, 200 for a known one." }),
       fact_id: z.string(),
       entity: z.string(),
-      sequence: z.int().meta({ description: "Its place in its ledger." }),
+      sequence: z.int().meta({ description: "Its position in its ledger." }),
       duplicate: z.boolean(),
     }),
     z.object({ status: z.int(), problem: ProblemSchema }),
@@ -56,8 +56,8 @@ export const factShape = {
   sequence: z.int(),
   type: z.enum(FACT_TYPES),
   subtype: z.string().nullable(),
-  occurred_at: timestamp.meta({ description: "When it happened, by whoever stated it." }),
-  recorded_at: timestamp.meta({ description: "When its ledger took it, by the ledger's clock." }),
+  occurred_at: timestamp.meta({ description: "The time of the event, by the sender." }),
+  recorded_at: timestamp.meta({ description: "When it was recorded, by the ledger's clock." }),
   trace_id: z.string(),
   correlation_id: z.string(),
   causation_id: z.string(),
@@ -74,8 +74,8 @@ const append = createRoute({
   operationId: "stateFacts",
   summary: "Append up to 100 facts to their ledgers",
   description: [
-    "Answers each fact by itself, in order. A fact that is answered 201 is durable and on its way to the projection and to what follows from it.",
-    "Within a ledger `fact_id` names the fact: stated again it is a duplicate and changes nothing; with other content it is refused.",
+    "Returns one result per fact, in order. A fact with 201 is durable, and is being sent to the projection and to its consequences.",
+    "Within a ledger `fact_id` identifies the fact: a repetition changes nothing; other content under the same name is refused.",
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {
@@ -94,7 +94,7 @@ const list = createRoute({
   operationId: "listFacts",
   summary: "List facts from the projection, newest first",
   description:
-    "A page that asks for a type, a trace or a job looks at 5,000 facts, the newest first: it may be short, or empty, and still have a next one.",
+    "A page filtered by type, trace or job scans 5,000 facts, the newest first. It may be short or empty and still have a next page.",
   ...needs("read"),
   request: {
     query: z.strictObject({
@@ -108,7 +108,7 @@ const list = createRoute({
       before: z.iso
         .datetime({ offset: true })
         .optional()
-        .meta({ description: "Only facts recorded before this moment: where to look for a job or a trace of a time." }),
+        .meta({ description: "Only facts recorded before this time, to find an older job or trace." }),
       ...pageQuery,
       cursor: timeCursor((cursor) => readCursor(cursor)?.recorded_at),
     }),

@@ -9,7 +9,7 @@ const show = createRoute({
   method: "get",
   path: "/",
   operationId: "showLandingPage",
-  summary: "Say to people what runs here",
+  summary: "Show the systems of this deployment",
   security: [],
   responses: { 200: { description: "A page", content: { "text/html": { schema: z.string() } } }, ...problems() },
 });
@@ -33,16 +33,16 @@ function addressOf({ PUBLIC_URL: known }: ApiEnv["Bindings"], { hostname, origin
 
 /** The app's systems, each with its first route. A test compares the routes with the document. */
 const SYSTEMS = [
-  ["Brands whose agents decide what is worth writing", "GET /v1/brands/{brand}/decisions"],
-  ["Articles: approval, publication, taking down", "GET /v1/articles"],
+  ["Brands with agents that decide which articles to write", "GET /v1/brands/{brand}/decisions"],
+  ["Articles: approval, publication, removal", "GET /v1/articles"],
   ["Questions to people", "GET /v1/approvals"],
-  ["Commands that are due by the clock", "PUT /v1/schedules/{name}"],
+  ["Scheduled commands", "PUT /v1/schedules/{name}"],
   ["Contacts in a CRM, both ways", "GET /v1/crm/syncs"],
   ["Facts: a ledger for each entity, and a projection across them", "POST /v1/facts"],
-  ["Rules that make charges and payouts of outcomes", "PUT /v1/qualification-rules"],
-  ["Budgets that are asked before money is spent", "PUT /v1/budgets/{account}"],
-  ["Contacts, and as whom they are known", "GET /v1/contacts/{id}"],
-  ["Webhooks: facts delivered to others, signed", "POST /v1/webhooks"],
+  ["Rules that turn outcomes into charges and payouts", "PUT /v1/qualification-rules"],
+  ["Budgets that limit spending", "PUT /v1/budgets/{account}"],
+  ["Contacts and their merges", "GET /v1/contacts/{id}"],
+  ["Webhooks: signed deliveries of facts", "POST /v1/webhooks"],
   ["Batches: import, export and reconcile files", "POST /v1/batches"],
 ] as const;
 

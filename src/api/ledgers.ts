@@ -10,10 +10,10 @@ import { problems } from "./problems.ts";
 const LedgerFactSchema = z
   .object({
     ...factShape,
-    traceparent: z.string().optional().meta({ description: "The W3C trace context that it was stated in." }),
+    traceparent: z.string().optional().meta({ description: "The W3C trace context of its sender." }),
     tracestate: z.string().optional(),
     derived: z.object({ charge: z.string(), payout: z.string() }).optional().meta({
-      description: "The names of what follows from it, where its own said somebody who was forgotten and is another one by now.",
+      description: "The names of its derived facts, if its own name was replaced when a person was forgotten.",
     }),
   })
   .meta({ id: "LedgerFact" });
@@ -21,12 +21,12 @@ const LedgerFactSchema = z
 const LedgerSchema = z
   .object({
     entity: z.string(),
-    first: z.int().meta({ description: "The place of the oldest fact that is kept." }),
-    last: z.int().meta({ description: "The place of the newest fact." }),
+    first: z.int().meta({ description: "The position of the oldest kept fact." }),
+    last: z.int().meta({ description: "The position of the newest fact." }),
     kept: z.int(),
     unconfirmed: z
       .object({ projections: z.int(), "fact-processing": z.int() })
-      .meta({ description: "Facts of which the consumer of a queue has not said yet that it has them." }),
+      .meta({ description: "Facts that the consumer of a queue has not confirmed yet." }),
     items: z.array(LedgerFactSchema).meta({ description: "Facts behind `after`, oldest first." }),
     next_after: z.int().nullable().meta({ description: "Pass it as `after` for the next page; null on the last one." }),
   })
@@ -44,8 +44,8 @@ const show = createRoute({
   method: "get",
   path: "/v1/ledgers/{entity}",
   operationId: "getLedger",
-  summary: "Show an entity's ledger, straight from its object",
-  description: "The source of truth: what the projection does not have yet is here already.",
+  summary: "Show an entity's ledger, read from its object",
+  description: "The source of truth: it includes facts that are not yet projected.",
   ...needs("read"),
   request: pageOfLedger,
   responses: {
@@ -58,9 +58,9 @@ const archive = createRoute({
   method: "get",
   path: "/v1/ledgers/{entity}/archive",
   operationId: "getLedgerArchive",
-  summary: "Read what a ledger has forgotten, from the archive in R2",
+  summary: "Read a ledger's archived facts from R2",
   description:
-    "Facts leave their ledger after 400 days, and stay there as they were. A page is of one file: it may be short, and still have a next one.",
+    "Facts move from their ledger to the archive after 400 days, unchanged. A page is read from one file: it may be short and still have a next page.",
   ...needs("read"),
   request: pageOfLedger,
   responses: {
@@ -101,7 +101,7 @@ export function ledgers() {
 }
 
 function assertStated(entity: string, { last }: { last: number }): void {
-  if (last === 0) throw new HttpRefusal("ledger_not_found", `No fact was ever stated of ${entity}. GET /v1/facts lists what there is.`);
+  if (last === 0) throw new HttpRefusal("ledger_not_found", `There is no fact of ${entity}. GET /v1/facts lists all facts.`);
 }
 
 /** A fact without its tenant, which the reader knows. */

@@ -2,20 +2,24 @@ import type { Group } from "millrace/http";
 
 /** The groups of this deployment's own routes in the document. */
 export const GROUPS: readonly Group[] = [
-  { name: "Tenant", paths: ["/v1/tenant"], description: "The whole of what is kept of one." },
+  { name: "Tenant", paths: ["/v1/tenant"], description: "All data of a tenant." },
   {
     name: "Facts",
     paths: ["/v1/facts", "/v1/ledgers", "/v1/projections"],
     description: "Ledgers of facts, and the projection across them.",
   },
-  { name: "Rules", paths: ["/v1/qualification-rules"], description: "What makes charges and payouts of outcomes." },
+  { name: "Rules", paths: ["/v1/qualification-rules"], description: "The rules that turn outcomes into charges and payouts." },
   { name: "Budgets", paths: ["/v1/budgets"], description: "Asked before money is spent." },
   { name: "Contacts", paths: ["/v1/contacts"], description: "People, and as whom they are known." },
   { name: "Webhooks", paths: ["/v1/webhooks"], description: "Facts delivered to others, signed as Standard Webhooks says." },
   { name: "Batches", paths: ["/v1/batches"], description: "Files: import, export, reconcile." },
-  { name: "Brands", paths: ["/v1/brands"], description: "What a brand's agent may do, and what it decided." },
+  { name: "Brands", paths: ["/v1/brands"], description: "A brand's settings, and its agent's decisions." },
   { name: "Articles", paths: ["/v1/articles", "/v1/usage"], description: "Drafts, pages, and the tokens they cost." },
   { name: "CRM", paths: ["/v1/crm", "/crm"], description: "Contacts in a CRM, both ways." },
-  { name: "Pages", paths: ["/pages"], description: "What is published, for people and feed readers." },
-  { name: "Drills", paths: ["/embedded"], description: "The local stand-ins of upstreams. No such routes where they are not switched on." },
+  { name: "Pages", paths: ["/pages"], description: "Published pages, indexes and feeds." },
+  {
+    name: "Drills",
+    paths: ["/embedded"],
+    description: "The embedded upstreams of local engines. Without EMBEDDED_CONTROL these routes do not exist.",
+  },
 ];

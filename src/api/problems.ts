@@ -5,20 +5,20 @@ const OWN = {
   signature_invalid: {
     status: 401,
     title: "The signature does not match",
-    means: "The request is not signed with the secret that both sides share, or its time is too far from now.",
+    means: "The request is not signed with the shared secret, or its time is too far from now.",
     next: "Check the secret on both sides, and the sender's clock.",
   },
   page_not_found: {
     status: 404,
     title: "No such page",
     means: "No page is published under this path.",
-    next: "Check the address; an article's row says where its page is.",
+    next: "Check the URL; an article's row has the URL of its page.",
   },
   ledger_not_found: {
     status: 404,
     title: "No such ledger",
-    means: "No fact of this entity was ever stated by your tenant.",
-    next: "List facts with GET /v1/facts; mind the entity's spelling.",
+    means: "Your tenant has no facts of this entity.",
+    next: "List facts with GET /v1/facts; check the entity's spelling.",
   },
   rules_not_found: {
     status: 404,
@@ -48,7 +48,7 @@ const OWN = {
     status: 404,
     title: "No such file",
     means: "The file is not in your tenant's folder of the bucket.",
-    next: "Put it below files/{tenant}/, or send it as the body.",
+    next: "Put it under files/{tenant}/, or send it as the body.",
   },
   brand_not_found: {
     status: 404,
@@ -83,26 +83,26 @@ const OWN = {
   answer_truncated: {
     status: 502,
     title: "A model's answer was cut off",
-    means: "A model's answer ended before its text did. What it cost is recorded.",
-    next: "Retry the instance: it is asked for with twice the tokens, up to 32,768.",
+    means: "A model's answer was truncated. Its cost is recorded.",
+    next: "Retry the instance: the request is repeated with twice the tokens, up to 32,768.",
   },
   answer_refused: {
     status: 502,
     title: "A model refused",
-    means: "A model would not write this. What it cost is recorded.",
-    next: "Change what is asked, then retry the instance.",
+    means: "A model refused to write this. Its cost is recorded.",
+    next: "Change the request, then retry the instance.",
   },
   answer_empty: {
     status: 502,
-    title: "A model answered nothing",
-    means: "A model answered without a text. What it cost is recorded.",
-    next: "Retry the instance; if it stays so, take another model.",
+    title: "A model's answer was empty",
+    means: "A model's answer contained no text. Its cost is recorded.",
+    next: "Retry the instance; if it fails again, use another model.",
   },
   answer_malformed: {
     status: 502,
-    title: "A model's answer is not what was asked for",
-    means: "A model's answer is not in the format that was asked for. What it cost is recorded.",
-    next: "Retry the instance; if it stays so, mend the prompt.",
+    title: "A model's answer has the wrong format",
+    means: "A model's answer does not have the requested format. Its cost is recorded.",
+    next: "Retry the instance; if it fails again, fix the prompt.",
   },
 } as const;
 

@@ -29,9 +29,9 @@ const ProjectionSchema = z
     name: z.literal("facts"),
     rows: z.int(),
     ledgers: z.int(),
-    more: z.boolean().meta({ description: "True when there are more than were counted: 100,000 of each." }),
+    more: z.boolean().meta({ description: "True if there are more than the count's limit, 100,000 of each." }),
     lag_ms: z
-      .object({ rows: z.int().meta({ description: "How many rows it is measured on." }), p50: ms, p95: ms, max: ms })
+      .object({ rows: z.int().meta({ description: "Number of measured rows." }), p50: ms, p95: ms, max: ms })
       .nullable()
       .meta({
         description:
@@ -46,14 +46,14 @@ const ProjectionSchema = z
   .meta({ id: "Projection" });
 
 const rebuildSchema = z.strictObject({
-  request: chosenName(100).meta({ description: "Names the occasion: asked for again under the same name, it is the same rebuild." }),
+  request: chosenName(100).meta({ description: "The request's name: the same name is the same rebuild." }),
 });
 
 const list = createRoute({
   method: "get",
   path: "/v1/projections",
   operationId: "listProjections",
-  summary: "Say how far the projections are, and how far behind their ledgers",
+  summary: "Show the projections' sizes and their lag behind the ledgers",
   ...needs("read"),
   responses: {
     200: answers("The projections", z.object({ items: z.array(ProjectionSchema) })),
@@ -74,9 +74,9 @@ const rebuild = createRoute({
   method: "post",
   path: "/v1/projections/facts/rebuild",
   operationId: "rebuildFacts",
-  summary: "Mend the projection of facts, row by row, from its ledgers",
+  summary: "Rebuild the projection of facts from the ledgers, row by row",
   description:
-    "The same as the command `projection.rebuild`. Rows are mended in place: whoever reads meanwhile misses none. GET /v1/instances/{id} says when it is done.",
+    "The same as the command `projection.rebuild`. Rows are corrected in place, so readers miss none. GET /v1/instances/{id} shows when it is done.",
   ...asked,
 });
 
@@ -84,9 +84,9 @@ const rebuildDerived = createRoute({
   method: "post",
   path: "/v1/projections/derived/rebuild",
   operationId: "rebuildDerived",
-  summary: "Do again what follows from facts: charges, payouts, budgets, merged contacts, webhooks",
+  summary: "Process the consequences of facts again: charges, payouts, budgets, merged contacts, webhooks",
   description:
-    "The same as the command `projection.rebuild` of `derived`: every ledger sends again what it keeps. What was done stays done once; what a restored backup or a lost object has forgotten is done again.",
+    "The same as the command `projection.rebuild` of `derived`: every ledger sends its facts again. Existing consequences are not repeated; those lost with a restored backup or a lost object are made again.",
   ...asked,
 });
 

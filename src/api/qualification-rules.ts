@@ -33,22 +33,26 @@ const MAX_RULES_BYTES = 64 * 1024;
 
 const newRulesSchema = z.strictObject({
   rules: rulesSchema,
-  expected_version: z.int().min(0).meta({ description: "The version this one follows; 0 for the first. Another answer than that is 409." }),
+  expected_version: z
+    .int()
+    .min(0)
+    .meta({ description: "The version that this one replaces; 0 for the first. If another version is current, the response is 409." }),
   effective_at: z.iso.datetime().optional().meta({
-    description: "From when it counts, at least 10 seconds ahead; default a minute ahead. The first version counts from the beginning.",
+    description:
+      "When it takes effect, at least 10 seconds ahead; default a minute ahead. The first version is in effect from the beginning.",
   }),
 });
 
 const trySchema = z.strictObject({
   outcome: z.strictObject({ subtype: z.string().min(1).max(100).optional(), payload: FACT_PAYLOADS.outcome }),
   rules: rulesSchema.optional().meta({ description: "Rules that are not saved; default the saved ones." }),
-  at: z.iso.datetime().optional().meta({ description: "As if it were recorded then; default now." }),
+  at: z.iso.datetime().optional().meta({ description: "The recording time to assume; default now." }),
 });
 
 const VersionSchema = z
   .object({
     version: z.int().meta({ description: "0 while no rules have been set: nothing is charged or paid out." }),
-    effective_at: timestamp.nullable().meta({ description: "It decides the outcomes recorded from then on." }),
+    effective_at: timestamp.nullable().meta({ description: "It applies to outcomes recorded from then on." }),
     created_at: timestamp.nullable(),
     who: z.string().nullable(),
   })
@@ -73,9 +77,9 @@ const put = createRoute({
   method: "put",
   path: PATH,
   operationId: "addRules",
-  summary: "Add a version of the rules that make charges and payouts of outcomes",
+  summary: "Add a version of the rules that turn outcomes into charges and payouts",
   description:
-    "The first rule whose conditions all hold decides an outcome; the version that counts is the newest that was in effect when the outcome was recorded. Versions are never changed. Sent again, the same request answers the version it made.",
+    "The first rule with only true conditions decides an outcome, in the newest version that was in effect when the outcome was recorded. Versions never change. A repeated request returns the version it made.",
   ...needs("operate"),
   request: { body: jsonBody(newRulesSchema) },
   responses: {
@@ -131,7 +135,7 @@ const attempt = createRoute({
   method: "post",
   path: `${PATH}/try`,
   operationId: "tryRules",
-  summary: "Say what the rules would make of an outcome; nothing is written",
+  summary: "Evaluate the rules for an outcome without writing anything",
   ...needs("read"),
   request: { body: jsonBody(trySchema) },
   responses: {

@@ -23,22 +23,22 @@ import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
 const deleteSchema = reasoned.extend({
-  tenant: z.string().max(64).meta({ description: "The name of the token's own tenant, once more." }),
+  tenant: z.string().max(64).meta({ description: "The name of the token's own tenant, as a confirmation." }),
   request: chosenName(100).default("first").meta({
     description:
-      "Names the occasion. While a deletion is under way, another request of this name is the same deletion. The audit keeps the first caller and reason.",
+      "The request's name. While a deletion is running, another request of this name is the same deletion. The audit has the first caller and reason.",
   }),
   // No default: a client that omits the field must not delete a tenant by mistake.
-  dry_run: z.boolean().meta({ description: "False deletes; true only counts what would go, of files at most 1,000 a folder." }),
+  dry_run: z.boolean().meta({ description: "False deletes; true only counts, at most 1,000 files per folder." }),
 });
 
 const remove = createRoute({
   method: "post",
   path: "/v1/tenant/delete",
   operationId: "deleteTenant",
-  summary: "Delete everything that is kept of the token's tenant, the token too",
+  summary: "Delete all data of the token's tenant, including the token",
   description:
-    "It cannot be undone. From the answer on the tenant's tokens are refused, also this one: if the answer was lost, a 401 says that it was accepted. What the CRM, sites and receivers of webhooks have is theirs. Stop what sends messages to the tenant's queues before.",
+    "It cannot be undone. After the response all tokens of the tenant are refused, including this one: if the response was lost, a 401 means that the request was accepted. Data in the CRM, on sites and at receivers of webhooks is not deleted. Before the request, stop all producers of the tenant's queues.",
   ...needs("operate"),
   request: { body: jsonBody(deleteSchema) },
   responses: {

@@ -11,21 +11,21 @@ const DAY_MS = 86_400_000;
 const USUAL_DAYS = 30;
 const MOST_DAYS = 92;
 
-const tokens = z.int().nullable().meta({ description: "Null where the provider did not say." });
+const tokens = z.int().nullable().meta({ description: "Null if the provider did not report it." });
 
 const TextCallSchema = z
   .object({
-    attempt: z.int().meta({ description: "1 is the first answer. Each was paid for." }),
+    attempt: z.int().meta({ description: "1 is the first answer. Each one was paid." }),
     outcome: z.enum(["written", ...BAD_ANSWERS]),
     prompt: z.string().meta({ description: "The prompt and its version.", example: "article.v2" }),
-    model: z.string().meta({ description: "As the provider names it." }),
-    answer_id: z.string().nullable().meta({ description: "What the provider calls this answer on its side." }),
-    max_tokens: z.int().meta({ description: "The most tokens that the answer could have." }),
+    model: z.string().meta({ description: "The provider's name of the model." }),
+    answer_id: z.string().nullable().meta({ description: "The provider's id of this answer." }),
+    max_tokens: z.int().meta({ description: "The token limit of the answer." }),
     input_tokens: tokens,
     output_tokens: tokens,
     cached_tokens: tokens,
     reasoning_tokens: tokens,
-    finish: z.string().nullable().meta({ description: "The provider's own word for how it ended." }),
+    finish: z.string().nullable().meta({ description: "The provider's finish reason." }),
     paid_at: timestamp,
   })
   .meta({ id: "TextCall" });
@@ -35,9 +35,9 @@ const TextUsageSchema = z
     day: z.iso.date().meta({ description: "In UTC." }),
     brand: z.string(),
     model: z.string(),
-    answers: z.int().meta({ description: "Answers that were paid for." }),
-    bad: z.int().meta({ description: "Of these, the ones that could not be used." }),
-    unknown: z.int().meta({ description: "Of these, the ones whose cost the provider did not say: they are missing in the sums." }),
+    answers: z.int().meta({ description: "Paid answers." }),
+    bad: z.int().meta({ description: "The unusable ones of these." }),
+    unknown: z.int().meta({ description: "The ones of these without usage data: they are missing in the sums." }),
     input_tokens: z.int(),
     output_tokens: z.int(),
     cached_tokens: z.int().meta({ description: "Part of the input tokens." }),
@@ -49,7 +49,7 @@ const calls = createRoute({
   method: "get",
   path: "/v1/instances/{id}/text-calls",
   operationId: "listTextCalls",
-  summary: "List the answers of a model that an instance paid for",
+  summary: "List the paid model answers of an instance",
   description: "An article has the id of the instance that wrote it. Kept for 400 days, longer than the instance.",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }) },
@@ -63,7 +63,7 @@ const usage = createRoute({
   method: "get",
   path: "/v1/usage/text",
   operationId: "getTextUsage",
-  summary: "Sum up what text generation used, by day, brand and model",
+  summary: "Sum the usage of text generation by day, brand and model",
   description: `Without days: the last ${USUAL_DAYS}. At most ${MOST_DAYS} at once.`,
   ...needs("read"),
   request: {
@@ -93,7 +93,7 @@ export function textUsages() {
       const begin = from ? Date.parse(from) : end - USUAL_DAYS * DAY_MS;
       if (begin >= end) throw invalidRequest([{ path: "from", message: "is later than `to`" }]);
       if (end - begin > MOST_DAYS * DAY_MS)
-        throw invalidRequest([{ path: "from", message: `is more than ${MOST_DAYS} days before \`to\`: ask for less at once` }]);
+        throw invalidRequest([{ path: "from", message: `is more than ${MOST_DAYS} days before \`to\`: request a shorter period` }]);
       return json({ items: await textUsage(env.DB, caller.tenantId, { brand, from: begin, to: end }) }, 200);
     });
 }

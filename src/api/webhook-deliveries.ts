@@ -29,14 +29,14 @@ const STATES = ["pending", "sent", "failed", "gone", "skipped"] as const;
 const DeliverySchema = z
   .object({
     id: z.string().meta({ description: "Also its first instance's id, and the receiver's `webhook-id`." }),
-    instance_id: z.string().meta({ description: "The newest instance that makes it: the first, until it is made again." }),
+    instance_id: z.string().meta({ description: "The newest instance that sends it; a redelivery has another one." }),
     state: z.enum(STATES),
     config_version: z.int().meta({ description: "The version of the endpoint that matched." }),
     entity: z.string(),
     fact_id: z.string(),
     fact_type: z.string(),
     matched_at: timestamp,
-    tried: z.int().meta({ description: "How often it was sent." }),
+    tried: z.int().meta({ description: "Number of attempts." }),
   })
   .meta({ id: "WebhookDelivery" });
 
@@ -45,7 +45,7 @@ const AttemptSchema = z
     attempt: z.int(),
     at: timestamp,
     version: z.int().meta({ description: "The version of the endpoint that it went to." }),
-    status: z.int().nullable().meta({ description: "Null when there was no answer." }),
+    status: z.int().nullable().meta({ description: "Null without a response." }),
     answer: z.string().nullable().meta({ description: "The first KB of it, as text." }),
     error: z.string().nullable(),
     ms: z.int(),
@@ -64,7 +64,7 @@ const list = createRoute({
   operationId: "listWebhookDeliveries",
   summary: "List an endpoint's deliveries, newest first",
   description:
-    "Kept for 30 days. One that failed is retried as its instance: POST /v1/instances/{instance_id}/retry. Others can be made again.",
+    "Deliveries are kept for 30 days. Retry the instance of a failed one: POST /v1/instances/{instance_id}/retry. Others can be sent again.",
   ...needs("read"),
   request: { params, query: z.strictObject({ state: z.enum(STATES).optional(), ...pageQuery }) },
   responses: {

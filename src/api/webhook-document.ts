@@ -15,7 +15,7 @@ const headers = z.object({
 
 const responses = {
   "2XX": { description: "Taken: nothing more is sent of it." },
-  410: { description: "Nobody listens here any more: the endpoint is disabled." },
+  410: { description: "The receiver wants no more requests: the endpoint is disabled." },
 };
 
 /** Documents the requests to receivers: one per type of fact that they can subscribe to, and the test. */
@@ -34,7 +34,7 @@ export function describedDeliveries(): Routes {
     });
     describe(routes, type, `A fact of the type \`${type}\` was recorded`, fact);
   }
-  describe(routes, WEBHOOK_TEST, "Somebody tests the endpoint", z.object({ endpoint_id: z.string(), fact_id: z.string() }));
+  describe(routes, WEBHOOK_TEST, "A test of the endpoint", z.object({ endpoint_id: z.string(), fact_id: z.string() }));
   return routes;
 }
 

@@ -26,21 +26,21 @@ import { endpointOf } from "./webhooks.ts";
 
 const manySchema = reasoned.extend({
   state: z.enum(REPEATABLE),
-  since: timestamp.optional().meta({ description: "Of facts that met the endpoint then or later; default all that are kept." }),
-  until: timestamp.optional().meta({ description: "And before then; default all." }),
+  since: timestamp.optional().meta({ description: "Of facts that matched the endpoint then or later; default: all kept ones." }),
+  until: timestamp.optional().meta({ description: "And before then; default: all." }),
 });
 
 const params = z.object({ id: z.string() });
-const headers = z.object(keyHeader("The same request under the same key makes each delivery again once."));
+const headers = z.object(keyHeader("The same request with the same key sends each delivery again once."));
 
 const one = createRoute({
   method: "post",
   path: "/v1/webhooks/{id}/deliveries/{delivery}/redeliver",
   operationId: "redeliverWebhook",
-  summary: "Make a delivery again",
+  summary: "Send a delivery again",
   description: [
-    "One that was `skipped` or refused as `gone`, or that was `sent` and the receiver has lost: under the same `webhook-id`, with the same body, by an instance of its own.",
-    "While the endpoint is off it waits, as any delivery. One that failed is retried as its instance.",
+    "For a delivery that was `skipped`, refused as `gone`, or `sent` and then lost by the receiver. A separate instance sends it with the same `webhook-id` and body.",
+    "While the endpoint is disabled it waits, as any delivery. Retry the instance of a failed delivery.",
   ].join("\n\n"),
   ...needs("operate"),
   request: { headers, params: params.extend({ delivery: z.string() }), body: jsonBody(reasoned) },
@@ -54,8 +54,8 @@ const many = createRoute({
   method: "post",
   path: "/v1/webhooks/{id}/redeliver",
   operationId: "redeliverWebhooks",
-  summary: "Make an endpoint's deliveries again",
-  description: `Those in one state, oldest first, at most ${REDELIVERED_AT_ONCE} a request. While \`more\` is true, the same request under the same \`Idempotency-Key\` goes on with the others.`,
+  summary: "Send an endpoint's deliveries again",
+  description: `The deliveries in one state, oldest first, at most ${REDELIVERED_AT_ONCE} per request. While \`more\` is true, repeat the request with the same \`Idempotency-Key\` for the others.`,
   ...needs("operate"),
   request: { headers, params, body: jsonBody(manySchema) },
   responses: {
@@ -63,7 +63,7 @@ const many = createRoute({
       ...answers(
         "On their way",
         z.object({
-          redelivered: z.int().meta({ description: "How many this request makes again." }),
+          redelivered: z.int().meta({ description: "Number of deliveries that this request sends again." }),
           more: z.boolean().meta({ description: "True when there are others." }),
         }),
       ),

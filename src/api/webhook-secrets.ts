@@ -24,7 +24,7 @@ const rotateSchema = z.strictObject({
     .min(0)
     .max(MAX_OVERLAP_SECONDS)
     .default(OVERLAP_SECONDS)
-    .meta({ description: "How long the secret before goes on signing; 0 when it is no longer yours alone." }),
+    .meta({ description: "How long the previous secret also signs; 0 if it has leaked." }),
 });
 
 const endSchema = z.strictObject({});
@@ -36,7 +36,7 @@ const rotate = createRoute({
   path: "/v1/webhooks/{id}/rotate",
   operationId: "rotateWebhookSecret",
   summary: "Give an endpoint a new secret",
-  description: "During the overlap each request carries a signature of each secret. A lost answer is no harm: rotate again.",
+  description: "During the overlap each request has a signature of each secret. If the response was lost, rotate again.",
   ...needs("operate"),
   request: { params, body: jsonBody(rotateSchema) },
   responses: {
@@ -53,15 +53,15 @@ const end = createRoute({
   method: "post",
   path: "/v1/webhooks/{id}/secrets/{generation}/end",
   operationId: "endWebhookSecret",
-  summary: "Have an older secret sign nothing more, at once",
-  description: "For one that has leaked while its overlap still runs. Repeated, it changes nothing.",
+  summary: "End an older secret at once",
+  description: "For a leaked secret within its overlap. A repeated request changes nothing.",
   ...needs("operate"),
   request: {
     params: z.object({ id: z.string(), generation: wholeNumber(1).meta({ type: "integer", minimum: 1 }) }),
     body: jsonBody(endSchema),
   },
   responses: {
-    200: answers("Those that sign now, the newest first", SigningSchema),
+    200: answers("The signing generations, newest first", SigningSchema),
     ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition"),
   },
 });
@@ -70,7 +70,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/webhooks/{id}/secrets",
   operationId: "listWebhookSecrets",
-  summary: "List which generations of the secret sign, and until when",
+  summary: "List the signing generations of the secret, with their ends",
   description: "The secrets themselves cannot be read.",
   ...needs("read"),
   request: { params },

@@ -29,10 +29,10 @@ import { tellSwitched } from "../systems/webhooks/switched.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
-const version = z.int().min(1).meta({ description: "The version you have read: another one in force refuses the change." });
+const version = z.int().min(1).meta({ description: "The version that you have read: if another one is current, the change is refused." });
 
 const configSchema = z.strictObject({
-  url: z.string().min(1).max(2048).meta({ description: "Where it goes: https, a public host, no password." }),
+  url: z.string().min(1).max(2048).meta({ description: "The target: https, a public host, no password." }),
   fact_types: z
     .array(z.enum(PROCESSED))
     .min(1)
@@ -54,7 +54,7 @@ export const WebhookSchema = z
     description: z.string(),
     enabled: z.boolean(),
     state: z.enum(["enabled", "disabled", "deleted"]),
-    reason: z.string().nullable().meta({ description: "Why it was disabled, when nobody asked for that." }),
+    reason: z.string().nullable().meta({ description: "Why it was disabled automatically." }),
     created_at: timestamp,
     changed_at: timestamp,
     changed_by: z.string(),
@@ -72,11 +72,10 @@ const create = createRoute({
   path: "/v1/webhooks",
   operationId: "registerWebhook",
   summary: "Register an endpoint for facts",
-  description:
-    "Facts that their ledger takes from now on are delivered. A name that DNS does not answer for now is looked up again before each request.",
+  description: "Facts recorded from now on are delivered. A host name that DNS cannot resolve now is resolved again before each request.",
   ...needs("operate"),
   request: {
-    headers: z.object(keyHeader("The same request under the same key is the same endpoint, for a day answered as the first time.")),
+    headers: z.object(keyHeader("The same request with the same key is the same endpoint, and gets the first response for a day.")),
     body: jsonBody(configSchema),
   },
   responses: {
@@ -118,7 +117,7 @@ const replace = createRoute({
   path: "/v1/webhooks/{id}",
   operationId: "changeWebhook",
   summary: "Change an endpoint: the whole configuration, as a new version",
-  description: "Deliveries that are under way go to the new URL; those that were put off while it was off, once it is on.",
+  description: "Running deliveries go to the new URL; deliveries that wait for a disabled endpoint are sent after it is enabled.",
   ...needs("operate"),
   request: { params, body: jsonBody(changeSchema) },
   responses: {
@@ -145,7 +144,7 @@ const remove = createRoute({
   path: "/v1/webhooks/{id}",
   operationId: "deleteWebhook",
   summary: "Disable an endpoint for good",
-  description: "Nothing more is sent, what is under way is skipped, and its secrets end. Its deliveries can still be read.",
+  description: "Its running deliveries are skipped, no further ones are sent, and its secrets end. Its deliveries can still be read.",
   ...needs("operate"),
   request: { params },
   responses: {

@@ -28,7 +28,7 @@ const open = <Shape extends z.ZodRawShape>(shape: Shape) =>
     .looseObject(shape)
     .refine(
       (payload) => characterCount(JSON.stringify(payload)) <= MAX_OPEN_CHARACTERS,
-      `must not exceed ${MAX_OPEN_CHARACTERS} characters as JSON: store the rest and state where it is`,
+      `must not exceed ${MAX_OPEN_CHARACTERS} characters as JSON: store the rest and send its location`,
     );
 
 /** The payload of each type of fact. A fact with an invalid payload is refused before it is appended. */
@@ -62,7 +62,7 @@ const head = { fact_id: name, entity: name, subtype: z.string().min(1).max(100).
 /** A fact's identity depends on its time, which is stored in milliseconds. Old ledgers contain finer times. */
 const statedTime = z.iso
   .datetime()
-  .refine((time) => !/\.\d{3}\d*[1-9]/.test(time), "says more than milliseconds: send at most three digits of a second");
+  .refine((time) => !/\.\d{3}\d*[1-9]/.test(time), "is finer than milliseconds: send at most three decimal digits");
 const provenance = {
   tenant_id: z.string(),
   trace_id: z.string().length(32),
@@ -156,7 +156,7 @@ export function isKeptByMillrace(entity: string): boolean {
 /** The error for a fact of another sender in one of these ledgers. */
 export function keptByMillrace(path: string): MillraceError {
   const kept = KEPT_BY_MILLRACE.map((prefix) => `${prefix}…`).join(", ");
-  return invalidFact([{ path, message: `must be a ledger of yours: Millrace keeps ${kept} itself` }]);
+  return invalidFact([{ path, message: `must be another ledger: only Millrace appends to ${kept}` }]);
 }
 
 /**

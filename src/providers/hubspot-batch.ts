@@ -20,12 +20,12 @@ type Outcome = CrmOutcome | undefined;
 const CHANGED: CrmRefusal = {
   retry: true,
   category: "CHANGED_MEANWHILE",
-  message: "It changed in the CRM while the search for another record at fault was under way: nothing of it was sent.",
+  message: "It changed in the CRM during the search for another faulty record, and was not sent.",
   correlationId: null,
 };
 
 /** The error of a record that a response omits. */
-export const SILENT = "The CRM did not say what became of this record.";
+export const SILENT = "The CRM's response has no result for this record.";
 
 /** Most calls of the search for the faulty records in one batch: enough for five among a hundred. */
 export const MAX_CALLS = 40;

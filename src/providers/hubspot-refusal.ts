@@ -67,7 +67,7 @@ export function hubspotRefusal(upstream: Counterpart, answer: Answer): MillraceE
   // A wrong URL returns 404 too: only this category means that a record is missing.
   if (status === 404) return fault.category === GONE ? new BatchRefusal(fault, said, status) : notRetryable(said, status);
   // The rest is handled as for every upstream: after a 5xx the outcome is unknown.
-  if (status >= 500) return new MillraceError("unavailable", `${said} Whether it acted is unknown.`, { upstreamStatus: status });
+  if (status >= 500) return new MillraceError("unavailable", `${said} The outcome is unknown.`, { upstreamStatus: status });
   return status >= 400 ? upstreamRefused(said, status) : refusal(upstream, answer);
 }
 

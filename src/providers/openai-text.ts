@@ -113,7 +113,7 @@ function meaningOf(upstream: Upstream, answer: Answer): MillraceError | undefine
   if (isFiltered || (status === 403 && /\bflagged\b/i.test(answer.text))) {
     return new MillraceError(
       "answer_refused",
-      "The provider's filter stopped the request: nothing was written. Change what is asked, then retry.",
+      "The provider's filter stopped the request, and nothing was written. Change the request, then retry.",
       {
         terminal: true,
         upstreamStatus: status,

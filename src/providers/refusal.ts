@@ -44,7 +44,7 @@ export function refusal(upstream: Counterpart, answer: Answer): MillraceError {
   if (FINAL.has(status)) return notRetryable(said, status);
   if (status < 400) return notRetryable(`${said} Redirects are not followed: set its URL to the final address.`, status);
   if (status < 500) return upstreamRefused(said, status);
-  return new MillraceError("unavailable", `${said} Whether it acted is unknown.`, { upstreamStatus: status });
+  return new MillraceError("unavailable", `${said} The outcome is unknown.`, { upstreamStatus: status });
 }
 
 /**
@@ -91,7 +91,7 @@ export function refusalIn(
   const said = `${upstream.name} answered ${status}, and its body is an error${quoted(upstream, text)}.`;
   const askedMs = retryAfterMs(headers.get("retry-after"));
   if (askedMs !== undefined) return comeBack(askedMs, said, status);
-  return new MillraceError("unavailable", `${said} Whether it acted is unknown.`, { upstreamStatus: status });
+  return new MillraceError("unavailable", `${said} The outcome is unknown.`, { upstreamStatus: status });
 }
 
 const StatedError = z.object({

@@ -66,7 +66,7 @@ async function exchange(upstream: Upstream, call: UpstreamCall, options: CallOpt
     const response = await tracedCall(request, options.trace, (own) => upstream.fetch(own));
     return { status: response.status, headers: response.headers, text: await response.text() };
   } catch (cause) {
-    throw new MillraceError("unavailable", `${upstream.name} gave no answer. Whether it acted is unknown.`, { cause });
+    throw new MillraceError("unavailable", `${upstream.name} did not respond. The outcome is unknown.`, { cause });
   }
 }
 
@@ -79,7 +79,7 @@ function readAnswer<T>(upstream: Upstream, status: number, json: unknown, schema
   const [first] = issues;
   throw new MillraceError(
     "unavailable",
-    `${upstream.name} answered ${status}, but not in the format this adapter speaks: ${first?.path}: ${first?.message}. ` +
+    `${upstream.name} answered ${status}, but not in the expected format: ${first?.path}: ${first?.message}. ` +
       "Check that its URL points at the right service.",
     { issues, upstreamStatus: status },
   );

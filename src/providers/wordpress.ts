@@ -71,7 +71,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
     const { deleted, status } = await request("DELETE", `/${id}`, query, Deleted, options);
     if (deleted || status === "trash") return;
     const now = status === undefined ? "" : `, and the post is "${status}"`;
-    throw new MillraceError("unavailable", `WordPress answered the removal of the post ${id} without removing it${now}.`);
+    throw new MillraceError("unavailable", `WordPress responded to the removal of the post ${id}, but did not remove it${now}.`);
   }
 
   return {
@@ -156,7 +156,7 @@ function meaningOf({ status, text }: Answer): MillraceError | undefined {
   // With a wrong password the request is anonymous, and an anonymous request for drafts returns 400.
   if (status === 400 && text.includes("rest_forbidden_status")) {
     return notRetryable(
-      "WordPress takes us for a stranger. Check PAGES_USER and PAGES_TOKEN, an application password; and that the web server hands the Authorization header to PHP.",
+      "WordPress does not accept the login. Check PAGES_USER and PAGES_TOKEN, an application password; and that the web server hands the Authorization header to PHP.",
       status,
     );
   }

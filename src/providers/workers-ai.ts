@@ -67,5 +67,5 @@ function failure(error: unknown): MillraceError {
   const code = /\b(\d{4}):/.exec(messageOf(error))?.[1] ?? "";
   if (OUT_OF_CAPACITY.has(code)) return comeBack(undefined, `Workers AI is out of capacity (${code}).`);
   if (FINAL.has(code)) return notRetryable(`Workers AI refused the request (${code}). Check TEXT_MODEL and the prompt.`);
-  return new MillraceError("unavailable", "Workers AI gave no answer. Whether it was paid for is unknown.", { cause: error });
+  return new MillraceError("unavailable", "Workers AI did not respond. It may have been paid for.", { cause: error });
 }

@@ -35,7 +35,7 @@ async function askAgent<Answer>(
   await agent.reconcile(of, await lookAtBrand(env, of.tenant_id, of.brand));
   const decided = await ask(agent);
   if (decided) return decided;
-  throw new MillraceError("invariant", `The agent of ${of.brand} did not decide after it was told what there is.`);
+  throw new MillraceError("invariant", `The agent of ${of.brand} did not decide after it got the brand's state.`);
 }
 
 /**

@@ -22,8 +22,7 @@ import { timeoutMs } from "../systems/webhooks/settings.ts";
 export type Posted = { state: "sent" | "gone"; attempt: Attempt } | { state: "skipped"; why: string } | { state: "off" };
 
 /** Why a delivery is skipped whose fact mentions a person who was forgotten while its endpoint was disabled. */
-const NAMES_A_FORGOTTEN =
-  "It named a person who was forgotten while the endpoint was off. Made again, it says a pseudonym in the person's place.";
+const NAMES_A_FORGOTTEN = "It mentioned a person who was forgotten while the endpoint was disabled. A redelivery has a pseudonym instead.";
 /** Bytes of a response that are read and stored. */
 const ANSWER_BYTES = 1024;
 /** The longest wait that a receiver can request. */
@@ -103,7 +102,7 @@ async function post(
   { checked, body, generations }: Target & Ready,
   line: Attempt,
 ): Promise<void> {
-  if (body === undefined) throw notRetryable("Not sent: what it said is not kept any more.");
+  if (body === undefined) throw notRetryable("Not sent: its body is no longer stored.");
   if (checked.verdict === "refused") throw notRetryable(`Not sent: the URL ${checked.reason}.`);
   if (checked.verdict === "unknown") throw new MillraceError("unavailable", `Not sent: ${checked.reason}.`);
   const inTime = AbortSignal.timeout(timeoutMs(env));
@@ -121,7 +120,9 @@ async function post(
     const late = inTime.aborted || signal.aborted;
     throw new MillraceError(
       "unavailable",
-      late ? `The receiver gave no answer within ${timeoutMs(env) / 1000} s.` : "The receiver cannot be reached, or hung up.",
+      late
+        ? `The receiver did not respond within ${timeoutMs(env) / 1000} s.`
+        : "The receiver cannot be reached, or closed the connection.",
     );
   });
   line.status = response.status;
@@ -129,7 +130,7 @@ async function post(
   if (response.ok || response.status === 410) return;
   const said = `The receiver answered ${response.status}`;
   if (response.status >= 300 && response.status < 400) {
-    throw upstreamRefused(`${said}: redirects are not followed. Register the address it leads to.`, response.status);
+    throw upstreamRefused(`${said}: redirects are not followed. Register its target URL.`, response.status);
   }
   const asked = retryAfterMs(response.headers.get("retry-after"));
   const delayMs = asked && Math.min(asked, MAX_ASKED_MS);

@@ -23,8 +23,7 @@ export const deleteTenant = defineWorkflow({
     const total: Record<string, number> = {};
     let found = 0;
     for (let pass = 0, stretch = 0; ; stretch++) {
-      if (stretch > MAX_STRETCHES)
-        throw notRetryable("The tenant's rows do not come to an end: somebody still writes them. Stop that, then retry.");
+      if (stretch > MAX_STRETCHES) throw notRetryable("New rows of the tenant are still being written. Stop their producers, then retry.");
       const { removed, over, older } = await step.commit("remove", async () => ({ output: await removeOn(call, STRETCH_MS) }), {
         key: String(stretch),
         timeout: "2 minutes",

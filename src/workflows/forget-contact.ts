@@ -35,8 +35,7 @@ export const forgetContact = defineWorkflow({
     if (taken.others) return { removed: {} };
     await step.effect("erase in the CRM", eraseRecords, { tenantId, person });
     for (let pass = 0, stretch = 0; ; stretch++) {
-      if (stretch > MAX_STRETCHES)
-        throw notRetryable("The search for what is left of a person did not come to an end. Please report this.");
+      if (stretch > MAX_STRETCHES) throw notRetryable("The search for a person's remaining data did not end. Please report this.");
       const mayWait = pass < PAUSES.length;
       const reached = await step.commit("search", () => searchOn(call, { mayWait }), { key: String(stretch), timeout: "2 minutes" });
       if (reached.others) return { removed: {} };

@@ -56,6 +56,6 @@ function keyOf(from: LedgerPlace | null): string {
 
 function unfitFacts(count: number, first: string): Error {
   return notRetryable(
-    `The projection lacks ${count} facts that do not fit their type any more; every other row is restored. The first is ${first}. Read it with GET /v1/ledgers, let its type take what it says, then ask for a rebuild under a new request.`,
+    `The projection lacks ${count} facts that no longer match their type; all other rows are restored. The first is ${first}. Read it with GET /v1/ledgers, extend its type to accept it, then start a rebuild with a new request.`,
   );
 }

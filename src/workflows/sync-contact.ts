@@ -29,6 +29,6 @@ export const syncContact = defineWorkflow({
       if (isNext("merge records")) at = await step.commit("merge records", () => mergeRecordsOfOne(call, at), options);
       if (!at.again) return { contact_id: at.contact_id, crm_id: at.crm_id };
     }
-    throw notRetryable(`Others took the contact over ${MOST_ROUNDS} times. Send another contact.sync.`);
+    throw notRetryable(`Other pushes interrupted this one ${MOST_ROUNDS} times. Send another contact.sync.`);
   },
 });

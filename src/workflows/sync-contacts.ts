@@ -32,7 +32,7 @@ export const syncContacts = defineWorkflow({
       let asked = "";
       for (let after: string | null = ""; after !== null; ) {
         if (++chunks > MAX_CHUNKS)
-          throw notRetryable(`The sync has more than ${MAX_CHUNKS} chunks: what it did stays; send another for the rest.`);
+          throw notRetryable(`The sync has more than ${MAX_CHUNKS} chunks: these are done; send another sync for the rest.`);
         const progress: Progress = await chunk({ after, waiting, mayCut }, `${placeOf(after)}${asked}`);
         if (progress.lost) {
           const { approved } = await step.approve("agree that they were deleted", cutQuestion(syncId, progress.lost));

@@ -45,7 +45,7 @@ describe("Idempotency-Key", () => {
     const caller = await callerWith();
     const why = async (path: string) => expectProblem(await caller.post(path, {}, { [KEY]: "k" }), 422, "invalid_payload").detail;
     expect(await why("/v1/webhooks/x/test")).toContain("each call is another delivery");
-    expect(await why("/v1/webhooks/x/rotate")).toContain("each call gives another secret");
+    expect(await why("/v1/webhooks/x/rotate")).toContain("each call makes another secret");
     expect(await why("/v1/contacts/forget")).toContain("`request` names the occasion");
     expect((await send("/v1/instances", { headers: { authorization: `Bearer ${caller.token}`, [KEY]: "k" } })).status).toBe(200);
   });

@@ -115,7 +115,7 @@ describe("A batch with records at fault", () => {
     expect(await attempt).toMatchObject([
       { key: one, state: "done" },
       { key: two, state: "done" },
-      { key: three, state: "failed", retry: true, message: expect.stringContaining("crm gave no answer") },
+      { key: three, state: "failed", retry: true, message: expect.stringContaining("crm did not respond") },
       { state: "failed", retry: true },
     ]);
   });

@@ -166,7 +166,10 @@ describe("limitOf", () => {
   });
 
   it("refuses at once what will never fit", async () => {
-    await expect(limitOf(env, "small", windows).take(3)).rejects.toMatchObject({ code: "config_invalid", message: /"small" allows at most 2/ });
+    await expect(limitOf(env, "small", windows).take(3)).rejects.toMatchObject({
+      code: "config_invalid",
+      message: /"small" allows at most 2/,
+    });
     await expect(limitOf(env, "small", windows).take(0)).rejects.toMatchObject({ code: "config_invalid" });
   });
 });

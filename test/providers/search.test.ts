@@ -79,7 +79,7 @@ describe("search", () => {
     { type: "search", web: { results: [{ title: "C", url: "javascript:alert(1)" }] } },
   ])("has not searched where a 200 is %j", async (answer) => {
     const found = braveSearch(scripted(Response.json(answer))).search("tea", { key: "k" });
-    await expect(found).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("not in the format") });
+    await expect(found).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("not in the expected format") });
   });
 
   it.each([

@@ -56,7 +56,7 @@ describe("what an upstream's answer means", () => {
 
   it("a broken connection leaves the outcome unknown", async () => {
     const error = await failureOf(new Error("Network connection lost"));
-    expect(error).toMatchObject({ code: "unavailable", message: expect.stringContaining("Whether it acted is unknown") });
+    expect(error).toMatchObject({ code: "unavailable", message: expect.stringContaining("The outcome is unknown") });
   });
 
   it("a redirect is not followed, because it would carry our credential along", async () => {

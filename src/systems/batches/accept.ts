@@ -62,8 +62,8 @@ async function layoutOf(bucket: R2Bucket, { format, dataset }: BatchRequest, { k
   if (size === 0) return readLayout(format, new Uint8Array(), known);
   const head = await bucket.get(key, { range: { offset: 0, length: Math.min(size, HEAD_BYTES) }, onlyIf: { etagMatches: etag } });
   if (!head || !("body" in head)) {
-    throw new MillraceError("invalid_payload", `The file ${key} was changed or removed while it was looked at: ask again.`, {
-      issues: [{ path: "file", message: "has just been changed or removed" }],
+    throw new MillraceError("invalid_payload", `The file ${key} was changed or removed during the request: repeat the request.`, {
+      issues: [{ path: "file", message: "was changed or removed during the request" }],
     });
   }
   return readLayout(format, new Uint8Array(await head.arrayBuffer()), known);
@@ -76,7 +76,7 @@ async function refuseForgotten(env: Env, batch: Batch): Promise<void> {
   } catch (error) {
     if (codeOf(error) !== "instance_not_found") throw error;
     await forget(env, batch);
-    throw reused(batch.batchId, "named a batch that ended long ago");
+    throw reused(batch.batchId, "was used by a batch that has been pruned");
   }
 }
 
@@ -85,7 +85,7 @@ async function forget(env: Env, { tenantId, batchId }: Batch): Promise<void> {
 }
 
 function reused(batchId: string, why: string): MillraceError {
-  return new MillraceError("idempotency_key_reused", `The batch id “${batchId}” ${why}. Give new work an id of its own.`, {
+  return new MillraceError("idempotency_key_reused", `The batch id “${batchId}” ${why}. Give new work a new id.`, {
     issues: [{ path: "batch_id", message: "is taken" }],
   });
 }

@@ -24,7 +24,7 @@ export async function cancelBatch(
   const batch = await findBatch(env.DB, by.tenantId, batchId);
   if (!batch) return undefined;
   if (!changed && batch.state === "complete") {
-    throw new MillraceError("invalid_transition", `The batch ${batchId} is complete: there is nothing left to cancel.`, {
+    throw new MillraceError("invalid_transition", `The batch ${batchId} is complete and cannot be cancelled.`, {
       from: "complete",
       to: "cancelled",
       audited: true,

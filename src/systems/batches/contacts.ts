@@ -30,7 +30,7 @@ export const contacts: Dataset<ContactRow> = {
     const further = Object.entries(others).filter(([, cell]) => cell !== "");
     const given = properties ? jsonObject(properties) : {};
     const twice = further.find(([column]) => Object.hasOwn(given, column));
-    if (twice) throw new Error(`properties: ${twice[0]} has a column of its own too: say it in one of the two`);
+    if (twice) throw new Error(`properties: ${twice[0]} is also a separate column: set it in one of the two`);
     return { contact_id, email, name: name || undefined, properties: { ...given, ...Object.fromEntries(further) } };
   },
   toCells: ({ contact_id, email, name, properties }) => [

@@ -87,9 +87,9 @@ export function csvProblem(error: unknown): string {
 }
 
 const PROBLEMS: Record<string, string> = {
-  CSV_QUOTE_NOT_CLOSED: "has a quote that is never closed",
+  CSV_QUOTE_NOT_CLOSED: "has an unclosed quote",
   CSV_MAX_RECORD_SIZE: TOO_LARGE,
-  CSV_INVALID_CLOSING_QUOTE: "has text behind a closing quote: double a quote inside a quoted cell",
+  CSV_INVALID_CLOSING_QUOTE: "has text after a closing quote: double a quote inside a quoted cell",
   INVALID_OPENING_QUOTE: "has a quote inside a cell that is not quoted: quote the cell and double the quote",
 };
 

@@ -71,7 +71,7 @@ function problemOf(answer: Appended | Error): string | undefined {
   }
   if (answer instanceof Error) throw answer;
   const { outcome, sequence } = answer;
-  return outcome === "differs" ? `fact_id: is fact ${sequence} of this ledger already, which says something else` : undefined;
+  return outcome === "differs" ? `fact_id: is fact ${sequence} of this ledger already, with other content` : undefined;
 }
 
 function asStated({ fact_id, entity, type, subtype, occurred_at, payload }: RecordedFact): StatedFact {

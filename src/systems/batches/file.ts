@@ -34,11 +34,11 @@ export async function readWindow(bucket: R2Bucket, batch: Batch, offset: number)
   if (length <= 0) return new Uint8Array();
   const object = await bucket.get(fileKey, { range: { offset, length }, onlyIf: { etagMatches: fileEtag } });
   if (object === null) {
-    throw notRetryable(`The file ${fileKey} is gone from the bucket: put it back as it was (etag ${fileEtag}), then retry the instance.`);
+    throw notRetryable(`The file ${fileKey} is missing in the bucket: restore it (etag ${fileEtag}), then retry the instance.`);
   }
   if (!("body" in object)) {
     throw notRetryable(
-      `The file ${fileKey} has changed since its batch was accepted: put the old one back (etag ${fileEtag}) and retry the instance, or cancel the batch and ask for a new one.`,
+      `The file ${fileKey} has changed since its batch was accepted: restore the old version (etag ${fileEtag}) and retry the instance, or cancel the batch and start a new one.`,
     );
   }
   return new Uint8Array(await object.arrayBuffer());

@@ -13,7 +13,7 @@ export async function countFollower(env: Env, tenantId: string): Promise<void> {
   const limit = limitOf(env, `followers/${tenantId}`, [{ limit: MAX_FOLLOWERS, periodMs: FOLLOWED.lastsMs }], { patienceMs: 0, tenantId });
   await limit.take().catch((error) => {
     if (!(error instanceof MillraceError) || error.code !== "retry_after") throw error;
-    const said = `A tenant begins at most ${MAX_FOLLOWERS} streams a minute. Follow fewer batches, or ask GET /v1/batches/{id} now and then.`;
+    const said = `A tenant begins at most ${MAX_FOLLOWERS} streams a minute. Follow fewer batches, or poll GET /v1/batches/{id}.`;
     throw new MillraceError("rate_limited", said, { delayMs: error.detail.delayMs });
   });
 }

@@ -24,7 +24,7 @@ export async function countUpload(db: D1Database, tenantId: string, bytes: numbe
   if (counted.length > 0) return;
   throw new MillraceError(
     "rate_limited",
-    `A tenant uploads at most ${MAX_DAILY_BYTES / 1024 ** 3} GiB in a day, and this file would be more. Nothing of it was kept: send it when the first of them are a day old, or put it into the bucket and name it in a \`manifest\`.`,
+    `A tenant uploads at most ${MAX_DAILY_BYTES / 1024 ** 3} GiB in a day, and this file would exceed that. It was not stored: send it a day after the earlier uploads, or put it into the bucket and name it in a \`manifest\`.`,
     { delayMs: HOUR_MS },
   );
 }

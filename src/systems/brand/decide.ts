@@ -52,11 +52,11 @@ export interface Room {
 /** The decision about a keyword: the whole rule, in order. */
 export function decide(known: KnownKeyword, room: Room, at: number): Decided {
   const { live, draft, writing, researching, heldBy, research } = known;
-  if (live) return skipped("It has an article that people can read.", { content_id: live });
-  if (draft) return skipped("A draft about it waits for its publication.", { content_id: draft });
+  if (live) return skipped("It has a published article.", { content_id: live });
+  if (draft) return skipped("It has a draft that waits for its publication.", { content_id: draft });
   if (writing) return skipped("An article about it is being written.", { content_id: writing });
-  if (researching) return skipped("It is being researched already.", { instance_id: researching });
-  if (heldBy !== undefined) return skipped(`It is held back already, since the cycle “${heldBy}”.`, {});
+  if (researching) return skipped("Its research is running.", { instance_id: researching });
+  if (heldBy !== undefined) return skipped(`It is already held back, since the cycle “${heldBy}”.`, {});
   if (room.drafts + room.on_their_way >= room.max_drafts) return { verdict: "held", reason: full(room), grounds: { ...room } };
   if (research && at - research.at < FRESH_MS) {
     const reason = `Its research is ${age(at - research.at)} old, younger than 7 days: it is used again, and nothing is searched or paid for.`;

@@ -24,7 +24,7 @@ export function reconcile(state: BrandState, truth: Truth, at: number): string[]
     const { content_id, keyword, revision, state: now } = article;
     const changed = state.became(article, at) || state.correct(content_id, revision, now);
     if (!changed) continue;
-    const believed = before ? `it was believed ${WORDS[before.state]}` : "it was not known";
+    const believed = before ? `it was recorded as ${WORDS[before.state]}` : "it was not known";
     findings.push(`“${keyword}”: the article ${content_id} is ${WORDS[now]} at revision ${revision}; ${believed}.`);
   }
   for (const id of truth.gone.articles) {

@@ -54,10 +54,10 @@ export function commandOf(brand: string, { spelled, cycle, reuse, correlation_id
 /** Why an existing command does not belong to this job; undefined if it does. */
 export function askedElsewhere(answer: Accepted | undefined, correlationId: string): string | undefined {
   if (!answer?.replayed || answer.correlationId === correlationId) return undefined;
-  return `Its research was asked for under the same cycle before, by the job “${answer.correlationId}”. Ask again in a new cycle.`;
+  return `Its research was requested in the same cycle by the job “${answer.correlationId}”. Request it in a new cycle.`;
 }
 
 export function refusedAsRepeated(cycle: string, instance_id: string): Decided {
-  const reason = `The cycle “${cycle}” has asked for it before, and the same cycle asks once. Retry what failed, or ask again in a new cycle.`;
+  const reason = `The cycle “${cycle}” has requested it before. Retry the failed instance, or request it in a new cycle.`;
   return { verdict: "refused", reason, grounds: { instance_id } };
 }

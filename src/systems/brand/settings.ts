@@ -53,7 +53,7 @@ export async function assertRoomForBrand(db: D1Database, tenantId: string, brand
 function noRoom(brand: string, detail: { audited?: true } = {}): MillraceError {
   return new MillraceError(
     "invalid_transition",
-    `A tenant has at most ${MAX_BRANDS} brands, and "${brand}" would be one more: use one that is known.`,
+    `A tenant has at most ${MAX_BRANDS} brands, and "${brand}" would exceed that: use an existing one.`,
     detail,
   );
 }

@@ -37,10 +37,10 @@ const UNREADABLE = "It was no chat completion: check that TEXT_URL points at the
 export function readArticle(promptId: string, answer: TextAnswer): ReadArticle {
   if (answer.ending === "refused") {
     const words = answer.refusal && beginning(answer.refusal.replaceAll(/\s+/g, " ").trim(), MAX_REFUSAL_CHARACTERS);
-    return { bad: "refused", problem: words ? `The model refused: "${words}"` : "The model or its provider's filter refused." };
+    return { bad: "refused", problem: words ? `The model refused: "${words}"` : "The model, or its provider's filter, refused." };
   }
   // A reasoning model can use up its tokens before the first word. That is truncated too, and more tokens help.
-  if (answer.ending === "truncated") return { bad: "truncated", problem: "It was cut off before it ended." };
+  if (answer.ending === "truncated") return { bad: "truncated", problem: "It was truncated." };
   if (answer.ending === "unreadable") return { bad: "empty", problem: UNREADABLE };
   if (answer.text === "") return { bad: "empty", problem: "It was empty." };
   return promptOf(promptId).answer === "json" ? readJson(answer.text) : readMarkdown(answer.text);
@@ -56,7 +56,7 @@ function articleIn(json: unknown): { value: WrittenArticle } | { problem: string
   const parsed = Answer.safeParse(json);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    return { problem: `Its JSON is not what was asked for: ${issue?.path.join(".") || "the whole"}: ${issue?.message}.` };
+    return { problem: `Its JSON does not match the schema: ${issue?.path.join(".") || "the whole"}: ${issue?.message}.` };
   }
   const { title, description, body_markdown: body } = parsed.data;
   return { value: { title: line(title), description: line(description), body } };
@@ -68,7 +68,7 @@ function line(text: string): string {
 
 function readMarkdown(answer: string): ReadArticle {
   const article = markdownIn(answer) ?? markdownIn(behindReasoning(answer));
-  return article ? { article } : { bad: "malformed", problem: "It did not begin with a # title and go on with a body." };
+  return article ? { article } : { bad: "malformed", problem: "It did not have a # title followed by a body." };
 }
 
 function markdownIn(answer: string): WrittenArticle | undefined {

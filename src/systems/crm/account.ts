@@ -46,9 +46,9 @@ export function notedAccount(tenantId: string): Statement {
 }
 
 function refusalOf(noted: string | null, id: string): MillraceError {
-  if (noted === null) return retryAfter(5000, "The links of another CRM account are being forgotten: this comes after it.");
+  if (noted === null) return retryAfter(5000, "The links of another CRM account are being deleted: this waits for the end.");
   const command = JSON.stringify({ type: "crm.adopt_account", payload: { account: id, occasion: "moved" } });
   return notRetryable(
-    `The contacts are linked to records of the CRM account ${noted}, and this deployment's is ${id}. If they are to go there, send the command ${command}: it forgets these links; then retry this. If not, mend CRM_URL and CRM_ACCOUNT.`,
+    `The contacts are linked to records of the CRM account ${noted}, and this deployment's is ${id}. To move them there, send the command ${command}, which deletes these links, then retry this. Otherwise fix CRM_URL and CRM_ACCOUNT.`,
   );
 }

@@ -19,7 +19,7 @@ interface Adoption {
  */
 export async function adoptAccount(env: AccountEnv, tenantId: string, account: string, after: string): Promise<Commit<Adoption>> {
   const id = linkAccount(env);
-  if (account !== id) throw notRetryable(`The CRM account of this deployment is ${id}, not ${account}: say that one, or mend CRM_ACCOUNT.`);
+  if (account !== id) throw notRetryable(`The CRM account of this deployment is ${id}, not ${account}: send that one, or fix CRM_ACCOUNT.`);
   const isFirst = after === "";
   const mine = sql`tenant_id = ${tenantId} AND contact_id > ${after}`;
   const {

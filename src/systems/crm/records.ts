@@ -25,7 +25,8 @@ interface RecordsCall {
 export const MERGED_THERE: CrmRefusal = {
   retry: true,
   category: "MERGED_IN_CRM",
-  message: "Its record is gone, and one of its chunk was merged into another in the CRM. The CRM's notice of that settles it.",
+  message:
+    "Its record is missing, and one record of its chunk was merged into another in the CRM. The CRM's notice of the merge will resolve it.",
   correlationId: null,
 };
 
@@ -92,7 +93,7 @@ export function foreign(crmId: string, name: string): CrmRefusal {
   return {
     retry: false,
     category: FOREIGN,
-    message: `Its record ${crmId} does not bear the name ${name}: nothing was taken from it or sent to it. If it is this contact's, give it that name in the CRM; a contact.sync leaves it alone and brings the contact to a record of its own.`,
+    message: `Its record ${crmId} does not have the key ${name}: nothing was copied from it or sent to it. If it is this contact's, set that key in the CRM; otherwise a contact.sync creates another record for the contact.`,
     correlationId: null,
   };
 }

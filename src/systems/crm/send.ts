@@ -46,7 +46,7 @@ export async function sendContacts({ upstream, tenantId, options }: SendCall, wo
   return new Map(
     records.map(({ id, key }) => {
       const outcome = byKey.get(key);
-      if (!outcome) throw new Error(`The CRM said nothing of the contact ${id}.`);
+      if (!outcome) throw new Error(`The CRM's response has no result for the contact ${id}.`);
       return [id, outcome];
     }),
   );

@@ -252,7 +252,7 @@ export async function inTurn<Done extends object>(work: () => Promise<Done | Bus
   for (let pauseMs = LOOK_AGAIN_MS.least; ; pauseMs = Math.min(pauseMs * 2, LOOK_AGAIN_MS.most)) {
     const done = await work();
     if (!("busyUntil" in done)) return done;
-    if (Date.now() > endsAt) throw new MillraceError("retry_after", "Another sync has one of these contacts: this one comes after it.");
+    if (Date.now() > endsAt) throw new MillraceError("retry_after", "Another sync has one of these contacts: this one waits for its end.");
     await scheduler.wait(done.busyUntil > 0 ? pauseMs : 1);
   }
 }

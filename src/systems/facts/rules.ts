@@ -57,8 +57,8 @@ const amount = z
 const rule = z.strictObject({
   name: chosenName(100),
   when: z.array(condition).max(RULE_LIMITS.conditions).meta({ description: "All of them must hold; none holds always." }),
-  charge: amount.optional().meta({ description: "What the outcome's account owes." }),
-  payout: amount.optional().meta({ description: "What the outcome's partner has earned; without a partner, nothing." }),
+  charge: amount.optional().meta({ description: "The amount that the outcome's account owes." }),
+  payout: amount.optional().meta({ description: "The amount that the outcome's partner has earned; without a partner, nothing." }),
 });
 
 /** One version of a tenant's rules, in order: the first that matches an outcome decides it. */

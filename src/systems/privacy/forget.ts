@@ -153,7 +153,7 @@ function noteProgress({ tenantId, person, instanceId }: ForgetCall, progress: Pr
 function underWay(waiting: number, instances: readonly string[]): Error {
   const named = instances.length > 0 ? ` (instances ${instances.join(", ")})` : "";
   return notRetryable(
-    `${waiting} rows of instances that are still under way, or messages that no queue takes, name the person who is to be forgotten${named}: settle what GET /v1/instances lists as waiting or in_doubt, and batches that are errored, then retry this, or ask for it again under another request: both go on with all that is known of the person.`,
+    `${waiting} rows of running instances, or messages that no queue accepts, mention the person${named}. Resolve the instances that GET /v1/instances lists as waiting or in_doubt, and errored batches. Then retry this, or send another request: both continue with all known ids of the person.`,
   );
 }
 
@@ -210,7 +210,7 @@ async function ownRow(call: ForgetCall): Promise<Row | undefined> {
   const row = await findRow(call);
   if (row) return (row.instance_id ?? instanceId) === instanceId ? row : undefined;
   if (await isForgotten(env.DB, tenantId, person)) return undefined;
-  throw notRetryable("Nobody has said whom to forget: ask for it with POST /v1/contacts/forget, which sends its command itself.");
+  throw notRetryable("There is no request to forget this person: use POST /v1/contacts/forget, which sends its command itself.");
 }
 
 async function findRow({ env, tenantId, person }: Whom): Promise<Row | undefined> {

@@ -138,13 +138,13 @@ async function rewriteRecords({ env, tenantId, traces, asker }: Search, rewrites
   const failed = outcomes.find(({ state }) => state === "failed");
   if (!failed) return;
   throw "retry" in failed && failed.retry
-    ? new Error("The CRM put off texts of other contacts that name the person.")
+    ? new Error("The CRM deferred texts of other contacts that mention the person.")
     : untaken(failed.key);
 }
 
 /** The CRM's message is not repeated, because it may contain the text. */
 function untaken(contact: string): Error {
   return notRetryable(
-    `What the record of ${contact} says of the person who is to be forgotten cannot be rewritten in the CRM: it refuses that. Take it out there by hand, then retry.`,
+    `The record of ${contact} mentions the person to forget, and the CRM refuses to rewrite it. Remove the text there manually, then retry.`,
   );
 }

@@ -38,14 +38,14 @@ export function checkText(text: string, { local = false } = {}): CheckedUrl {
   if (!URL.canParse(text)) return { refused: "is not a URL: write it in full, such as https://example.com/hooks" };
   const url = new URL(text);
   url.hash = "";
-  if (url.username || url.password) return { refused: "must not carry a user or a password: the signature proves who sends" };
+  if (url.username || url.password) return { refused: "must not contain a user or a password: the signature authenticates the sender" };
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1").replace(/\.+$/, "");
   if (isLoopback(host) && /^https?:$/.test(url.protocol)) {
     return local
       ? { url }
       : {
           refused:
-            "leads to this machine, which is not public: for development, put WEBHOOKS_ALLOW_LOCAL=true into .dev.vars and start the engine anew",
+            "leads to this machine, which is not public: for development, put WEBHOOKS_ALLOW_LOCAL=true into .dev.vars and restart the engine",
         };
   }
   if (url.protocol !== "https:") return { refused: "must begin with https://" };
@@ -77,8 +77,8 @@ function whyPrivate(name: string): string | undefined {
   if (name.split(".").includes("")) return "has an empty part in its host name";
   if (!name.includes(".")) return "must name a host with its domain";
   const suffix = PRIVATE_SUFFIXES.find((one) => name === one || name.endsWith(`.${one}`));
-  if (suffix) return `must not lead into a private network, as names under ${suffix} do`;
+  if (suffix) return `must not be in a private network, as names under ${suffix} are`;
   // No public name ends in a number; such a text is an address in a form that some resolvers accept.
-  if (/(^|\.)(\d+|0x[0-9a-f]*)$/.test(name)) return "is an address in a form that is not understood";
+  if (/(^|\.)(\d+|0x[0-9a-f]*)$/.test(name)) return "is an address in an unsupported form";
   return undefined;
 }

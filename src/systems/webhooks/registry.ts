@@ -56,7 +56,7 @@ async function assertRepeated(env: RegistryEnv, by: By, id: string, config: Endp
   if (!known) {
     const [found] = await query<{ room: number }>(env.DB, sql`SELECT ${hasRoom(by.tenantId)} AS room`);
     if (found?.room !== 1) throw tooManyVersions();
-    throw new MillraceError("invalid_transition", `There are ${MAX_ENDPOINTS} endpoints already: delete one that is not needed.`, {
+    throw new MillraceError("invalid_transition", `There are ${MAX_ENDPOINTS} endpoints, the maximum: delete an unused one.`, {
       audited: true,
     });
   }
@@ -64,7 +64,7 @@ async function assertRepeated(env: RegistryEnv, by: By, id: string, config: Endp
   if (known.version === 1 && !isAsked(known, config)) {
     throw new MillraceError(
       "idempotency_key_reused",
-      `The key made the endpoint ${id}, of another configuration. Give a new one a key of its own.`,
+      `The key made the endpoint ${id} with another configuration. Use a new key for a new endpoint.`,
       {
         issues: [{ path: "Idempotency-Key", message: "is taken by another request" }],
         audited: true,

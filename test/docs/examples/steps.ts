@@ -29,5 +29,5 @@ async function read<Answer>(answer: Response): Promise<Answer> {
   if (answer.status === 429) throw retryAfter(30_000, said, 429);
   if (answer.status === 401) throw notRetryable(`${said} Check the credential.`, 401);
   if (answer.status < 500) throw upstreamRefused(said, answer.status);
-  throw new Error(`${said} Whether it acted is unknown.`);
+  throw new Error(`${said} The outcome is unknown.`);
 }

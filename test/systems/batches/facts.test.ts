@@ -33,7 +33,7 @@ it("facts go to their ledgers once: known ones are skipped, and a name that says
   );
   expect(again.rows).toMatchObject({ done: 0, failed: 2, skipped: 450 });
   expect(await problemsOf(caller, again.batch_id)).toMatchObject([
-    { row: 451, problem: expect.stringContaining("says something else") },
+    { row: 451, problem: expect.stringContaining("with other content") },
     { row: 452, problem: expect.any(String) },
   ]);
 });

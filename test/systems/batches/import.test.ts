@@ -112,7 +112,7 @@ it("a row that names a property in `properties` and in a column is reported, and
   const { batch_id: id } = await completed(caller, `contact_id,email,properties,plan\n${rows.join("\n")}\n`);
   const [problem, ...others] = await problemsOf(caller, id);
   expect(others).toEqual([]);
-  expect(problem).toMatchObject({ line: 2, problem: expect.stringMatching(/^properties: plan has a column of its own/) });
+  expect(problem).toMatchObject({ line: 2, problem: expect.stringMatching(/^properties: plan is also a separate column/) });
   const kept = (await contactsOf(caller.tenantId)).map(({ properties }) => properties);
   expect(kept).toEqual([{ plan: "x" }, { age: 3, plan: "gold" }]);
 });

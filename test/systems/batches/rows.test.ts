@@ -105,7 +105,7 @@ describe("A CSV file", () => {
       "a quote that is never closed",
       '1,"two\n3,4\n5,6\n',
       [
-        [1, "has a quote that is never closed"],
+        [1, "has an unclosed quote"],
         [2, ["3", "4"]],
         [3, ["5", "6"]],
       ],

@@ -61,9 +61,9 @@ describe("An answer is malformed that", () => {
   it.each([
     ["has no JSON", "I would write about {title}.", "It was not JSON."],
     ["has an article that is cut", J.slice(0, -5), "It was not JSON."],
-    ["has other JSON", '{"title":"Tea"}', "Its JSON is not what was asked for: description"],
-    ["has other JSON in a fence", 'Here {you} go:\n```json\n{"title":"Tea"}\n```', "Its JSON is not what was asked for: description"],
-    ["is a list", "[1]", "Its JSON is not what was asked for: the whole"],
+    ["has other JSON", '{"title":"Tea"}', "Its JSON does not match the schema: description"],
+    ["has other JSON in a fence", 'Here {you} go:\n```json\n{"title":"Tea"}\n```', "Its JSON does not match the schema: description"],
+    ["is a list", "[1]", "Its JSON does not match the schema: the whole"],
   ])("%s", (_, text, problem) => {
     expect(read(text)).toMatchObject({ bad: "malformed", problem: expect.stringContaining(problem) });
   });

@@ -137,7 +137,7 @@ describe("An answer", () => {
   it.each([
     ["prose", "Sure! Cold brew is…", "It was not JSON."],
     ["half of it", JSON.stringify(article).slice(0, 40), "It was not JSON."],
-    ["a list", JSON.stringify([article]), "Its JSON is not what was asked for: the whole"],
+    ["a list", JSON.stringify([article]), "Its JSON does not match the schema: the whole"],
     ["without a body", JSON.stringify({ ...article, body_markdown: undefined }), "body_markdown"],
     ["with an empty title", JSON.stringify({ ...article, title: " " }), "title: is empty"],
   ])("that is %s is malformed, and says why", (_, text, problem) => {

@@ -21,9 +21,14 @@ describe("A receiver that fails", () => {
 
   it.each([
     { how: "answers 500", treatment: { status: 500, text: "no\0pe" }, error: "The receiver answered 500.", answer: "nope" },
-    { how: "hangs up after it took it", treatment: { mode: "drop" as const }, error: "cannot be reached, or hung up", answer: null },
+    {
+      how: "hangs up after it took it",
+      treatment: { mode: "drop" as const },
+      error: "cannot be reached, or closed the connection",
+      answer: null,
+    },
     // Each time takes as long as an answer may.
-    { how: "never answers", treatment: { mode: "hang" as const }, times: 1, error: "gave no answer within 5 s.", answer: null },
+    { how: "never answers", treatment: { mode: "hang" as const }, times: 1, error: "did not respond within 5 s.", answer: null },
     {
       how: "redirects",
       treatment: { status: 302, headers: { location: "http://169.254.169.254/latest/meta-data" } },

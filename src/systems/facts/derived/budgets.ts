@@ -41,11 +41,9 @@ export async function setLimit(env: Env, by: Operator, account: string, limitCen
     audited: audit(by, action, false),
   });
   if (known.length > 0) return budget.setLimit(limitCents, by.actor);
-  throw new MillraceError(
-    "invalid_transition",
-    `A tenant has at most ${MAX_ACCOUNTS} accounts with a limit: use one that has one already.`,
-    { audited: true },
-  );
+  throw new MillraceError("invalid_transition", `A tenant has at most ${MAX_ACCOUNTS} accounts with a limit: use one of these.`, {
+    audited: true,
+  });
 }
 
 /**
@@ -57,6 +55,6 @@ export async function canSpend(env: Env, tenantId: string, account: string, ask:
   if (answered) return answered;
   throw new MillraceError(
     "idempotency_key_reused",
-    "This key was granted another amount, which still stands. Give a new wish its own key; to repeat the old one, ask for its amount.",
+    "This key was granted another amount, which is still held. Use a new key for a new request; to repeat the earlier one, send its amount.",
   );
 }

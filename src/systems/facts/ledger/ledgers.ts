@@ -128,8 +128,8 @@ export async function readLedger(
 export function reusedName({ fact_id, entity }: Pick<StatedFact, "fact_id" | "entity">, path = "fact_id"): MillraceError {
   return new MillraceError(
     "idempotency_key_reused",
-    `The ledger of ${entity} has a fact "${fact_id}" that says something else. Give a new fact a name of its own; to correct the old one, state another that does.`,
-    { issues: [{ path, message: "is taken by another fact" }] },
+    `The ledger of ${entity} has a fact "${fact_id}" with other content. Give a new fact a new name; to correct the old one, send another fact.`,
+    { issues: [{ path, message: "belongs to another fact" }] },
   );
 }
 
