@@ -1,7 +1,6 @@
 import type { EngineEnv } from "millrace";
 import { rate } from "./coordination.ts";
 
-/** The request handler of a Worker. */
 interface Api {
   fetch(request: Request, env: EngineEnv, ctx: ExecutionContext): Response | Promise<Response>;
 }

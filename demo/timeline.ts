@@ -19,7 +19,6 @@ const GOES_ON: Record<Instance["status"], boolean> = {
   skipped: false,
 };
 
-/** An event, as one line. */
 interface Moment {
   at: number;
   line: string;

@@ -227,7 +227,6 @@ export function brands() {
 
 type Keyword = ReturnType<BrandState["keywords"]>[number];
 
-/** The agent of a known brand. */
 async function agentOf(env: ApiEnv["Bindings"], tenantId: string, brand: string) {
   const agent = brandAgentOf(env, tenantId, brand);
   const [known, state] = await Promise.all([findBrand(env.DB, tenantId, brand), agent.state()]);

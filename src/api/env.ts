@@ -3,7 +3,6 @@ import type { CrmAccountVars } from "../providers/crm-account.ts";
 import type { CrmSecretVars } from "../providers/hubspot-signature.ts";
 import type { WebhookVars } from "../systems/webhooks/settings.ts";
 
-/** Variables that only some deployments set. */
 interface ApiVars {
   /** `"true"` allows tokens with the scope `embedded` to inject faults into the embedded upstreams and read their ledger. */
   EMBEDDED_CONTROL?: string;

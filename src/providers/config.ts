@@ -6,7 +6,6 @@ import type { Upstream } from "./upstream.ts";
 type Binding = "UPSTREAMS" | "EMBEDDED_CRM";
 type Variable = Exclude<keyof ProvidersEnv, Binding | "AI" | "RATE_LIMIT">;
 
-/** The variables of an upstream's URL and secret. */
 interface Reached {
   /** The display name, such as `search`. */
   name: string;

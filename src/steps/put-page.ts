@@ -4,7 +4,6 @@ import { type Article, type ArticleKey, assertPublishable, loadArticleOf } from 
 import { type LivePage, livePage, pageOf } from "../systems/content/page.ts";
 import { storeOf, takeDown } from "../systems/content/page-store.ts";
 
-/** An article, and the brand of its command. */
 type BrandArticle = ArticleKey & { brand: string };
 
 const remove = defineStep({

@@ -101,7 +101,6 @@ export function insertBatch(batch: NewBatch): Statement {
     RETURNING 1`;
 }
 
-/** The counts that one chunk adds to its batch. */
 interface Advance {
   readBytes?: number;
   done?: number;

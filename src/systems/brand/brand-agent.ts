@@ -231,7 +231,6 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     );
   }
 
-  /** The workflow that writes an article from research. */
   #writer(): string {
     return this.#catalog().workflows.find(({ on }) => on.type === ResearchCompleted.type)?.name ?? "";
   }

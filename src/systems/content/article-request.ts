@@ -46,7 +46,6 @@ function quoted({ title, url, description }: Research["sources"][number]): strin
     .replaceAll("\u2029", "\\u2029");
 }
 
-/** A text on one line. */
 function line(text: string): string {
   return text.replaceAll(/\s+/g, " ").trim();
 }

@@ -3,7 +3,6 @@ import { excerpt } from "./excerpt.ts";
 import { dayElement, feedLink, htmlDocument } from "./frame.ts";
 import type { LiveArticle } from "./live.ts";
 
-/** One page of a brand's index. */
 interface IndexPage {
   brand: string;
   articles: readonly LiveArticle[];

@@ -1,4 +1,3 @@
-/** The available space for a text. */
 interface Room {
   /** Grapheme clusters. */
   characters: number;

@@ -2,7 +2,6 @@ import { escaped } from "./escape.ts";
 import { excerpt } from "./excerpt.ts";
 import type { LiveArticle } from "./live.ts";
 
-/** The parts of a brand's feed. */
 interface Feed {
   brand: string;
   articles: readonly LiveArticle[];

@@ -9,7 +9,6 @@ import { dayElement, feedLink, htmlDocument } from "./frame.ts";
 /** A published page: the article's change and the page's location. */
 export type LivePage = ArticleChange & Pick<Page, "path" | "slug"> & Pick<Pages, "store"> & { url: string };
 
-/** The URLs in a page. */
 interface PageAddresses {
   /** The page's own URL; undefined if only the store knows it, after the publication. */
   self: string | undefined;

@@ -6,7 +6,6 @@ import { letGoOfAll } from "./sends.ts";
 /** Links deleted in one step. */
 const PAGE = 2000;
 
-/** The state of an adoption after a step. */
 interface Adoption {
   /** The last contact whose link was deleted; null at the end. */
   next: string | null;

@@ -39,7 +39,6 @@ export interface Place {
   mayCut: boolean;
 }
 
-/** One chunk's contacts, and whether more follow. */
 interface Chunk {
   candidates: Candidate[];
   more: boolean;

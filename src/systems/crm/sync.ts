@@ -72,7 +72,6 @@ export function listSyncs(db: D1Database, tenantId: string, request: PageRequest
   );
 }
 
-/** The counts that one chunk adds to its sync. */
 interface Advance {
   done: number;
   skipped: number;

@@ -4,7 +4,6 @@ import type { RecordedFact } from "../../messages/fact.ts";
 /** Digits of a position in a name, so that names sort in order. */
 const DIGITS = 16;
 
-/** The folder of one ledger's archive. */
 function folderOf(tenantId: string, entity: string): string {
   return `archive/${tenantId}/${digest(entity)}/`;
 }

@@ -56,7 +56,6 @@ export function factRetention(ledgerOf: (env: Env, tenantId: string, entity: str
   };
 }
 
-/** Rows of one ledger, from one position to another. */
 interface Stretch {
   tenantId: string;
   entity: string;

@@ -23,7 +23,6 @@ import { contactBookOf } from "../facts/derived/contact-books.ts";
 import { ledgerOf } from "../facts/ledger/ledgers.ts";
 import { APP_TENANT_TABLES, withoutPrefix } from "./tables.ts";
 
-/** Removed rows and objects, by place. */
 type Counts = Record<string, number>;
 
 /** The command that deletes a tenant. */

@@ -68,7 +68,6 @@ function replace(tenantId: string, id: string, expected: number, so: Statement):
       AND endpoint_id = ${id} AND version = ${expected} AND replaced_at IS NULL AND state <> 'deleted' AND ${so}`;
 }
 
-/** The changes of a new version. */
 type Change = Partial<EndpointConfig> & { state: EndpointState; reason?: string };
 
 /** The version after the expected one. Nothing is inserted or returned if another change was first. */

@@ -85,7 +85,6 @@ function isAsked(known: Endpoint, asked: EndpointConfig): boolean {
   return said(known) === said(asked) && known.state === stateOf(asked);
 }
 
-/** The expected version, and the change. */
 interface Asked {
   version: number;
   config?: EndpointConfig;

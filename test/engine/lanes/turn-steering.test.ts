@@ -57,7 +57,7 @@ describe("an instance that had failed and is retried", () => {
     await expect(steer(key, { verb: "skip_head" })).rejects.toMatchObject(changed);
     expect(await key.stands(() => true)).toMatchObject({ state: "waiting", depth: 1, ahead: [{ failed: null }] });
     // Nor now that everybody has seen it.
-    await expect(steer(key, { verb: "skip_head" })).rejects.toMatchObject({ message: expect.stringContaining("name in `id`") });
+    await expect(steer(key, { verb: "skip_head" })).rejects.toMatchObject({ message: expect.stringContaining("as `id`") });
     const retry = steer(key, { verb: "retry_head" });
     await expect(retry).rejects.toMatchObject({ code: "invalid_transition", message: expect.stringContaining("under way") });
     letGo();

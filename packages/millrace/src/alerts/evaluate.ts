@@ -179,7 +179,6 @@ function noticeOf(
   return repeatMs !== undefined && now - told.at >= repeatMs ? "repeated" : undefined;
 }
 
-/** True if nothing but the value has changed. */
 function isSame(one: Alert, other: Alert): boolean {
   return STANDING.every((field) => one[field] === other[field]);
 }

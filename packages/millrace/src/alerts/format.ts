@@ -39,7 +39,6 @@ function escaped(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-/** How a channel marks text. */
 interface Marks {
   readonly safe: (text: string) => string;
   readonly bold: (escaped: string) => string;

@@ -45,7 +45,6 @@ function startedOf(catalog: Catalog | undefined): string[] {
   return targetsOf(catalog).flatMap((target) => (target.do === "start" ? [target.workflow.name] : []));
 }
 
-/** The targets of alerts' messages in a deployment. */
 function targetsOf(catalog: Catalog | undefined) {
   return catalog?.kindsOf(AlertChanged.type).includes("event") ? catalog.subscribers(AlertChanged.type).targets : [];
 }

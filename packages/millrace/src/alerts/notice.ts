@@ -73,7 +73,6 @@ export function isOwn({ queue, workflow }: Alert["labels"], senders: ReadonlySet
   return (workflow !== undefined && senders.has(workflow)) || queue === ALERTS_QUEUE.name || queue === `${ALERTS_QUEUE.name}-dlq`;
 }
 
-/** An operator's note and name. */
 type Note = NonNullable<AlertNotice["note"]>;
 
 /** The notice of an alert. */

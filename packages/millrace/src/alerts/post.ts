@@ -8,7 +8,6 @@ import { slackBody, telegramBody, webhookBody } from "./format.ts";
 import type { AlertNotice } from "./notice.ts";
 import { type Place, placeOf } from "./place.ts";
 
-/** A notice for one channel. */
 interface Posting {
   /** Identifies the notice; the same in every attempt, restart and retry. */
   readonly id: string;

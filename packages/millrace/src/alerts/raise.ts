@@ -31,7 +31,6 @@ import { consoleOf } from "./place.ts";
 import type { AlertRule } from "./rule.ts";
 import { LETTER_ESCALATED } from "./rules.ts";
 
-/** The input of one round of alerts. */
 interface Round {
   readonly rules: readonly AlertRule[];
   readonly catalog: Catalog | undefined;

@@ -13,7 +13,6 @@ import { Waker } from "./waker.ts";
 /** Delay before a lane without deployed code is checked again, in milliseconds. */
 const UNKNOWN_MS = 60_000;
 
-/** The dependencies of `Dispatch`. */
 interface Around {
   lane: LaneStorage;
   object: DurableObjectState;

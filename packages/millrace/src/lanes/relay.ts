@@ -7,7 +7,6 @@ import { within } from "../contract/within.ts";
 import { type LaneKeyMessage, type LaneKeySent, sendToLanes } from "./client.ts";
 import type { LaneName } from "./lane-name.ts";
 
-/** A message of the outbox. */
 interface Outgoing {
   readonly id: string;
   readonly delaySeconds: number;

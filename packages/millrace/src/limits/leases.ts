@@ -4,7 +4,6 @@ import type { LimitEnv } from "./client.ts";
 import type { Lease, LeaseAsk } from "./plan.ts";
 import type { Window } from "./windows.ts";
 
-/** The state of one limit in an isolate. */
 interface Known {
   /** Permits used without asking, since `freeSince`. */
   free: number;

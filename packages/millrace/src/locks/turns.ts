@@ -12,7 +12,6 @@ export interface Holder {
   isListed?: boolean;
 }
 
-/** A waiting caller and its deadline. */
 interface Waiting {
   id: string;
   who: string;

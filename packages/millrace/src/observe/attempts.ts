@@ -3,7 +3,6 @@ import { type LoggedFailure, type LoggedRun, logDone, logFailed, withheldBy } fr
 import { type AttemptOutcome, countAttempt } from "./metrics/runs.ts";
 import { spanOfAttempt, traceAttempt } from "./traces/instances.ts";
 
-/** The step of an attempt. */
 interface WatchedStep {
   readonly label: string;
   /** Its name in the code; undefined for the engine's own steps. */

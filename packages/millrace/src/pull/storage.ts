@@ -221,7 +221,6 @@ export class PullStorage {
     this.#keys.make();
   }
 
-  /** The first message that was sent after a time. */
   #firstAfter(sentAt: number): number | undefined {
     const sql = "SELECT sequence FROM pull_messages WHERE sent_at > ? ORDER BY sequence LIMIT 1";
     return this.#sql.exec<Row>(sql, sentAt).toArray()[0]?.sequence;

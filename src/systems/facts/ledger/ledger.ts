@@ -253,7 +253,6 @@ export class Ledger extends DurableObject<Env> {
     return Math.min(Number.MAX_SAFE_INTEGER, ...stays);
   }
 
-  /** Sets the alarm if none rings by then. */
   #wakeBy(at: number): void {
     if (this.#ringsAt !== null && this.#ringsAt <= at) return;
     this.#ringsAt = at;

@@ -72,7 +72,6 @@ async function withPseudonyms<One extends StatedFact | Error>(
   });
 }
 
-/** Fields of a fact's payload that contain a contact's id. */
 function contactFields(type: string): string[] {
   return type === "contact_merged" ? ["from", "into"] : ["contact"];
 }

@@ -1,7 +1,6 @@
 import { BELONGS, FEEDS, type Feed } from "./feeds.ts";
 import { atMost, type Range, size, without } from "./ranges.ts";
 
-/** The state of a feed. */
 interface Cursor {
   /** All facts up to here are confirmed, except those in `missing`. */
   mark: number;

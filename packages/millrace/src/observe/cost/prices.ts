@@ -1,7 +1,6 @@
 /** When the list prices were last compared with Cloudflare's pages. */
 export const PRICES_DATE = "2026-10";
 
-/** A list price of Workers Paid. */
 interface Price {
   /** Dollars per unit. */
   readonly usd: number;

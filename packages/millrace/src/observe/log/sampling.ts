@@ -1,6 +1,5 @@
 import { sayUnmeant } from "../../contract/settings.ts";
 
-/** The environment variables of sampling. */
 interface SamplingEnv {
   readonly LOG_GOOD_PER_SECOND?: string | number;
 }

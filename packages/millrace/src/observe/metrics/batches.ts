@@ -1,6 +1,5 @@
 import { count, observe } from "./count.ts";
 
-/** A delivered batch with all messages settled. */
 interface SettledBatch {
   readonly queue: string;
   readonly messages: readonly Pick<Message, "attempts" | "timestamp" | "body">[];

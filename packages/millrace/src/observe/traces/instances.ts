@@ -8,7 +8,6 @@ import { type Attributes, childOf, idsOf, isExported, KIND } from "./span.ts";
 
 type Failed = Pick<LoggedFailure, "code" | "message" | "upstreamStatus">;
 
-/** An attempt at a step, for its span. */
 interface Attempted {
   readonly run: LoggedRun;
   readonly step: string;
@@ -18,7 +17,6 @@ interface Attempted {
   readonly failure: Failed | undefined;
 }
 
-/** An ended run. */
 interface Ended {
   readonly run: LoggedRun;
   /** From 1; each retry or undo is a further run. */
