@@ -80,7 +80,7 @@ export function crmHooks(catalog: Catalog) {
     const { events: told, unread } = eventsIn(parseWith(deliverySchema, parseBounded(text, MAX_BYTES)));
     if (unread.length > 0 && told.length === 0) throw invalidRequest(unread.flat().slice(0, 50));
     if (unread.length > 0) logLine("error", { log: "notices_not_read", tenant_id: tenantId, issues: unread.flat().slice(0, 50) });
-    // An app may be installed in several accounts, whose events all arrive here. Only one of them is this tenant's.
+    // An app may be installed in several accounts, and all their events arrive here. Only one of them is this tenant's.
     const account = crmAccount(env);
     const events = told.filter(({ portalId }) => portalId === account);
     const commands = await commandsFrom(env, tenantId, events);

@@ -37,7 +37,7 @@ export function pages() {
   return routes;
 }
 
-/** True for a brand's path, whose index has one more slash. */
+/** True for a brand's path: its index has one more slash. */
 async function isBrand(db: D1Database, path: string): Promise<boolean> {
   const [tenantId, brand, ...rest] = path.split("/");
   return tenantId !== undefined && brand !== undefined && rest.length === 0 && (await everPublished(db, { tenantId, brand }));

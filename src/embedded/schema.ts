@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS records (
 ) STRICT;
 `;
 
-/** Tables whose CHECKs list words, with the required ones. */
+/** Tables with CHECKs on words, and the required words. */
 const LISTS = { calls: [...UPSTREAMS, ...OUTCOMES], faults: UPSTREAMS, answer_faults: BAD_ANSWERS } as const;
 
 /**

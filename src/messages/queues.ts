@@ -2,7 +2,7 @@ import { AlertChanged, BulkActionRun, defineQueue } from "millrace";
 
 // The queues of messages. Each has its consumer in consumers/.
 
-/** The brand engine's queues: a command queue per service, and one for all events. */
+/** The brand engine's queues: a command queue per service, and an event queue. */
 export const gatherfeedCommands = defineQueue({ name: "gatherfeed-commands" });
 export const publishCommands = defineQueue({ name: "publish-commands" });
 export const socialCommands = defineQueue({ name: "social-commands" });

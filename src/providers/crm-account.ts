@@ -5,7 +5,7 @@ import { PORTAL_ID } from "./credentials.ts";
 export interface CrmAccountVars {
   CRM_URL?: string;
   /**
-   * The tenants whose contacts are in the account, separated by commas. Required for a real account; by default the embedded CRM serves
+   * The tenants with contacts in the account, separated by commas. Required for a real account; by default the embedded CRM serves
    * every tenant.
    */
   CRM_TENANTS?: string;
@@ -13,7 +13,7 @@ export interface CrmAccountVars {
   CRM_ACCOUNT?: string;
 }
 
-/** Refuses a tenant whose contacts are not in the CRM's account, because it would read and write another's. Errors: `config_invalid`. */
+/** Refuses a tenant without contacts in the CRM's account, because it would read and write another's. Errors: `config_invalid`. */
 export function assertHasCrm(vars: CrmAccountVars, tenantId: string): void {
   if (!vars.CRM_TENANTS && isEmbedded(vars)) return;
   const named = (vars.CRM_TENANTS ?? "").split(",").map((name) => name.trim());

@@ -21,7 +21,7 @@ export interface ProvidersEnv extends CrmAccountVars {
   TEXT_JSON?: string;
   /** The request's field for the token limit: `max_completion_tokens` (default), or `max_tokens` for servers that only support that. */
   TEXT_LIMIT?: string;
-  /** The AI Gateway of `workers-ai`, whose cache uses our key. Default `default`; `none` uses no gateway. */
+  /** The AI Gateway of `workers-ai`; its cache uses our key. Default `default`; `none` uses no gateway. */
   TEXT_GATEWAY?: string;
   /** The Workers AI binding; needed by `workers-ai` only. */
   AI?: WorkersAi;

@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-// By HubSpot's page "Error handling", every field of an error is optional, whatever the schemas require.
+// By HubSpot's page "Error handling", every field of an error is optional, despite the schemas.
 const Context = z.record(z.string(), z.array(z.string())).catch({});
 
 /** One record's error in a 207 response, and the body of an error response. */

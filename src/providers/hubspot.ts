@@ -123,7 +123,7 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
       } catch (error) {
         const fault = batchFault(error);
         if (!fault) throw error;
-        // A repeated merge whose first response was lost is refused; then both ids lead to one record.
+        // A repeated merge after a lost response is refused; then both ids lead to one record.
         const [one, two] = (await Promise.all([read([kept], options), read([merged], options)])).map(({ found }) => found[0]?.crmId);
         return one !== undefined && one === two ? { state: "done", crmId: one } : { state: "failed", ...asRefusal(upstream, fault) };
       }

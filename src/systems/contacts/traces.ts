@@ -16,7 +16,7 @@ const GONE = "[forgotten]";
 /** The origin of a text: our own storage, a fact's payload, a merge's payload, or any other place. */
 type Where = "ours" | "stated" | "merged" | "said";
 
-/** Fields with a contact's id: the whole value is compared, whatever its length. */
+/** Fields with a contact's id: the whole value is compared, at any length. */
 const CONTACT = ["contact_id", "contactId", "contact"];
 const NAMES_A_CONTACT: Readonly<Record<Where, ReadonlySet<string>>> = {
   ours: new Set(CONTACT),
@@ -263,7 +263,7 @@ function isContacts(type: unknown): boolean {
   return typeof type === "string" && type.startsWith("contact.");
 }
 
-/** A text in its JSON notation, and in that of JSON within JSON. */
+/** A text in its JSON notation, and in nested JSON. */
 function quoted(text: string): string[] {
   const once = JSON.stringify(text);
   return [once, JSON.stringify(once).slice(1, -1)].map(inLowerCase);

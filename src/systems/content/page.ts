@@ -17,7 +17,7 @@ interface PageAddresses {
   feed: string;
 }
 
-/** An article for a page store. Its date is that of its first publication, or today. */
+/** An article for a page store, dated by its first publication or today. */
 export function pageOf(article: Article, env: Cloudflare.Env): Page {
   const path = pagePath(article);
   const addresses = { self: pageAddress(env, path), ...brandAddresses(env, article) };

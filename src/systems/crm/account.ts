@@ -35,7 +35,7 @@ export function noteAccount(tenantId: string, { id, isNew }: Account): Statement
   return [sql`INSERT INTO crm_accounts (tenant_id, account, updated_at) VALUES (${tenantId}, ${id}, ${now}) ON CONFLICT DO NOTHING`];
 }
 
-/** True for a tenant whose links belong to another account by now. */
+/** True for a tenant with links to another account by now. */
 export function isOtherAccount(tenantId: string, { id }: Account): Statement {
   return sql`EXISTS (SELECT 1 FROM crm_accounts a WHERE a.tenant_id = ${tenantId} AND a.account IS NOT ${id})`;
 }

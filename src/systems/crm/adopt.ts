@@ -7,7 +7,7 @@ import { letGoOfAll } from "./sends.ts";
 const PAGE = 2000;
 
 interface Adoption {
-  /** The last contact whose link was deleted; null at the end. */
+  /** The last contact with a deleted link; null at the end. */
   next: string | null;
 }
 

@@ -145,7 +145,7 @@ async function takeFrom(call: ChangeCall, account: Account, self: Candidate, fou
   const key = contactKey(tenantId, id);
   // A record that was merged, or created by a person, lacks our key. Without the key, the next sync would create a second record.
   if (found.key !== key) {
-    // From now on it has our key, whatever happens to this step: no push writes to it before its link is stored.
+    // From now on it has our key, even if this step fails: no push writes to it before its link is stored.
     const busy = await claim(call, account, found, { id, version: self.link?.version ?? 0, sent: [{}] });
     if (busy) return busy;
   }

@@ -25,7 +25,7 @@ export interface Progress {
   next: string | null;
   /** Contacts of this pass that wait for a retry. */
   waiting: number;
-  /** Nothing of the chunk is done: an operator must first confirm that these records were deleted. */
+  /** The chunk is not processed: an operator must first confirm that these records were deleted. */
   lost?: Lost;
 }
 

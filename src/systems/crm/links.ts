@@ -48,7 +48,7 @@ const PAGE_ROWS = 500;
 const PAGE_BYTES = 1024 ** 2;
 
 /**
- * Contacts after an id, in order: those whose present revision the CRM does not have, or all. Contacts whose record was deleted in the CRM
+ * Contacts after an id, in order: changed ones that the CRM does not have yet, or all. Contacts whose record was deleted in the CRM
  * are excluded: a sync does not recreate it.
  */
 export async function candidatesAfter(

@@ -9,7 +9,7 @@ import { readRecords } from "./records.ts";
 /** Our contact with the address of a record that was created in the CRM. */
 interface SameAddress {
   ours: Candidate;
-  /** The contacts whose links this depends on. */
+  /** The contacts with links that this depends on. */
   seen: readonly Candidate[];
 }
 

@@ -41,7 +41,7 @@ async function mergeOne(
   if (record.state === "gone" || crmId === kept) return undefined;
   if (record.state === "refused") {
     if (isForeign(record.why)) return revive ? undefined : record.why;
-    // It may be merged already, in the CRM or by an earlier attempt whose write was lost: the record itself shows with which.
+    // It may be merged already, in the CRM or by an earlier attempt without a write: the record itself shows with which.
     const [now] = crmId === null ? [] : (await upstream.read([crmId], options)).found;
     return now?.crmId === kept ? undefined : record.why;
   }

@@ -4,7 +4,7 @@ import type { Prepared } from "./prepared.ts";
 import type { Pushed } from "./pushed.ts";
 import type { Sending } from "./send.ts";
 
-/** The error of a contact whose record was recreated with the changed values only. */
+/** The error of a contact with a recreated record that has the changed values only. */
 const DELETED_MEANWHILE: CrmRefusal = {
   retry: true,
   category: "DELETED_MEANWHILE",

@@ -21,7 +21,7 @@ interface RecordsCall {
   trace: TraceContext;
 }
 
-/** The error of a contact whose record may have been merged into another: the CRM's notice reports into which. */
+/** The error of a contact with a record that may have been merged into another: the CRM's notice reports into which. */
 export const MERGED_THERE: CrmRefusal = {
   retry: true,
   category: "MERGED_IN_CRM",
@@ -88,7 +88,7 @@ export function isForeign({ category }: { category: string | null }): boolean {
   return category === FOREIGN;
 }
 
-/** The error of a contact whose linked record does not have its key. */
+/** The error of a contact with a linked record that lacks its key. */
 export function foreign(crmId: string, name: string): CrmRefusal {
   return {
     retry: false,

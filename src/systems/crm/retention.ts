@@ -6,7 +6,7 @@ import type { Retention } from "millrace/worker";
 const ROWS = 500;
 
 /**
- * Removes syncs whose instance is pruned, with their failures. The instance goes first, so that the sync's name cannot be reused. A
+ * Removes syncs of pruned instances, with their failures. The instance goes first, so that the sync's name cannot be reused. A
  * contact's link remains as long as the contact.
  */
 export const crmRetention: readonly Retention[] = [{ name: "crm syncs", keepDays: 30, prune }];

@@ -90,7 +90,7 @@ export async function connect(
   return pairs.length > 0 ? upstream.associate(pairs, options) : new Map();
 }
 
-/** Contacts whose record was recreated because it was merged into another since the read: the CRM's notice will find both. */
+/** Contacts with a recreated record, because it was merged into another since the read: the CRM's notice will find both. */
 async function mergedMeanwhile(
   { upstream, options }: SendCall,
   work: readonly Work[],

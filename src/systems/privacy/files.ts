@@ -117,7 +117,7 @@ function contactLine(line: string, traces: Traces): string {
   return rewritten === properties ? line : JSON.stringify({ contact_id, email, ...more, properties: rewritten });
 }
 
-/** The same for a CSV row, whose fourth cell contains the contact's properties. */
+/** The same for a CSV row; its fourth cell contains the contact's properties. */
 function contactCells([id = "", email = "", name = "", properties = "", ...more]: string[], traces: Traces): string[] {
   return [id, email, name, properties.startsWith("{") ? textWithoutPerson(properties, traces, renamedWithoutPerson) : properties, ...more];
 }
@@ -131,7 +131,7 @@ function factCells(cells: string[], traces: Traces): string[] {
   });
 }
 
-/** The same for a finding, whose second cell is a contact's id, or names a fact. */
+/** The same for a finding; its second cell is a contact's id, or names a fact. */
 function findingCells(cells: string[], traces: Traces): string[] {
   return cells.map((cell, at) => traces.rewrite(at === 1 ? "key" : "cell", cell));
 }

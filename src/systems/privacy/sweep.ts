@@ -24,7 +24,7 @@ export interface Progress {
   /** Of this pass. */
   found: number;
   waiting: number;
-  /** Of this pass: running instances whose rows must wait, the first of them. */
+  /** Of this pass: the first running instances with waiting rows. */
   waitsFor?: string[];
 }
 
@@ -111,7 +111,7 @@ export async function search(
   return { ...now, waitsFor: [...waitsFor].slice(0, NAMED) };
 }
 
-/** Rewrites by `traces`, and records running instances whose rows would change. */
+/** Rewrites by `traces`, and records running instances with rows to change. */
 function noting(traces: Traces, waitsFor: Set<string>): Rewriter {
   return {
     mentions: traces.mentions,

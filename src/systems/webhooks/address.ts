@@ -26,7 +26,7 @@ const PRIVATE_SUFFIXES = [
   "metadata.goog",
 ];
 
-/** A URL whose text is acceptable, or why it is not. `name`: the name to resolve by DNS; absent for an IP address. */
+/** A URL with an acceptable text, or why it is not. `name`: the name to resolve by DNS; absent for an IP address. */
 export type CheckedUrl = { url: URL; name?: string } | { refused: string };
 
 /**

@@ -161,7 +161,7 @@ export function isUnderWay(error: unknown): boolean {
   return messageOf(error).includes("NOT NULL constraint failed: webhook_deliveries.state");
 }
 
-/** True for a delivery that a request has sent again, whatever happened later: its command is known, and would start nothing. */
+/** True for a delivery that a request has sent again, regardless of later events: its command is known, and would start no instance. */
 function hasHad(request: string): Statement {
   return sql`instr(coalesce(redelivery, ''), ${request}) > 0`;
 }

@@ -95,8 +95,8 @@ export function changeEndpoint(by: By, id: string, expected: number, change: Cha
 }
 
 /**
- * Disables an endpoint whose receiver wants no more requests, if its version is unchanged. Never refused by the limit: it happens at most
- * once per enabling.
+ * Disables an endpoint after its receiver refused further requests, if its version is unchanged. Never refused by the limit: it happens at
+ * most once per enabling.
  */
 export function disableGone(tenantId: string, id: string, version: number, reason: string): [Statement, Statement] {
   const by = { tenantId, actor: "millrace" };

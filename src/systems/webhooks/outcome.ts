@@ -55,7 +55,7 @@ function facts(delivery: Delivery, outcome: StatedFact): Draft[] {
   return delivery.fact_type === WEBHOOK_TEST ? [] : [FactObserved.from(outcome)];
 }
 
-/** The fact that a fact has matched an endpoint, recorded at once, whatever the outcome. `at`: ISO 8601. */
+/** The fact that a fact has matched an endpoint, recorded at once, before the outcome. `at`: ISO 8601. */
 export function matched(delivery: Pick<Delivery, "id" | "endpoint_id" | "fact_id">, at: string): StatedFact {
   const first = { ...delivery, instance_id: delivery.id };
   return { ...named(first, "triggered", at), type: "webhook_triggered", payload: about(delivery) };

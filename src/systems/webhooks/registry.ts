@@ -153,8 +153,8 @@ export async function rotateSecret(
 }
 
 /**
- * Ends a generation of an endpoint's secret at once, whatever its overlap; not the newest. Returns the generations that sign; undefined for
- * an unknown endpoint. Repeatable. Errors: `invalid_transition` for the newest, and for an unknown one.
+ * Ends a generation of an endpoint's secret at once, even within its overlap; not the newest. Returns the generations that sign; undefined
+ * for an unknown endpoint. Repeatable. Errors: `invalid_transition` for the newest, and for an unknown one.
  */
 export async function endSecret(env: RegistryEnv, by: By, id: string, generation: number): Promise<SecretGeneration[] | undefined> {
   const endpoint = await getEndpoint(env.DB, by.tenantId, id);

@@ -35,7 +35,7 @@ const WHO = /^[^@\s]*@[^@\s]+\.[^@\s]+$/;
 
 /**
  * The settings of Access; undefined if it is not used. `scopes`: all known scopes. Errors: `config_invalid` with the invalid variable;
- * Access then admits nobody.
+ * Access then admits no person.
  */
 export function accessSettings(env: AccessEnv, scopes: readonly string[]): AccessSettings | undefined {
   const { ACCESS_TEAM: team = "", ACCESS_AUD: audience = "", ACCESS_GRANTS: grants, ACCESS_CERTS_URL: certs } = env;

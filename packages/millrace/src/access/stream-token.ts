@@ -14,7 +14,7 @@ export const STREAM_PATH = /^\/v1\/(?:[\w-]+\/){0,2}stream$/;
 
 const PURPOSE = "stream token";
 
-/** The scopes of a stream token, whatever its minter's are. */
+/** The scopes of a stream token, independent of its minter's. */
 const SCOPES = ["read"] as const;
 
 const schema = z.strictObject({

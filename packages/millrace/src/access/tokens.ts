@@ -95,7 +95,9 @@ function tooMany(detail: { audited?: true } = {}): MillraceError {
   return new MillraceError("invalid_transition", `A tenant has at most ${MAX_TOKENS} tokens: revoke an unused one first.`, detail);
 }
 
-/** The error for a caller whose token was revoked by another isolate or has expired. Also removes the token from this isolate's cache. */
+/**
+ * The error for a caller with a token that another isolate revoked, or that has expired. Also removes the token from this isolate's cache.
+ */
 export function tokenGone(id: string, detail: { audited?: true } = {}): MillraceError {
   forgetToken(id);
   return new MillraceError("unauthorized", "Your token was revoked or has expired, and no token was made. Use another token.", detail);

@@ -18,7 +18,7 @@ const LONGEST_GAP_MS = 180_000;
 
 /**
  * Evaluates the readings of one moment: returns the alerts that begin, change or end, with their notices. An unchanged alert is returned
- * only to write its value, once a minute. `known`: open alerts, and resolved ones that are muted.
+ * only to write its value, once a minute. `known`: open alerts, and muted resolved alerts.
  */
 export function evaluate(rules: readonly AlertRule[], readings: readonly Reading[], known: readonly Alert[], now: number): Step[] {
   const open = known.filter(({ state }) => state !== "resolved");
@@ -140,7 +140,7 @@ function shifted(rule: AlertRule, alert: Alert, level: Severity | undefined, now
   return now - milderSince < rule.clearMs ? { ...alert, milderSince } : { ...alert, severity: "warning", milderSince: null };
 }
 
-/** A firing alert whose bound is no longer exceeded is resolved after `clearMs`. */
+/** A firing alert below its bounds is resolved after `clearMs`. */
 function fading(rule: AlertRule, alert: Alert, now: number): Alert {
   const quietSince = Math.min(alert.quietSince ?? now, now);
   const quiet = { ...alert, quietSince, criticalSince: null };

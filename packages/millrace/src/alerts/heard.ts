@@ -20,13 +20,13 @@ export function isHeard(env: object, catalog: Catalog | undefined, channels: rea
     if (channels.length > 0) sayUnmeant(env, UNSENT);
     return false;
   }
-  // A message whose workflow is not bound is kept, and becomes a dead letter in the end.
+  // A message without a bound workflow is kept, and becomes a dead letter in the end.
   for (const workflow of startedOf(catalog)) said(env, `Alerts do not start "${workflow}"`, () => workflowBinding(env, workflow));
   if (!said(env, "Alerts are not sent", () => queueBinding(env, AlertChanged.queue.name))) return false;
   return targets.some((target) => channels.length > 0 || target.do !== "start" || target.workflow.name !== SEND_ALERT);
 }
 
-/** True if a binding exists; otherwise logs what is missing. */
+/** True if a binding exists; otherwise logs the missing part. */
 function said(env: object, what: string, find: () => unknown): boolean {
   try {
     find();

@@ -43,8 +43,8 @@ export interface RuleChange {
 export type AlertChanges = Readonly<Record<string, RuleChange | false>>;
 
 /**
- * The rules with a deployment's changes. Errors: `config_invalid`, with the necessary change, for an unknown rule, a bound that is no number, and
- * a critical bound that is not above the warning's.
+ * The rules with a deployment's changes. Errors: `config_invalid`, with the necessary change, for an unknown rule, a bound that is no
+ * number, and a critical bound that is not above the warning's.
  */
 export function changedRules(rules: readonly AlertRule[], changes: AlertChanges = {}): readonly AlertRule[] {
   const names = rules.map(({ name }) => name);

@@ -55,7 +55,7 @@ export class KnownKeys {
     return this.#turn?.doneAt == null ? undefined : this.#turn.doneAt + rememberMs;
   }
 
-  /** Deletes the keys whose messages have been done for that long. `next`: the number of the next message. */
+  /** Deletes the keys of messages that have been done for that long. `next`: the number of the next message. */
   forget(rememberMs: number, { head, next, now }: { head: number; next: number; now: number }): void {
     const turn = this.#turn;
     const at = this.forgetsAt(rememberMs);

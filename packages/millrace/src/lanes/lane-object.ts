@@ -193,7 +193,10 @@ function noLetter(id: string): Steered {
   return { done: false, reason: `The lane has no dead letter ${beginning(id, 100)}.` };
 }
 
-/** The object class of these lanes: `export class Lanes extends laneObject([orders]) {}`. Errors: `config_invalid`, with the necessary change. */
+/**
+ * The object class of these lanes: `export class Lanes extends laneObject([orders]) {}`. Errors: `config_invalid`, with the necessary
+ * change.
+ */
 export function laneObject(lanes: readonly AnyLane[]): typeof LaneObject {
   const plans = plansOf(lanes);
   return class extends LaneObject {

@@ -45,7 +45,7 @@ export class Letters {
     return this.#dueAt;
   }
 
-  /** The letter whose hand-off is in progress. */
+  /** The letter that is being handed off. */
   get handing(): string | undefined {
     return this.#handing;
   }

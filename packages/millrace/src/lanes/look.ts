@@ -4,7 +4,7 @@ import type { LaneStorage } from "./storage.ts";
 
 /** The state of a lane. Times are milliseconds since 1970. */
 export interface LaneLook extends LaneName {
-  /** Waiting messages, including the one that is being handled. */
+  /** Waiting messages, including those being handled. */
   depth: number;
   oldestAt: number | null;
   /** `retrying`: the head failed and will be retried; `delayed`: the head is not due yet; `unknown`: the lane's code is not deployed. */

@@ -61,7 +61,7 @@ export class LaneStorage {
     this.#read();
   }
 
-  /** Appends the messages whose key is unknown. The messages before `closedTo` are with the handler. */
+  /** Appends the messages without a known key. The messages before `closedTo` are with the handler. */
   keep(posts: readonly Posted[], closedTo: number, now: number): LaneSent[] {
     return this.#change(({ backlog, keys, progress, ...open }) => {
       const named = new Map<string, number>();
@@ -123,7 +123,7 @@ export class LaneStorage {
     return this.#open?.keys.forgetsAt(rememberMs);
   }
 
-  /** Deletes the keys whose messages have been done for that long. */
+  /** Deletes the keys of messages that have been done for that long. */
   forget(rememberMs: number, now: number): void {
     if ((this.forgetsAt(rememberMs) ?? Number.POSITIVE_INFINITY) > now) return;
     this.#change(({ keys, backlog, progress }) => keys.forget(rememberMs, { head: progress.head, next: backlog.next, now }));

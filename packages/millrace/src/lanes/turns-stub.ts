@@ -26,7 +26,7 @@ export interface Ahead {
   failed: string | null;
 }
 
-/** The state of a lane whose messages start instances. */
+/** The state of a lane of the engine, in which messages start instances. */
 export interface LaneStanding extends Omit<LaneLook, "state" | "head"> {
   /** As for any lane; `waiting`: waits for running instances. */
   state: LaneLook["state"] | "waiting";
@@ -40,7 +40,7 @@ export type LaneVerb = (typeof LANE_VERBS)[number];
 
 export interface SteerRequest {
   readonly verb: LaneVerb;
-  /** The expected head or instance; default: whichever is there. */
+  /** The expected head or instance; default: the present one. */
   readonly id?: string | undefined;
   readonly actionId: string;
   readonly actor: string;
@@ -68,7 +68,7 @@ export type TurnsStub = {
   [Name in keyof LaneTurns]: (...args: Parameters<LaneTurns[Name]>) => Promise<Awaited<ReturnType<LaneTurns[Name]>>>;
 };
 
-/** The object of a lane whose messages start instances. Errors: `config_invalid` if it is not bound. */
+/** The object of a lane of the engine. Errors: `config_invalid` if it is not bound. */
 export function turnsObjectOf(env: object, name: LaneName): TurnsStub {
   assertSendable(env, { name: `lane:${name.lane}` });
   return laneObjectOf(env, name) as unknown as TurnsStub;

@@ -18,7 +18,7 @@ export interface LimitOptions {
    */
   marginMs?: number;
   /**
-   * The tenant whose tokens can read the limit (`GET /v1/limits`). All callers that use the name share one limit, whatever their tenant:
+   * The tenant whose tokens can read the limit (`GET /v1/limits`). All callers that use the name share one limit across tenants:
    * for a limit per tenant, put the tenant into the name. Default: not visible.
    */
   tenantId?: string;

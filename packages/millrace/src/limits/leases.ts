@@ -71,7 +71,7 @@ export class Leases {
       else if (isFirst) Object.assign(known, { permits: given - 1, permitsUntil: askedAt + forMs });
       return given === 0 ? Math.max(1, waitMs) : 0;
     } catch {
-      // If the limiter fails, requests pass: it protects the system and authorises nobody.
+      // If the limiter fails, requests pass: it protects the system and grants no rights.
       return 0;
     } finally {
       if (isFirst) known.isAsking = false;

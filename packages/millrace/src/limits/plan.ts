@@ -24,7 +24,7 @@ export interface State {
   ahead?: Record<string, number>;
   /** Number of revocations of granted slots. */
   revision?: number;
-  /** Until then the callers whose slots were revoked ask again; new callers come after them. */
+  /** Until then the callers with revoked slots ask again; new callers come after them. */
   lineUntil?: number;
 }
 
@@ -256,7 +256,7 @@ function without(state: State, rules: readonly Rule[], take: Take, marginMs: num
   return { ...state, counts, levels };
 }
 
-/** The state without the slots whose owners ask again before they use them. */
+/** The state without the slots that their owners confirm before use. */
 function revoked(state: State, now: number): State {
   const cutAt = now + ASK_AGAIN_MS;
   if (state.lastAt <= cutAt) return state;

@@ -36,7 +36,7 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
   /** The time at which the next refused caller should return. It is only in memory, because it only spreads the callers. */
   #backAt = 0;
 
-  /** Tenants in whose list the limit is. It is only in memory, because listing it twice has no effect. */
+  /** Tenants that have the limit in their list. It is only in memory, because listing it twice has no effect. */
   readonly #listedFor = new Set<string>();
 
   async take(ask: Ask): Promise<Answer> {

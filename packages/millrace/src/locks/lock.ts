@@ -31,7 +31,7 @@ interface Owed {
 interface State extends Turns {
   lock?: LockName;
   owed?: readonly Owed[];
-  /** The last hold that was released: a caller whose response was lost asks again. */
+  /** The last hold that was released: a caller asks again after a lost response. */
   released?: string;
   /** When the alarm deletes the lock's state, or checks again whether it can. */
   alarmAt?: number;
@@ -173,7 +173,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     return now + FORGET_MS;
   }
 
-  /** Applies a change, notifies the callers whose turn it is, and schedules a check for the end of the ttl. */
+  /** Applies a change, notifies the next callers, and schedules a check for the end of the ttl. */
   #change(step: (now: number) => State): void {
     const before = this.#state();
     const now = Date.now();

@@ -40,7 +40,7 @@ export function queued<T extends Turns>(turns: T, asker: Waiting): T {
 }
 
 /**
- * Applies all due turns: a holder whose ttl is over loses the lock, expired and absent callers are removed, and the first remaining caller
+ * Applies all due turns: an expired holder loses the lock, expired and absent callers are removed, and the first remaining caller
  * gets it. If that one may still return, the lock stays free.
  */
 export function settled<T extends Turns>(turns: T, now: number, presenceOf: (id: string) => Presence): T {
@@ -55,7 +55,7 @@ export function settled<T extends Turns>(turns: T, now: number, presenceOf: (id:
   return { ...turns, token, holder: { id: next.id, who: next.who, token, since: now, until: now + next.ttlMs }, waiting: others };
 }
 
-/** Extends the hold; null if that caller no longer holds the lock. A holder whose ttl is over keeps the lock if no other caller took it. */
+/** Extends the hold; null if that caller no longer holds the lock. An expired holder keeps the lock if no other caller took it. */
 export function renewed<T extends Turns>(turns: T, id: string, until: number): T | null {
   if (turns.holder?.id !== id) return null;
   return { ...turns, holder: { ...turns.holder, until } };

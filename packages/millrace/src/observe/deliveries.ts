@@ -10,7 +10,7 @@ import { childOf, isExported } from "./traces/span.ts";
 /** Only spans that are exported: an entry for each message would burden the garbage collector more than all other records here. */
 const spans = new WeakMap<Delivered, SpanUnderWay>();
 
-/** Begins the spans of a batch whose processing starts now. */
+/** Begins the spans of a batch at the start of its processing. */
 export function noteTaken(env: object, messages: readonly Delivered[]): void {
   for (const message of messages) {
     const traceparent = fieldsOf(message).traceparent;

@@ -26,7 +26,7 @@ export interface PullLetter<Body = unknown> {
   deadAt: number;
 }
 
-/** A queue whose messages are leased over HTTP by programs outside Cloudflare. */
+/** A queue for programs outside Cloudflare, which lease its messages over HTTP. */
 export interface PullQueueDefinition<Body = unknown, E = Cloudflare.Env> {
   /** Lower case letters, digits and dashes, at most 63; the first character is a letter. It is the `queue_id` of its URL. */
   name: string;

@@ -99,7 +99,7 @@ export class PullStorage {
     return this.#made ? this.#number("SELECT count(*) FROM pull_messages WHERE due_at > ?", now) : 0;
   }
 
-  /** Appends the messages whose key is unknown. */
+  /** Appends the messages without a known key. */
   keep(posts: readonly Posted[], { rememberMs }: Pick<PullPlan, "rememberMs">, now: number): PullSent[] {
     let last = this.#last;
     const sent = this.#storage.transactionSync(() => {

@@ -14,7 +14,7 @@ export type RoomFrame =
       messages: RoomMessage[];
       /** True if more messages followed `since` than `messages` contains. */
       missed: boolean;
-      /** Everyone in the room, including the client: the total, and up to 500 names. */
+      /** All clients in the room, including this one: the total, and up to 500 names. */
       present: { count: number; names: string[] };
     }
   /** `key`: present on the client's own message if it was sent with one. */

@@ -1,6 +1,6 @@
 import type { Seats } from "./seat.ts";
 
-/** The open sockets of a room by name. A socket that this side has closed is not counted, whatever its client does. */
+/** The open sockets of a room by name. A socket that this side has closed is not counted any more. */
 export class Present {
   readonly #seats: Seats;
   readonly #sockets = new Set<WebSocket>();
@@ -37,7 +37,7 @@ export class Present {
     return others === 0;
   }
 
-  /** Returns true for the last socket of its name. A socket whose close woke the room may not have been counted. */
+  /** Returns true for the last socket of its name. A socket that woke the room by its close may not have been counted. */
   leave(socket: WebSocket): boolean {
     const { name } = this.#seats.of(socket);
     const others = (this.#names.get(name) ?? 0) - (this.#sockets.delete(socket) ? 1 : 0);

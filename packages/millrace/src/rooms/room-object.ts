@@ -154,7 +154,7 @@ export class RoomObject extends DurableObject {
     return sent;
   }
 
-  /** Sends a frame to all sockets but one. Sockets whose token has ended get nothing. */
+  /** Sends a frame to all sockets but one. Sockets with an expired token get nothing. */
   #tellAll(frame: RoomFrame, except: WebSocket | undefined): void {
     const text = JSON.stringify(frame);
     const now = Date.now();
@@ -238,7 +238,9 @@ function attempt(act: () => void): void {
   }
 }
 
-/** The object class of these rooms: `export class Rooms extends roomObject([desk]) {}`. Errors: `config_invalid`, with the necessary change. */
+/**
+ * The object class of these rooms: `export class Rooms extends roomObject([desk]) {}`. Errors: `config_invalid`, with the necessary change.
+ */
 export function roomObject(rooms: readonly AnyRoom[]): typeof RoomObject {
   const plans = plansOf(rooms);
   return class extends RoomObject {

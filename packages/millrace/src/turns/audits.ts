@@ -5,7 +5,7 @@ import type { SteerRequest } from "../lanes/turns-stub.ts";
 import { auditDone, operatorOf } from "../store/actions.ts";
 import { atomically } from "../store/d1/retry.ts";
 
-/** An operator's action, done or refused, whose audit row is not written yet. */
+/** An operator's action, done or refused, without its audit row yet. */
 export interface Owed extends SteerRequest {
   readonly tenantId: string;
   readonly target: string;

@@ -12,7 +12,7 @@ import type { Catalog } from "../topology/catalog.ts";
 import type { ConsumerDefinition } from "../topology/consumer.ts";
 import { hideIn } from "../topology/marks.ts";
 
-/** A lane whose messages start instances, as its consumer declares it. */
+/** A lane of the engine, as its consumer declares it. */
 export interface EngineLane {
   readonly name: string;
   readonly consumer: ConsumerDefinition;

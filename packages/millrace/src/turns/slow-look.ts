@@ -23,7 +23,7 @@ export function lookPauseMs(places: readonly Place[], lookedAt: number): number 
   return lookedAt >= youngest ? pauseMs : youngest + SHORTEST_MS - lookedAt;
 }
 
-/** Reads the status of the instances whose ends were not reported, in one query. Never throws: the next poll tries again. */
+/** Reads the status of instances without a reported end, in one query. Never throws: the next poll tries again. */
 export async function askDatabase(db: D1Database, tenantId: string, places: Places): Promise<void> {
   const ids = places.all.map(({ id }) => id);
   try {

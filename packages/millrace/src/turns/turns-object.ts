@@ -16,8 +16,8 @@ import { standingOf } from "./standing.ts";
 import { Tries } from "./tries.ts";
 
 /**
- * A lane whose messages start workflow instances or are handled as events. The next message of a key gets its turn when fewer of its
- * instances run than the lane allows. A run reports its end; the lane reads a missed end from the database.
+ * A lane of the engine: its messages start workflow instances, or are handled as events. The next message of a key gets its turn when fewer
+ * of its instances run than the lane allows. A run reports its end; the lane reads a missed end from the database.
  */
 export class TurnsObject extends LaneObject implements LaneTurns {
   protected readonly lanes: ReadonlyMap<string, EngineLane> = new Map();
@@ -97,7 +97,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     if (!this.#isKnown) return undefined;
     const { tenant, lane, key } = this.laneName();
     const [seen] = this.#failed;
-    // An instance whose run has started again keeps its place.
+    // An instance with a new run keeps its place.
     if (request.verb !== "pause") await this.#look();
     this.kept.make(this.laneName());
     const before = { state: this.#standing().state };
@@ -156,7 +156,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     }
   }
 
-  /** True for a lane of the deployment, and for a former one that still holds messages. */
+  /** True for a lane of the deployment, and for a former lane with messages. */
   get #isKnown(): boolean {
     return this.plans.has(this.laneName().lane) || this.kept.depth > 0;
   }

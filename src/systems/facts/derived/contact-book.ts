@@ -43,7 +43,7 @@ export class ContactBook extends DurableObject<Env> {
       const isAlone = one === from && ofOne === "";
       // The newest merge only joins two groups. A late merge may be earlier than others, so its groups are computed again.
       const canonical = isAlone || newest === order ? other : this.#fold(one, other);
-      // Only contacts whose canonical contact changes: the others may be very many.
+      // Only contacts with a changed canonical contact: the others may be very many.
       for (const loser of new Set([one, other])) {
         if (loser !== canonical) this.#sql.exec("UPDATE contacts SET canonical_id = ?1 WHERE canonical_id = ?2", canonical, loser);
       }

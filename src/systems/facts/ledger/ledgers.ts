@@ -100,7 +100,7 @@ function readOne(stated: unknown, index: number, { pathOf = () => "fact", outsid
 }
 
 /**
- * The same for code whose message is redelivered when it throws. Errors: that of the first refused fact, `invalid_payload` or the ledger's
+ * The same for code that retries by throwing. Errors: the error of the first refused fact, `invalid_payload` or the ledger's
  * own; appended facts remain.
  */
 export async function appendFacts(env: Env, from: Provenance, facts: readonly StatedFact[]): Promise<Appended[]> {
@@ -123,7 +123,7 @@ export async function readLedger(
   return { ...state, facts: facts as unknown as RecordedFact[] };
 }
 
-/** The error for a fact whose name belongs to another one. */
+/** The error for a fact with the name of another one. */
 export function reusedName({ fact_id, entity }: Pick<StatedFact, "fact_id" | "entity">, path = "fact_id"): MillraceError {
   return new MillraceError(
     "idempotency_key_reused",

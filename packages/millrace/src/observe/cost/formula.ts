@@ -26,7 +26,7 @@ export interface Bill {
   readonly lines: readonly { readonly priced: Priced; readonly used: number; readonly included: number; readonly usd: number }[];
 }
 
-/** The monthly cost of a whole account with the plan, whose quotas are free. */
+/** The monthly cost of a whole account with the plan and its free quotas. */
 export function monthlyBill(usage: Usage): Bill {
   const lines = entriesOf(usage).map(([priced, used]) => {
     const { included, usd } = PRICES[priced];

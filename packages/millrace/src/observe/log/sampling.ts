@@ -40,7 +40,7 @@ export function sampledAs(env: SamplingEnv, traceId: string | undefined, now = D
 /** At most one trace in a million. */
 const MOST_HALVINGS = 20;
 
-/** A hash that distributes traces evenly, whatever generated their ids (FNV-1a with one more mixing step). */
+/** A hash that distributes traces evenly for any kind of ids (FNV-1a with one more mixing step). */
 function placeOf(traceId: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < traceId.length; index++) hash = Math.imul(hash ^ traceId.charCodeAt(index), 0x01000193);

@@ -87,7 +87,7 @@ function copyOf(value: number | number[]): number | number[] {
   return typeof value === "number" ? value : [...value];
 }
 
-/** A histogram whose buckets changed in a deployment starts again from zero. */
+/** A histogram with buckets of another deployment starts again from zero. */
 function plus(known: number | number[], value: number | number[]): number | number[] {
   if (typeof known === "number" && typeof value === "number") return known + value;
   if (typeof known === "number" || typeof value === "number" || known.length !== value.length) return copyOf(value);

@@ -35,7 +35,7 @@ export class Vitals {
     readonly ofApp: AppGauges | undefined,
   ) {}
 
-  /** The last reading, whatever its age; undefined before the first. */
+  /** The last reading of any age; undefined before the first. */
   get last(): Seen | undefined {
     return this.#seen;
   }
