@@ -215,7 +215,7 @@ describe("A call that fails as a whole", () => {
     await expect(crm(apart, "acme").read(["1"], options)).rejects.toMatchObject({ code: "retry_after", detail: { upstreamStatus: 429 } });
     await expect(crm(apart, "acme").read(["1"], options)).rejects.toMatchObject({
       code: "retry_after",
-      message: expect.stringContaining("Nothing was sent"),
+      message: expect.stringContaining("The call was not made"),
     });
     expect(asked).toBe(1);
   });

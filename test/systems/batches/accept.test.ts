@@ -130,7 +130,7 @@ describe("POST /v1/batches", () => {
     ["names one twice", "contact_id,email,email\n", /“email” twice/],
     ["is empty", "", /lacks the column/],
     ["has a broken quote", 'contact_id,"email\n', /cannot be read: with “,” it has an unclosed quote/],
-    ["has text behind a quote", '"contact_id"x,email\n', /cannot be read: with “,” it has text behind a closing quote/],
+    ["has text behind a quote", '"contact_id"x,email\n', /cannot be read: with “,” it has text after a closing quote/],
     ["is all of the file, whose lines end with CR alone", "contact_id,email,name\rc1,a@x.org,Ada\rc2,b@x.org,Bo\r", /CR alone/],
     ["is all of the file, with semicolons and CR alone", "contact_id;email\rc1;a@x.org\r", /CR alone/],
     ["is all of a large file, whose lines end with CR alone", `contact_id,email,name\r${"c1,a@x.org,Ada\r".repeat(9000)}`, /CR alone/],

@@ -92,7 +92,7 @@ it("a file that goes or changes meanwhile stops the batch with a word on what to
   await env.PAYLOADS.delete(key);
   const first: Json = await batchIn(caller, "people", "errored", "complete");
   if (first.state === "complete") throw new Error("The batch was faster than this test.");
-  expect(first.error.message).toContain(`The file ${key} is gone from the bucket: put it back`);
+  expect(first.error.message).toContain(`The file ${key} is missing in the bucket: restore it`);
 
   await env.PAYLOADS.put(key, file.replace("gold", "iron"));
   await caller.post(`/v1/instances/${body.instance_id}/retry`, { reason: "put back" });

@@ -114,7 +114,7 @@ describe("A CSV file", () => {
       "a quote that a later row closes",
       '1,"two\n3,"4"\n5,6\n',
       [
-        [1, /behind a closing quote/],
+        [1, /after a closing quote/],
         [2, ["3", "4"]],
         [3, ["5", "6"]],
       ],

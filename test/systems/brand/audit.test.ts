@@ -55,8 +55,8 @@ it("whatever an agent believes wrong, an audit sets right and says so, once", as
   expect(told.findings.toSorted()).toEqual([
     "The article ghost does not exist: it is forgotten.",
     `“a”: the article ${ids[0]} is live at revision 2; it was not known.`,
-    `“b”: the article ${ids[1]} is live at revision 2; it was believed a draft.`,
-    `“c”: the article ${ids[2]} is live at revision 2; it was believed rejected.`,
+    `“b”: the article ${ids[1]} is live at revision 2; it was recorded as a draft.`,
+    `“c”: the article ${ids[2]} is live at revision 2; it was recorded as rejected.`,
     expect.stringMatching(/^“d”: its research [0-9a-f]{32} was not known\.$/),
   ]);
   expect((await audit(caller, brand)).findings).toEqual([]);

@@ -95,7 +95,7 @@ it("two commands of one name are one sync, and another command cannot take its n
     () => caller.get(`/v1/instances/${body.instance_id}`),
     ({ body }) => body.status === "errored",
   );
-  expect(stopped.error.message).toContain("give each sync a name of its own");
+  expect(stopped.error.message).toContain("give each sync its own name");
   expect((await caller.get(`/v1/crm/syncs/${id}`)).body).toEqual(first);
 });
 
