@@ -43,7 +43,9 @@ it("a fact in a ledger that Millrace keeps itself is a problem of its row, as it
   const kept = { ...outcome("f1", "x", 1), entity: `webhook/${fresh()}` };
   const done = await completed(caller, lines([kept, outcome("f2", "contact/1", 1)]), jsonl);
   expect(done.rows).toMatchObject({ done: 1, failed: 1, skipped: 0 });
-  expect(await problemsOf(caller, done.batch_id)).toMatchObject([{ row: 1, problem: expect.stringContaining("entity: must be another ledger") }]);
+  expect(await problemsOf(caller, done.batch_id)).toMatchObject([
+    { row: 1, problem: expect.stringContaining("entity: must be another ledger") },
+  ]);
   expect(await ledgerOf(env, caller.tenantId, kept.entity).state()).toMatchObject({ last: 0 });
 });
 

@@ -229,6 +229,6 @@ it("A fact's time is kept in milliseconds: one that says more is refused, and no
   const { results } = (await caller.post("/v1/facts", { facts })).body;
   expect(results.map(({ status }: { status: number }) => status)).toEqual([422, 422, 422, 201, 200, 422]);
   const [issue] = results[0].problem.issues;
-  expect(issue).toEqual({ path: "facts.0.occurred_at", message: expect.stringContaining("at most three digits of a second") });
+  expect(issue).toEqual({ path: "facts.0.occurred_at", message: expect.stringContaining("at most three decimal digits") });
   expect(results[5].problem.code).toBe("idempotency_key_reused");
 });
