@@ -41,7 +41,7 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await dialog.getByRole("radio", { name: "retry" }).check();
   await page.unroute("**/v1/bulk-actions");
   await dialog.getByRole("button", { name: "Retry 3 instances" }).waitFor();
-  await dialog.getByLabel("Why").fill("the page store is repaired");
+  await dialog.getByLabel("Reason (kept in the audit)").fill("the page store is repaired");
   await page.keyboard.press("Control+Enter");
   await page.getByRole("heading", { name: "Retry 3 instances" }).waitFor();
   await page.getByText("1 of 1 of this stage failed").waitFor();
@@ -65,7 +65,7 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await page.keyboard.press("g");
   await page.keyboard.press("a");
   await page.getByRole("link", { name: "Retry 3 instances" }).waitFor();
-  await page.getByRole("link", { name: "All actions: the audit" }).click();
+  await page.getByRole("link", { name: "Audit: all actions" }).click();
   // A bulk action is one row, which leads to its page, until somebody asks for what it did to each thing.
   await page.getByRole("link", { name: "Retry: status errored" }).waitFor();
   expect(await page.getByRole("table", { name: "Audit" }).getByText("retry", { exact: true }).count()).toBe(0);
@@ -81,7 +81,7 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await page.keyboard.press("Escape");
   await expect.poll(() => new URL(page.url()).search).toBe("?verb=retry&bulk=each");
   await page.getByLabel("Bulk actions").selectOption("a row each");
-  await page.getByText("No action has these filters").waitFor();
+  await page.getByText("No action matches these filters").waitFor();
 });
 
 it("the audit holds what was refused, filtered by who, what and result; it is live", async () => {
@@ -91,7 +91,7 @@ it("the audit holds what was refused, filtered by who, what and result; it is li
   await expect(ada.ask("POST", "/v1/instances/0123456789abcdef0123456789abcdef/retry", { reason: "x" })).rejects.toThrow();
   await page.getByRole("link", { name: "attempt" }).waitFor();
   await page.getByLabel("Result").selectOption("refused");
-  await page.getByLabel("Who").fill("ada");
+  await page.getByLabel("Actor").fill("ada");
   await page.keyboard.press("Enter");
   await page.getByText("instance_not_found").waitFor();
   await page.getByLabel("Since").selectOption("15 minutes");
@@ -100,13 +100,13 @@ it("the audit holds what was refused, filtered by who, what and result; it is li
   // Whoever keeps the link sees the same: a moment stands as it was said.
   const before = new Date(Date.now() - 60_000).toISOString();
   const other = await ada.open(`audit?actor=ada&result=refused&until=${before}`);
-  await other.getByText("No action has these filters").waitFor();
+  await other.getByText("No action matches these filters").waitFor();
   expect(await other.getByLabel("Until").locator(":checked").textContent()).toBe(before);
   // Where there is no room for columns of who and why, they stand below.
   await page.setViewportSize({ width: 390, height: 844 });
   await page.locator("td.below", { hasText: /ada:/ }).waitFor();
   await page.setViewportSize({ width: 1280, height: 800 });
-  await page.getByLabel("Who").fill("grace");
+  await page.getByLabel("Actor").fill("grace");
   await page.keyboard.press("Enter");
-  await page.getByText("No action has these filters").waitFor();
+  await page.getByText("No action matches these filters").waitFor();
 });

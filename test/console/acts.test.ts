@@ -28,9 +28,9 @@ it("an act whose answer is lost, or that somebody does not wait for, is one act 
 
   await losing(page, "**/run");
   await open();
-  await dialog.getByLabel("Why").fill("to try it");
+  await dialog.getByLabel("Reason (kept in the audit)").fill("to try it");
   await confirm.click();
-  await dialog.getByText("Whether it was done is not known yet.").waitFor();
+  await dialog.getByText("No answer came, so the result is unknown.").waitFor();
   await page.keyboard.press("Escape");
   await page.unroute("**/run");
 
@@ -40,16 +40,16 @@ it("an act whose answer is lost, or that somebody does not wait for, is one act 
   });
   await page.route("**/run", (route) => held.then(() => route.continue()));
   await open();
-  await dialog.getByText("Sent again, it is the same act.").waitFor();
+  await dialog.getByText("Sending it again repeats the same act").waitFor();
   await confirm.click();
   await page.keyboard.press("Escape");
-  await dialog.getByText("It was sent; what comes of it is not known yet.").waitFor();
-  expect(await dialog.getByLabel("Why").inputValue()).toBe("to try it");
+  await dialog.getByText("The request was sent; the answer is still pending.").waitFor();
+  expect(await dialog.getByLabel("Reason (kept in the audit)").inputValue()).toBe("to try it");
   await expectFit(page, "act-sent");
-  await dialog.getByRole("button", { name: "Do not wait" }).click();
+  await dialog.getByRole("button", { name: "Close without waiting" }).click();
   await dialog.waitFor({ state: "hidden" });
   answer();
-  await page.getByText("Run now: weekly: it was done.").waitFor();
+  await page.getByText("Run now: weekly: done.").waitFor();
   await page.getByText("weekly: It runs.").waitFor();
   expect(keys).toEqual([keys[0], keys[0]]);
   const { items } = await ada.ask<Runs>("GET", "/v1/schedules/weekly/runs");
@@ -58,7 +58,7 @@ it("an act whose answer is lost, or that somebody does not wait for, is one act 
   // Answered, it is another act the next time.
   await page.unroute("**/run");
   await open();
-  await dialog.getByLabel("Why").fill("once more");
+  await dialog.getByLabel("Reason (kept in the audit)").fill("once more");
   await confirm.click();
   await expect.poll(async () => (await ada.ask<Runs>("GET", "/v1/schedules/weekly/runs")).items.length).toBe(2);
   expect(new Set(keys).size).toBe(2);
@@ -109,8 +109,8 @@ it("a token whose answer is lost is not minted twice: the page says that there m
   await losing(page, "**/v1/tokens");
   await page.getByRole("button", { name: "Mint a token" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByLabel("Who will hold it").fill("grace");
-  await dialog.getByLabel("Why").fill("a new colleague");
+  await dialog.getByLabel("Holder").fill("grace");
+  await dialog.getByLabel("Reason (kept in the audit)").fill("a new colleague");
   await dialog.getByRole("button", { name: "Mint" }).click();
   await dialog.getByText(/A token of grace may have been made at \d\d:\d\d:\d\d, and nobody has seen it/).waitFor();
   expect(await dialog.getByRole("button", { name: "Mint" }).isDisabled()).toBe(true);

@@ -17,22 +17,22 @@ async function asking(by: Person): Promise<string> {
   return (await waiting()) ?? "";
 }
 
-const people = (page: Page) => page.getByRole("region", { name: "What people did" });
+const people = (page: Page) => page.getByRole("region", { name: "Operator actions" });
 
 it("what an instance asks stands at its head in the question's words, once, with what to look at; both answers are there, and kept", async () => {
   const ada = await person();
   const id = await asking(ada);
   const { items } = await ada.ask<{ items: { question: string }[] }>("GET", `/v1/approvals?instance=${id}`);
   const page = await ada.open(`instances/${id}`);
-  const cause = page.getByRole("region", { name: "It asks" });
+  const cause = page.getByRole("region", { name: "Question" });
   await cause.getByText(items[0]?.question ?? "no question").waitFor();
-  await cause.getByText(/Without an answer this is (approved|rejected) at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(in \d+ [a-z]+\)/).waitFor();
+  await cause.getByText(/Without an answer, it is (approved|rejected) at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(in \d+ [a-z]+\)/).waitFor();
   expect(await page.locator(".cause").count()).toBe(1);
   await expectFit(page, "instance-asks");
   await cause.getByRole("button", { name: "Approve" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByText("Each question is answered once").waitFor();
-  await dialog.getByLabel("Why").fill("it reads well");
+  await dialog.getByText("A question is answered only once").waitFor();
+  await dialog.getByLabel("Reason (kept in the audit)").fill("it reads well");
   await page.keyboard.press("Control+Enter");
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
   await people(page).getByText(`approved: ${items[0]?.question}: it reads well`).waitFor();
@@ -66,11 +66,11 @@ it("an effect in doubt is named at the head with its three answers; what it answ
   await expectFit(page, "instance-in-doubt");
   await cause.getByRole("button", { name: "It happened" }).click();
   const dialog = page.getByRole("dialog");
-  const field = dialog.getByLabel("What did it answer?");
+  const field = dialog.getByLabel("Output of the step");
   expect(await field.inputValue()).toBe("");
   await dialog.getByText("what it sent then").waitFor();
-  await dialog.getByText("in another instance").waitFor();
-  await dialog.getByRole("button", { name: "Begin with this" }).click();
+  await dialog.getByText("of another instance").waitFor();
+  await dialog.getByRole("button", { name: "Use this output" }).click();
   expect(JSON.parse(await field.inputValue())).toMatchObject({ revision: expect.any(Number) });
   await expectFit(page, "instance-confirm");
   await field.fill("");
@@ -79,7 +79,7 @@ it("an effect in doubt is named at the head with its three answers; what it answ
     sent.push(route.request().postDataJSON());
     return route.fulfill({ status: 202, json: { action_id: "a", instance_id: id } });
   });
-  await dialog.getByLabel("Why").fill("the page is up");
+  await dialog.getByLabel("Reason (kept in the audit)").fill("the page is up");
   await page.keyboard.press("Control+Enter");
   await dialog.waitFor({ state: "hidden" });
   expect(sent).toEqual([{ reason: "the page is up", output: null }]);
@@ -99,19 +99,19 @@ it("a doubt that is known to have happened says so everywhere, offers what it an
   const payload = { order: "eu/11", change: 1, torn: true };
   const { instance_id: id } = await ada.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });
   const page = await ada.open();
-  await page.getByText("it happened, and what is recorded with it was refused").waitFor({ timeout: 30_000 });
+  await page.getByText("it happened, but the rows recorded with it were refused").waitFor({ timeout: 30_000 });
   await page.getByRole("listitem").filter({ hasText: "eu/11" }).getByRole("link").click();
   const cause = page.getByRole("region", { name: "In doubt" });
   await cause.getByText("It is known that write to the customer happened: what is recorded with it was refused.").waitFor();
   await cause.getByText("The letter book has no page left.").waitFor();
-  expect(await cause.getByRole("button").allTextContents()).toEqual(["It happened", "Run it a second time"]);
+  expect(await cause.getByRole("button").allTextContents()).toEqual(["It happened", "Run it again"]);
   await expectFit(page, "instance-known-doubt");
   await cause.getByRole("button", { name: "It happened" }).click();
   const dialog = page.getByRole("dialog");
-  expect(JSON.parse(await dialog.getByLabel("What it answered").inputValue())).toEqual({ sent: true });
+  expect(JSON.parse(await dialog.getByLabel("Recorded output").inputValue())).toEqual({ sent: true });
   await dialog.getByText("Where its rows are refused again, it comes back").waitFor();
   await expectFit(page, "instance-known-confirm");
-  await dialog.getByLabel("Why").fill("the book has a new page");
+  await dialog.getByLabel("Reason (kept in the audit)").fill("the book has a new page");
   await page.keyboard.press("Control+Enter");
   await dialog.waitFor({ state: "hidden" });
   await cause.getByText("Its rows are at fault").waitFor();
@@ -138,7 +138,7 @@ it("a doubt of what is cancelled offers the answers that are taken, says that no
   await cause.getByRole("button", { name: "It did not happen" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("Nothing is sent, and there is nothing to take back: the undo goes on.").waitFor();
-  await dialog.getByLabel("Why").fill("the post office has nothing of it");
+  await dialog.getByLabel("Reason (kept in the audit)").fill("the post office has nothing of it");
   await page.keyboard.press("Control+Enter");
   await page.locator(".facts").getByText("terminated").waitFor();
 });

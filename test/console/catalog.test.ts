@@ -16,7 +16,7 @@ it("the catalog shows what follows from what, as a picture and as tables; a work
   await page.setViewportSize({ width: 390, height: 844 });
   const picture = page.getByRole("region", { name: /^What follows from what/ });
   await expect.poll(() => picture.getAttribute("data-more")).toBe("right");
-  await page.getByText("It is wider than this window").waitFor();
+  await page.getByText("Wider than this window").waitFor();
   await picture.focus();
   await page.keyboard.press("ArrowRight");
   await expect.poll(() => picture.getAttribute("data-more")).toBe("left right");
@@ -37,5 +37,5 @@ it("the catalog shows what follows from what, as a picture and as tables; a work
   await page.keyboard.press("c");
   await page.locator("figure").getByText("research.requested", { exact: true }).click();
   await page.getByRole("link", { name: "Send it" }).click();
-  await page.getByText("It was asked for before").waitFor();
+  await page.getByText("This message was sent before").waitFor();
 });

@@ -25,8 +25,8 @@ it("an empty list says which letters it does not show, and claims nothing of the
   await unseen.getByText("one that belongs to no tenant needs the scope").waitFor();
   forgive(unseen, /404/);
   const hers = await ada.open("dead-letters?reason=exhausted");
-  await hers.getByText("No open dead letter has these filters").waitFor();
-  expect(await hers.getByText("that belong to no tenant").count()).toBe(0);
+  await hers.getByText("No open dead letter matches these filters").waitFor();
+  expect(await hers.getByText("Dead letters without a tenant").count()).toBe(0);
 });
 
 it("a letter is found by its cause, mended as one types, and replayed under its own key, by keys alone; markup stays text", async () => {
@@ -54,14 +54,14 @@ it("a letter is found by its cause, mended as one types, and replayed under its 
   await page.keyboard.press("j");
   await isFocused(rows.nth(0));
   await page.keyboard.press("Enter");
-  const editor = page.getByLabel("Its message, as JSON");
+  const editor = page.getByLabel("Message, as JSON");
   await page.getByText("payload.keyword", { exact: true }).waitFor();
   expect(await editor.inputValue()).toContain(JSON.stringify(HOSTILE).slice(1, -1));
 
   await page.keyboard.press("e");
   await editor.press("Control+a");
   await page.keyboard.insertText("{");
-  await page.getByText("It is no JSON.").waitFor();
+  await page.getByText("Not valid JSON.").waitFor();
   for (const [text, said] of [
     ['{"payload_inline":{},"payload_inline":{"brand":"acme"}}', "occurs twice"],
     ['{"payload_inline":{"brand":12345678901234567890}}', "beyond ±9007199254740991"],
@@ -73,7 +73,7 @@ it("a letter is found by its cause, mended as one types, and replayed under its 
     await expect.poll(() => page.getByRole("button", { name: "Replay corrected …" }).isDisabled()).toBe(true);
   }
   forgive(page, /422/);
-  await page.getByRole("button", { name: "Back to how it came" }).focus();
+  await page.getByRole("button", { name: "Undo the changes" }).focus();
   await page.keyboard.press("Enter");
   await expect.poll(() => editor.inputValue()).toContain("payload_inline");
   await page.keyboard.press("e");
@@ -84,13 +84,13 @@ it("a letter is found by its cause, mended as one types, and replayed under its 
   await page.keyboard.press("Control+a");
   await page.keyboard.insertText(JSON.stringify(mended, null, 2));
   await page.getByText("An instance starts under its key.").waitFor();
-  await page.getByText("another one than it came with").waitFor();
+  await page.getByText("changed").waitFor();
   await expectFit(page, "dead-letter");
   await page.keyboard.press("Control+Enter");
   await page.getByRole("dialog").getByText("An instance starts under its key.").waitFor();
   await page.keyboard.type("the keyword was lost");
   await page.keyboard.press("Control+Enter");
-  await page.getByText("Replayed: it is on its queue again.").waitFor();
+  await page.getByText("Replayed: the message is on its queue again.").waitFor();
   await page.getByText("by whom, and why").waitFor();
   const { items } = await ada.ask<{ items: object[] }>("GET", "/v1/audit");
   expect(items[0]).toMatchObject({ verb: "replay", reason: "the keyword was lost", result: "applied" });
@@ -100,11 +100,11 @@ it("what is withheld is seen by a click that is on record; a letter is escalated
   const ada = await person();
   const [id] = await letters(ada, [{ key: "campaign-7", payload: { brand: "acme", keyword: "[redacted]" }, ...LOST }]);
   const page = await ada.open(`dead-letters/${id}`);
-  await page.getByRole("button", { name: "Reveal what is withheld" }).click();
-  await page.getByText("That you saw it is on record.").waitFor();
+  await page.getByRole("button", { name: "Reveal withheld fields" }).click();
+  await page.getByText("The audit records that you saw them.").waitFor();
   for (const [verb, said, does] of [
     ["Escalate", "Escalated.", "Escalate"],
-    ["Skip", "Skipped.", "Skip it for good"],
+    ["Skip", "Skipped.", "Skip permanently"],
   ] as const) {
     await page.getByRole("button", { name: `${verb} …` }).click();
     const dialog = page.getByRole("dialog");
@@ -132,10 +132,10 @@ it("all letters of a cause are counted, replayed in stages, and gone from it; wi
   await page.keyboard.press("x");
   await page.getByRole("button", { name: "Replay all of this cause …" }).click();
   await page.getByText("in stages of 1, 1").waitFor();
-  await page.getByRole("dialog").getByLabel("Why").fill("the shop is mended");
+  await page.getByRole("dialog").getByLabel("Reason (kept in the audit)").fill("the shop is mended");
   await page.keyboard.press("Control+Enter");
   await page.getByRole("heading", { name: "Replay 2 dead letters" }).waitFor();
   await page.locator(".status", { hasText: "complete" }).first().waitFor();
   await page.goBack();
-  await page.getByText("No letter of this cause is open any more").waitFor();
+  await page.getByText("No dead letter of this cause is open").waitFor();
 });

@@ -16,8 +16,8 @@ it("a screen that fails says what to do, and leaves every other one alive", asyn
   await page.goBack();
   await page.getByRole("heading", { name: "This screen cannot be shown" }).waitFor();
   await page.unroute("**/v1/locks*");
-  await page.getByRole("button", { name: "Show it again" }).click();
-  await page.getByText("No lock is held").waitFor();
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByText("No lock has been held").waitFor();
   forgive(page, /console: TypeError/);
 });
 
@@ -27,16 +27,16 @@ it("search keeps what was typed, opens what it finds, and says what it looked fo
   for (const name of ["weekly", "daily"])
     await ada.ask("PUT", `/v1/schedules/${name}`, { cron: "0 9 * * 1", command, reason: "to find it" });
   const page = await ada.open();
-  await page.getByText("Nothing was asked for in the last hour").waitFor();
+  await page.getByText("No instance was accepted in the last hour").waitFor();
   const box = page.getByRole("combobox", { name: "Search by any id or key" });
   await box.fill("acme/nothing");
-  await page.getByText("Nothing was found by acme/nothing.").waitFor();
+  await page.getByText("Nothing matches acme/nothing.").waitFor();
   await expectFit(page, "search-nothing");
-  await page.getByRole("link", { name: "Instances about it" }).click();
+  await page.getByRole("link", { name: "Search all instances for this subject" }).click();
   await page.waitForURL(/instances\?subject=acme%2Fnothing$/);
 
   await box.fill("we");
-  await page.getByText("Three characters or more").waitFor();
+  await page.getByText("Enter at least three characters").waitFor();
   await box.blur();
   await box.focus();
   await page.waitForTimeout(300);
@@ -53,7 +53,7 @@ it("an address that no screen has says so, and which it was, and leads to one th
   const ada = await person();
   const page = await ada.open("nosuch/thing");
   await page.getByRole("heading", { name: "No such page" }).waitFor();
-  await page.getByText("The console has nothing at /console/nosuch/thing").waitFor();
+  await page.getByText("The console has no page at /console/nosuch/thing").waitFor();
   expect(await page.title()).toBe("No such page · Millrace");
   expect(await page.locator("nav [aria-current]").count()).toBe(0);
   await expectFit(page, "nowhere");
@@ -83,7 +83,7 @@ it("a link that is opened while the engine does not answer is not spent: its cod
   await page.goto("about:blank");
   await page.route("**/console/sign-in", (route) => route.abort());
   await page.goto(await signInLink(ada.url, ada.token));
-  await page.getByText("Your link may still work: try again.").waitFor();
+  await page.getByText("Your link may still be valid: try again.").waitFor();
   expect(page.url()).toBe(`${ada.url}/console`);
   await page.unroute("**/console/sign-in");
   await page.getByRole("button", { name: "Try again" }).click();
@@ -91,7 +91,7 @@ it("a link that is opened while the engine does not answer is not spent: its cod
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByLabel("Your token").fill("mr_“copied”");
   await page.keyboard.press("Enter");
-  await page.getByText("A token is mr_ with letters").waitFor();
+  await page.getByText("A token is mr_ followed by letters").waitFor();
   // What was on its way when somebody signed out is refused.
   forgive(page, /ERR_FAILED|401/);
 });

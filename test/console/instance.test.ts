@@ -43,7 +43,7 @@ it("a failure is found, understood and retried by keyboard alone: what the retry
   await tabTo(page.getByRole("button", { name: "Retry", exact: true }));
   await page.keyboard.press("Enter");
   const dialog = page.getByRole("dialog", { name: /Retry/ });
-  await dialog.getByText("it happened, and stands").first().waitFor();
+  await dialog.getByText("it happened and is kept").first().waitFor();
   await dialog.getByText("what comes behind runs too").waitFor();
   await dialog.getByRole("listitem").filter({ hasText: "put page" }).getByText("runs").waitFor();
   await expectFit(page, "instance-retry");
@@ -52,7 +52,7 @@ it("a failure is found, understood and retried by keyboard alone: what the retry
   await page.keyboard.press("Control+Enter");
   await dialog.waitFor({ state: "hidden" });
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
-  const people = page.getByRole("region", { name: "What people did" });
+  const people = page.getByRole("region", { name: "Operator actions" });
   await people.getByText("ada retried it: the store is mended").waitFor();
   await page.getByText(/^Run 1 failed at put page: .*\(it answered 403\)/).waitFor();
   await page.getByText(/^run 2 took/).waitFor();
@@ -77,12 +77,12 @@ it("an act is one, however often it is confirmed, and one that is refused says w
   await page.keyboard.press("Escape");
   await expect.poll(hasFocus).toBe(true);
   await undo.click();
-  await dialog.getByRole("button", { name: "Not now" }).click();
+  await dialog.getByRole("button", { name: "Dismiss" }).click();
   await expect.poll(hasFocus).toBe(true);
   await undo.click();
-  await dialog.getByText("An undo runs to its end once it has begun").waitFor();
+  await dialog.getByText("A started undo cannot be stopped").waitFor();
   await dialog.getByRole("listitem").filter({ hasText: "put page" }).getByText("undone").waitFor();
-  await dialog.getByLabel("Why").fill("twice");
+  await dialog.getByLabel("Reason (kept in the audit)").fill("twice");
   const sent: string[] = [];
   page.on("request", (request) => request.url().endsWith("/undo") && sent.push(request.postData() ?? ""));
   await dialog.getByRole("button", { name: "Undo the instance" }).evaluate((button: { click(): void }) => [button.click(), button.click()]);
@@ -115,15 +115,15 @@ it("an instance whose Workflow class is missing shows the line to add", async ()
   await page.unroute(one);
 });
 
-it("an undo that failed is shown as one: it goes on by a retry, or behind its step, which is skipped by a person's word", async () => {
+it("an undo that failed is shown as one: a retry continues it, or the operator skips its step", async () => {
   const ada = await person();
   const id = (await articles(ada, ["ristretto"])).find(({ workflow }) => workflow === "publish-article")?.id;
   const { mend } = await breakPages(ada);
   await ada.ask("POST", `/v1/instances/${id}/undo`, { reason: "called off" });
   const page = await ada.open(`instances/${id}`);
-  await page.getByText(/^Its undo failed to take back put page: .*403/).waitFor();
+  await page.getByText(/^Its undo failed when undoing put page: .*403/).waitFor();
   await page.locator(".facts").getByText("its undo failed").waitFor();
-  await page.getByText("where this step can never pass, skip it").waitFor();
+  await page.getByText("if this step can never succeed, skip it").waitFor();
   for (const verb of ["Undo", "Restart", "Retry from here"])
     expect(await page.getByRole("button", { name: verb, exact: true }).count()).toBe(0);
   await expectFit(page, "instance-undo-failed");
@@ -132,14 +132,14 @@ it("an undo that failed is shown as one: it goes on by a retry, or behind its st
   const retry = page.getByRole("dialog", { name: /Retry/ });
   await retry.getByText("The undo goes on where it failed.").waitFor();
   await retry.getByRole("listitem").filter({ hasText: "put page" }).getByText("undone").waitFor();
-  expect(await retry.getByText("Not taken here so far").count()).toBe(0);
-  await retry.getByRole("button", { name: "Not now" }).click();
+  expect(await retry.getByText("also took").count()).toBe(0);
+  await retry.getByRole("button", { name: "Dismiss" }).click();
 
   await page.getByRole("button", { name: "Skip the step", exact: true }).click();
   const skip = page.getByRole("dialog", { name: "Skip the step: undo put page" });
   await skip.getByText(`a person's word that "put page" is taken back`).waitFor();
   await skip.getByRole("listitem").filter({ hasText: "put page" }).getByText("skipped").waitFor();
-  await skip.getByLabel("Why").fill("I took the page down");
+  await skip.getByLabel("Reason (kept in the audit)").fill("I took the page down");
   const sent: string[] = [];
   page.on("request", (request) => request.url().endsWith("/skip") && sent.push(request.postData() ?? ""));
   await skip.getByRole("button", { name: "Skip the step" }).click();

@@ -64,7 +64,7 @@ it("a workflow is filtered by a name that is offered; one that is none is refuse
 it("without anything to show it says why, and what to do", async () => {
   const ada = await person();
   const page = await ada.open("instances?status=paused");
-  await page.getByText("No instance has these filters").waitFor();
+  await page.getByText("No instance matches these filters").waitFor();
   await page.getByRole("button", { name: "Clear" }).click();
   await page.getByText("No instance yet").waitFor();
   await expectFit(page, "instances-none");
@@ -72,10 +72,10 @@ it("without anything to show it says why, and what to do", async () => {
   // What one waits for is a state of its own.
   await ada.ask("PUT", "/v1/brands/acme", { approval: "required" });
   await ada.ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: "mint" } });
-  await page.getByLabel("Under way and").selectOption("waiting for");
+  await page.getByLabel("Activity").selectOption("waiting for");
   await page.locator("tbody tr").getByText("waiting", { exact: true }).waitFor();
   expect(await page.locator("tbody tr").count()).toBe(1);
   expect(new URL(page.url()).search).toBe("?standing=waiting");
-  await page.getByLabel("Under way and").selectOption("retrying");
-  await page.getByText("No instance has these filters").waitFor();
+  await page.getByLabel("Activity").selectOption("retrying");
+  await page.getByText("No instance matches these filters").waitFor();
 });

@@ -19,17 +19,17 @@ it("what came of messages is counted by type and minute; a key shows who holds i
   await page.keyboard.press("Enter");
   const holders = page.getByRole("table", { name: "Holders of the key" }).locator("tbody tr");
   await holders.getByText("complete").waitFor();
-  expect(await page.getByRole("heading", { name: "Who holds the key" }).textContent()).toContain(key);
+  expect(await page.getByRole("heading", { name: "Holder of the key" }).textContent()).toContain(key);
   await expectFit(page, "messages-key");
   await holders.getByRole("link", { name: "research-keyword" }).click();
   await expect.poll(() => new URL(page.url()).pathname).toMatch(/instances\/[0-9a-f]{32}$/);
   await page.goBack();
   await page.getByLabel("Key, subject or id").fill(`${first?.id.slice(0, 12)}`);
   await page.keyboard.press("Enter");
-  await page.getByRole("table", { name: "What was found" }).getByText("id, its beginning").waitFor();
+  await page.getByRole("table", { name: "Search results" }).getByText("id, by prefix").waitFor();
   await page.getByLabel("Key, subject or id").fill("nobody/has/this");
   await page.keyboard.press("Enter");
-  await page.getByText("Nothing was found by").waitFor();
+  await page.getByText("Nothing matches").waitFor();
   await page.getByRole("button", { name: "Clear" }).click();
 
   // What was counted comes within half a minute, and the page asks again by itself.

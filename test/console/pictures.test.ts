@@ -65,7 +65,7 @@ it.runIf(FOLDER)("an operator's screens, with a shop's day in them", async () =>
   await page.getByRole("button", { name: /^Retry or close all/ }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("button", { name: "Retry 20 instances" }).waitFor();
-  await dialog.getByLabel("Why").fill("the courier's key is renewed");
+  await dialog.getByLabel("Reason (kept in the audit)").fill("the courier's key is renewed");
   await page.keyboard.press("Control+Enter");
   await page.getByRole("heading", { name: "Retry 20 instances" }).waitFor();
   await keep(page, "bulk-action", /20 retried|complete/);
@@ -88,13 +88,13 @@ it.runIf(FOLDER)("a developer's screens, from the first minute on", async () => 
   const page = await ada.open();
   await keep(page, "first-minute", "Press Retry");
   await page.getByRole("link", { name: "Open a command that fails once" }).click();
-  await keep(page, "send", "Nobody has its key");
+  await keep(page, "send", "The key is free");
   const outage = await breakPages(ada);
   await articles(ada, ["cold brew"], { each: 3 });
   await outage.mend();
   await articles(ada, ["flat white"]);
   await go(page, "catalog");
-  await keep(page, "catalog", "Steps seen");
+  await keep(page, "catalog", "Observed steps");
   await go(page, "jobs/spring");
   for (const name of ["job", "job-dark"]) await keep(page, name, "post-to-social");
   expect(page.url()).toContain("jobs/spring");

@@ -12,7 +12,7 @@ it("the queues show what was counted, and no number where there is none to show;
   await page.keyboard.press("q");
   const rows = page.getByRole("table", { name: "Queues" }).locator("tbody tr");
   await rows.filter({ hasText: "publish-commands" }).waitFor();
-  await page.getByText("Every lane flows").waitFor();
+  await page.getByText("No lane is stalled").waitFor();
   await page.getByText(/Dead letters: the database/).waitFor();
   await page.getByLabel("Rates of the last").selectOption("60");
   await expect.poll(() => new URL(page.url()).search).toBe("?minutes=60");
@@ -28,7 +28,7 @@ it("the queues show what was counted, and no number where there is none to show;
   const reader = await person({ tenant: ada.tenant, scopes: ["read"] });
   const other = await reader.open("queues");
   await other.getByText("a token with the scope observe").waitFor();
-  await other.getByText("Every lane flows").waitFor();
+  await other.getByText("No lane is stalled").waitFor();
 });
 
 it("a lane that is held says by what and since when; what keeps its order is offered first, and it goes on by keyboard, with a reason, and once", async () => {
@@ -61,7 +61,7 @@ it("a lane that is held says by what and since when; what keeps its order is off
   const acts = page.locator("p.acts button");
   expect(await acts.allTextContents()).toEqual([
     "Retry the instance",
-    "Go on without it",
+    "Skip this instance",
     `Drop the next message (${order.slice(0, 19)}…)`,
     "Pause",
   ]);
@@ -69,16 +69,16 @@ it("a lane that is held says by what and since when; what keeps its order is off
   await page.getByRole("link", { name: /the instance of change-order that it begins/ }).waitFor();
   await expectFit(page, "lane");
 
-  await page.getByRole("button", { name: "Go on without it" }).focus();
+  await page.getByRole("button", { name: "Skip this instance" }).focus();
   await page.keyboard.press("Enter");
-  const dialog = page.getByRole("dialog", { name: "Go on without it" });
-  await dialog.getByText("The order is given up").waitFor();
+  const dialog = page.getByRole("dialog", { name: "Skip this instance" });
+  await dialog.getByText("The order is no longer kept").waitFor();
   await expectFit(page, "lane-act");
   await page.keyboard.type("the order is closed");
   await page.keyboard.press("Control+Enter");
   await dialog.waitFor({ state: "hidden" });
-  await page.getByText("The lane goes on without it.").waitFor();
-  await page.getByText("Nothing waits.").waitFor();
+  await page.getByText("The lane continues without it.").waitFor();
+  await page.getByText("The queue is empty.").waitFor();
   expect((await ada.ask<{ status: string }>("GET", `/v1/instances/${second.instance_id}?wait=30`)).status).toBe("complete");
   const { items } = await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", "/v1/audit");
   expect(items.filter(({ verb }) => verb !== "mint")).toMatchObject([{ verb: "resume", reason: "the order is closed" }]);
@@ -106,5 +106,5 @@ it("a lane that is held says by what and since when; what keeps its order is off
   await expectFit(now, "instances-of-a-cause");
   for (const { instance_id } of failed) await ada.ask("POST", `/v1/instances/${instance_id}/close`, { reason: "given up" });
   await now.goBack();
-  await now.getByText("No lane that stands still has these filters").waitFor();
+  await now.getByText("No stalled lane matches these filters").waitFor();
 });

@@ -93,13 +93,13 @@ it("more of a list has no gap where much came meanwhile, and nothing of another 
   await page.getByText("More instances have come than one page holds.").waitFor();
   await page.getByText("70 instances", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Show the newest" }).click();
-  await page.getByText("50 instances, and there are more").waitFor();
+  await page.getByText("50 instances shown; there are more").waitFor();
 
   list.hold();
   await page.getByRole("button", { name: "Show more" }).click();
   await page.getByLabel("Status").selectOption("errored");
   list.release();
-  await page.getByText("No instance has these filters").waitFor();
+  await page.getByText("No instance matches these filters").waitFor();
   await sleep(300);
   expect(await rowsOf(page).count()).toBe(0);
 });

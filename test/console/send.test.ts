@@ -12,7 +12,7 @@ it("a new user comes by three clicks from an empty console to a failure that is 
   const page = await ada.open();
   const first = page.getByRole("region", { name: /^Your first minute/ });
   await first.waitFor();
-  await page.getByText("Nothing was asked for in the last hour").waitFor();
+  await page.getByText("No instance was accepted in the last hour").waitFor();
   await expectFit(page, "now-empty");
   // It stands above all else, and begins at the left as that does.
   const [it, rest] = await Promise.all([first, page.locator(".now")].map((one) => one.boundingBox()));
@@ -50,7 +50,7 @@ it("a form says what is wrong before it is sent, under which key it goes, and th
   await page.getByText("No answer").waitFor();
   await page.unroute("**/v1/catalog/check");
   forgive(page, /ERR_FAILED/);
-  await page.getByText("Nobody has its key").waitFor();
+  await page.getByText("The key is free").waitFor();
   await page.getByRole("textbox", { name: /^brand/ }).fill("No brand");
   await page.getByText("must be lower case letters, digits and dashes").first().waitFor();
   expect(await send.isDisabled()).toBe(true);
@@ -58,7 +58,7 @@ it("a form says what is wrong before it is sent, under which key it goes, and th
 
   await page.getByRole("textbox", { name: /^brand/ }).fill("acme");
   await page.getByRole("textbox", { name: /^keyword/ }).fill(HOSTILE);
-  await page.getByText("Nobody has its key").waitFor();
+  await page.getByText("The key is free").waitFor();
   await page.getByRole("button", { name: "JSON", exact: true }).click();
   const json = page.getByLabel("Payload");
   expect(JSON.parse(await json.inputValue())).toEqual({ brand: "acme", keyword: HOSTILE });
@@ -71,7 +71,7 @@ it("a form says what is wrong before it is sent, under which key it goes, and th
 
   await page.goBack();
   await page.getByLabel("Payload").fill(JSON.stringify({ brand: "acme", keyword: HOSTILE, cycle: "summer" }));
-  await page.getByText("It was asked for before").waitFor();
+  await page.getByText("This message was sent before").waitFor();
   await page.getByRole("button", { name: "Send again" }).click();
   await expect.poll(() => page.url().slice(-32)).toBe(items[0]?.id);
 });
@@ -87,7 +87,7 @@ it("what is written as JSON goes as it is, and is judged as over curl; a key goe
     [`{"brand":"acme",${keyword},"cycle":1e400}`, "which is no number in JSON"],
     [`${'{"a":'.repeat(5000)}1${"}".repeat(5000)}`, "nested deeper than 64 levels"],
     ["null", /payload.*(expected|must|is)/i],
-    ["{", "This is no JSON yet."],
+    ["{", "This is not valid JSON."],
   ] as const) {
     await json.fill(text);
     await page.getByText(said).first().waitFor();
@@ -96,11 +96,11 @@ it("what is written as JSON goes as it is, and is judged as over curl; a key goe
   forgive(page, /422/);
   await json.fill(`{"brand":"acme","brand":"acme",${keyword}}`);
   await page.getByRole("button", { name: "Form", exact: true }).click();
-  await page.getByText("“brand” stands twice in one object.").waitFor();
+  await page.getByText("“brand” occurs twice in one object.").waitFor();
   await json.fill(`{"brand":"acme",${keyword}}`);
   await page.getByRole("textbox", { name: /^brand/ }).waitFor();
 
-  await page.getByText("Its key and its job").click();
+  await page.getByText("Key and job").click();
   for (const key of [`say "hi", \\ `.repeat(30).trim(), "Größe, 二"]) {
     await page.getByRole("textbox", { name: /^Key/ }).fill(key);
     await page.locator(".send-facts code", { hasText: key }).waitFor();
@@ -115,7 +115,7 @@ it("what is written as JSON goes as it is, and is judged as over curl; a key goe
     const { stdout } = await promisify(execFile)("sh", ["-c", curl], { env: { ...process.env, TOKEN: ada.token } });
     expect(stdout).toMatch(new RegExp(`"instance_id":"${id}","replayed":true`));
     await page.goBack();
-    await page.getByText("Its key and its job").click();
+    await page.getByText("Key and job").click();
     await page.getByRole("textbox", { name: /^keyword/ }).fill(ada.tenant);
   }
 });
@@ -139,9 +139,9 @@ it("fields keep what is typed, of any shape; nothing is red before that, and no 
   });
   await page.getByRole("navigation", { name: "Screens" }).getByRole("link", { name: "Send" }).click();
   await page.getByRole("combobox", { name: "Message" }).selectOption("command research.requested");
-  await page.getByText("It cannot go as it is yet:").waitFor();
+  await page.getByText("The message cannot be sent yet:").waitFor();
   expect(await page.locator(".wrong, [aria-invalid], [data-tone=red]").count()).toBe(0);
-  expect(await page.getByRole("button", { name: "Its example again" }).count()).toBe(0);
+  expect(await page.getByRole("button", { name: "Reset to the example" }).count()).toBe(0);
   const body = page.getByRole("region", { name: "The body" }).locator("pre");
   const says = (text: string) => expect.poll(() => body.textContent().then((all) => all?.replaceAll(/\s+/g, " "))).toContain(text);
 
@@ -150,9 +150,9 @@ it("fields keep what is typed, of any shape; nothing is red before that, and no 
   expect(await count.inputValue()).toBe("-0.5");
   await says('"note": null, "count": -0.5 }');
   await count.fill("-05");
-  await page.getByText("This is no number yet.").first().waitFor();
+  await page.getByText("This is not a number.").first().waitFor();
   await count.fill("9007199254740993");
-  await page.getByText("It would be read as 9007199254740992").first().waitFor();
+  await page.getByText("The number would be stored as 9007199254740992").first().waitFor();
   expect(await page.getByRole("button", { name: "Send", exact: true }).isDisabled()).toBe(true);
   await count.fill("5");
   await page.getByRole("checkbox", { name: "note is null" }).uncheck();

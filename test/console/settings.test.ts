@@ -9,9 +9,9 @@ const hexId = () => crypto.randomUUID().replaceAll("-", "");
 it("a schedule is made, run and paused, each with why; what came of it is seen there", async () => {
   const ada = await person();
   const page = await ada.open("settings");
-  await page.getByText("Nothing is due by the clock").waitFor();
+  await page.getByText("No schedules yet").waitFor();
   await expectFit(page, "settings-none");
-  await page.getByRole("button", { name: "Make a schedule" }).click();
+  await page.getByRole("button", { name: "Create a schedule" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Name").fill("weekly");
   await dialog.getByLabel("Command").selectOption("brand.audit");
@@ -20,14 +20,14 @@ it("a schedule is made, run and paused, each with why; what came of it is seen t
   await because(page, "every Monday");
   await page.getByText("weekly: It is made.").waitFor();
   for (const [name, said] of [
-    ["Run now", "It runs."],
-    ["Pause", "It is paused."],
+    ["Run now", "The run was started."],
+    ["Pause", "Paused."],
   ] as const) {
     await page.getByRole("button", { name, exact: true }).click();
     await because(page, "to try it");
     await page.getByText(`weekly: ${said}`).waitFor();
   }
-  await page.getByText("Its command and its times").click();
+  await page.getByText("Command and runs").click();
   await page.getByText("by hand").first().waitFor();
   await expectFit(page, "settings-schedules");
   const { items } = await ada.ask<{ items: { state: string }[] }>("GET", "/v1/schedules");
@@ -41,19 +41,19 @@ it("a token is minted with what one may oneself, shown once, and revoked", async
   await page.getByText("in 24 h").waitFor();
   await page.getByRole("button", { name: "Mint a token" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByText("Say who will hold it.").waitFor();
-  expect(await dialog.getByLabel("Who will hold it").evaluate((field) => field.matches(":focus"))).toBe(true);
-  await dialog.getByText("see everything of the tenant").waitFor();
-  await dialog.getByLabel("Who will hold it").fill("grace");
+  await dialog.getByText("Enter the holder.").waitFor();
+  expect(await dialog.getByLabel("Holder").evaluate((field) => field.matches(":focus"))).toBe(true);
+  await dialog.getByText("read all data of the tenant").waitFor();
+  await dialog.getByLabel("Holder").fill("grace");
   await dialog.getByLabel("enqueue").check();
-  await dialog.getByText(/may see everything of the tenant; send commands/).waitFor();
+  await dialog.getByText(/may read all data of the tenant; send commands/).waitFor();
   await expectFit(page, "settings-mint");
   await because(page, "a new colleague");
   const token = await page.locator(".settings-minted").textContent();
   await expectFit(page, "settings-minted");
   await page.keyboard.press("Escape");
-  await page.getByText("You have not copied it").waitFor();
-  await page.getByRole("button", { name: "I have it" }).click();
+  await page.getByText("The token is not copied yet").waitFor();
+  await page.getByRole("button", { name: "I have copied it" }).click();
   expect(await page.content()).not.toContain(token);
   const calls = () => fetch(`${ada.url}/v1/instances`, { headers: { authorization: `Bearer ${token}` } });
   expect((await calls()).status).toBe(200);
@@ -75,12 +75,12 @@ it("what is asked of people is answered where it is seen; locks, limits, alerts 
   await expectFit(page, "settings-questions");
   await page.getByRole("button", { name: "Reject" }).click();
   await because(page, "not this one");
-  await page.getByText("Answered: its instance goes on.").waitFor();
+  await page.getByText("Answered. The instance continues.").waitFor();
   await page.getByText("not this one").waitFor();
   for (const [name, said] of [
-    ["Locks", "No lock is held"],
-    ["Limits", "No limit was taken from"],
-    ["Doubts", "No effect is in doubt"],
+    ["Locks", "No lock has been held"],
+    ["Limits", "This tenant has used no limit"],
+    ["Unknown outcomes", "No effect has an unknown outcome"],
     ["Alerts", /No alert|alerts?$/],
   ] as const) {
     await page.getByRole("link", { name, exact: true }).click();
@@ -105,14 +105,14 @@ it("a doubt is answered by a click, with what happened, or by keys; each says be
   await of(happened)
     .getByText(/The post office answered 502/)
     .waitFor();
-  await of(happened).getByText("What it sent").click();
+  await of(happened).getByText("Input").click();
   await expectFit(page, "settings-doubts");
 
   await of(happened).getByRole("button", { name: "It happened" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("The step takes what it answered, which you say").waitFor();
-  await dialog.getByLabel(/^What did it answer/).fill('{"sent": true}');
-  await dialog.getByLabel("Why").fill("the customer has it");
+  await dialog.getByLabel(/^Output of the step/).fill('{"sent": true}');
+  await dialog.getByLabel("Reason (kept in the audit)").fill("the customer has it");
   await dialog.getByRole("button", { name: "It happened" }).click();
   await page.getByText("Answered. The step takes what it answered").waitFor();
   await expect.poll(() => doubts.count()).toBe(1);
@@ -153,12 +153,12 @@ it("a limit says how much of it is used, and that its upstream refused; a lock b
 
   await page.getByRole("link", { name: "Locks", exact: true }).click();
   const lock = page.getByRole("listitem").filter({ hasText: "held by the till" });
-  await lock.getByText("nobody waits").waitFor();
+  await lock.getByText("none waiting").waitFor();
   await expectFit(page, "settings-locks");
   await lock.getByRole("button", { name: "Break" }).click();
   await because(page, "the till is switched off");
-  await page.getByText(/Broken, as action/).waitFor();
-  await page.getByText("No lock is held").waitFor();
+  await page.getByText(/Broken \(action/).waitFor();
+  await page.getByText("No lock has been held").waitFor();
   const { items } = await ada.ask<{ items: object[] }>("GET", "/v1/audit?verb=break");
   expect(items).toMatchObject([{ target: name, reason: "the till is switched off", before: { who: "the till" } }]);
 });
@@ -181,7 +181,7 @@ it("an alert is muted for a while, with why, and told of again", async () => {
   // What fires stands first, though it is older; where nobody is told, what to do about it.
   const rows = page.locator(".settings-things > li");
   await expect.poll(() => rows.count()).toBe(2);
-  expect(await rows.first().textContent()).toMatch(/^firing.*queue crm.*once.*Nobody was told/);
+  expect(await rows.first().textContent()).toMatch(/^firing.*queue crm.*once.*No notification was sent/);
   expect(await rows.first().getByRole("link", { name: "01234567…cdef" }).getAttribute("href")).toContain("/instances/0123456789abcdef");
   expect(await rows.last().textContent()).toMatch(/^over.*3 times/);
   await page.getByText("ALERTS_SLACK_URL").waitFor();
@@ -206,7 +206,7 @@ it("an alert is muted for a while, with why, and told of again", async () => {
 async function because(page: Page, reason: string): Promise<void> {
   const dialog = page.getByRole("dialog");
   await expect.poll(() => dialog.locator("button.main").isEnabled()).toBe(true);
-  await dialog.getByLabel("Why").fill(reason);
+  await dialog.getByLabel("Reason (kept in the audit)").fill(reason);
   await page.keyboard.press("Control+Enter");
 }
 

@@ -44,7 +44,7 @@ it("a token that is revoked, or ends by the clock, while a form is open is asked
   const id = (await articles(ada, ["ristretto"])).find(({ workflow }) => workflow === "publish-article")?.id;
   const page = await ada.open(`instances/${id}`);
   await page.getByRole("button", { name: "Undo" }).click();
-  await page.getByLabel("Why").fill("a reason that took long to write");
+  await page.getByLabel("Reason (kept in the audit)").fill("a reason that took long to write");
   const { items } = await ada.ask<{ items: { id: string; expires_at: string }[] }>("GET", "/v1/tokens");
   for (const one of items) {
     if (!ada.token.includes(one.id)) await ada.ask("DELETE", `/v1/tokens/${one.id}?reason=over`);
@@ -63,13 +63,13 @@ it("a token that is revoked, or ends by the clock, while a form is open is asked
   await again.getByRole("button", { name: "Sign in" }).click();
   await again.waitFor({ state: "hidden" });
   await expect.poll(() => soon.ask("GET", "/v1/caller").then(() => "it works", String)).toContain("401");
-  await page.getByLabel("Why").press("Control+Enter");
+  await page.getByLabel("Reason (kept in the audit)").press("Control+Enter");
   await again.waitFor();
   await again.getByLabel("Your token").fill(ada.token);
   await again.getByRole("button", { name: "Sign in" }).click();
   await again.waitFor({ state: "hidden" });
-  expect(await page.getByLabel("Why").inputValue()).toBe("a reason that took long to write");
-  await page.getByLabel("Why").press("Control+Enter");
+  expect(await page.getByLabel("Reason (kept in the audit)").inputValue()).toBe("a reason that took long to write");
+  await page.getByLabel("Reason (kept in the audit)").press("Control+Enter");
   await page.locator(".facts").getByText("terminated").waitFor();
   forgive(page, /401/);
 });
@@ -112,10 +112,10 @@ it("whoever Cloudflare Access lets in is signed in at once, acts in their own na
   await page.locator(".who").getByText(access.tenant).waitFor();
   await page.getByRole("button", { name: /^live/ }).waitFor();
   await page.getByRole("button", { name: "Mint a token" }).click();
-  await page.getByLabel("Who will hold it").fill("grace");
-  await page.getByLabel("Why").fill("a new colleague");
+  await page.getByLabel("Holder").fill("grace");
+  await page.getByLabel("Reason (kept in the audit)").fill("a new colleague");
   await page.keyboard.press("Control+Enter");
-  await page.getByRole("button", { name: "I have it" }).click();
+  await page.getByRole("button", { name: "I have copied it" }).click();
   const { items } = await ada.ask<{ items: { verb: string; actor: string }[] }>("GET", "/v1/audit");
   expect(items[0]).toMatchObject({ verb: "mint", actor: access.email });
 

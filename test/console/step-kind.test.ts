@@ -10,7 +10,7 @@ it("a step says beside its name what kind it is, and one of the engine's own wha
   expect(kindOf({ ...step, type: "sleep" })).toBe("sleep");
   expect(kindOf({ ...wait, own: { part: "signal" }, event_type: "pay.paid" })).toBe("wait for pay.paid");
   expect(kindOf({ ...wait, own: { part: "answer" } })).toBe("wait for an answer");
-  expect(kindOf({ ...wait, own: { part: "in_doubt" } })).toBe("wait for a person's word");
-  expect(kindOf({ ...step, own: { part: "after_pause" } })).toBe("by a person's word");
-  expect(kindOf({ ...step, own: { part: "time_over" } })).toBe("looks whether it came in time");
+  expect(kindOf({ ...wait, own: { part: "in_doubt" } })).toBe("wait for an operator");
+  expect(kindOf({ ...step, own: { part: "after_pause" } })).toBe("after the operator's decision");
+  expect(kindOf({ ...step, own: { part: "time_over" } })).toBe("timeout check");
 });

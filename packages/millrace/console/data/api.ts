@@ -54,14 +54,14 @@ export async function send(method: string, path: string, sent: Sent & { query?: 
   const at = path.replaceAll(/:(\w+)/g, (_, name) => encodeURIComponent(param[name] ?? ""));
   const asked = new URLSearchParams(Object.entries(query).flatMap(([name, value]) => (value ? [[name, String(value)]] : [])));
   const unnamed = Object.values(param).find((name) => /^\.{1,2}$/.test(name));
-  if (unnamed !== undefined) return { ok: false, problem: unsendable(`No address can name “${unnamed}”: look for it in a list.`) };
+  if (unnamed !== undefined) return { ok: false, problem: unsendable(`No address can name “${unnamed}”. Open it from a list.`) };
   const { token } = session.get();
   const headers = headersOf({
     ...(token && { authorization: `Bearer ${token}` }),
     ...(body !== undefined && { "content-type": "application/json" }),
     ...(key && { "idempotency-key": quoted(key) }),
   });
-  if (!headers) return { ok: false, problem: unsendable("A key that goes beside the message has printable ASCII characters alone.") };
+  if (!headers) return { ok: false, problem: unsendable("An idempotency key may contain only printable ASCII characters.") };
   const late = AbortSignal.timeout(ANSWER_WITHIN_MS);
   try {
     const answer = await fetch(asked.size > 0 ? `${at}?${asked}` : at, {

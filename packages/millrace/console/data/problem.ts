@@ -18,7 +18,7 @@ export async function problemIn(answer: Response): Promise<Problem> {
   return {
     retryable: false,
     code: "unexpected",
-    detail: "It came from something in front of the engine.",
+    detail: "The answer did not come from the engine but from a proxy in front of it.",
     ...said,
     title,
     status: answer.status,
@@ -37,8 +37,8 @@ export function unanswered(error: unknown, isAct = false): Problem {
     code: aborted ? "aborted" : "no_answer",
     title: aborted ? "Given up" : "No answer",
     detail: isAct
-      ? "Whether it was done is not known yet. Ask again: it is done once, however often it is asked for."
-      : "The engine cannot be reached from here. What is shown is as old as it says; it is asked again by itself.",
+      ? "No answer came, so the result is unknown. Send it again: a repeat with the same key has no second effect."
+      : "The engine cannot be reached. The page shows older data and retries automatically.",
     status: 0,
     retryable: true,
   };

@@ -60,7 +60,7 @@ async function trade(code: string): Promise<void> {
     const { token, ...caller } = (await answer.json()) as Caller & { token: string };
     enter({ token, caller });
   } catch (error) {
-    if (!isOpen) out({ ...unanswered(error), detail: "The engine cannot be reached from here. Your link may still work: try again." });
+    if (!isOpen) out({ ...unanswered(error), detail: "The engine cannot be reached. Your link may still be valid: try again." });
   }
 }
 
@@ -74,11 +74,11 @@ export async function look(token: string | undefined): Promise<void> {
     else if (token || answer.status !== 401) out(await problemIn(answer));
     else out();
   } catch (error) {
-    out({ ...unanswered(error), detail: "The engine cannot be reached from here." });
+    out({ ...unanswered(error), detail: "The engine cannot be reached." });
   }
 }
 
-const NO_TOKEN = unsendable("A token is mr_ with letters, digits and underscores: something else was copied with it, or in its stead.");
+const NO_TOKEN = unsendable("This is not a token. A token is mr_ followed by letters, digits and underscores.");
 
 function enter({ token, caller }: { token?: string; caller: Caller }): void {
   setClock(caller.at);

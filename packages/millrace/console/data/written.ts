@@ -10,7 +10,7 @@ export class Written {
   }
 }
 
-const NO_JSON = "This is no JSON yet.";
+const NO_JSON = "This is not valid JSON.";
 
 /** Whether a text is JSON; any text can be asked about. */
 function isJson(text: string): boolean {
@@ -24,7 +24,10 @@ function isJson(text: string): boolean {
 
 /** A text that is typed as JSON. */
 export function writtenJson(text: string): Written {
-  return new Written(text, isJson(text) ? (text.isWellFormed() ? undefined : "It holds half of a character.") : NO_JSON);
+  return new Written(
+    text,
+    isJson(text) ? (text.isWellFormed() ? undefined : "The text contains half of a character (a lone surrogate).") : NO_JSON,
+  );
 }
 
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
@@ -32,11 +35,11 @@ const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
 /** A number as it is typed. What JSON has no way to write, or what would be read as another number, cannot be sent. */
 export function writtenNumber(text: string): Written {
   const said = text.trim();
-  if (!NUMBER.test(said)) return new Written(text, "This is no number yet. One is written so: 5, -0.5 or 1e6.");
+  if (!NUMBER.test(said)) return new Written(text, "This is not a number. Examples: 5, -0.5, 1e6.");
   const read = Number(said);
-  if (!Number.isFinite(read)) return new Written(text, "No number can be as large as this.");
+  if (!Number.isFinite(read)) return new Written(text, "This number is too large.");
   if (digitsOf(said) === digitsOf(String(read))) return new Written(text);
-  return new Written(text, `It would be read as ${read}: a number has 15 digits that are kept, or a few more.`);
+  return new Written(text, `The number would be stored as ${read}: a number has 15 digits that are kept, or a few more.`);
 }
 
 /** What a number's text stands for, however it is written. */
@@ -74,12 +77,12 @@ const DEEPEST = 64;
 
 /** A text of JSON as fields show it, each number as it is written; or why they cannot without changing it. */
 export function readJson(text: string): { value: unknown } | { why: string } {
-  if (!isJson(text)) return { why: "It is no JSON yet." };
+  if (!isJson(text)) return { why: "It is not valid JSON." };
   const tokens = text.match(TOKENS) ?? [];
   let depth = 0;
   for (const token of tokens) {
     depth += token === "[" || token === "{" ? 1 : token === "]" || token === "}" ? -1 : 0;
-    if (depth > DEEPEST) return { why: `It is nested deeper than ${DEEPEST} levels.` };
+    if (depth > DEEPEST) return { why: `It is nested more deeply than ${DEEPEST} levels.` };
   }
   const doubled: string[] = [];
   let at = 0;
@@ -100,5 +103,5 @@ export function readJson(text: string): { value: unknown } | { why: string } {
     return token === "[" ? entries.map(([, one]) => one) : Object.fromEntries(entries);
   };
   const value = next();
-  return doubled.length === 0 ? { value } : { why: `“${doubled[0]}” stands twice in one object.` };
+  return doubled.length === 0 ? { value } : { why: `“${doubled[0]}” occurs twice in one object.` };
 }

@@ -27,16 +27,15 @@ export class Boundary extends Component<Props, Failed> {
         <h1>This screen cannot be shown</h1>
         <div class="problem" role="alert">
           <p>
-            <strong>Something in it is not as this page expects it.</strong> Nothing was changed by that; what you had typed here is lost.
-            Every other screen works.
+            <strong>The data has an unexpected form.</strong> Nothing was changed. Text that you typed here is lost. The other screens work.
           </p>
           <p>
-            If it fails again, load the page anew: the engine may be newer than the page. <bdi>{String(error)}</bdi>
+            If this happens again, reload the page: the engine may be newer than the page. <bdi>{String(error)}</bdi>
           </p>
         </div>
         <p class="acts">
           <button type="button" class="main" onClick={() => this.setState({ at: undefined })}>
-            Show it again
+            Try again
           </button>
           <Link to="/console">To Now</Link>
         </p>

@@ -9,12 +9,12 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["Enter", "open the row"],
   ["x", "select the row"],
   ["[ ]", "previous and next step"],
-  ["p", "pause live, and go on"],
+  ["p", "pause or resume live updates"],
   ["c", "copy the id"],
   ["t", "light or dark"],
-  ["Esc", "close what is open"],
+  ["Esc", "close the dialog"],
   ["Ctrl+Enter", "confirm an act"],
-  ["?", "this sheet"],
+  ["?", "show this list"],
 ];
 
 /** All keys there are, and the switch that turns single ones off. */

@@ -21,7 +21,7 @@ export function LiveDot() {
   const asOf = behindSince === 0 ? heardAt : Math.min(heardAt, behindSince);
   const age = heardAt === 0 ? "" : ageOf(Math.max(0, now - asOf));
   return (
-    <button type="button" class="plain live" data-state={state} onClick={turnLive} title={`${state === "paused" ? "Go on" : "Pause"} (p)`}>
+    <button type="button" class="plain live" data-state={state} onClick={turnLive} title={`${state === "paused" ? "Resume" : "Pause"} (p)`}>
       <svg viewBox="0 0 10 10" width="10" height="10" aria-hidden="true">
         {state === "paused" ? <path d="M2 1h2v8H2zM6 1h2v8H6z" /> : <circle cx="5" cy="5" r={state === "live" ? 4 : 3} />}
       </svg>

@@ -35,10 +35,10 @@ export function screenOf({ url }: Pick<Found, "url">): string | undefined {
 export function Nothing({ q, looked }: { q: string; looked: Answer<"/v1/search">["looked_back"] }) {
   return (
     <>
-      Nothing was found by <bdi>{q}</bdi>. Ids are found by their first 6 characters, other names by their first 3; an instance's key and a
-      subject only whole
+      Nothing matches <bdi>{q}</bdi>. Ids match by their first 6 characters, other names by their first 3. An instance's key and a subject
+      match only as a whole
       {looked.since !== null && <>, a subject among the newest {looked.instances.toLocaleString()} instances</>}.{" "}
-      <Link to={hrefOf("instances", { subject: q })}>Instances about it, older ones too</Link>
+      <Link to={hrefOf("instances", { subject: q })}>Search all instances for this subject</Link>
     </>
   );
 }
@@ -122,7 +122,7 @@ export function Search() {
         onKeyDown={move}
       />
       <div class="found" hidden={!isOpen}>
-        <div id={list} role="listbox" aria-label="What was found">
+        <div id={list} role="listbox" aria-label="Search results">
           {items.map((one, index) => (
             // biome-ignore lint/a11y/useFocusableInteractive: the box keeps the focus and names the option
             <div
@@ -141,7 +141,7 @@ export function Search() {
             </div>
           ))}
         </div>
-        {isShort && <p class="quiet">Three characters or more: names are found by how they begin, ids by six.</p>}
+        {isShort && <p class="quiet">Enter at least three characters of a name, or six of an id.</p>}
         {found && items.length === 0 && (
           <p class="quiet">
             <Nothing q={q} looked={found.looked_back} />

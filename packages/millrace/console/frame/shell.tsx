@@ -72,7 +72,7 @@ export function Shell() {
           <screen.component param={param ?? ""} />
         </Boundary>
       </main>
-      <footer class="quiet">Times are of {timeZone()}.</footer>
+      <footer class="quiet">Time zone: {timeZone()}.</footer>
       <Notices />
       <KeySheet />
       {state === "again" && <SignInAgain />}

@@ -34,11 +34,12 @@ function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
         Sign in
       </button>
       <p class="quiet">
-        It needs the scope <code>read</code>, stays in this page's memory and is gone with it. Or open a link, which signs you in once: ask
-        whoever runs this engine for one. Where <code>npm start</code> runs it on your own machine, the same folder makes one:
+        The token needs the scope <code>read</code>. It is kept in the memory of this page only. You can also sign in with a link that is
+        valid once: ask the operator of this engine. If <code>npm start</code> runs the engine on your machine, make a link in the same
+        folder:
       </p>
       <pre>npm run token -- link</pre>
-      <p class="quiet">In the folder of a Worker of your own, with Millrace beside it, this makes a token to paste here:</p>
+      <p class="quiet">In the folder of your own Worker, next to a checkout of Millrace, make a token to paste here:</p>
       <pre>npm --prefix ../millrace run -s token -- --config "$PWD/wrangler.jsonc" --tenant acme --actor ada</pre>
     </form>
   );
@@ -67,11 +68,11 @@ export function SignInAgain() {
   const field = useFocused();
   return (
     <Dialog title="Sign in again">
-      <p>Your place is kept, and what you had begun. What you see is as old as it says.</p>
+      <p>The page keeps your place and your open dialogs. The data is not updated until you sign in.</p>
       <TokenForm field={field} />
       <p>
         <button type="button" onClick={signOut}>
-          Sign out, and forget what was begun
+          Sign out and discard open dialogs
         </button>
       </p>
     </Dialog>

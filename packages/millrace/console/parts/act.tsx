@@ -32,7 +32,7 @@ interface ActProps<Plan, Done> {
   act: (reason: string, key: string, plan: Plan) => Promise<Result<Done>>;
   /** What an act under a key is about, beside its title and `depends`: asked for again in another dialog it has the same key. */
   on?: string;
-  /** What the reason is asked for by. Default `Why; kept in the audit`. */
+  /** The label of the reason. Default `Reason (kept in the audit)`. */
   ask?: string;
   /** Hears what came of it; the dialog closes by itself. */
   done?: (done: Done) => void;
@@ -65,7 +65,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
     depends = [],
     isReady = true,
   } = props;
-  const { ask = "Why; kept in the audit", on, titled, final = null, missing = "Fill in what is missing, or wrong, above." } = props;
+  const { ask = "Reason (kept in the audit)", on, titled, final = null, missing = "Fill in or correct the fields above." } = props;
   const [problem, setProblem] = useState<Problem | undefined>();
   const [isActing, setActing] = useState(false);
   const [isLeaving, leave] = useState(false);
@@ -110,7 +110,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
     const href = result.ok ? leadsTo?.(result.data) : undefined;
     if (!isShown.current) {
       tell({
-        said: result.ok ? `${title}: it was done.` : `${title}. ${result.problem.title}: ${result.problem.detail}`,
+        said: result.ok ? `${title}: done.` : `${title}. ${result.problem.title}: ${result.problem.detail}`,
         href: href ?? from,
       });
       return result.ok ? done?.(result.data) : undefined;
@@ -129,8 +129,8 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   return (
     <Dialog title={exactly ?? title} close={isActing ? () => leave(true) : close} confirm={confirm}>
       {children}
-      <section class="plan" aria-label="What would happen" aria-live="polite">
-        {plan === undefined && <p class="quiet">{isReady ? "Asking what would happen …" : missing}</p>}
+      <section class="plan" aria-label="Preview" aria-live="polite">
+        {plan === undefined && <p class="quiet">{isReady ? "Loading the preview …" : missing}</p>}
         {plan?.ok && refused === null && show(plan.data)}
         {refused !== null && <p class="problem">{refused}</p>}
         {plan?.ok && refused !== null && showRefused?.(plan.data)}
@@ -152,15 +152,20 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
       {isLeaving && (
         <div class="problem" role="alert">
           <p>
-            <strong>It was sent; what comes of it is not known yet.</strong> It goes on whether you wait or not, and what came of it is said
-            wherever you are.
+            <strong>The request was sent; the answer is still pending.</strong> It continues if you close this dialog, and the result
+            appears as a notice.
           </p>
           <button type="button" onClick={close}>
-            Do not wait
+            Close without waiting
           </button>
         </div>
       )}
-      {before && <p class="quiet">It was sent before, for the reason below, and no answer came. Sent again, it is the same act.</p>}
+      {before && (
+        <p class="quiet">
+          This request was sent before with the reason below, and no answer came. Sending it again repeats the same act, without a second
+          effect.
+        </p>
+      )}
       <form
         class="reason"
         onSubmit={(event) => {
@@ -177,7 +182,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
           {exactly ?? verb}
         </button>
         <button type="button" onClick={close}>
-          Not now
+          Dismiss
         </button>
         <span class="quiet hint">
           <kbd>Ctrl+Enter</kbd>

@@ -41,11 +41,11 @@ export function AnswerQuestion({ verb, done, close, ...asked }: AnswerProps & Qu
               <bdi>{question}</bdi>
             </strong>
           </p>
-          {details != null && <Json value={details} label="What to look at before answering" />}
-          <p>The instance goes on {verb === "approve" ? "with it" : "without it"}. Each question is answered once.</p>
+          {details != null && <Json value={details} label="Details of the question" />}
+          <p>The instance continues as {verb === "approve" ? "approved" : "rejected"}. A question is answered only once.</p>
           {otherwise && due && (
             <p class="quiet">
-              Without an answer it is {otherwise === "approve" ? "approved" : "rejected"} at <Moment at={due} />.
+              Without an answer, it is {otherwise === "approve" ? "approved" : "rejected"} at <Moment at={due} />.
             </p>
           )}
         </>
@@ -58,7 +58,7 @@ export function AnswerQuestion({ verb, done, close, ...asked }: AnswerProps & Qu
 }
 
 /** What can be said of an effect in doubt. */
-const TO_DOUBTS = { confirm: "It happened", reject: "It did not happen", retry: "Nobody can tell: run it again" } as const;
+const TO_DOUBTS = { confirm: "It happened", reject: "It did not happen", retry: "Unknown: run it again" } as const;
 
 export type DoubtVerb = keyof typeof TO_DOUBTS;
 
@@ -67,7 +67,7 @@ export type Follows = Readonly<Record<DoubtVerb, string | null>>;
 
 /** A doubt that nobody denies is known to have happened: done again, it is done a second time. */
 function wordOf(verb: DoubtVerb, follows: Follows): string {
-  return verb === "retry" && follows.reject === null ? "Run it a second time" : TO_DOUBTS[verb];
+  return verb === "retry" && follows.reject === null ? "Run it again" : TO_DOUBTS[verb];
 }
 
 /** A button for each answer that is taken, with what follows from it. */
@@ -97,8 +97,8 @@ export interface AskedOfDoubt {
 
 /** Another output for a step that a person has spoken of before: its instance failed of that. */
 const ANOTHER = [
-  "Give another output",
-  "The step's output is this one from now on; a retry goes on with it. Nothing is sent. An output that the step cannot use brings it in doubt.",
+  "Replace the output",
+  "This output replaces the recorded one, and a retry continues with it. It sends nothing. If the step cannot use the output, its outcome is unknown again (in doubt).",
 ] as const;
 
 /** Says of an effect in doubt whether it happened; what is known that it answered is there to begin with. */
@@ -115,10 +115,12 @@ export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt 
       title={`${step}${item && ` [${item}]`}: ${word.toLowerCase()}`}
       verb={word}
       final={
-        verb === "retry" ? `${answered ? "It did happen: it" : "If it did happen, it"} happens twice, and nothing takes that back.` : null
+        verb === "retry"
+          ? `${answered ? "The effect happened: it" : "If the effect happened, it"} happens twice. This cannot be undone.`
+          : null
       }
       isReady={verb !== "confirm" || output.wrong === undefined}
-      missing="What it answered is no JSON yet."
+      missing="The output is not valid JSON."
       show={() => <p>{following}</p>}
       act={(reason) => post(`/v1/effects/:key/${verb}`, { param: { key }, body: { reason, ...(verb === "confirm" && { output }) } })}
       done={() => done(following)}
@@ -126,14 +128,14 @@ export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt 
     >
       {input !== null && (
         <details open>
-          <summary>What it sent</summary>
-          <Json value={input} label={`What ${step} sent`} />
+          <summary>Input</summary>
+          <Json value={input} label={`Input of ${step}`} />
         </details>
       )}
       {verb === "confirm" && (
         <>
           <JsonField
-            label={isKnown ? "What it answered, as is known (JSON)" : "What did it answer? (JSON; leave empty if it answers nothing)"}
+            label={isKnown ? "Recorded output (JSON)" : "Output of the step (JSON; leave empty if it has none)"}
             text={text}
             change={setText}
             mayBeEmpty
@@ -159,13 +161,13 @@ function Example({ doubt, take }: { doubt: Doubt; take: (text: string) => void }
   return (
     <div class="field">
       <span>
-        What it answered{" "}
-        {instance === doubt.instance_id ? "here before" : <Link to={hrefOf("instances", instance)}>in another instance</Link>}
+        Earlier output{" "}
+        {instance === doubt.instance_id ? "of this instance" : <Link to={hrefOf("instances", instance)}>of another instance</Link>}
       </span>
-      <Json value={output} label={`What ${doubt.step} answered before`} />
+      <Json value={output} label={`Earlier output of ${doubt.step}`} />
       <p class="acts">
         <button type="button" onClick={() => take(JSON.stringify(output, null, 2))}>
-          Begin with this
+          Use this output
         </button>
       </p>
     </div>

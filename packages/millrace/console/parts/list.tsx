@@ -20,7 +20,7 @@ export function List<Row>({ pages: { rows, problem, more, newest }, noun: [one, 
       {!rows && !problem && <p class="quiet">Reading …</p>}
       {newest && (
         <p role="status">
-          More {many} have come than one page holds.{" "}
+          There are more new {many} than one page shows.{" "}
           <button type="button" onClick={newest}>
             Show the newest
           </button>
@@ -32,11 +32,11 @@ export function List<Row>({ pages: { rows, problem, more, newest }, noun: [one, 
         <p class="quiet foot">
           <span role="status">
             {rows.length} {rows.length === 1 ? one : many}
-            {more ? (rows.length > 0 ? ", and there are more" : " so far") : ""}
+            {more ? (rows.length > 0 ? " shown; there are more" : " so far") : ""}
           </span>
           {more && (
             <button type="button" onClick={more}>
-              {rows.length > 0 ? "Show more" : "Look further"}
+              {rows.length > 0 ? "Show more" : "Search further"}
             </button>
           )}
         </p>

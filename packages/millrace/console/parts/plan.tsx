@@ -13,20 +13,20 @@ export interface Plan {
 
 /** What each verdict means, as the API's document says it. */
 const VERDICTS: Readonly<Record<string, readonly [tone: Tone, means: string]>> = {
-  kept: ["green", "it happened, and stands"],
-  runs: ["blue", "it is done, or tried again"],
-  caught: ["quiet", "it failed, its code went on without it, and is told so again"],
-  skipped: ["quiet", "it is passed by, by your word"],
-  held: ["grey", "its next attempt waits until the instance is resumed"],
-  under_way: ["blue", "an attempt is under way: what came of it is recorded first"],
-  undone: ["amber", "it is taken back, or was before"],
-  stays: ["green", "it stays: its code has no way back"],
-  asked: ["violet", "the upstream is asked first whether it happened"],
-  repeated: ["violet", "it may have happened: it is done once more under its key, and then taken back"],
+  kept: ["green", "it happened and is kept"],
+  runs: ["blue", "it runs, or runs again"],
+  caught: ["quiet", "it failed and the code continued; the same error is thrown again"],
+  skipped: ["quiet", "it is skipped, as you decided"],
+  held: ["grey", "its next attempt starts when the instance is resumed"],
+  under_way: ["blue", "an attempt is running; its outcome is recorded first"],
+  undone: ["amber", "it is undone, or already was"],
+  stays: ["green", "it remains: it has no undo handler"],
+  asked: ["violet", "the upstream is asked first whether the effect happened"],
+  repeated: ["violet", "it may have happened: it runs again under the same key, then it is undone"],
   nothing: ["quiet", "it did not happen"],
-  in_doubt: ["orange", "a person has to say whether it happened"],
-  unknown: ["orange", "it failed without a record, and may have happened"],
-  needs_output: ["orange", "it happened, and its output has to be given"],
+  in_doubt: ["orange", "an operator must decide whether it happened"],
+  unknown: ["orange", "it failed without a recorded outcome and may have happened"],
+  needs_output: ["orange", "it happened, and an operator must give its output"],
 };
 
 /** What a dry run says of each effect though the act is refused: what may stand, somebody has to know. */
@@ -34,7 +34,7 @@ export function RefusedPlan({ plan: { effects } }: { plan: Plan }) {
   if (effects.length === 0) return null;
   return (
     <>
-      <p class="quiet">Effect by effect, were it not refused:</p>
+      <p class="quiet">If the act were not refused, each effect would be:</p>
       <EffectList effects={effects} />
     </>
   );
@@ -44,9 +44,9 @@ export function RefusedPlan({ plan: { effects } }: { plan: Plan }) {
 export function EffectPlan({ plan: { follows, from, note, effects } }: { plan: Plan }) {
   return (
     <>
-      {(follows || from) && <p>{follows ?? `It starts from ${from}.`}</p>}
+      {(follows || from) && <p>{follows ?? `It starts at ${from}.`}</p>}
       {note && <p>{note}</p>}
-      {effects.length === 0 && <p class="quiet">No effect is recorded of it.</p>}
+      {effects.length === 0 && <p class="quiet">No effect is recorded.</p>}
       <EffectList effects={effects} />
     </>
   );

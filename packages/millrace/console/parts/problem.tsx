@@ -21,8 +21,8 @@ export function ProblemNote({ problem }: { problem: Problem }) {
         </ul>
       )}
       <p class="quiet">
-        {typeof instance === "string" && <Link to={hrefOf("instances", instance)}>The instance in the way</Link>}
-        {code === "bulk_actions_running" && <Link to={hrefOf("actions", { state: "running" })}>Those that run</Link>}{" "}
+        {typeof instance === "string" && <Link to={hrefOf("instances", instance)}>The conflicting instance</Link>}
+        {code === "bulk_actions_running" && <Link to={hrefOf("actions", { state: "running" })}>Running bulk actions</Link>}{" "}
         {status !== 0 && (
           <a href={`/problems#${code}`} target="_blank" rel="noreferrer">
             {code}

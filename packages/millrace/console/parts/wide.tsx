@@ -39,9 +39,7 @@ export function Wide({ label, class: name = "", width, children }: WideProps) {
       <section ref={box} class={`wide ${name}`} tabIndex={0} aria-label={label} data-more={more || undefined} onScroll={look}>
         {children(scale)}
       </section>
-      {scale === 1 && fit < 1 && (
-        <p class="quiet wider">It is wider than this window: scroll it sideways, by ← and → once it has the focus.</p>
-      )}
+      {scale === 1 && fit < 1 && <p class="quiet wider">Wider than this window: scroll sideways, with ← and → when it has the focus.</p>}
     </>
   );
 }

@@ -13,7 +13,7 @@ import { Bar } from "./progress.tsx";
 import { type Bulk, briefScope, counted, scopeOf, titleOf } from "./words.ts";
 
 /** The two ways in which what people did is shown. */
-export const VIEWS = { "Bulk actions": hrefOf("actions"), "All actions: the audit": hrefOf("audit") };
+export const VIEWS = { "Bulk actions": hrefOf("actions"), "Audit: all actions": hrefOf("audit") };
 
 const FILTERS = {
   state: { label: "State", options: { running: "running", stopped: "stopped", aborted: "aborted", complete: "complete" } },
@@ -22,7 +22,7 @@ const FILTERS = {
 const COLUMNS: readonly Column<Bulk>[] = [
   { head: "State", width: "112px", narrow: "104px", cell: ({ state }) => <Status word={state} /> },
   {
-    head: "What",
+    head: "Action",
     width: "200px",
     narrow: "1fr",
     cell: ({ id, verb, matched }) => (
@@ -50,10 +50,10 @@ const COLUMNS: readonly Column<Bulk>[] = [
     isMinor: true,
     cell: ({ failed }) => <span class={failed > 0 ? "actions-failed" : "quiet"}>{failed}</span>,
   },
-  { head: "Which", width: "1.4fr", isMinor: true, cell: ({ filter }) => <bdi title={scopeOf(filter)}>{briefScope(filter)}</bdi> },
-  { head: "Why", width: "1.6fr", isMinor: true, cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
-  { head: "Who", width: "96px", isMinor: true, cell: ({ actor }) => <bdi>{actor}</bdi> },
-  { head: "Begun", width: "96px", narrow: "88px", isNumber: true, cell: ({ created_at: at }) => <Ago at={at} /> },
+  { head: "Filter", width: "1.4fr", isMinor: true, cell: ({ filter }) => <bdi title={scopeOf(filter)}>{briefScope(filter)}</bdi> },
+  { head: "Reason", width: "1.6fr", isMinor: true, cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
+  { head: "Actor", width: "96px", isMinor: true, cell: ({ actor }) => <bdi>{actor}</bdi> },
+  { head: "Started", width: "96px", narrow: "88px", isNumber: true, cell: ({ created_at: at }) => <Ago at={at} /> },
 ];
 
 /** What a narrow window has no columns for. */
@@ -101,7 +101,7 @@ export function Actions() {
 }
 
 function Filtered({ state }: { state: string }) {
-  return <Empty>No bulk action is {state}. Clear shows all; they are kept for 90 days behind their end.</Empty>;
+  return <Empty>No bulk action is {state}. Clear shows all. Bulk actions are kept for 90 days after they end.</Empty>;
 }
 
 function None() {
@@ -110,8 +110,8 @@ function None() {
       command={`curl ${location.origin}/v1/bulk-actions -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
   -d '{"verb":"retry","filter":{"workflow":"…"},"reason":"…","dry_run":true}'`}
     >
-      Nobody has acted on many things at once. <Link to={hrefOf("instances", { status: "errored" })}>Instances</Link> and{" "}
-      <Link to={hrefOf("dead-letters")}>dead letters</Link> have a button for all that their filters mean; or from a terminal:
+      No bulk action yet. <Link to={hrefOf("instances", { status: "errored" })}>Instances</Link> and{" "}
+      <Link to={hrefOf("dead-letters")}>dead letters</Link> offer a button for all rows that match the filters; or from a terminal:
     </Empty>
   );
 }

@@ -21,7 +21,7 @@ export function AuditRow({ row, close }: { row: string; close: string }) {
   return (
     <Dialog title={action ? `${begun(action.verb)}, by ${action.actor}` : "An action"} close={() => go(close)}>
       {problem && <ProblemNote problem={problem} />}
-      {data && !action && <p class="quiet">The audit has no such row, or not any more: it is kept for 400 days.</p>}
+      {data && !action && <p class="quiet">No such row in the audit. Rows are kept for 400 days.</p>}
       {action && <Whole action={action} />}
     </Dialog>
   );
@@ -46,7 +46,7 @@ function Whole({ action }: { action: Action }) {
         <Fact name="Result">
           <Status word={action.result} />
         </Fact>
-        <Fact name="Why">
+        <Fact name="Reason">
           <bdi>{reason}</bdi>
         </Fact>
         <Fact name="When">
@@ -55,7 +55,7 @@ function Whole({ action }: { action: Action }) {
         <Fact name="Target">
           {about ? <Link to={about}>{target}</Link> : <bdi>{target}</bdi>}
           {" · "}
-          <Link to={hrefOf("audit", { target })}>all that was done to it</Link>
+          <Link to={hrefOf("audit", { target })}>all actions on it</Link>
         </Fact>
         {instance && instance !== target && (
           <Fact name="Instance">
@@ -79,7 +79,7 @@ function Whole({ action }: { action: Action }) {
           {scope && <span class="quiet"> by the scope {scope}</span>}
         </Fact>
         {action.error && (
-          <Fact name="Still owed">
+          <Fact name="Error">
             <bdi>{action.error}</bdi>
           </Fact>
         )}
@@ -87,7 +87,7 @@ function Whole({ action }: { action: Action }) {
           <Id id={id} />
         </Fact>
       </dl>
-      {before || after ? <Change before={before ?? {}} after={after ?? {}} /> : <p class="quiet">Nothing is said of a change.</p>}
+      {before || after ? <Change before={before ?? {}} after={after ?? {}} /> : <p class="quiet">No change is recorded.</p>}
       {detail && <pre>{JSON.stringify(detail, null, 2)}</pre>}
     </>
   );

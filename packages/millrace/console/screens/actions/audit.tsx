@@ -13,14 +13,14 @@ import { AuditRow } from "./audit-row.tsx";
 import { type Action, begun, briefScope, shortened, textOf } from "./words.ts";
 
 const FILTERS = {
-  actor: { label: "Who" },
+  actor: { label: "Actor" },
   verb: { label: "Verb" },
   target: { label: "Target" },
   instance: { label: "Instance", isRare: true },
   result: { label: "Result", options: { applied: "applied", no_change: "no change", failed: "failed", refused: "refused" } },
   since: { label: "Since", options: SINCE },
   until: { label: "Until", options: Object.fromEntries(Object.entries(SINCE).map(([age, said]) => [age, `${said} ago`])), unset: "now" },
-  bulk: { label: "Bulk actions", options: { each: "with each thing" }, unset: "a row each" },
+  bulk: { label: "Bulk actions", options: { each: "with each item" }, unset: "one row each" },
 } as const;
 
 /** What a row is called in the address: its place in the audit. */
@@ -29,7 +29,7 @@ const rowOf = ({ at, id }: Action) => `${Date.parse(at)}.${id}`;
 const COLUMNS: readonly Column<Action>[] = [
   { head: "When", width: "232px", cell: ({ at }) => <When at={at} />, isMinor: true },
   {
-    head: "Who",
+    head: "Actor",
     width: "104px",
     isMinor: true,
     cell: ({ actor }) => (
@@ -47,7 +47,7 @@ const COLUMNS: readonly Column<Action>[] = [
   { head: "Target", width: "1.4fr", cell: (one) => <Target of={one} /> },
   { head: "Result", width: "104px", narrow: "96px", cell: ({ result }) => <Status word={result} /> },
   { head: "Changed", width: "1.1fr", isMinor: true, cell: (one) => <bdi title={changeOf(one)}>{changeOf(one)}</bdi> },
-  { head: "Why", width: "1.4fr", isMinor: true, cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
+  { head: "Reason", width: "1.4fr", isMinor: true, cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
 ];
 
 /** When, exactly and from now. */
@@ -123,7 +123,7 @@ export function Audit() {
   return (
     <>
       <h1>Audit</h1>
-      <Views label="Actions" views={VIEWS} current="All actions: the audit" />
+      <Views label="Actions" views={VIEWS} current="Audit: all actions" />
       <FilterBar filters={FILTERS} />
       <List pages={pages} noun={["action", "actions"]} empty={isFiltered ? <Filtered /> : <None />}>
         {(rows) => (
@@ -143,11 +143,9 @@ export function Audit() {
 }
 
 function Filtered() {
-  return <Empty>No action has these filters: names are taken whole. Clear shows all.</Empty>;
+  return <Empty>No action matches these filters. Names must match exactly. Clear shows all.</Empty>;
 }
 
 function None() {
-  return (
-    <Empty>Nobody has acted yet. Each retry, answer, replay or skip is a row here, with who and why, and so is what was refused.</Empty>
-  );
+  return <Empty>No actions yet. Each retry, answer, replay or skip adds a row with its actor and reason, also when it was refused.</Empty>;
 }

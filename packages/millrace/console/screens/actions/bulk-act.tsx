@@ -57,11 +57,11 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
       verb={titleOf(verb, "them")}
       titled={({ matched }) => titleOf(verb, counted(verb, matched))}
       final={({ follows }) => follows}
-      missing="One of the numbers of its pace cannot be."
-      dryRun={() => ask({ reason: "How many are they?", dry_run: true }) as Promise<Result<Plan>>}
+      missing="A number under “Pace” is out of range."
+      dryRun={() => ask({ reason: "Count the matches.", dry_run: true }) as Promise<Result<Plan>>}
       depends={[verb, undo, JSON.stringify(said)]}
       isReady={pace !== undefined}
-      refusal={({ matched }) => (matched === 0 ? `No ${many} match now: there is nothing to do.` : null)}
+      refusal={({ matched }) => (matched === 0 ? `No ${many} match: there is nothing to do.` : null)}
       show={(plan) => <Count verb={verb} plan={plan} />}
       act={(reason, key, { matched }) => ask({ reason, at_most: matched }, key) as Promise<Result<Started>>}
       on={JSON.stringify(meant)}
@@ -74,12 +74,12 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
             Which: <Scope verb={verb} filter={meant.filter} />
           </>
         ) : (
-          `Which: ${counted(verb, meant.ids.length)} that you selected`
+          `Selected: ${counted(verb, meant.ids.length)}`
         )}
       </p>
       {verbs.length > 1 && (
         <fieldset class="actions-verbs">
-          <legend>What</legend>
+          <legend>Action</legend>
           {verbs.map((one) => (
             <label key={one} class="check">
               <input type="radio" name="verb" checked={one === verb} onChange={() => setVerb(one)} /> {choiceOf(one)}
@@ -95,16 +95,16 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
       <details class="actions-pace">
         <summary>
           {pace
-            ? `How fast: ${said.rate} a second, in stages; it stops itself where more than ${said.failing} % of one fail`
-            : "How fast: one of these numbers cannot be"}
+            ? `Pace: ${said.rate} per second, in stages; stops if more than ${said.failing} % of a stage fail`
+            : "Pace: one of these numbers is out of range"}
         </summary>
         <div>
           {(
             [
-              ["rate", "Rate", "in a second (0.1 to 100)"],
-              ["ramp", "Stages", "their sizes; the last one has the rest"],
-              ["failing", "Stops itself above", "% of a stage that failed (0 to 100)"],
-              ["settle", "Waits between two", "seconds at most (0 to 600), for their ends"],
+              ["rate", "Rate", "per second (0.1 to 100)"],
+              ["ramp", "Stages", "sizes; the last stage has the rest"],
+              ["failing", "Stop above", "% failed in a stage (0 to 100)"],
+              ["settle", "Wait between stages", "seconds at most (0 to 600), until all ended"],
             ] as const
           ).map(([name, label, unit]) => (
             <label key={name}>
@@ -146,7 +146,7 @@ function Count({ verb, plan: { matched, stages, parts, sample } }: { verb: strin
       <p class="quiet">
         {refused.length === 0
           ? `None of the first ${sample.length} would be refused.`
-          : `Of the first ${sample.length}, ${refused.length} would be refused now, and so not be acted upon:`}
+          : `Of the first ${sample.length}, ${refused.length} would be refused now and left unchanged:`}
       </p>
       {refused.length > 0 && (
         <ul>

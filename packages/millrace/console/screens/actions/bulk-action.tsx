@@ -35,7 +35,7 @@ const columnsOf = (verb: string): readonly Column<BulkItem>[] => [
   { head: begun(nounOf(verb)[0]), width: "1.6fr", narrow: "1.4fr", cell: (one) => <Target verb={verb} of={one} /> },
   { head: "Code", width: "1fr", isMinor: true, cell: ({ code }) => code && <a href={`/problems#${code}`}>{code}</a> },
   { head: "Why", width: "2fr", narrow: "1fr", cell: ({ why }) => <bdi title={why ?? undefined}>{why}</bdi> },
-  { head: "Audit", width: "72px", isMinor: true, cell: ({ target }) => <Link to={hrefOf("audit", { target })}>its rows</Link> },
+  { head: "Audit", width: "72px", isMinor: true, cell: ({ target }) => <Link to={hrefOf("audit", { target })}>rows</Link> },
   { head: "When", width: "96px", isNumber: true, isMinor: true, cell: ({ at }) => <Ago at={at} /> },
 ];
 
@@ -65,7 +65,7 @@ export function BulkAction({ param: id }: ScreenProps) {
   const [verb, steer] = useState<"abort" | "resume" | undefined>();
   const [said, say] = useState("");
   const { data: bulk, problem, again } = useData(() => get("/v1/bulk-actions/:id", { param: { id } }), [id], moves);
-  useKeys({ c: () => void copied(id).then((done) => done && say("The id is copied.")) });
+  useKeys({ c: () => void copied(id).then((done) => done && say("Id copied.")) });
   if (!bulk)
     return (
       <>
@@ -83,7 +83,7 @@ export function BulkAction({ param: id }: ScreenProps) {
       <p class="actions-line">
         <Status word={bulk.state} />
         <span>
-          begun <Ago at={bulk.created_at} /> by <bdi>{bulk.actor}</bdi>
+          started <Ago at={bulk.created_at} /> by <bdi>{bulk.actor}</bdi>
         </span>
         {bulk.ended_at && (
           <span>
@@ -116,7 +116,7 @@ export function BulkAction({ param: id }: ScreenProps) {
         {said}
       </p>
       <BulkFacts bulk={bulk} />
-      <h2>What came of each</h2>
+      <h2>Results</h2>
       <Results bulk={bulk} />
       {verb && <Steer bulk={bulk} verb={verb} close={() => steer(undefined)} done={again} />}
     </>
@@ -153,12 +153,10 @@ function Results({ bulk: { id, verb, state } }: { bulk: Bulk }) {
       <FilterBar filters={filtersOf(verb)} />
       <List
         pages={pages}
-        noun={["thing", "things"]}
+        noun={["item", "items"]}
         empty={
           <Empty>
-            {result
-              ? `None is ${resultOf(verb, result)}, so far.`
-              : "Nothing has been acted upon yet: its first stage begins within seconds."}
+            {result ? `No item is ${resultOf(verb, result)} so far.` : "No results yet: the first stage starts within seconds."}
           </Empty>
         }
       >
@@ -171,7 +169,7 @@ function Results({ bulk: { id, verb, state } }: { bulk: Bulk }) {
 /** Rows open what they are about, where a screen shows it. */
 function opens(verb: string) {
   const [one] = nounOf(verb);
-  return ["instance", "dead letter", "doubt"].includes(one) ? { hrefOf: (item: BulkItem) => targetOf(verb, item) ?? "" } : {};
+  return ["instance", "dead letter", "unknown outcome"].includes(one) ? { hrefOf: (item: BulkItem) => targetOf(verb, item) ?? "" } : {};
 }
 
 function Steer({ bulk, verb, close, done }: { bulk: Bulk; verb: "abort" | "resume"; close: () => void; done: () => void }) {
@@ -180,19 +178,19 @@ function Steer({ bulk, verb, close, done }: { bulk: Bulk; verb: "abort" | "resum
     <Act
       title={`${verb === "abort" ? "Abort" : "Resume"} this bulk action`}
       verb={verb === "abort" ? "Abort it" : "Resume it"}
-      final={verb === "abort" ? "What it has begun is not taken back." : null}
+      final={verb === "abort" ? "Items already started are not reverted." : null}
       dryRun={() => get("/v1/bulk-actions/:id", { param: { id } })}
-      refusal={({ state }) => ((state === "running") === (verb === "abort") ? null : `It is ${state} by now: there is nothing to ${verb}.`)}
+      refusal={({ state }) => ((state === "running") === (verb === "abort") ? null : `It is ${state} : there is nothing to ${verb}.`)}
       show={({ left, failed, verb: what }) =>
         verb === "abort" ? (
           <p>
-            Nothing more is begun within a second: {counted(what, left)} {left === 1 ? "is" : "are"} left alone. What is done stays done,
-            and it can be resumed.
+            Within a second, no further item is started: {counted(what, left)} {left === 1 ? "remains" : "remain"} unchanged. Finished items
+            remain as they are. The bulk action can be resumed.
           </p>
         ) : (
           <p>
-            It goes on with the {counted(what, left)} that {left === 1 ? "is" : "are"} left, at the stage where it was.
-            {failed > 0 && ` What failed (${failed}) stays so: start another one over that.`}
+            It continues with the remaining {counted(what, left)}, at the stage where it stopped.
+            {failed > 0 && ` Failed items (${failed}) are not retried: start another bulk action for them.`}
           </p>
         )
       }

@@ -38,7 +38,7 @@ export function InstancesButton({ filters, isOffered }: { filters: Readonly<Reco
       {isOffered && status === "in_doubt" && (
         <>
           {" "}
-          <Link to={hrefOf("settings", "doubts")}>Answer their doubts</Link>
+          <Link to={hrefOf("settings", "doubts")}>Decide the unknown outcomes</Link>
         </>
       )}
       {meant && <BulkAct verbs={verbs} meant={meant} close={() => mean(undefined)} />}

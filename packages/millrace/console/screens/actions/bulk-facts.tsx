@@ -19,42 +19,42 @@ export function BulkFacts({ bulk }: { bulk: Bulk }) {
   const now = listOf(bulk);
   return (
     <dl class="pairs">
-      <dt>Why</dt>
+      <dt>Reason</dt>
       <dd>
         <bdi>{reason}</bdi>
       </dd>
-      <dt>Which</dt>
+      <dt>Filter</dt>
       <dd>
         <Scope verb={verb} filter={filter} />
         {now && (
           <>
             {" "}
-            (<Link to={now}>which are so now</Link>)
+            (<Link to={now}>current matches</Link>)
           </>
         )}
       </dd>
       {undo !== null && (
         <>
-          <dt>What they did</dt>
-          <dd>{undo ? "is taken back, where it can be" : "stands: nothing of it is taken back"}</dd>
+          <dt>Effects</dt>
+          <dd>{undo ? "undone where possible" : "not undone"}</dd>
         </>
       )}
       <dt>Count before</dt>
       <dd>
-        {counted(verb, matched)}, written down <Moment at={bulk.created_at} />
+        {counted(verb, matched)}, counted <Moment at={bulk.created_at} />
       </dd>
       <dt>Stages</dt>
       <dd>{stagesOf(ramp, matched).join(", ")}</dd>
       <dt>Rate</dt>
       <dd>
-        {rate} {nounOf(verb)[1]} a second; a stage waits {settle} s at most for the ends of what was begun
+        {rate} {nounOf(verb)[1]} per second; a stage waits at most {settle} s until all its items ended
       </dd>
-      <dt>Stops itself</dt>
-      <dd>{stop >= 1 ? "never" : `where more than ${Math.round(stop * 1000) / 10} % of a stage fail`}</dd>
+      <dt>Stops</dt>
+      <dd>{stop >= 1 ? "never" : `if more than ${Math.round(stop * 1000) / 10} % of a stage fail`}</dd>
       <dt>Runs as</dt>
       <dd>
         <Link to={hrefOf("instances", bulk.instance_id)}>its instance</Link>;{" "}
-        <Link to={hrefOf("audit", { target: bulk.id })}>its rows of the audit</Link>
+        <Link to={hrefOf("audit", { target: bulk.id })}>audit rows</Link>
       </dd>
     </dl>
   );

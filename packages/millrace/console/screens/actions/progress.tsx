@@ -17,5 +17,5 @@ export function Bar({ bulk }: { bulk: Bulk }) {
 }
 
 function inWords({ verb, matched, done, skipped, failed, left }: Bulk): string {
-  return `Of ${counted(verb, matched)}: ${done} ${resultOf(verb, "done")}, ${skipped} left out, ${failed} failed, ${left} to do`;
+  return `Of ${counted(verb, matched)}: ${done} ${resultOf(verb, "done")}, ${skipped} not needed, ${failed} failed, ${left} to do`;
 }

@@ -9,7 +9,7 @@ export type Action = Item<"/v1/audit">;
 const NOUNS: Readonly<Record<string, readonly [one: string, many: string]>> = {
   ...Object.fromEntries(["retry", "cancel", "pause", "resume", "close"].map((verb) => [verb, ["instance", "instances"]])),
   ...Object.fromEntries(["replay", "skip"].map((verb) => [verb, ["dead letter", "dead letters"]])),
-  ...Object.fromEntries(["reject", "retry_anyway"].map((verb) => [verb, ["doubt", "doubts"]])),
+  ...Object.fromEntries(["reject", "retry_anyway"].map((verb) => [verb, ["unknown outcome", "unknown outcomes"]])),
   redeliver: ["delivery", "deliveries"],
 };
 
@@ -21,7 +21,7 @@ export function titleOf(verb: string, things: string): string {
 /** What a choice between verbs says of one, where its name says too little. */
 const CHOICES: Readonly<Record<string, string>> = {
   reject: "they did not happen: run them",
-  retry_anyway: "nobody can tell: run them again",
+  retry_anyway: "unknown: run them again",
 };
 
 export const choiceOf = (verb: string) => CHOICES[verb] ?? verb.replaceAll("_", " ");
@@ -37,31 +37,31 @@ export function begun(verb: string): string {
 
 /** How many things of a verb, in words: `12 instances`. */
 export function counted(verb: string, count: number): string {
-  const [one, many] = NOUNS[verb] ?? ["thing", "things"];
+  const [one, many] = NOUNS[verb] ?? ["item", "items"];
   return `${count} ${count === 1 ? one : many}`;
 }
 
 export function nounOf(verb: string): readonly [one: string, many: string] {
-  return NOUNS[verb] ?? ["thing", "things"];
+  return NOUNS[verb] ?? ["item", "items"];
 }
 
 /** What a thing is called that a verb was done to, of which nothing has failed since. */
 const DONE: Readonly<Record<string, string>> = {
   ...{ retry: "retried", replay: "replayed", cancel: "cancelled", pause: "paused", resume: "resumed" },
-  ...{ close: "closed", skip: "given up", redeliver: "delivered", reject: "rejected", retry_anyway: "run again" },
+  ...{ close: "closed", skip: "skipped", redeliver: "delivered", reject: "rejected", retry_anyway: "run again" },
 };
 
 /** A result of one thing, as people read it; of some verbs more comes behind them, which `done` has seen out, or did not wait longer for. */
 export function resultOf(verb: string, result: string): string {
-  return result === "done" ? (DONE[verb] ?? "done") : result === "skipped" ? "left out" : result;
+  return result === "done" ? (DONE[verb] ?? "done") : result === "skipped" ? "not needed" : result;
 }
 
 /** What the results of a verb mean. */
 export function meaningOf(verb: string): string {
   const isSeen = ["retry", "replay", "cancel", "redeliver", "reject", "retry_anyway"].includes(verb);
-  const seen = isSeen ? `${begun(resultOf(verb, "done"))}: it ended well, or had not failed by the end of its stage. ` : "";
-  const doubt = isSeen && verb !== "redeliver" ? ", or it came in doubt, and a person has to answer" : "";
-  return `${seen}Left out: there was nothing to do any more, and it says who acted on it before, if somebody did. Failed: it was refused${isSeen ? ", has failed since" : ""}${doubt}.`;
+  const seen = isSeen ? `${begun(resultOf(verb, "done"))}: completed, or not failed by the end of its stage. ` : "";
+  const doubt = isSeen && verb !== "redeliver" ? ", or its outcome is unknown and needs an operator" : "";
+  return `${seen}Not needed: nothing was left to do; the row names an earlier action, if any. Failed: refused${isSeen ? ", or failed afterwards" : ""}${doubt}.`;
 }
 
 /** The screen of a thing that a verb was done to, of an effect its instance's; undefined for what none shows. */
@@ -81,7 +81,7 @@ export function shortened(text: string): string {
 
 /** A filter in words: `status errored · workflow publish-article`. */
 export function scopeOf(filter: Readonly<Record<string, unknown>> | null): string {
-  if (filter === null) return "those that were named";
+  if (filter === null) return "the selected ones";
   const parts = Object.entries(filter).map(([name, value]) => `${name.replaceAll("_", " ")} ${shortened(String(value))}`);
   return parts.length > 0 ? parts.join(" · ") : "all";
 }
@@ -90,7 +90,7 @@ export function scopeOf(filter: Readonly<Record<string, unknown>> | null): strin
 export function briefScope(filter: Readonly<Record<string, unknown>> | null): string {
   if (filter?.cause === undefined) return scopeOf(filter);
   const { cause, ...others } = filter;
-  return Object.keys(others).length > 0 ? `${scopeOf(others)} · of one cause` : "of one cause";
+  return Object.keys(others).length > 0 ? `${scopeOf(others)} · one cause` : "one cause";
 }
 
 /** The list that has what a filter means now; undefined where none takes all of it. */

@@ -20,9 +20,7 @@ export function Catalog() {
       <h1>Catalog</h1>
       {problem && <ProblemNote problem={problem} />}
       {data && data.workflows.length === 0 ? (
-        <Empty command="defineConsumer({ queue, starts: [yourWorkflow] })">
-          This deployment performs nothing yet: no consumer starts a workflow.
-        </Empty>
+        <Empty command="defineConsumer({ queue, starts: [yourWorkflow] })">No workflow is deployed: no consumer starts one.</Empty>
       ) : (
         data && <All catalog={data} />
       )}
@@ -64,9 +62,9 @@ function All({ catalog }: { catalog: Whole }) {
 
 const WORKFLOWS: readonly Column<Workflow>[] = [
   { head: "Workflow", width: "1.2fr", cell: ({ name }) => <Link to={hrefOf("catalog", `workflow ${name}`)}>{name}</Link> },
-  { head: "Begins with", width: "1.4fr", cell: ({ on }) => <MessageLink {...on} /> },
+  { head: "Started by", width: "1.4fr", cell: ({ on }) => <MessageLink {...on} /> },
   {
-    head: "Steps seen",
+    head: "Observed steps",
     width: "2fr",
     isMinor: true,
     cell: ({ steps }) => steps.map(({ name }) => name).join(", ") || <span class="quiet">none yet</span>,
@@ -104,7 +102,7 @@ const QUEUES: readonly Column<Queue>[] = [
   { head: "Carries", width: "1fr", cell: ({ carries, is_lane }) => (is_lane ? `${carries}, in order` : carries) },
   { head: "Retries", width: "136px", cell: (one) => policyOf(one).Retries },
   { head: "Batch", width: "96px", isMinor: true, cell: (one) => policyOf(one).Batch },
-  { head: "At once", width: "80px", isMinor: true, cell: (one) => policyOf(one)["At once"] },
+  { head: "Concurrency", width: "96px", isMinor: true, cell: (one) => policyOf(one).Concurrency },
 ];
 
 /** The names of what a message leads to. */
@@ -117,9 +115,9 @@ export function ledTo({ kind, type, follows }: Message, workflows: readonly Work
 const WORDS = {
   start: "a workflow",
   send: "a command",
-  signal: "whoever waits for it",
-  project: "rows of its own",
-  call: "code of the app",
+  signal: "waiting instances",
+  project: "a projection",
+  call: "a call of app code",
 } as const;
 
 /** A message by its type, as a link to what it is. */

@@ -14,11 +14,11 @@ import "./catalog.css";
 
 /** What each effect class promises, where an attempt's outcome is unknown. */
 const CLASSES = {
-  commit: "its rows and messages are one atomic write: exactly once",
-  keyed: "its upstream knows the key: asked again, it is done once",
-  natural: "doing it twice is doing it once: it is repeated",
-  lookup: "its upstream is asked whether it happened, before it is repeated",
-  once: "it is never repeated by itself: a person is asked",
+  commit: "rows and messages in one atomic write: exactly once",
+  keyed: "the upstream deduplicates by key: a repeat has no second effect",
+  natural: "idempotent by nature: it is repeated",
+  lookup: "before a repeat, the upstream is asked whether it happened",
+  once: "never repeated automatically: an operator decides",
 } as const;
 
 /** One thing of the catalog, by its kind and its name: `workflow publish-article`. */
@@ -37,8 +37,8 @@ export function CatalogItem({ param }: ScreenProps) {
     <>
       <h1>{name || param}</h1>
       <Empty>
-        The deployed catalog has no {kind || "thing"} of this name{kind === "event" && ": it is emitted, and nobody follows it"}.{" "}
-        <Link to={hrefOf("catalog")}>All that it has</Link>
+        The deployed catalog has no {kind || "thing"} of this name{kind === "event" && ": it is emitted, but nothing consumes it"}.{" "}
+        <Link to={hrefOf("catalog")}>The whole catalog</Link>
       </Empty>
     </>
   );
@@ -56,16 +56,16 @@ function OfWorkflow({
       <Title kind="workflow" name={name} />
       <Facts>
         <span>
-          begins with the {on.kind} <MessageLink {...on} />
+          started by the {on.kind} <MessageLink {...on} />
         </span>
-        {mode === "lean" && <span>its steps are lean</span>}
-        <span>{deadline === null ? "takes as long as it takes" : `overdue after ${duration(deadline * 1000)}`}</span>
+        {mode === "lean" && <span>its steps run inline (lean)</span>}
+        <span>{deadline === null ? "no deadline" : `overdue after ${duration(deadline * 1000)}`}</span>
         <Link to={hrefOf("instances", { workflow: name })}>Its instances</Link>
-        {on.kind === "command" && <Link to={hrefOf("send", { message: `command ${on.type}` })}>Send it one</Link>}
+        {on.kind === "command" && <Link to={hrefOf("send", { message: `command ${on.type}` })}>Send one</Link>}
       </Facts>
       <h2>Steps</h2>
       {steps.length === 0 ? (
-        <Empty>None of your newest {seen} instances is one of it: which steps it takes, its code says only as it runs.</Empty>
+        <Empty>None of the newest {seen} instances ran this workflow. Its steps are known only after a run.</Empty>
       ) : (
         <>
           <ol class="catalog-steps">
@@ -78,13 +78,13 @@ function OfWorkflow({
             ))}
           </ol>
           <p class="quiet">
-            As your newest {seen} instances took them: steps with an effect, not those that only read, sleep or wait. An instance's own page
-            has all of its steps.
+            Steps with an effect, as observed in the newest {seen} instances, without reads, sleeps and waits. The page of an instance lists
+            all of its steps.
           </p>
         </>
       )}
       <h2>Emits</h2>
-      {emits.length === 0 ? <p class="quiet">Nothing that was seen.</p> : <Messages of={emits} />}
+      {emits.length === 0 ? <p class="quiet">Nothing observed.</p> : <Messages of={emits} />}
     </>
   );
 }
@@ -105,9 +105,9 @@ function OfMessage({ message, catalog }: { message: Catalog["messages"][number];
         </span>
         <span>
           {door === null
-            ? "only this deployment says it"
+            ? "only this deployment emits it"
             : door.scope === null
-              ? `no token may send it by itself: ${door.route}`
+              ? `no token may send it directly: ${door.route}`
               : `${door.route}, with ${door.scope}`}
         </span>
         {door?.scope && <Link to={hrefOf("send", { message: `${kind} ${type}` })}>Send it</Link>}
@@ -125,14 +125,14 @@ function OfMessage({ message, catalog }: { message: Catalog["messages"][number];
             )}
           </li>
         ))}
-        {ledTo(message, catalog.workflows).length === 0 && <li class="quiet">nothing: it is known, and nobody listens yet</li>}
+        {ledTo(message, catalog.workflows).length === 0 && <li class="quiet">nothing: it is declared, but nothing consumes it yet</li>}
       </ul>
       <h2>Comes from</h2>
       <ul>
         {door?.scope && <li>outside, by {door.route}</li>}
         {emitters.map(({ name }) => (
           <li key={name}>
-            <Link to={hrefOf("catalog", `workflow ${name}`)}>{name}</Link> <span class="quiet">as was seen</span>
+            <Link to={hrefOf("catalog", `workflow ${name}`)}>{name}</Link> <span class="quiet">observed</span>
           </li>
         ))}
         {senders.map((one) => (
@@ -140,7 +140,7 @@ function OfMessage({ message, catalog }: { message: Catalog["messages"][number];
             <MessageLink {...one} />
           </li>
         ))}
-        {!door?.scope && emitters.length + senders.length === 0 && <li class="quiet">nothing that was seen lately</li>}
+        {!door?.scope && emitters.length + senders.length === 0 && <li class="quiet">nothing observed lately</li>}
       </ul>
       <h2>Payload</h2>
       <ul class="catalog-fields">
@@ -153,7 +153,7 @@ function OfMessage({ message, catalog }: { message: Catalog["messages"][number];
       </ul>
       <details>
         <summary class="quiet">As JSON Schema</summary>
-        <Json value={payload_schema} label="Its JSON Schema" />
+        <Json value={payload_schema} label="JSON Schema" />
       </details>
     </>
   );
@@ -161,10 +161,10 @@ function OfMessage({ message, catalog }: { message: Catalog["messages"][number];
 
 /** What each part of a policy is about. */
 const POLICY: Readonly<Record<string, string>> = {
-  Retries: "of a message that was sent back: how many, and the first pause and the longest",
-  Batch: "messages that are taken together, once they are there or have waited so long",
-  "At once": "batches; of a lane, instances of one key",
-  Priorities: "whether its commands may ask to go first",
+  Retries: "number of retries; first and longest delay",
+  Batch: "most messages in one batch; longest wait for them",
+  Concurrency: "batches at the same time; for a lane, instances of one key",
+  Priorities: "commands may set a priority",
 };
 
 function OfQueue({ queue, catalog }: { queue: Catalog["queues"][number]; catalog: Catalog }) {
@@ -174,7 +174,7 @@ function OfQueue({ queue, catalog }: { queue: Catalog["queues"][number]; catalog
       <Title kind={is_lane ? "lane" : "queue"} name={name} />
       <Facts>
         <span>{is_lane ? `${carries}, one after another for each key` : carries}</span>
-        <Link to={hrefOf("queues")}>How it does</Link>
+        <Link to={hrefOf("queues")}>Health</Link>
       </Facts>
       <h2>Policy</h2>
       <dl class="pairs">
@@ -201,7 +201,7 @@ function Messages({ of }: { of: readonly { kind: "command" | "event"; type: stri
           <MessageLink {...one} /> <span class="quiet">{one.kind}</span>
         </li>
       ))}
-      {of.length === 0 && <li class="quiet">none is declared on it</li>}
+      {of.length === 0 && <li class="quiet">none declared</li>}
     </ul>
   );
 }

@@ -12,7 +12,7 @@ export function Picture({ catalog }: { catalog: Catalog }) {
   const at = new Map(nodes.map((node) => [node.name, node]));
   return (
     <figure class="catalog-picture">
-      <Wide label="What follows from what, as a picture; the tables below say the same" width={width + 8}>
+      <Wide label="Graph of commands, workflows and events; the tables below contain the same" width={width + 8}>
         {(scale) => (
           <svg viewBox={`-4 -4 ${width + 8} ${height + 8}`} width={(width + 8) * scale} height={(height + 8) * scale} aria-hidden="true">
             <marker id="catalog-end" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" orient="auto">
@@ -49,7 +49,7 @@ export function Picture({ catalog }: { catalog: Catalog }) {
         {(["command", "workflow", "event"] as const).map((kind) => (
           <Sample key={kind} kind={kind} />
         ))}
-        a broken line is what your newest {catalog.seen_instances} instances did: code says only as it runs what it emits.
+        a broken line was observed in the newest {catalog.seen_instances} instances, because what code emits is known only when it runs.
       </figcaption>
     </figure>
   );

@@ -22,7 +22,7 @@ interface ActProps {
 export function Replay({ letter: { id, replay }, body, close, done }: ActProps & { body: Written | undefined }) {
   return (
     <Act
-      title={body === undefined ? "Replay it as it came" : "Replay it corrected"}
+      title={body === undefined ? "Replay unchanged" : "Replay the corrected message"}
       verb="Replay"
       dryRun={() => planOf(id, body)}
       refusal={({ outcome, why }) => (outcome === "refused" || outcome === "settled" ? why : null)}
@@ -32,7 +32,9 @@ export function Replay({ letter: { id, replay }, body, close, done }: ActProps &
           Result<Replayed>
         >
       }
-      done={({ sent, why, instance_id: instance }) => done({ sentence: sent ? "Replayed: it is on its queue again." : why, instance })}
+      done={({ sent, why, instance_id: instance }) =>
+        done({ sentence: sent ? "Replayed: the message is on its queue again." : why, instance })
+      }
       close={close}
     />
   );
@@ -42,19 +44,16 @@ export function Replay({ letter: { id, replay }, body, close, done }: ActProps &
 export function Skip({ letter: { id }, close, done }: ActProps) {
   return (
     <Act
-      title="Skip this letter"
-      verb="Skip it for good"
-      final="It is final: a skipped letter is not replayed any more."
+      title="Skip this dead letter"
+      verb="Skip permanently"
+      final="A skipped dead letter cannot be replayed."
       dryRun={() => get("/v1/dead-letters/:id", { param: { id } })}
       refusal={settled}
       show={() => (
-        <p>
-          Its message is given up: it is not sent, nothing starts by it, and the letter leaves its group. It stays on record, with your
-          reason.
-        </p>
+        <p>The message is discarded: it is not sent again and starts nothing. The dead letter and your reason remain on record.</p>
       )}
       act={(reason) => post("/v1/dead-letters/:id/skip", { param: { id }, body: { reason } })}
-      done={({ skipped }) => done({ sentence: skipped ? "Skipped." : "Somebody else had settled it first: nothing was changed." })}
+      done={({ skipped }) => done({ sentence: skipped ? "Skipped." : "Another operator settled it first. No change was made." })}
       close={close}
     />
   );
@@ -64,21 +63,22 @@ export function Skip({ letter: { id }, close, done }: ActProps) {
 export function Escalate({ letter: { id }, close, done }: ActProps) {
   return (
     <Act
-      title="Escalate this letter"
+      title="Escalate this dead letter"
       verb="Escalate"
-      ask="What others should know; sent to them, and kept in the audit"
+      ask="Note for others (sent to the alert channels and kept in the audit)"
       dryRun={() => get("/v1/dead-letters/:id", { param: { id } })}
-      refusal={(letter) => settled(letter) ?? (letter.escalation ? `${letter.escalation.by} has escalated it already.` : null)}
+      refusal={(letter) => settled(letter) ?? (letter.escalation ? `${letter.escalation.by} has already escalated it.` : null)}
       show={() => (
         <p>
-          Your note and name go to the channels of alerts, once, and that it is over when somebody has settled it. The letter stays open.
+          Your note and your name are sent to the alert channels once. The channels are notified again when the dead letter is settled. It
+          remains open.
         </p>
       )}
       act={(reason) => post("/v1/dead-letters/:id/escalate", { param: { id }, body: { reason } })}
-      done={({ escalated }) => done({ sentence: escalated ? "Escalated." : "Somebody else was faster: nothing was changed." })}
+      done={({ escalated }) => done({ sentence: escalated ? "Escalated." : "Another operator was faster. No change was made." })}
       close={close}
     />
   );
 }
 
-const settled = ({ state }: Pick<Detail, "state">) => (state === "open" ? null : `It is ${state} by now: somebody else was faster.`);
+const settled = ({ state }: Pick<Detail, "state">) => (state === "open" ? null : `It is already ${state}.`);

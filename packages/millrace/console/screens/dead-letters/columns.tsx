@@ -18,7 +18,7 @@ export function isAboutLetters({ kind, data }: LiveEvent): boolean {
 export const CAUSE_COLUMNS: readonly Column<Cause>[] = [
   { head: "Open", width: "64px", narrow: "56px", cell: ({ count }) => <strong>{count}</strong> },
   {
-    head: "What they failed of",
+    head: "Error",
     width: "2.6fr",
     cell: ({ id, message, step }) => (
       <Link to={hrefOf("dead-letters", { cause: id })} title={message}>

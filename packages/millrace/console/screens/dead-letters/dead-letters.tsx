@@ -51,12 +51,11 @@ function Causes({ filters }: { filters: { queue: string | undefined; reason: str
       empty={
         isFiltered ? (
           <Empty>
-            No open dead letter has these filters. Clear shows all. <OfNoTenant />
+            No open dead letter matches these filters. Clear shows all. <OfNoTenant />
           </Empty>
         ) : (
           <Empty command={`curl "${location.origin}/v1/dead-letters?state=replayed" -H "Authorization: Bearer $TOKEN"`}>
-            No dead letter of your tenant is open: every message was finished, or somebody has settled it. <OfNoTenant /> Those that were
-            settled are under One by one; or from a terminal:
+            No dead letter of your tenant is open. <OfNoTenant /> See settled ones under One by one, or from a terminal:
           </Empty>
         )
       }

@@ -50,7 +50,7 @@ function Known({ letter, problem, again, reveal }: KnownProps) {
   const [done, say] = useState<Done | undefined>();
   const draft = useDraft(letter);
   const { id, message_type: type, state, cause } = letter;
-  useKeys({ c: () => void copied(id).then((isCopied) => isCopied && say({ sentence: "The id is copied." })) });
+  useKeys({ c: () => void copied(id).then((isCopied) => isCopied && say({ sentence: "Id copied." })) });
   const isOpen = state === "open";
   const mayAct = isOpen && may("operate");
   const props = {
@@ -115,7 +115,7 @@ function Failure({ letter }: { letter: Detail }) {
   const first = letter.first_attempt_at;
   const last = letter.last_attempt_at;
   return (
-    <section class="letters-failure" aria-label="What it failed of">
+    <section class="letters-failure" aria-label="Error">
       <p>
         {step && (
           <>
@@ -146,8 +146,7 @@ function Failure({ letter }: { letter: Detail }) {
       )}
       {repair && (
         <p>
-          The repair {repair.name} {repair.outcome === "sent" ? "has sent it again" : `was tried, and ${repair.outcome}`}{" "}
-          <Ago at={repair.at} />
+          The repair {repair.name} {repair.outcome === "sent" ? "sent it again" : `ran: ${repair.outcome}`} <Ago at={repair.at} />
           {repair.error && (
             <>
               : <bdi>{repair.error}</bdi>

@@ -93,23 +93,22 @@ function Cause({ id }: { id: string }) {
 
 function None({ filters, isShort }: { filters: Filters; isShort: boolean }) {
   const { cause, ...others } = filters;
-  if (isShort) return <Empty>None of the newest 5,000 has these filters: there are older ones.</Empty>;
+  if (isShort) return <Empty>None of the newest 5,000 dead letters matches these filters. Older ones exist.</Empty>;
   if (cause && Object.keys(others).length === 0)
     return (
       <Empty>
-        No letter of this cause is open any more: each was replayed or skipped. <Link to={hrefOf("audit")}>The audit</Link> says by whom.{" "}
-        <OfNoTenant />
+        No dead letter of this cause is open: each was replayed or skipped. See <Link to={hrefOf("audit")}>the audit</Link>. <OfNoTenant />
       </Empty>
     );
   if (Object.keys(filters).length > 0)
     return (
       <Empty>
-        No dead letter has these filters. Clear shows all that are open. <OfNoTenant />
+        No dead letter matches these filters. Clear shows all open ones. <OfNoTenant />
       </Empty>
     );
   return (
     <Empty command={`curl "${location.origin}/v1/dead-letters?state=replayed" -H "Authorization: Bearer $TOKEN"`}>
-      No dead letter of your tenant is open. <OfNoTenant /> Choose a state above for those that were settled; or from a terminal:
+      No dead letter of your tenant is open. <OfNoTenant /> Choose a state above to see settled ones, or from a terminal:
     </Empty>
   );
 }

@@ -5,7 +5,7 @@ export function OfNoTenant() {
   if (may("unattributed")) return null;
   return (
     <>
-      Letters that belong to no tenant are not shown to your token: they need the scope <code>unattributed</code>.
+      Dead letters without a tenant are shown only to a token with the scope <code>unattributed</code>.
     </>
   );
 }

@@ -33,8 +33,7 @@ export function PlanOfReplay({ plan: { outcome, why, queue, identity, instance }
             </dd>
             <dt>Payload</dt>
             <dd>
-              <Id id={identity.fingerprint} />{" "}
-              <span class="quiet">{isOtherWork ? "another one than it came with" : "the one it came with"}</span>
+              <Id id={identity.fingerprint} /> <span class="quiet">{isOtherWork ? "changed" : "unchanged"}</span>
             </dd>
           </>
         )}
@@ -45,7 +44,7 @@ export function PlanOfReplay({ plan: { outcome, why, queue, identity, instance }
           </>
         )}
       </dl>
-      {!identity && <p class="quiet">It has no name that can be read.</p>}
+      {!identity && <p class="quiet">The message has no readable key.</p>}
     </>
   );
 }

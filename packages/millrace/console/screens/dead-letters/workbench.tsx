@@ -24,13 +24,13 @@ export function Workbench({ letter, draft, reveal, send }: WorkbenchProps) {
   };
   return (
     <div class="letters-bench">
-      <section aria-label="Its message">
-        <h2>Its message{draft.isChanged && <span class="quiet">, edited</span>}</h2>
+      <section aria-label="Message">
+        <h2>Message{draft.isChanged && <span class="quiet">, edited</span>}</h2>
         <Editor at={editor} draft={draft} isOpen={isOpen} send={send} />
         <Withheld draft={draft} reveal={reveal} />
       </section>
-      <section aria-label="What its schema says">
-        <h2>What its schema says</h2>
+      <section aria-label="Schema check">
+        <h2>Schema check</h2>
         <Definition letter={letter} />
         <Issues draft={draft} show={isOpen ? show : undefined} />
         {letter.state === "open" && <Outcome letter={letter} draft={draft} />}
@@ -43,7 +43,7 @@ export function Workbench({ letter, draft, reveal, send }: WorkbenchProps) {
 function Outcome({ letter, draft: { isBehind, isChanged, plan } }: { letter: Detail; draft: Draft }) {
   return (
     <div aria-busy={isBehind}>
-      <h2>What replaying it {isChanged ? "as edited" : "as it came"} would do</h2>
+      <h2>Preview of the replay {isChanged ? "as edited" : "unchanged"}</h2>
       {plan.ok ? <PlanOfReplay plan={plan.data} came={letter.replay} /> : <ProblemNote problem={plan.problem} />}
     </div>
   );
@@ -67,7 +67,7 @@ function Editor({ at, draft: { text, edit, reset, isChanged }, isOpen, send }: E
       <textarea
         ref={at}
         class="code"
-        aria-label="Its message, as JSON"
+        aria-label="Message, as JSON"
         defaultValue={text}
         readOnly={!isOpen}
         spellcheck={false}
@@ -85,15 +85,15 @@ function Editor({ at, draft: { text, edit, reset, isChanged }, isOpen, send }: E
         <p class="quiet letters-line">
           {isChanged ? (
             <button type="button" onClick={reset}>
-              Back to how it came
+              Undo the changes
             </button>
           ) : (
             <span>
-              <kbd>e</kbd>edits it
+              <kbd>e</kbd>edits the message
             </span>
           )}
           <span>
-            <kbd>Ctrl+Enter</kbd>asks for its replay
+            <kbd>Ctrl+Enter</kbd>opens the replay
           </span>
         </p>
       )}
@@ -103,17 +103,19 @@ function Editor({ at, draft: { text, edit, reset, isChanged }, isOpen, send }: E
 
 /** What is withheld, and how it is seen: only by a click, which leaves a row in the audit. */
 function Withheld({ draft, reveal }: { draft: Draft; reveal: (() => void) | undefined }) {
-  if (!reveal) return <p class="quiet">All of it is shown. That you saw it is on record.</p>;
+  if (!reveal) return <p class="quiet">All fields are shown. The audit records that you saw them.</p>;
   if (!draft.text.includes("[redacted]")) return null;
   if (!may("reveal"))
-    return <p class="quiet">Some of it is withheld. A token with the scope `reveal` may see it; sent back so, what is stored stays.</p>;
+    return (
+      <p class="quiet">Some fields are withheld. A token with the scope `reveal` can show them. A replay keeps their stored values.</p>
+    );
   return (
     <p class="letters-line">
       <button type="button" disabled={draft.isChanged} onClick={reveal}>
-        Reveal what is withheld
+        Reveal withheld fields
       </button>
       <span class="quiet">
-        {draft.isChanged ? "Take back your edit first." : "That is a row of the audit. Sent back as it is, what is stored stays."}
+        {draft.isChanged ? "Undo your changes first." : "This is recorded in the audit. A replay keeps the stored values."}
       </span>
     </p>
   );
@@ -121,7 +123,7 @@ function Withheld({ draft, reveal }: { draft: Draft; reveal: (() => void) | unde
 
 /** What the deployment knows of its type. */
 function Definition({ letter: { definition, message_type: type } }: { letter: Detail }) {
-  if (!definition) return <p class="quiet">Nobody here knows {type ? <bdi>{type}</bdi> : "a message without a type"} any more.</p>;
+  if (!definition) return <p class="quiet">This deployment does not know {type ? <bdi>{type}</bdi> : "a message without a type"}.</p>;
   return (
     <p class="quiet">
       {definition.kind} {definition.type}, version {definition.version}
@@ -138,7 +140,7 @@ function Issues({ draft: { mistake, plan, isBehind }, show }: { draft: Draft; sh
       {mistake ? (
         <div class="problem">
           <p>
-            <strong>It is no JSON.</strong> {mistake}
+            <strong>Not valid JSON.</strong> {mistake}
           </p>
         </div>
       ) : refused ? (
@@ -150,7 +152,7 @@ function Issues({ draft: { mistake, plan, isBehind }, show }: { draft: Draft; sh
             {(refused.issues ?? []).map(({ path, message }) => (
               <li key={`${path} ${message}`}>
                 {show ? (
-                  <button type="button" class="plain" title="Show it in the message" onClick={() => show(path)}>
+                  <button type="button" class="plain" title="Select it in the message" onClick={() => show(path)}>
                     <code>{path}</code>
                   </button>
                 ) : (
@@ -167,9 +169,9 @@ function Issues({ draft: { mistake, plan, isBehind }, show }: { draft: Draft; sh
           </p>
         </div>
       ) : (
-        plan.ok && plan.data.outcome !== "settled" && <p class="letters-good">Nothing is wrong with it by today's schema.</p>
+        plan.ok && plan.data.outcome !== "settled" && <p class="letters-good">The message is valid by the deployed schema.</p>
       )}
-      {isBehind && !mistake && <p class="quiet">Asking …</p>}
+      {isBehind && !mistake && <p class="quiet">Checking …</p>}
     </div>
   );
 }

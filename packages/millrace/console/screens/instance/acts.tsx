@@ -35,19 +35,19 @@ const DOES: Readonly<Partial<Record<Verb, string>>> = {
   undo: "Undo the instance",
   cancel: "Cancel the instance",
   pause: "Pause the instance",
-  close: "Close it for good",
+  close: "Close permanently",
 };
 
 /** What of an act nothing takes back. */
 const FINAL: Readonly<Partial<Record<Verb, string>>> = {
-  undo: "An undo runs to its end once it has begun. A retry afterwards does everything again.",
-  close: "No act brings a closed instance back.",
-  skip: "Your answer stands for the step's own from then on: the step is not run any more, and no undo takes it back.",
-  cancel: "A cancel is not called back once it has begun.",
+  undo: "A started undo cannot be stopped. A retry afterwards runs all steps again.",
+  close: "A closed instance cannot be reopened.",
+  skip: "Your output replaces the output of the step. The step does not run again, and an undo does not revert it.",
+  cancel: "A started cancel cannot be stopped.",
 };
 
 /** The same of a step of an undo that failed. */
-const FINAL_IN_UNDO = "Your word stands from then on: the undo does nothing about this step any more.";
+const FINAL_IN_UNDO = "Your decision is final: the undo skips this step.";
 
 /** Acts that let what stands go on; of one that was stopped none is offered first. */
 const FORWARD: ReadonlySet<Verb> = new Set(["retry", "resume", "signal"]);
@@ -124,7 +124,7 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
       title={`${DOES[verb] ?? WORDS[verb]}${step && (verb === "retry" || verb === "skip") ? `: ${step}` : ""}`}
       verb={DOES[verb] ?? WORDS[verb]}
       final={(inUndo && verb === "skip" ? FINAL_IN_UNDO : FINAL[verb]) ?? null}
-      missing="The JSON above is none yet."
+      missing="The JSON above is not valid."
       dryRun={() => ask({ reason: "What would it do?", dry_run: true }) as never}
       refusal={({ refused }) => refused}
       showRefused={(plan) => <RefusedPlan plan={plan} />}
@@ -143,22 +143,22 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
     >
       {verb === "cancel" && (
         <label class="check">
-          <input type="checkbox" checked={undo} onChange={() => setUndo(!undo)} /> Take back what it did
+          <input type="checkbox" checked={undo} onChange={() => setUndo(!undo)} /> Undo its effects
         </label>
       )}
       {takesOutput && (
         <JsonField
           label={
             inUndo
-              ? "What does the step answer, if it only reads? (JSON; leave empty for an effect, which the undo then leaves alone)"
-              : "What does the step answer to the code behind it? (JSON; leave empty if it answers nothing)"
+              ? "Output of the step, if it only reads (JSON; leave empty for an effect, which the undo then ignores)"
+              : "Output of the step (JSON; leave empty if it has none)"
           }
           text={text}
           change={setText}
           mayBeEmpty
         />
       )}
-      {verb === "signal" && <JsonField label={`The payload of ${wait?.event_type}, as JSON`} text={text} change={setText} />}
+      {verb === "signal" && <JsonField label={`Payload of ${wait?.event_type}, as JSON`} text={text} change={setText} />}
     </Act>
   );
 }

@@ -14,13 +14,13 @@ interface QuestionProps {
 /** A question that an instance waits for an answer to, with what to look at and both answers. */
 export function OpenQuestion({ question: { question, step, details, otherwise, due_at: due }, answer }: QuestionProps) {
   return (
-    <section class="cause" data-tone="violet" aria-label="It asks">
+    <section class="cause" data-tone="violet" aria-label="Question">
       <p>
-        It asks: <strong>{<bdi>{question}</bdi>}</strong>
+        Question: <strong>{<bdi>{question}</bdi>}</strong>
       </p>
-      {details && <Json value={details} label="What to look at before answering" />}
+      {details && <Json value={details} label="Details of the question" />}
       <p class="beside quiet">
-        It waits at <bdi>{step}</bdi>. Without an answer this is {otherwise === "approve" ? "approved" : "rejected"} at <Moment at={due} />.
+        Step: <bdi>{step}</bdi>. Without an answer, it is {otherwise === "approve" ? "approved" : "rejected"} at <Moment at={due} />.
       </p>
       {may("operate") && (
         <p class="acts">
@@ -53,16 +53,15 @@ interface DoubtProps {
 export function OpenDoubt({ step, why, since, follows, effect, answer }: DoubtProps) {
   const isKnown = effect?.answered != null;
   return (
-    <section class="cause" data-tone="orange" aria-label="In doubt">
+    <section class="cause" data-tone="orange" aria-label="Unknown outcome">
       <p>
-        {isKnown ? "It is known that" : "Nobody knows whether"}{" "}
+        {isKnown ? "The effect" : "Unknown outcome: the effect"}{" "}
         <strong>
           <bdi>{effect ? labelOf(effect) : step}</bdi>
         </strong>{" "}
-        happened
         {isKnown
-          ? ": what is recorded with it was refused. Deploy code whose record fits, then say:"
-          : ". Look at the receiving side, then say:"}
+          ? "happened, but the rows recorded with it were refused. Deploy code with valid rows, then decide:"
+          : "may have happened. Check the upstream, then decide:"}
       </p>
       {effect && may("operate") && <DoubtAnswers follows={follows} answer={(verb) => answer(effect, verb)} />}
       <p class="beside quiet">
@@ -75,8 +74,8 @@ export function OpenDoubt({ step, why, since, follows, effect, answer }: DoubtPr
       </p>
       {effect && effect.input !== null && (
         <details class="beside">
-          <summary>What it sent</summary>
-          <Json value={effect.input} label={`What ${step} sent`} />
+          <summary>Input</summary>
+          <Json value={effect.input} label={`Input of ${step}`} />
         </details>
       )}
     </section>

@@ -17,7 +17,7 @@ export function Behind({ workflow, plan: { effects } }: { workflow: string; plan
   if (others.length === 0) return null;
   return (
     <p>
-      Not taken here so far, but by other runs of {workflow}:{" "}
+      Steps that other runs of {workflow} also took:{" "}
       {others.map(({ name, class: kind }, index) => (
         <span key={name}>
           {index > 0 && ", "}

@@ -25,7 +25,7 @@ export function Cause({ instance, explained }: CauseProps) {
               next attempt <Ago at={retrying.next_at} />
             </>
           ) : (
-            "it is tried again"
+            "it will be retried"
           )}
         </span>
       </p>
@@ -61,9 +61,9 @@ function Failure({ instance, error, explained }: CauseProps & { error: Failed })
   const { step, behind, attempts, message, code, upstream_status: status, hint } = error;
   const { workflow, status: at } = instance;
   const inUndo = hasUndoFailed(instance);
-  const threw = behind ? `The code threw behind ${behind}` : "The code threw";
+  const threw = behind ? `The code threw after ${behind}` : "The code threw";
   const failed = step ? `${step} failed` : at === "accepted" || at === "queued" ? "It cannot start" : threw;
-  const back = step.startsWith(UNDO_STEP) ? ` to take back ${step.slice(UNDO_STEP.length)}` : step && ` at ${step}`;
+  const back = step.startsWith(UNDO_STEP) ? ` when undoing ${step.slice(UNDO_STEP.length)}` : step && ` at ${step}`;
   const where = inUndo ? `Its undo failed${back}` : failed;
   const meant = explained.get(code);
   return (
@@ -76,8 +76,8 @@ function Failure({ instance, error, explained }: CauseProps & { error: Failed })
       </p>
       {inUndo && (
         <p class="beside">
-          What it has not taken back yet stands. A retry goes on with the undo
-          {step && "; where this step can never pass, skip it: you say that it is seen to by hand"}.
+          Effects that are not undone yet remain. A retry continues the undo
+          {step && "; if this step can never succeed, skip it and undo its effect by hand"}.
         </p>
       )}
       {hint && (
@@ -91,7 +91,7 @@ function Failure({ instance, error, explained }: CauseProps & { error: Failed })
         <a href={`/problems#${code}`} target="_blank" rel="noreferrer">
           {code}
         </a>{" "}
-        · <Link to={hrefOf("instances", { status: "errored", workflow })}>all of {workflow} that failed</Link>
+        · <Link to={hrefOf("instances", { status: "errored", workflow })}>all failed instances of {workflow}</Link>
       </p>
     </div>
   );

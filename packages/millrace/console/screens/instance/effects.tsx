@@ -4,7 +4,7 @@ import { Ago } from "../../parts/time.tsx";
 import { type Effect, UNDO_STEP } from "./whole.ts";
 
 /** Words of the record that say little by themselves. */
-const WORDS: Readonly<Record<string, string>> = { superseded: "taken back, or run again" };
+const WORDS: Readonly<Record<string, string>> = { superseded: "undone, or run again" };
 
 interface EffectsProps {
   effects: readonly Effect[];
@@ -36,16 +36,16 @@ export function Effects({ effects, correct }: EffectsProps) {
                   <Status word={effect.skipped ? "skipped" : (WORDS[state] ?? state)} />
                   <span class="quiet">
                     {effect.class}
-                    {generation > 1 && `, asked for ${generation} times`} · <Ago at={at} />
+                    {generation > 1 && `, run ${generation} times`} · <Ago at={at} />
                   </span>
                 </summary>
                 {error && <bdi class="said">{error.message}</bdi>}
-                {input !== null && <Json label={`What ${step} sent`} value={input} />}
-                {ref ? <p class="quiet">Its output is kept as {ref}.</p> : <Json label={`What ${step} answered`} value={output} />}
+                {input !== null && <Json label={`Input of ${step}`} value={input} />}
+                {ref ? <p class="quiet">The output is stored as {ref}.</p> : <Json label={`Output of ${step}`} value={output} />}
                 {correct && isGiven(effect) && (
                   <p class="acts">
                     <button type="button" onClick={() => correct(effect)}>
-                      Give another output
+                      Replace the output
                     </button>
                   </p>
                 )}

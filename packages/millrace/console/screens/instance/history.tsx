@@ -9,24 +9,24 @@ import { type Action, MOST_ACTIONS, type Whole } from "./whole.ts";
 const SAID: Readonly<Record<string, string>> = {
   retry: "retried it",
   restart: "restarted it",
-  undo: "had it undone",
+  undo: "undid it",
   cancel: "cancelled it",
   pause: "paused it",
   resume: "resumed it",
-  close: "closed it for good",
-  reveal: "looked at what is withheld",
+  close: "closed it permanently",
+  reveal: "revealed withheld fields",
   replay: "replayed its dead letter",
   skip: "skipped its dead letter",
-  attempt: "tried something that was refused",
+  attempt: "attempted an action that was refused",
 };
 
 /** A verb about one of its parts, with that part: a step, a question, an event. */
 const SAID_OF: Readonly<Record<string, (part: string) => string>> = {
   skip_step: (step) => `skipped “${step}”`,
   signal: (type) => `sent it ${type}`,
-  confirm: (step) => `said that “${step}” happened`,
-  reject: (step) => `said that “${step}” did not happen`,
-  retry_anyway: (step) => `had “${step}” run again, knowing that it may happen twice`,
+  confirm: (step) => `confirmed that “${step}” happened`,
+  reject: (step) => `rejected “${step}”: it did not happen`,
+  retry_anyway: (step) => `ran “${step}” again although it may happen twice`,
   approve: (question) => `approved: ${question}`,
   reject_approval: (question) => `rejected: ${question}`,
 };
@@ -49,8 +49,8 @@ export function History({ whole, explained }: { whole: Whole; explained: Readonl
   } = whole;
   return (
     <section aria-labelledby="people">
-      <h2 id="people">What people did</h2>
-      {actions.length === 0 && <p class="quiet">Nobody has acted on it.</p>}
+      <h2 id="people">Operator actions</h2>
+      {actions.length === 0 && <p class="quiet">No operator has acted on this instance.</p>}
       <ol class="history">
         {actions.map((action) => (
           <li key={action.id}>
@@ -80,7 +80,7 @@ export function History({ whole, explained }: { whole: Whole; explained: Readonl
       </ol>
       {actions.length === MOST_ACTIONS && (
         <p>
-          <Link to={hrefOf("audit", { instance: id })}>All that was done to it, in the audit</Link>
+          <Link to={hrefOf("audit", { instance: id })}>All actions on it, in the audit</Link>
         </p>
       )}
     </section>
@@ -88,8 +88,8 @@ export function History({ whole, explained }: { whole: Whole; explained: Readonl
 }
 
 function whyNot({ result, detail, error }: Action, explained: ReadonlyMap<string, Explained>): string {
-  if (result === "no_change") return "it was not possible by then, or somebody was faster";
-  if (result === "failed") return error ?? "the platform could not be told within a day";
+  if (result === "no_change") return "no longer possible, or another operator was faster";
+  if (result === "failed") return error ?? "the platform did not accept it within a day";
   const code = String(detail?.code ?? "");
   return explained.get(code)?.title ?? code;
 }

@@ -40,7 +40,7 @@ export function Instance({ param: id }: ScreenProps) {
     ({ kind, data }) => (kind === "instance" && data.id === id) || ((kind === "action" || kind === "doubt") && data.instance_id === id),
   );
   useStream(`/v1/instances/${encodeURIComponent(id)}/stream`, data !== undefined && !OVER.has(data.instance.status), soon);
-  useKeys({ c: () => void copied(id).then((done) => done && say({ sentence: "The id is copied." })) });
+  useKeys({ c: () => void copied(id).then((done) => done && say({ sentence: "Id copied." })) });
 
   if (!data) return problem ? <Lost problem={problem} /> : <p class="quiet">Reading …</p>;
   const { instance, steps, effects, messages, actions, questions } = data;
@@ -86,31 +86,31 @@ export function Instance({ param: id }: ScreenProps) {
       <ActButtons instance={instance} ask={(act) => setOpen({ act })} />
       <p class="told" role="status">
         {said && !isPast(said.of, instance) && said.sentence}{" "}
-        {said?.of && !isPast(said.of, instance) && <a href="#people">What people did</a>}
+        {said?.of && !isPast(said.of, instance) && <a href="#people">Operator actions</a>}
       </p>
       <h2>{stepsOfWhich(instance, runs)}</h2>
       <EarlierRuns runs={runs} />
       {steps.length > 0 ? (
         <Timeline steps={steps} over={OVER.has(instance.status) ? instance.updated_at : null} trouble={trouble} actsOf={actsOf} />
       ) : (
-        <p class="quiet">No step has begun.</p>
+        <p class="quiet">No step has started.</p>
       )}
       <History whole={data} explained={explained} />
       <div class="pair">
-        <section aria-label="Asked">
-          <h2>Asked</h2>
+        <section aria-label="Input">
+          <h2>Input</h2>
           {instance.payload_ref ? (
-            <p class="quiet">Too large to travel: kept as {instance.payload_ref}.</p>
+            <p class="quiet">Too large to show: stored as {instance.payload_ref}.</p>
           ) : (
-            <Json label="What was asked" value={instance.payload} />
+            <Json label="Input as JSON" value={instance.payload} />
           )}
         </section>
-        <section aria-label="Answered">
-          <h2>Answered</h2>
+        <section aria-label="Output">
+          <h2>Output</h2>
           {instance.status === "complete" && instance.result !== null ? (
-            <Json label="What it answered" value={instance.result} />
+            <Json label="Output as JSON" value={instance.result} />
           ) : (
-            <p class="quiet">{NO_ANSWER[instance.status] ?? "It is not over."}</p>
+            <p class="quiet">{NO_ANSWER[instance.status] ?? "No output yet: the instance has not ended."}</p>
           )}
           {instance.result_changed && <p class="quiet">{instance.result_changed}</p>}
         </section>
@@ -118,9 +118,9 @@ export function Instance({ param: id }: ScreenProps) {
       {may("reveal") && !reveal && JSON.stringify([instance.payload, instance.result, effects]).includes("[redacted]") && (
         <p>
           <button type="button" onClick={() => setReveal(true)}>
-            Reveal what is withheld
+            Reveal withheld fields
           </button>{" "}
-          <span class="quiet">That is a row of the audit.</span>
+          <span class="quiet">This is recorded in the audit.</span>
         </p>
       )}
       <Effects
@@ -133,7 +133,7 @@ export function Instance({ param: id }: ScreenProps) {
         <AskAct
           instance={instance}
           asked={open.act}
-          done={(word) => told(`${word}: it is on its way. It is kept under`)}
+          done={(word) => told(`${word}: accepted. It is recorded under`)}
           close={() => setOpen(undefined)}
         />
       )}
@@ -141,23 +141,23 @@ export function Instance({ param: id }: ScreenProps) {
         <AnswerQuestion
           {...open.question}
           verb={open.verb}
-          done={() => told("Answered: it goes on. It is kept under")}
+          done={() => told("Answered. The instance continues. Recorded under")}
           close={() => setOpen(undefined)}
         />
       )}
       {open && "doubt" in open && (
-        <AnswerDoubt {...open} done={(then) => told(`Answered. ${then} It is kept under`)} close={() => setOpen(undefined)} />
+        <AnswerDoubt {...open} done={(then) => told(`Answered. ${then} Recorded under`)} close={() => setOpen(undefined)} />
       )}
     </>
   );
 }
 
 const NO_ANSWER: Readonly<Record<string, string>> = {
-  complete: "It answers nothing.",
-  errored: "It has failed, and so has no answer.",
-  terminated: "It was stopped, and so has no answer.",
-  skipped: "It was closed, and so has no answer.",
-  dead: "It never started.",
+  complete: "No output: the workflow returns nothing.",
+  errored: "No output: the instance failed.",
+  terminated: "No output: the instance was stopped.",
+  skipped: "No output: the instance was closed.",
+  dead: "No output: the instance never started.",
 };
 
 /** Statuses in which nothing moves before somebody, or some time, does. */
@@ -172,7 +172,7 @@ function isPast(of: Detail | undefined, now: Detail): boolean {
 function stepsOfWhich({ undo }: Detail, runs: readonly Run[]): string {
   const number = runs.at(-1)?.number;
   if (number === undefined) return "Steps";
-  return undo === null ? `Steps of run ${number}` : "Steps, and those of its undo";
+  return undo === null ? `Steps of run ${number}` : "Steps, including the undo";
 }
 
 /** What the runs before the present one came to: their steps are forgotten with them. */
@@ -185,7 +185,7 @@ function EarlierRuns({ runs }: { runs: readonly Run[] }) {
           Run {number - 1} {before ?? "ended"}
           <span class="quiet">
             {" "}
-            · run {number} begun at <Moment at={begunAt} /> by <bdi>{by}</bdi>
+            · run {number} started at <Moment at={begunAt} /> by <bdi>{by}</bdi>
           </span>
         </li>
       ))}
@@ -229,7 +229,7 @@ function Facts({ whole: { instance, steps }, runs }: { whole: Whole; runs: reado
       )}
       {due && (
         <span>
-          to end by <Moment at={due} />
+          must end by <Moment at={due} />
         </span>
       )}
       <Platform instance={instance} />
@@ -243,7 +243,7 @@ const WORTH_SAYING_MS = 1000;
 function Platform({ instance: { status, platform_status: platform } }: { instance: Detail }) {
   const usual = OVER.has(status) ? ["complete", "errored", "terminated"] : ["queued", "running", "waiting"];
   const isUsual = platform === status || (status !== "errored" && status !== "complete" && usual.includes(platform));
-  return isUsual ? null : <span class="quiet">the platform says {platform}</span>;
+  return isUsual ? null : <span class="quiet">platform status: {platform}</span>;
 }
 
 function Lost({ problem }: { problem: Parameters<typeof ProblemNote>[0]["problem"] }) {

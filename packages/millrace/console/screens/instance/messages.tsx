@@ -22,7 +22,7 @@ export function Messages({ messages }: { messages: readonly Message[] }) {
                   of {message.step} · <bdi>{message.subject}</bdi>
                 </span>
               </summary>
-              <Json label={`What ${message.message_type} says`} value={message.payload_ref ?? message.payload_inline} />
+              <Json label={`Payload of ${message.message_type}`} value={message.payload_ref ?? message.payload_inline} />
               <p class="quiet">
                 key <code>{message.idempotency_key}</code> · <Link to={hrefOf("jobs", message.correlation_id)}>its job</Link>
               </p>

@@ -27,7 +27,7 @@ function failureIn(failed: unknown, explained: ReadonlyMap<string, Explained>): 
   const { step, code, attempts, upstream_status: status } = failed as Record<string, unknown>;
   const title = explained.get(String(code))?.title.toLowerCase() ?? String(code).replaceAll("_", " ");
   const often = typeof attempts === "number" && attempts > 1 ? `, ${attempts} attempts` : "";
-  return `failed${step ? ` at ${step}` : ""}: ${title}${status === undefined ? "" : ` (it answered ${status})`}${often}`;
+  return `failed${step ? ` at ${step}` : ""}: ${title}${status === undefined ? "" : ` (status ${status})`}${often}`;
 }
 
 /** Statuses in which a run is over. */

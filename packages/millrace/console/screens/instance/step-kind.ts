@@ -1,14 +1,14 @@
 /** What a step of the engine's own is for, beside the name of the step that it is about; null where it waits for what that one names. */
 const PARTS = {
-  in_doubt: "wait for a person's word",
-  paused: "wait for a person's word",
-  after_doubt: "by a person's word",
-  after_pause: "by a person's word",
+  in_doubt: "wait for an operator",
+  paused: "wait for an operator",
+  after_doubt: "after the operator's decision",
+  after_pause: "after the operator's decision",
   signal: null,
   answer: null,
-  time_over: "looks whether it came in time",
+  time_over: "timeout check",
   read_again: "read again",
-  run: "tried anew",
+  run: "new attempt",
 } as const;
 
 /** What its kind is told by. */
@@ -27,5 +27,5 @@ export function kindOf({ type, own, mode, kept, event_type: event, effects }: Ki
   if (part) return part;
   if (type === "sleep") return "sleep";
   if (type === "waitForEvent") return `wait for ${event ?? "an answer"}`;
-  return [effects[0]?.class, mode === "lean" && "lean", kept && "kept from an earlier run"].filter(Boolean).join(", ");
+  return [effects[0]?.class, mode === "lean" && "inline (lean)", kept && "kept from an earlier run"].filter(Boolean).join(", ");
 }

@@ -22,7 +22,7 @@ async function workflows(): Promise<string[]> {
 
 const FILTERS = {
   status: { label: "Status", options: Object.fromEntries(STATUSES.map((one) => [one, one.replaceAll("_", " ")])) },
-  standing: { label: "Under way and", options: { delayed: "delayed", retrying: "retrying", sleeping: "sleeping", waiting: "waiting for" } },
+  standing: { label: "Activity", options: { delayed: "delayed", retrying: "retrying", sleeping: "sleeping", waiting: "waiting for" } },
   workflow: { label: "Workflow", known: workflows },
   subject: { label: "Subject" },
   correlation: { label: "Job" },
@@ -105,7 +105,7 @@ function OfCause({ cause }: { cause: Cause }) {
       </p>
       <p class="quiet">
         {count.toLocaleString()} errored · {workflow} · {code} · first <Ago at={first} />, last <Ago at={last} />.
-        {/#|"…"/.test(cause.message) && " # and “…” stand for what differs."}
+        {/#|"…"/.test(cause.message) && " # and “…” replace parts that differ."}
       </p>
     </section>
   );
@@ -115,8 +115,8 @@ function Filtered({ isShort }: { isShort: boolean }) {
   return (
     <Empty>
       {isShort
-        ? "None among the newest 50,000 has these filters: there are older ones."
-        : "No instance has these filters. Clear shows all."}
+        ? "None of the newest 50,000 instances matches these filters. Older instances exist."
+        : "No instance matches these filters. Clear shows all."}
     </Empty>
   );
 }

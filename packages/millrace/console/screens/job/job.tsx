@@ -15,7 +15,7 @@ import { type ReadJob, useJob } from "./use-job.ts";
 /** A picture of more than these is drawn by type. */
 const MOST_DRAWN = 500;
 
-const FILTERS = { as: { label: "Listed", options: { each: "one by one", type: "by type" }, unset: "as drawn" } } as const;
+const FILTERS = { as: { label: "List", options: { each: "one by one", type: "by type" }, unset: "as in the graph" } } as const;
 
 /** A whole job: what came of what, as a graph and as a list that says the same. */
 export function Job({ param: id }: ScreenProps) {
@@ -49,14 +49,14 @@ export function Job({ param: id }: ScreenProps) {
       <FilterBar filters={FILTERS} />
       {isMuch && (
         <p class="quiet" role="status">
-          {size.toLocaleString()} things are more than a picture tells one by one (over {MOST_DRAWN}): it is drawn by type.
+          {size.toLocaleString()} instances and messages: more than {MOST_DRAWN} are drawn by type.
         </p>
       )}
       <Graph roots={types} />
       {(more || data.summary.more) && (
         <p class="quiet foot">
           <span role="status">
-            {members.toLocaleString()} of {membersOf(data)} instances and dead letters so far, from the first on
+            {members.toLocaleString()} of {membersOf(data)} instances and dead letters, oldest first
           </span>
           {more && (
             <button type="button" onClick={more}>
@@ -65,7 +65,7 @@ export function Job({ param: id }: ScreenProps) {
           )}
         </p>
       )}
-      <h2>The same as a list</h2>
+      <h2>As a list</h2>
       <Table
         label="The job, from causes to effects"
         rows={listed}
@@ -106,11 +106,11 @@ function Summary({ job, isNamed, data: { summary } }: { job: string; isNamed: bo
         {first && last && (
           <span>
             {open
-              ? `under way for ${duration(timeNow() - Date.parse(first))}`
-              : `took ${duration(Date.parse(last) - Date.parse(first))}, waits included`}
+              ? `running for ${duration(timeNow() - Date.parse(first))}`
+              : `took ${duration(Date.parse(last) - Date.parse(first))} including waits`}
           </span>
         )}
-        {more && <span class="quiet">the first 10,000 of each are counted</span>}
+        {more && <span class="quiet">only the first 10,000 of each are counted</span>}
       </p>
       <ul class="counts">
         {byStatus.map(([status, of = []]) => (
@@ -168,7 +168,7 @@ const COLUMNS: readonly Column<Knot>[] = [
       )),
   },
   { head: "Subject", width: "1.2fr", isMinor: true, cell: ({ subject }) => <bdi>{subject}</bdi> },
-  { head: "By the step", width: "1fr", isMinor: true, cell: ({ step }) => <span class="quiet">{step}</span> },
+  { head: "From step", width: "1fr", isMinor: true, cell: ({ step }) => <span class="quiet">{step}</span> },
   {
     head: "After",
     width: "80px",

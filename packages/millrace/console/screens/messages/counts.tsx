@@ -12,13 +12,13 @@ const MINUTE_MS = 60_000;
 /** What each outcome says, in the words of docs/metrics.md; in the order in which people ask for them. */
 const OUTCOMES: Readonly<Record<string, string>> = {
   started: "an instance began",
-  routed: "it went where its routes say",
-  "put off": "taken, and begun a little later",
-  duplicate: "it came again, and changed nothing",
-  kept: "its row needs no delivery any more",
-  settled: "an operator had settled its letter before",
-  retried: "it was sent back, to be tried again",
-  captured: "it was refused, and a dead letter holds it",
+  routed: "delivered to its routes",
+  "put off": "accepted, started a little later",
+  duplicate: "a duplicate, without effect",
+  kept: "no longer needed: its row was already delivered",
+  settled: "its dead letter was already settled by an operator",
+  retried: "returned to the queue for a retry",
+  captured: "refused and kept as a dead letter",
 };
 
 /** Outcomes that took a message in. */
@@ -38,9 +38,9 @@ function columnsFor(at: string, minutes: number): readonly Column<TypeCounts>[] 
     },
     { head: "Queue", width: "1fr", isMinor: true, cell: ({ queue }) => queue },
     { head: "By minute", width: "200px", isMinor: true, cell: (one) => <Spark counts={one} at={at} minutes={minutes} /> },
-    { head: "Taken in", width: "80px", narrow: "64px", isNumber: true, cell: (one) => count(of(one, ...TAKEN)) },
-    { head: "Again", width: "72px", isMinor: true, isNumber: true, cell: (one) => count(of(one, "duplicate", "kept", "settled")) },
-    { head: "Sent back", width: "80px", isMinor: true, isNumber: true, cell: (one) => count(of(one, "retried")) },
+    { head: "Accepted", width: "80px", narrow: "64px", isNumber: true, cell: (one) => count(of(one, ...TAKEN)) },
+    { head: "Duplicates", width: "80px", isMinor: true, isNumber: true, cell: (one) => count(of(one, "duplicate", "kept", "settled")) },
+    { head: "Retried", width: "80px", isMinor: true, isNumber: true, cell: (one) => count(of(one, "retried")) },
     { head: "Refused", width: "80px", narrow: "64px", isNumber: true, cell: (one) => count(of(one, "captured"), true) },
     {
       head: "Dead letters",
@@ -104,14 +104,14 @@ export function Counts({ minutes, type, queue }: CountsProps) {
 function Source({ data: { at } }: { data: Counted }) {
   return (
     <p class="quiet sources">
-      Read <Ago at={at} />. Counted as deliveries were settled, for all tenants: a lower bound, in which the last ten seconds may be
-      missing. Dead letters are read from the database, of the last day. What a request over HTTP was refused with is in its answer alone.
+      Read <Ago at={at} />. Counted when deliveries are settled, for all tenants. The counts are a lower bound: the last ten seconds may be
+      missing. Dead letters are those of the last day, from the database. Refused HTTP requests are not counted.
     </p>
   );
 }
 
 function NoneDelivered({ minutes, isFiltered }: { minutes: number; isFiltered: boolean }) {
-  if (isFiltered) return <Empty>Nothing of this type was delivered in these minutes. Clear shows all types.</Empty>;
+  if (isFiltered) return <Empty>No message of this type was delivered in this period. Clear shows all types.</Empty>;
   return (
     <Empty command={`curl ${location.origin}/v1/commands -H "Authorization: Bearer $TOKEN" …`}>
       No message was delivered in the last {duration(minutes * MINUTE_MS)}. <Link to={hrefOf("send")}>Send</Link> one from here, or from a

@@ -44,14 +44,14 @@ export function Found({ q }: { q: string }) {
       {problem && <ProblemNote problem={problem} />}
       {key && <HeldKey held={key} />}
       <section aria-labelledby="found">
-        <h2 id="found">Called so, or beginning so</h2>
+        <h2 id="found">Search results</h2>
         {search.items.length === 0 ? (
           <Empty>
             <Nothing q={q} looked={search.looked_back} />
           </Empty>
         ) : (
           <Table
-            label="What was found"
+            label="Search results"
             rows={search.items}
             columns={FINDINGS}
             nameOf={nameOf}
@@ -67,10 +67,10 @@ export function Found({ q }: { q: string }) {
 const nameOf = ({ kind, id, by }: Finding) => `${kind} ${id} ${by}`;
 
 const FINDINGS: readonly Column<Finding>[] = [
-  { head: "What", width: "112px", narrow: "96px", cell: ({ kind }) => kind.replaceAll("_", " ") },
+  { head: "Kind", width: "112px", narrow: "96px", cell: ({ kind }) => kind.replaceAll("_", " ") },
   { head: "Status", width: "112px", isMinor: true, cell: ({ status }) => status && <Status word={status} /> },
   {
-    head: "Named",
+    head: "Name",
     width: "2fr",
     cell: (one) => {
       const to = screenOf(one);
@@ -84,7 +84,7 @@ const FINDINGS: readonly Column<Finding>[] = [
     cell: (one) => (
       <span class="quiet">
         {one.by.replaceAll("_", " ")}
-        {one.match === "prefix" && ", its beginning"}
+        {one.match === "prefix" && ", by prefix"}
         {!screenOf(one) && ` · GET ${one.url}`}
       </span>
     ),
@@ -96,10 +96,10 @@ const FINDINGS: readonly Column<Finding>[] = [
 function More({ search: { more, looked_back: looked } }: { search: Search }) {
   return (
     <p class="quiet sources">
-      {more.length > 0 && `There are more of: ${more.join(", ").replaceAll("_", " ")}. `}
+      {more.length > 0 && `More results exist for: ${more.join(", ").replaceAll("_", " ")}. `}
       {looked.since !== null && (
         <>
-          For a subject the newest {looked.instances.toLocaleString()} instances were looked through, accepted <Ago at={looked.since} /> and
+          The search for a subject covers the newest {looked.instances.toLocaleString()} instances, accepted <Ago at={looked.since} /> or
           later.
         </>
       )}
@@ -117,7 +117,7 @@ const HOLDERS: readonly Column<Holder>[] = [
   { head: "Job", width: "1fr", isMinor: true, cell: ({ correlation_id: job }) => job && <Link to={hrefOf("jobs", job)}>{job}</Link> },
   { head: "Payload", width: "144px", isMinor: true, cell: ({ fingerprint }) => <Id id={fingerprint} /> },
   {
-    head: "Came",
+    head: "Received",
     width: "80px",
     isMinor: true,
     isNumber: true,
@@ -125,7 +125,7 @@ const HOLDERS: readonly Column<Holder>[] = [
   },
   { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ since }) => <Ago at={since} /> },
   {
-    head: "Taken until",
+    head: "Key held until",
     width: "112px",
     isMinor: true,
     isNumber: true,
@@ -139,10 +139,10 @@ function HeldKey({ held: { key, holders, captured, captured_truncated: isMore } 
   return (
     <section aria-labelledby="held">
       <h2 id="held">
-        Who holds the key <bdi class="said">{key}</bdi>
+        Holder of the key <bdi class="said">{key}</bdi>
       </h2>
       {holders.length === 0 ? (
-        <p class="quiet">Nobody: it is free, for each workflow and each type of event.</p>
+        <p class="quiet">None: the key is free for each workflow and each event type.</p>
       ) : (
         <Table label="Holders of the key" rows={holders} columns={HOLDERS} nameOf={({ id, name }) => `${id} ${name}`} />
       )}
@@ -158,17 +158,17 @@ function HeldKey({ held: { key, holders, captured, captured_truncated: isMore } 
                 <span class="quiet">
                   {one.state}, captured <Ago at={one.captured_at} /> ·{" "}
                   {one.fingerprint === null
-                    ? "its payload cannot be read"
+                    ? "its payload is not readable"
                     : known.has(one.fingerprint)
                       ? "the same payload as a holder's"
-                      : "another payload than any holder's"}
+                      : "a payload other than any holder's"}
                 </span>
               </span>
             </li>
           ))}
         </ul>
       )}
-      {isMore && <p class="quiet">The newest {captured.length} letters under this key; there are more.</p>}
+      {isMore && <p class="quiet">The newest {captured.length} dead letters with this key; there are more.</p>}
     </section>
   );
 }

@@ -20,11 +20,7 @@ export function Messages() {
       <h1>Messages</h1>
       <FilterBar filters={FILTERS} />
       {q !== undefined && <Found key={q} q={q} />}
-      {may("observe") ? (
-        <Counts minutes={Number(minutes ?? 60)} type={type} queue={queue} />
-      ) : (
-        <NeedsObserve what="What becomes of messages is counted" />
-      )}
+      {may("observe") ? <Counts minutes={Number(minutes ?? 60)} type={type} queue={queue} /> : <NeedsObserve what="Messages are counted" />}
     </div>
   );
 }

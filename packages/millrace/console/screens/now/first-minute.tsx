@@ -15,19 +15,19 @@ export function FirstMinute() {
           <Link class="main" to={to}>
             Open a command that fails once
           </Link>
-          <p>Its form is filled in, and its key is shown.</p>
+          <p>The form is filled in, and the idempotency key is shown.</p>
         </li>
         <li>
           <strong>Press Send</strong>
-          <p>Its instance opens, and says why it failed.</p>
+          <p>The instance opens and shows why it failed.</p>
         </li>
         <li>
           <strong>Press Retry</strong>
-          <p>What would run again is shown first. Say why, and see it complete.</p>
+          <p>A preview shows the steps that run again. Enter a reason, confirm, and see the instance complete.</p>
         </li>
       </ol>
       <p class="quiet">
-        What else there is to send stands in the <Link to={hrefOf("catalog")}>Catalog</Link>.
+        All commands and events are in the <Link to={hrefOf("catalog")}>Catalog</Link>.
       </p>
     </section>
   );

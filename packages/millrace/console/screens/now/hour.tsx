@@ -49,7 +49,7 @@ export function LastHour({ instances }: { instances: readonly Instance[] }) {
         viewBox="0 0 240 48"
         preserveAspectRatio="none"
         role="img"
-        aria-label={`Accepted by minute, ${most} at most${from ? `, from ${clockTime(from)} on` : ""}; the same as the counts below`}
+        aria-label={`Accepted by minute, ${most} at most${from ? `, from ${clockTime(from)} on` : ""}; see also the counts below`}
       >
         {counts.map((count, minute) => {
           if (minute < first) return null;
@@ -75,18 +75,18 @@ export function LastHour({ instances }: { instances: readonly Instance[] }) {
             p50 {duration(p50)} <span class="quiet">·</span> p95 {duration(p95)}
           </p>
           <p class="quiet">
-            From accepted to complete, by {took.length} complete {took.length === 1 ? "one" : "ones"}. What they waited for counts: a
-            person, a retry, a sleep.
+            Time from accepted to complete, over {took.length} complete {took.length === 1 ? "instance" : "instances"}, including waits,
+            retries and sleeps.
           </p>
         </>
       )}
       <p class="quiet">
         {from ? (
           <>
-            Only the newest {MOST_READ} instances are counted: there were more in this hour before <Ago at={from} />.{" "}
+            Only the newest {MOST_READ} instances are counted; this hour had more before <Ago at={from} />.{" "}
           </>
         ) : (
-          "All of this hour. "
+          "All instances of this hour. "
         )}
         <Link to={hrefOf("instances", { since: "1h" })}>Show them</Link>
       </p>
@@ -97,8 +97,8 @@ export function LastHour({ instances }: { instances: readonly Instance[] }) {
 function Nothing() {
   return (
     <Empty command={`curl ${location.origin}/v1/commands -H "Authorization: Bearer $TOKEN" …`}>
-      Nothing was asked for in the last hour. <Link to={hrefOf("send")}>Send</Link> a command from here, or from a terminal; older work is
-      under <Link to={hrefOf("instances")}>Instances</Link>.
+      No instance was accepted in the last hour. <Link to={hrefOf("send")}>Send</Link> a command here or from a terminal. Older instances
+      are under <Link to={hrefOf("instances")}>Instances</Link>.
     </Empty>
   );
 }

@@ -33,7 +33,7 @@ export function Now() {
       {hour?.isFirst && <FirstMinute />}
       <div class="now">
         <section aria-labelledby="needs">
-          <h2 id="needs">Needs you</h2>
+          <h2 id="needs">Needs attention</h2>
           {problem && <ProblemNote problem={problem} />}
           {data ? <NeedsList needs={data} again={again} /> : !problem && <p class="quiet">Reading …</p>}
         </section>
@@ -70,7 +70,7 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
       {refused.map((one) => (
         <ProblemNote key={one.detail} problem={one} />
       ))}
-      {count === 0 && refused.length === 0 && <p class="quiet">Nothing waits for a person.</p>}
+      {count === 0 && refused.length === 0 && <p class="quiet">Nothing needs an operator.</p>}
       <ul class="needs" ref={list}>
         {of(causes).map(({ id, count, workflow, step, code, message, first_at, last_at }) => (
           <Need key={id} word="errored" tone="red" count={count} to={hrefOf("instances", { cause: id })} first={first_at} last={last_at}>
@@ -80,8 +80,7 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
         {of(doubts).map(({ key, instance_id, workflow, subject, step, item, answered, updated_at }) => (
           <Need key={key} word="in_doubt" tone="orange" count={1} to={hrefOf("instances", instance_id)} last={updated_at} note="since">
             {workflow} · {subject} · {step}
-            {item && ` [${item}]`}:{" "}
-            {answered ? "it happened, and what is recorded with it was refused" : "nobody knows whether it happened"}
+            {item && ` [${item}]`}: {answered ? "it happened, but the rows recorded with it were refused" : "unknown whether it happened"}
           </Need>
         ))}
         {of(letters).map(({ id, count, queue, reason, message, first_at, last_at }) => (
@@ -129,8 +128,8 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
       </ul>
       <p class="quiet" role="status">
         {parts.some((one) => one.ok && one.data.items.length === MOST) && `The first ${MOST} of each kind. `}
-        {lanes.ok && lanes.data.more && "Of lanes the first 10,000 are counted. "}
-        {hasPlaceholders && 'In what failed, # stands for a number or an id, and "…" for a text that differs from one to the other. '}
+        {lanes.ok && lanes.data.more && "Only the first 10,000 lanes are counted. "}
+        {hasPlaceholders && 'In error messages, # replaces a number or an id, and "…" replaces a text that differs. '}
         {said}
       </p>
       {asked && (
@@ -138,7 +137,7 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
           {...asked}
           close={() => ask(undefined)}
           done={() => {
-            say("Answered: its instance goes on.");
+            say("Answered. The instance continues.");
             again();
           }}
         />
@@ -152,9 +151,9 @@ const of = <Row,>(one: Result<{ items: Row[] }>) => (one.ok ? one.data.items : [
 /** Lanes that stand still for one reason; one alone by its key. */
 function LaneNeed({ group: { lane, state, cause, keys, waiting, since, key, why, failed } }: { group: Item<"/v1/lanes/causes"> }) {
   const to = hrefOf("queues", keys === 1 ? { lane, key } : { lane, state, cause: cause ?? undefined });
-  const reason = failed === null ? `: ${withoutIds(why ?? "")}` : ` ${keys === 1 ? "stands" : "stand"} behind one failure: ${failed}`;
-  const behind = waiting === 1 ? "1 message waits there" : `${waiting.toLocaleString()} messages wait there`;
-  const note = waiting === 0 ? "nothing waits there yet, seen" : `${behind}, the oldest since`;
+  const reason = failed === null ? `: ${withoutIds(why ?? "")}` : ` ${keys === 1 ? "is" : "are"} blocked by one failure: ${failed}`;
+  const behind = waiting === 1 ? "1 message waits" : `${waiting.toLocaleString()} messages wait`;
+  const note = waiting === 0 ? "no message waits, seen" : `${behind}, the oldest since`;
   return (
     <Need word={state} tone={toneOf(state)} count={keys} to={to} last={since} note={note}>
       {keys === 1 ? (
@@ -182,7 +181,7 @@ function AlertsNeed({ alerts }: { alerts: Item<"/v1/alerts">[] }) {
       last={first}
       note="the first since"
     >
-      {alerts.length === 1 ? "An alert fires" : "Alerts fire"}: {says.join("; ")}
+      {alerts.length === 1 ? "Alert" : "Alerts"}: {says.join("; ")}
     </Need>
   );
 }

@@ -10,10 +10,10 @@ function Nowhere() {
     <>
       <h1>No such page</h1>
       <p>
-        The console has nothing at <bdi>{["/console", ...path].join("/")}</bdi>: the address is mistyped, or of another version.
+        The console has no page at <bdi>{["/console", ...path].join("/")}</bdi>. Check the address; it may belong to another version.
       </p>
       <p>
-        <Link to={hrefOf()}>To Now</Link>
+        <Link to={hrefOf()}>Back to Now</Link>
       </p>
     </>
   );

@@ -20,13 +20,13 @@ const bareName = (queue: string) => queue.replace(LANE, "");
 
 /** The columns that come of one source, as people read them. */
 const OF_SOURCES: Readonly<Record<string, string>> = {
-  depth: "waits",
+  depth: "backlog",
   oldest_seconds: "oldest",
   in_per_minute: "in",
   out_per_minute: "out",
   lag_seconds: "lag",
   processing_p50_seconds: "batch",
-  retry_share: "sent back",
+  retry_share: "retried",
   dead_letters_open: "dead letters",
 };
 
@@ -58,8 +58,8 @@ function rate(value: number): string {
   return value === 0 || value >= 10 ? String(Math.round(value)) : value.toFixed(value < 0.1 ? 2 : 1);
 }
 
-const UNCOUNTED = "Nothing was delivered in these minutes, so there is nothing to measure.";
-const UNSAID = isLocal ? "Not measurable locally: the queue does not say." : "The queue does not say.";
+const UNCOUNTED = "No delivery in this period, so there is no measurement.";
+const UNSAID = isLocal ? "Not available locally: the local queue does not report it." : "The queue does not report it.";
 
 type Policies = ReadonlyMap<string, ReturnType<typeof policyOf>>;
 
@@ -73,7 +73,7 @@ function columnsFor(items: readonly Queue[], policies: Policies): readonly Colum
       cell: ({ queue }) => <Link to={hrefOf("catalog", `queue ${bareName(queue)}`)}>{queue}</Link>,
     },
     {
-      head: "Waits",
+      head: "Backlog",
       width: "96px",
       narrow: "72px",
       isNumber: true,
@@ -83,9 +83,9 @@ function columnsFor(items: readonly Queue[], policies: Policies): readonly Colum
             {one.depth.toLocaleString()}
           </Amount>
         ) : !one.queue.startsWith(LANE) ? (
-          <None why={UNSAID}>{isLocal ? "not measurable" : "not said"}</None>
+          <None why={UNSAID}>{isLocal ? "not available" : "not reported"}</None>
         ) : (
-          <None why="Each of its lanes says it for itself, below.">by lane</None>
+          <None why="See each lane below.">by lane</None>
         ),
     },
     {
@@ -94,7 +94,7 @@ function columnsFor(items: readonly Queue[], policies: Policies): readonly Colum
       isMinor: true,
       isNumber: true,
       cell: ({ depth, oldest_seconds: oldest }) =>
-        oldest === null ? <None why={UNSAID} /> : depth === 0 ? <None why="Nothing waits." /> : seconds(oldest),
+        oldest === null ? <None why={UNSAID} /> : depth === 0 ? <None why="The queue is empty." /> : seconds(oldest),
     },
     {
       head: "In / min",
@@ -126,7 +126,7 @@ function columnsFor(items: readonly Queue[], policies: Policies): readonly Colum
       cell: ({ lag_seconds: lag }) => (lag === null ? <None why={UNCOUNTED} /> : seconds(lag)),
     },
     {
-      head: "Batch took, p50 · p99",
+      head: "Batch time, p50 · p99",
       width: "152px",
       isMinor: true,
       isNumber: true,
@@ -134,7 +134,7 @@ function columnsFor(items: readonly Queue[], policies: Policies): readonly Colum
         p50 === null || p99 === null ? <None why={UNCOUNTED} /> : `${seconds(p50)} · ${seconds(p99)}`,
     },
     {
-      head: "Sent back",
+      head: "Retried",
       width: "80px",
       isMinor: true,
       isNumber: true,
@@ -149,12 +149,12 @@ function columnsFor(items: readonly Queue[], policies: Policies): readonly Colum
       cell: ({ queue, dead_letters_open: open }) =>
         open === 0 ? <span class="quiet">0</span> : <Link to={hrefOf("dead-letters", { queue })}>{open.toLocaleString()}</Link>,
     },
-    ...(["Retries", "Batch", "At once"] as const).map((head) => ({
+    ...(["Retries", "Batch", "Concurrency"] as const).map((head) => ({
       head,
-      width: { Retries: "136px", Batch: "88px", "At once": "72px" }[head],
+      width: { Retries: "136px", Batch: "88px", Concurrency: "96px" }[head],
       isMinor: true,
       isNumber: true,
-      cell: ({ queue }: Queue) => policies.get(bareName(queue))?.[head] ?? <None why="It is in no catalog." />,
+      cell: ({ queue }: Queue) => policies.get(bareName(queue))?.[head] ?? <None why="It is not in the catalog." />,
     })),
   ];
 }
@@ -172,7 +172,7 @@ export function Health({ minutes }: { minutes: string | undefined }) {
   return (
     <>
       {problem && <ProblemNote problem={problem} />}
-      {data?.items.length === 0 && <Empty>This deployment takes nothing from any queue: its catalog has no consumer.</Empty>}
+      {data?.items.length === 0 && <Empty>This deployment has no queue consumer.</Empty>}
       {data && data.items.length > 0 && (
         <>
           <Table label="Queues" rows={data.items} columns={columnsFor(data.items, policies)} nameOf={({ queue }) => queue} />
@@ -200,7 +200,7 @@ function Sources({ data: { at, minutes, sources } }: { data: Answer<"/v1/queues"
           </span>
         );
       })}
-      Retries, batch and what goes at once: what the deployed code says. All of the whole deployment.
+      Retries, batch and concurrency: from the deployed code. All numbers cover the whole deployment.
     </p>
   );
 }

@@ -27,7 +27,7 @@ const MOST_LETTERS = 20;
 const PAUSE: Steering = {
   verb: "pause",
   word: "Pause",
-  follows: "It hands nothing more out. What is under way goes on.",
+  follows: "The lane starts no further message. Running instances continue.",
   said: "The lane is paused.",
 };
 
@@ -41,44 +41,44 @@ function shortKey(key: string): string {
 export function steeringsFor({ state, head, ahead }: Standing): Steering[] {
   const failed = ahead.find((one) => one.failed !== null);
   const found: Steering[] = [];
-  const stays = state === "held" ? " The lane stays held until it is resumed, also when the retry succeeds." : "";
+  const stays = state === "held" ? " The lane remains held until it is resumed, even if the retry succeeds." : "";
   if (failed)
     found.push({
       verb: "retry",
       word: "Retry the instance",
-      follows: `It keeps its place, and the order is kept.${stays}`,
-      said: "It is retried.",
+      follows: `The instance keeps its place in the lane, and the order is kept.${stays}`,
+      said: "The instance is retried.",
       id: failed.instance_id,
     });
   if (failed)
     found.push({
       verb: state === "held" ? "resume" : "skip-head",
-      word: "Go on without it",
+      word: "Skip this instance",
       follows:
-        "The order is given up: the next message begins though this instance has failed. A later retry of it runs beside the others.",
-      said: "The lane goes on without it.",
+        "The order is no longer kept: the next message starts although this instance failed. A later retry of the instance runs in parallel.",
+      said: "The lane continues without it.",
       id: failed.instance_id,
     });
   if (state === "paused" || (state === "held" && !failed))
     found.push({
       verb: "resume",
       word: "Resume the lane",
-      follows: `The lane goes on.${state === "held" && head?.error ? " The next message has all its tries again." : ""}`,
-      said: "The lane goes on.",
+      follows: `The lane continues.${state === "held" && head?.error ? " The next message has its full number of attempts again." : ""}`,
+      said: "The lane continues.",
     });
   if (head && !failed && state !== "waiting" && state !== "moving")
     found.push({
       verb: "retry-head",
-      word: "Try the next message now",
-      follows: "It is tried at once, whatever it waits for.",
-      said: "It is tried.",
+      word: "Retry the next message now",
+      follows: "The next message is tried immediately, without its delay.",
+      said: "The next message is being tried.",
       id: head.id,
     });
   if (head)
     found.push({
       verb: "skip-head",
       word: `Drop the next message (${shortKey(head.idempotency_key ?? shortId(head.id))})`,
-      follows: "It is taken out of the lane and becomes a dead letter, which can be corrected and replayed to the end of the lane.",
+      follows: "The message leaves the lane and becomes a dead letter. It can be corrected and replayed to the end of the lane.",
       said: "The message is a dead letter.",
       id: head.id,
       isDanger: true,
@@ -107,12 +107,12 @@ export function LaneAct({ lane, name, steering, done, close }: LaneActProps) {
       title={word}
       verb={word}
       dryRun={() => get("/v1/lanes/:lane/:key", { param })}
-      refusal={(now) => (isThere(now) ? null : "What it was meant for does not stand there any more: close this, and look again.")}
+      refusal={(now) => (isThere(now) ? null : "The lane changed meanwhile. Close this dialog and open it again.")}
       show={(now) => (
         <>
           <p>{follows}</p>
           <p class="now-so">
-            <span class="quiet">The lane stands now:</span> <Status word={wordFor(now)} />, {now.depth.toLocaleString()}{" "}
+            <span class="quiet">Status of the lane:</span> <Status word={wordFor(now)} />, {now.depth.toLocaleString()}{" "}
             {now.depth === 1 ? "message waits" : "messages wait"}.
           </p>
           <Meant id={id} now={now} />

@@ -93,8 +93,7 @@ function Why({ of: { state, why, ahead, key } }: { of: Standing }) {
   if (!failed || state === "paused") return <bdi>{withoutIds(why ?? "")}</bdi>;
   return (
     <>
-      <bdi>{key}</bdi> {state === "held" ? "is held, and waits for a person" : "waits"}, behind an instance that failed:{" "}
-      <bdi>{failed.failed}</bdi>
+      <bdi>{key}</bdi> {state === "held" ? "is held and needs an operator" : "waits"}, behind a failed instance: <bdi>{failed.failed}</bdi>
     </>
   );
 }
@@ -102,9 +101,9 @@ function Why({ of: { state, why, ahead, key } }: { of: Standing }) {
 /** Instances that have had their turn and are not over. */
 function Ahead({ of: { ahead } }: { of: Standing }) {
   return (
-    <section aria-label="Has its turn">
-      <h2>Has its turn</h2>
-      {ahead.length === 0 && <p class="quiet">No instance: the next message is handed out as soon as the lane lets it.</p>}
+    <section aria-label="Current instance">
+      <h2>Current instance</h2>
+      {ahead.length === 0 && <p class="quiet">No instance: the next message starts as soon as the lane allows it.</p>}
       <ul class="ahead">
         {ahead.map(({ instance_id: id, since, failed }) => (
           <li key={id}>
@@ -141,7 +140,7 @@ function Payload({ name }: { name: string }) {
     <>
       <dt>Payload</dt>
       <dd>
-        with <Link to={hrefOf("instances", holder.id)}>the instance of {holder.name} that it begins</Link>
+        with <Link to={hrefOf("instances", holder.id)}>the instance of {holder.name} that it started</Link>
       </dd>
     </>
   );
@@ -150,15 +149,15 @@ function Payload({ name }: { name: string }) {
 /** The message that comes next. */
 function Head({ of: { head, depth } }: { of: Standing }) {
   return (
-    <section aria-label="Comes next">
-      <h2>Comes next</h2>
+    <section aria-label="Next message">
+      <h2>Next message</h2>
       {head === null ? (
-        <p class="quiet">Nothing waits.</p>
+        <p class="quiet">The lane is empty.</p>
       ) : (
         <dl class="pairs">
           <dt>Message</dt>
           <dd>
-            {head.type ?? "a type that nobody here knows"} <Id id={head.id} />
+            {head.type ?? "a type that this deployment does not know"} <Id id={head.id} />
           </dd>
           {head.idempotency_key !== null && (
             <>
@@ -175,24 +174,24 @@ function Head({ of: { head, depth } }: { of: Standing }) {
           <dd>
             <Ago at={head.sent_at} />
           </dd>
-          <dt>Tried</dt>
+          <dt>Attempts</dt>
           <dd>
             {head.attempts === 0 ? "not yet" : head.attempts === 1 ? "once" : `${head.attempts} times`}
             {head.next_at && (
               <>
-                , again <Ago at={head.next_at} />
+                , next <Ago at={head.next_at} />
               </>
             )}
           </dd>
           {head.error !== null && (
             <>
-              <dt>Failed of</dt>
+              <dt>Error</dt>
               <dd>
                 <bdi>{head.error}</bdi>
               </dd>
             </>
           )}
-          <dt>Behind it</dt>
+          <dt>Queued behind it</dt>
           <dd>{Math.max(0, depth - 1).toLocaleString()}</dd>
         </dl>
       )}

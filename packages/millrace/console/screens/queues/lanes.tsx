@@ -36,7 +36,7 @@ export function wordFor({ state, ahead }: Pick<Noted, "state" | "ahead">): strin
 /** The instance that failed in front of it, in whose words; or what the lane says. */
 function Blocked({ by: { why, ahead } }: { by: Noted }) {
   const failed = ahead.find((one) => one.failed !== null);
-  if (!failed) return <bdi title={why ?? ""}>{why ?? "nothing: it has a backlog"}</bdi>;
+  if (!failed) return <bdi title={why ?? ""}>{why ?? "not blocked: works off a backlog"}</bdi>;
   return (
     <span title={failed.failed ?? ""}>
       <Link to={hrefOf("instances", failed.instance_id)}>{shortId(failed.instance_id)}</Link>: <bdi>{failed.failed}</bdi>
@@ -72,18 +72,18 @@ export function Lanes({ filters = {} }: { filters?: Filters }) {
   const isFiltered = Object.values(filters).some(Boolean);
   return (
     <section aria-labelledby="lanes">
-      <h2 id="lanes">Lanes that do not flow</h2>
+      <h2 id="lanes">Stalled lanes</h2>
       {filters.cause && <OfCause id={filters.cause} />}
       <List
         pages={pages}
         noun={["lane", "lanes"]}
         empty={
           isFiltered ? (
-            <p class="quiet">No lane that stands still has these filters. Clear shows all.</p>
+            <p class="quiet">No stalled lane matches these filters. Clear shows all.</p>
           ) : (
             <p class="quiet">
-              Every lane flows. Those that are held or paused stand here, and those whose oldest message has waited for ten seconds. A lane
-              keeps the messages of one key in order: defineLaneQueue makes a queue of them.
+              No lane is stalled. This list shows lanes that are held or paused, or whose oldest message has waited for ten seconds. A lane
+              keeps the messages of one key in order; defineLaneQueue defines a queue of lanes.
             </p>
           )
         }
@@ -120,9 +120,9 @@ function OfCause({ id }: { id: string }) {
         </p>
       )}
       <p>
-        Each stands behind an instance that failed.{" "}
-        <Link to={hrefOf("instances", { status: "errored", cause: id })}>Retry or close these</Link>, all at once: a retry keeps the order,
-        and closing them lets their lanes go on without them.
+        Each of these lanes is blocked by a failed instance.{" "}
+        <Link to={hrefOf("instances", { status: "errored", cause: id })}>Retry or close these</Link> together: a retry keeps the order;
+        closing them lets the lanes continue without them.
       </p>
     </>
   );
@@ -136,16 +136,16 @@ function LookAt() {
     go(hrefOf("queues", { lane: String(asked.get("lane")).trim(), key: String(asked.get("key")).trim() }));
   };
   return (
-    <form class="filters" aria-label="Look at any lane" onSubmit={look}>
+    <form class="filters" aria-label="Open a lane" onSubmit={look}>
       <label>
-        Any other lane
+        Another lane
         <input type="text" name="lane" placeholder="its name" required autocomplete="off" spellcheck={false} />
       </label>
       <label>
         Key
         <input type="text" name="key" placeholder="a subject" required autocomplete="off" spellcheck={false} />
       </label>
-      <button type="submit">Look</button>
+      <button type="submit">Open</button>
     </form>
   );
 }

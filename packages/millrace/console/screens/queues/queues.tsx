@@ -19,7 +19,7 @@ export function Queues() {
     return (
       <>
         <h1>Lanes</h1>
-        <FilterBar filters={{ ...LANE_FILTERS, cause: { ...LANE_FILTERS.cause, options: { [lanes.cause ?? ""]: "the one below" } } }} />
+        <FilterBar filters={{ ...LANE_FILTERS, cause: { ...LANE_FILTERS.cause, options: { [lanes.cause ?? ""]: "see below" } } }} />
         <Lanes filters={lanes} />
       </>
     );
@@ -32,7 +32,7 @@ export function Queues() {
           <Health minutes={minutes} />
         </>
       ) : (
-        <NeedsObserve what="How queues do is counted" />
+        <NeedsObserve what="Queue health is measured" />
       )}
       <Lanes />
     </>

@@ -30,16 +30,16 @@ export function issuesOf(found: Result<Checked> | undefined): NonNullable<Proble
 }
 
 const OUTCOMES = {
-  new: ["blue", "Nobody has its key: it begins something new."],
-  repeat: ["green", "It was asked for before. Sent again, nothing new begins, and the answer is the same."],
-  reused: ["red", "Something else has its key, and it would be refused. Change what it says, or its key."],
-  refused: ["red", "It would be refused as it is."],
+  new: ["blue", "The key is free: this starts new work."],
+  repeat: ["green", "This message was sent before. Sending it again starts nothing, and the answer is the same."],
+  reused: ["red", "Another message has this key, so this one would be refused. Change the payload or the key."],
+  refused: ["red", "The message would be refused."],
 } as const;
 
 /** The key of a message, what it is about, and what would come of it. `isBegun`: somebody has filled in something already. */
 export function Before({ kind, found, isBegun }: { kind: Message["kind"]; found: Result<Checked> | undefined; isBegun: boolean }) {
   if (found && !found.ok) return <ProblemNote problem={found.problem} />;
-  if (!found) return <p class="quiet">Asking what would come of it …</p>;
+  if (!found) return <p class="quiet">Checking the message …</p>;
   const { key, subject, outcome, holder, refused } = found.data;
   const [tone, means] = OUTCOMES[outcome];
   const isNameless = kind === "event" && outcome === "new" && key === null;
@@ -50,19 +50,19 @@ export function Before({ kind, found, isBegun }: { kind: Message["kind"]; found:
         <Status word={isOpen ? "to fill in" : isNameless ? "needs a key" : outcome} tone={isOpen ? "quiet" : isNameless ? "amber" : tone} />
         <span>
           {isOpen
-            ? "It cannot go as it is yet:"
+            ? "The message cannot be sent yet:"
             : isNameless
-              ? "An event from outside needs a key of its own, so that a repeat of it is known."
+              ? "An event needs an idempotency key, so that a repeat is recognized."
               : means}
         </span>
       </p>
       {holder && (
         <p>
           {holder.status === "stated" || holder.status === "pruned" ? (
-            `Its key is held by ${holder.id} (${holder.status}).`
+            `The key is held by ${holder.id} (${holder.status}).`
           ) : (
             <>
-              Its key is held by <Link to={hrefOf("instances", holder.id)}>this instance</Link>, which is{" "}
+              The key is held by <Link to={hrefOf("instances", holder.id)}>this instance</Link>, which is{" "}
               {holder.status.replaceAll("_", " ")}.
             </>
           )}

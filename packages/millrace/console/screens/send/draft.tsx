@@ -61,7 +61,7 @@ export function Draft({ message, first, isJson }: DraftProps) {
     const href = result.ok ? placeOf(result.data) : undefined;
     // Whoever has gone elsewhere meanwhile, or on to the next message, is not carried away from there.
     if (!isShown.current || shown.current !== asSent)
-      tell({ said: result.ok ? `${type} is taken.` : `${type} was not taken: ${result.problem.title}.`, href });
+      tell({ said: result.ok ? `${type} was accepted.` : `${type} was refused: ${result.problem.title}.`, href });
     else if (href) go(href);
     else if (!result.ok) setProblem(result.problem);
   };
@@ -79,7 +79,7 @@ export function Draft({ message, first, isJson }: DraftProps) {
         void submit();
       }}
     >
-      <section aria-label="What it says">
+      <section aria-label="Message">
         <Where message={message} />
         <Says
           {...{ schema, payload, isJson }}
@@ -88,10 +88,14 @@ export function Draft({ message, first, isJson }: DraftProps) {
           told={{ issues: new Map(issuesOf(found).map(({ path, message: one }) => [path, one])), isAll }}
         />
         <details class="send-more" open={kind === "event"}>
-          <summary>Its key and its job</summary>
+          <summary>Key and job</summary>
           <Name
             label="Key"
-            hint={kind === "event" ? "names the event: the same key is the same event" : "default: as shown beside it, from what it says"}
+            hint={
+              kind === "event"
+                ? "identifies the event: a repeat with the same key has no effect"
+                : "default: derived from the payload, as shown"
+            }
             most={500}
             value={key}
             set={setKey}
@@ -99,8 +103,8 @@ export function Draft({ message, first, isJson }: DraftProps) {
           <Name label="Job" hint="default: a new one" most={200} value={job} set={setJob} />
         </details>
       </section>
-      <section aria-label="What would come of it" class="send-before">
-        <h2>Before it goes</h2>
+      <section aria-label="Check" class="send-before">
+        <h2>Check</h2>
         <div aria-live="polite">
           {lacks !== undefined ? (
             <Lacks scope={lacks} />
@@ -125,7 +129,7 @@ export function Draft({ message, first, isJson }: DraftProps) {
             <kbd>Ctrl+Enter</kbd>
           </span>
         </p>
-        <h2>As it is sent</h2>
+        <h2>Request</h2>
         <p class="quiet send-line">
           POST {request.path}
           {request.key && (
@@ -156,7 +160,7 @@ function Where({ message: { kind, type, performer, queue } }: { message: Message
       ) : (
         "Told"
       )}{" "}
-      by the queue {queue}. <Link to={hrefOf("catalog", nameOf({ kind, type }))}>What it is</Link>
+      by the queue {queue}. <Link to={hrefOf("catalog", nameOf({ kind, type }))}>Details</Link>
     </p>
   );
 }
@@ -191,13 +195,13 @@ function Name({ label, hint, most, value, set }: NameProps) {
 function Lacks({ scope }: { scope: string }) {
   return (
     <p class="problem">
-      Your token may not send this: it would need the scope <code>{scope}</code>.{" "}
+      Your token may not send this: it lacks the scope <code>{scope}</code>.{" "}
       {may("tokens") ? (
         <>
-          <Link to={hrefOf("settings", "tokens")}>Mint one</Link> that has it, and sign in with that.
+          <Link to={hrefOf("settings", "tokens")}>Mint a token</Link> with this scope and sign in with it.
         </>
       ) : (
-        "Ask whoever gave you yours for one that has it; or fill this in, copy it as curl, and let somebody send it who may."
+        "Ask the issuer of your token for one with this scope. Or fill in the form, copy it as curl, and ask another user to send it."
       )}
     </p>
   );

@@ -36,11 +36,11 @@ export function Says({ schema, payload, change, example, isJson, told }: SaysPro
         ))}
         {example !== undefined && payload !== example && (
           <button type="button" class="plain" onClick={() => [change(example), setRound(round + 1)]}>
-            Its example again
+            Reset to the example
           </button>
         )}
       </div>
-      {isForm && "why" in read && <p class="send-first">Fields cannot show it as it is: {read.why} Mend it here.</p>}
+      {isForm && "why" in read && <p class="send-first">The form cannot show this payload: {read.why} Correct it here.</p>}
       {!isForm || "why" in read ? (
         <JsonField label="Payload" text={text} change={(next) => change(writtenJson(next))} />
       ) : (

@@ -171,7 +171,7 @@ export function wordsOf(given: Schema): string {
   const said = [
     kind && isNullable(given) ? `${kind} or null` : kind,
     usual !== undefined && `default ${JSON.stringify(usual)}`,
-    sensitive && "withheld from people later",
+    sensitive && "withheld when shown later",
     description,
   ];
   return said.filter(Boolean).join(" · ");

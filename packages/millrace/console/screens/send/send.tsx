@@ -23,7 +23,7 @@ export function Send() {
     return (
       <Frame>
         <Empty command={'defineEvent({ …, door: { scope: "enqueue" } })'}>
-          Nothing can be sent from outside: no workflow performs a command yet, and no event has a door.
+          Nothing can be sent from outside: no workflow handles a command, and no event declares a door.
         </Empty>
       </Frame>
     );
@@ -34,7 +34,7 @@ export function Send() {
         Message
         <select value={nameOf(message)} onChange={(event) => setFilters({ message: event.currentTarget.value, example: undefined })}>
           {(["command", "event"] as const).map((kind) => (
-            <optgroup key={kind} label={kind === "command" ? "Commands: asked of one workflow" : "Events: told to whoever follows"}>
+            <optgroup key={kind} label={kind === "command" ? "Commands: each starts one workflow" : "Events: delivered to all consumers"}>
               {open
                 .filter((one) => one.kind === kind)
                 .map((one) => (
@@ -48,7 +48,7 @@ export function Send() {
       </label>
       {set.message !== undefined && !found && (
         <p class="problem" role="alert">
-          No message <bdi>{set.message}</bdi> can be sent from outside. Choose one of those that can.
+          No message <bdi>{set.message}</bdi> can be sent from outside. Choose another one.
         </p>
       )}
       {first && isFirst && <p class="send-first">{first.why}</p>}

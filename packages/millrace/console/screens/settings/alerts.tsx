@@ -54,7 +54,7 @@ export function Alerts() {
     isAbout: ({ kind, data }) => kind === "action" && /mute/.test(String(data.verb)),
   });
   const { told, line } = useTold(pages.again);
-  if (!may("observe")) return <Empty>Alerts are of the whole deployment, not of a tenant: they need a token with the scope observe.</Empty>;
+  if (!may("observe")) return <Empty>Alerts cover the whole deployment, not one tenant. They need a token with the scope observe.</Empty>;
   return (
     <>
       <FilterBar filters={FILTERS} />
@@ -64,7 +64,7 @@ export function Alerts() {
         noun={["alert", "alerts"]}
         empty={
           <Empty>
-            {Object.keys(filters).length > 0 ? "No alert has these filters. Clear shows all." : "No alert fired in the last 30 days."}
+            {Object.keys(filters).length > 0 ? "No alert matches these filters. Clear shows all." : "No alert fired in the last 30 days."}
           </Empty>
         }
       >
@@ -100,21 +100,21 @@ function Row({ alert, ask }: { alert: Alert; ask: () => void }) {
           <Ago at={since} />
           {resolved_at ? (
             <>
-              , {isOfArrivals ? "none more" : "over"} since <Ago at={resolved_at} />
+              , {isOfArrivals ? "no more" : "resolved"} since <Ago at={resolved_at} />
             </>
           ) : (
             <>
-              , seen last <Ago at={last_at} />
+              , last seen <Ago at={last_at} />
             </>
           )}
-          {isOfArrivals && resolved_at && "; what came may still stand"}
+          {isOfArrivals && resolved_at && "; open items may remain"}
         </p>
         <p class="quiet">
           <Told alert={alert} />
           {muted && (
             <>
               {" "}
-              Muted, which ends <Ago at={muted.until} />: <bdi>{muted.reason}</bdi>
+              Muted until <Ago at={muted.until} />: <bdi>{muted.reason}</bdi>
             </>
           )}
         </p>
@@ -148,14 +148,14 @@ function Told({ alert: { state, told_at, delivery } }: { alert: Alert }) {
   if (told_at !== null)
     return (
       <>
-        Told <Ago at={told_at} />.
+        Notified <Ago at={told_at} />.
       </>
     );
-  if (state === "pending") return <>Not told: it has not lasted for as long as its rule asks for.</>;
-  if (delivery === null) return <>Nobody was told.</>;
+  if (state === "pending") return <>Not notified: it has not lasted as long as its rule requires.</>;
+  if (delivery === null) return <>No notification was sent.</>;
   return (
     <>
-      {delivery.status === "errored" ? "Telling of it failed" : "It is being told"}
+      {delivery.status === "errored" ? "The notification failed" : "The notification is being sent"}
       {delivery.last_error && (
         <>
           : <bdi>{delivery.last_error}</bdi>
@@ -170,9 +170,9 @@ function Told({ alert: { state, told_at, delivery } }: { alert: Alert }) {
 function Channels() {
   return (
     <p class="cause" data-tone="amber">
-      Nobody was told of some of these: alerts are listed and logged here until a channel is set. Set <code>ALERTS_WEBHOOK_URL</code>,{" "}
-      <code>ALERTS_SLACK_URL</code>, or <code>ALERTS_TELEGRAM_TOKEN</code> with <code>ALERTS_TELEGRAM_CHAT</code> in the Worker's settings;
-      docs/alerts.md, “Where they go”, says how.
+      For some of these no notification was sent, because no channel is set. Set <code>ALERTS_WEBHOOK_URL</code>,{" "}
+      <code>ALERTS_SLACK_URL</code>, or <code>ALERTS_TELEGRAM_TOKEN</code> with <code>ALERTS_TELEGRAM_CHAT</code> in the settings of the
+      Worker; see docs/alerts.md.
     </p>
   );
 }
@@ -184,14 +184,14 @@ function Mute({ alert: { id, rule, muted }, told, close }: { alert: Alert; told:
   const [length, setLength] = useState<keyof typeof LENGTHS>("8 hours");
   return (
     <Act<undefined, { changed: boolean }>
-      title={`${muted ? "Tell people again" : "Mute"}: ${ruleOf(rule).says}`}
+      title={`${muted ? "Unmute" : "Mute"}: ${ruleOf(rule).says}`}
       verb={muted ? "Unmute" : "Mute"}
       depends={[length]}
       show={() => (
         <p>
           {muted
-            ? "What people have missed of it, they hear within seconds."
-            : `Nobody is told of it for ${length}, nor of the next ones of its rule and labels. It is listed as before.`}
+            ? "A missed notification is sent within seconds."
+            : `No notification for ${length} for this alert and later ones with the same rule and labels. They remain listed.`}
         </p>
       )}
       act={(reason) =>
@@ -202,7 +202,7 @@ function Mute({ alert: { id, rule, muted }, told, close }: { alert: Alert; told:
               body: { reason, until: new Date(timeNow() + LENGTHS[length] * HOUR_MS).toISOString() },
             })
       }
-      done={({ changed }) => told(changed ? (muted ? "It is not muted any more." : `Muted for ${length}.`) : "It was so already.")}
+      done={({ changed }) => told(changed ? (muted ? "Unmuted." : `Muted for ${length}.`) : "No change was needed.")}
       close={close}
     >
       {!muted && (

@@ -26,19 +26,19 @@ export function Doubts() {
   return (
     <>
       <p class="quiet">
-        An attempt was cut off behind its request, and its class lets nobody repeat it unasked. Look at the receiving side first: it
-        happened, it did not, or nobody can tell. Of one that says that it happened, its rows were refused: they are mended first.
+        An attempt was cut off after its request, and the effect class forbids an automatic repeat. Check the upstream, then choose: it
+        happened, it did not happen, or unknown. If an effect is known to have happened, its rows were refused: fix them first.
       </p>
       {line}
       {problem && <ProblemNote problem={problem} />}
-      {data?.items.length === 0 && <Empty>No effect is in doubt.</Empty>}
+      {data?.items.length === 0 && <Empty>No effect has an unknown outcome.</Empty>}
       {may("operate") && <Together doubts={data?.items ?? []} />}
       <ul class="settings-things">
         {data?.items.map((doubt) => (
           <Row key={doubt.key} doubt={doubt} answer={(verb) => ask({ doubt, verb, follows: doubt.follows })} />
         ))}
       </ul>
-      {data?.items.length === MOST && <p class="quiet">The {MOST} oldest: answering them brings up the next.</p>}
+      {data?.items.length === MOST && <p class="quiet">The {MOST} oldest. Decide these to see the next.</p>}
       {asked && <AnswerDoubt {...asked} done={(then) => told(`Answered. ${then}`)} close={() => ask(undefined)} />}
     </>
   );
@@ -56,7 +56,7 @@ function Together({ doubts }: { doubts: readonly Item<"/v1/effects">[] }) {
       <p class="acts settings-together">
         {many.map(([name, of]) => (
           <button key={name} type="button" onClick={() => mean({ filter: JSON.parse(name) as Record<string, string> })}>
-            Answer all of {of[0]?.workflow} · {of[0]?.step} together …
+            Decide all of {of[0]?.workflow} · {of[0]?.step} together …
           </button>
         ))}
       </p>
@@ -94,8 +94,8 @@ function Row({ doubt, answer }: { doubt: Item<"/v1/effects">; answer: (verb: Dou
         </p>
         {input !== null && (
           <details>
-            <summary>What it sent</summary>
-            <Json value={input} label={`What ${step} sent`} />
+            <summary>Input</summary>
+            <Json value={input} label={`Input of ${step}`} />
           </details>
         )}
         {may("operate") && <DoubtAnswers follows={doubt.follows} answer={answer} />}

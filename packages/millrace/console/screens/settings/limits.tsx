@@ -30,15 +30,15 @@ export function Limits() {
   return (
     <>
       <p class="quiet">
-        How often an upstream may be called, by all who share it. When it refuses a call, nothing goes for as long as it says, and then at
-        half the rate, which grows back within half a minute.
+        A limit is the rate of calls to an upstream, shared by all callers. When the upstream refuses a call, calls stop for the time it
+        names. They resume at half the rate, which recovers within 30 seconds.
       </p>
       <List
         pages={pages}
         noun={["limit", "limits"]}
         empty={
           <Empty command="await limitOf(env, name, [{ limit: 100, periodMs: 10_000 }], { tenantId }).take()">
-            No limit was taken from in this tenant's name since yesterday. Code takes from one before each call to an upstream:
+            This tenant has used no limit since yesterday. Code takes from a limit before each call to an upstream:
           </Empty>
         }
       >
@@ -74,15 +74,15 @@ function One({ limit }: { limit: Limit }) {
           </p>
         ))}
         <p class="quiet">
-          {waiting === 0 ? "nobody waits" : waiting === 1 ? "one waits" : `${waiting} wait`}
+          {waiting === 0 ? "none waiting" : `${waiting} waiting`}
           {pausedUntil && (
             <>
-              {" · nothing goes now, again "}
+              {" · calls stopped, next "}
               <Ago at={pausedUntil} />
             </>
           )}
-          {share < 1 && ` · at ${Math.round(share * 100)} % of its rate`}
-          {" · last "}
+          {share < 1 && ` · at ${Math.round(share * 100)} % of the rate`}
+          {" · last used "}
           <Ago at={usedAt} />
         </p>
       </div>

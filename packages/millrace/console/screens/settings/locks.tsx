@@ -19,9 +19,9 @@ export function Locks() {
   return (
     <>
       <div class="settings-bar">
-        <p class="quiet">Those that have been held for ten seconds and more. Nothing tells of a lock that comes or goes: look again.</p>
+        <p class="quiet">Locks held for ten seconds or more. This list is not updated automatically.</p>
         <button type="button" onClick={pages.again}>
-          Look again
+          Refresh
         </button>
       </div>
       {line}
@@ -30,7 +30,7 @@ export function Locks() {
         noun={["lock", "locks"]}
         empty={
           <Empty command="await lockOf(env, { name }).with(async () => …)">
-            No lock is held for ten seconds. Code takes one for what only one may do at a time:
+            No lock has been held for ten seconds. Code takes a lock for work that only one holder may do at a time:
           </Empty>
         }
       >
@@ -46,11 +46,11 @@ export function Locks() {
                     <strong>
                       <bdi>{name}</bdi>
                     </strong>{" "}
-                    held by <bdi>{holder || "somebody who says no name"}</bdi>
+                    held by <bdi>{holder || "an unnamed holder"}</bdi>
                   </p>
                   <p class="quiet">
-                    {waiting === 0 ? "nobody waits" : waiting === 1 ? "one waits" : `${waiting} wait`} · free <Ago at={until} /> unless it
-                    is renewed · fencing token {token}
+                    {waiting === 0 ? "none waiting" : `${waiting} waiting`} · expires <Ago at={until} /> unless renewed · fencing token{" "}
+                    {token}
                   </p>
                 </div>
                 {may("operate") && (
@@ -69,15 +69,15 @@ export function Locks() {
         <Act
           title={`Break ${asked.name}`}
           verb="Break it"
-          final="Its holder does not get it back."
+          final="The holder cannot get the lock back."
           show={() => (
             <p>
-              It is taken from its holder{asked.waiting > 0 ? ", and who waits is next" : ""}. The holder hears of it when it renews; what
-              it writes with its fence is refused once the next holder has written.
+              The holder loses the lock{asked.waiting > 0 ? ", and the next one waiting gets it" : ""}. The holder learns this when it
+              renews. Its fenced writes are refused after the next holder has written.
             </p>
           )}
           act={(reason) => post("/v1/locks/:name/break", { param: { name: asked.name }, body: { reason } })}
-          done={({ broken, action_id }) => told(broken ? `Broken, as action ${action_id}.` : "Nobody held it any more.")}
+          done={({ broken, action_id }) => told(broken ? `Broken (action ${action_id}).` : "The lock was already free.")}
           close={() => ask(undefined)}
         />
       )}

@@ -39,8 +39,8 @@ export function Questions() {
         empty={
           <Empty command={'await step.approve("ask whether …", { question, timeout: "1 day", otherwise: "reject" })'}>
             {Object.keys(filters).length > 0
-              ? "No question has these filters. Clear shows all."
-              : "Nothing was asked of people. A workflow asks so:"}
+              ? "No question matches these filters. Clear shows all."
+              : "No questions. A workflow asks one with:"}
           </Empty>
         }
       >
@@ -72,7 +72,7 @@ function Row({ question: one, ask }: { question: Question; ask: (verb: "approve"
           <Link to={hrefOf("instances", instance_id)}>{workflow}</Link> asked <Ago at={asked_at} /> ·{" "}
           {decided_at ? (
             <>
-              {state} by {decided_by ? <bdi>{decided_by}</bdi> : "the passing of its time"} <Ago at={decided_at} />
+              {state} by {decided_by ? <bdi>{decided_by}</bdi> : "timeout"} <Ago at={decided_at} />
               {reason && (
                 <>
                   : <bdi>{reason}</bdi>
@@ -80,17 +80,17 @@ function Row({ question: one, ask }: { question: Question; ask: (verb: "approve"
               )}
             </>
           ) : over !== null ? (
-            <>nobody waits for an answer any more: its instance is {over}</>
+            <>no answer needed: its instance is {over}</>
           ) : (
             <>
-              without an answer it is {otherwise === "approve" ? "approved" : "rejected"} <Ago at={due_at} />
+              without an answer, {otherwise === "approve" ? "approved" : "rejected"} <Ago at={due_at} />
             </>
           )}
         </p>
         {details && (
           <details>
-            <summary>What to look at before answering</summary>
-            <Json value={details} label="Its details" />
+            <summary>Details of the question</summary>
+            <Json value={details} label="Details" />
           </details>
         )}
       </div>

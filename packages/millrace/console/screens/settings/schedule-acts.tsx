@@ -16,14 +16,14 @@ export interface Asked {
 }
 
 const WORDS = {
-  run: ["Run now", "Its command is asked for now, beside its times. Its times stay as they are.", "It runs."],
+  run: ["Run now", "The command is sent now, in addition to the schedule. The schedule does not change.", "The run was started."],
   pause: [
     "Pause",
-    "Nothing is due until it is resumed. The times that come meanwhile are noted as paused, and not made up for.",
-    "It is paused.",
+    "No run starts until the schedule is resumed. Times that pass meanwhile are recorded as paused and not made up.",
+    "Paused.",
   ],
-  resume: ["Resume", "It is due again from now on. What came meanwhile is not made up for.", "It is due again."],
-  end: ["End", "Nothing is due any more. What became of its times can still be read.", "It has ended."],
+  resume: ["Resume", "Runs start again from now on. Missed times are not made up.", "Resumed."],
+  end: ["End", "The schedule ends, and its runs stop. The past runs remain readable.", "Ended."],
 } as const;
 
 interface AskProps {
@@ -73,13 +73,13 @@ export function Change({ schedule, told, close }: AskProps & { schedule: Schedul
   };
   return (
     <Act<undefined, unknown>
-      title={schedule ? `Change ${name}` : "Make a schedule"}
-      verb={schedule ? "Change" : "Make it"}
+      title={schedule ? `Change ${name}` : "Create a schedule"}
+      verb={schedule ? "Change" : "Create"}
       isReady={isReady}
       depends={[name, cron, zone, type, text]}
       show={() => (
         <p>
-          {type} is asked for at <code>{cron}</code>, by the clock of {zone}.
+          {type} is sent at <code>{cron}</code>in the time zone {zone}.
         </p>
       )}
       act={(reason) =>
@@ -93,7 +93,7 @@ export function Change({ schedule, told, close }: AskProps & { schedule: Schedul
           },
         })
       }
-      done={() => told(`${name}: ${schedule ? "It is changed." : "It is made."}`)}
+      done={() => told(`${name}: ${schedule ? "Changed." : "Created."}`)}
       close={close}
     >
       {!schedule && (

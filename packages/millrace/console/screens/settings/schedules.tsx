@@ -35,10 +35,10 @@ export function Schedules() {
   return (
     <>
       <div class="settings-bar">
-        <p class="quiet">Each due time becomes one command, whose key is the schedule's name and that time.</p>
+        <p class="quiet">Each due time sends one command. Its key consists of the schedule's name and the due time.</p>
         {may("operate") && (
           <button type="button" class="main" onClick={() => change("new")}>
-            Make a schedule
+            Create a schedule
           </button>
         )}
       </div>
@@ -52,7 +52,7 @@ export function Schedules() {
             command={`curl -X PUT ${location.origin}/v1/schedules/weekly -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
   -d '{"cron":"0 9 * * 1","command":{"type":"…","payload":{…}},"reason":"…"}'`}
           >
-            Nothing is due by the clock. Make a schedule here, or from a terminal:
+            No schedules yet. Create one here, or from a terminal:
           </Empty>
         }
       >
@@ -87,7 +87,7 @@ function Row({ schedule, ask, change }: { schedule: Schedule; ask: (asked: Asked
               next <Ago at={next_at} />
             </>
           ) : (
-            "nothing is due while it is paused"
+            "no run while paused"
           )}
           {last_run ? (
             <>
@@ -95,15 +95,15 @@ function Row({ schedule, ask, change }: { schedule: Schedule; ask: (asked: Asked
               · last <Ago at={last_run.due_at} />, {last_run.state.replaceAll("_", " ")}
             </>
           ) : (
-            " · no time of it has come yet"
+            " · no run yet"
           )}
         </p>
         <details onToggle={(event) => open(event.currentTarget.open)}>
-          <summary>Its command and its times</summary>
+          <summary>Command and runs</summary>
           <p class="quiet">
-            Changed <Ago at={changed_at} /> by <bdi>{changed_by}</bdi>. A run that would begin {late_seconds} s late is missed instead.
+            Changed <Ago at={changed_at} /> by <bdi>{changed_by}</bdi>. A run more than {late_seconds} s late is recorded as missed.
           </p>
-          <Json value={command} label={`What ${name} asks for`} />
+          <Json value={command} label={`Command of ${name}`} />
           {isOpen && <Runs name={name} />}
         </details>
       </div>
@@ -131,7 +131,7 @@ function Runs({ name }: { name: string }) {
     ({ kind, data }) => kind === "action" && data.target === name,
   );
   if (!data) return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>;
-  if (data.items.length === 0) return <p class="quiet">No time of it has come yet.</p>;
+  if (data.items.length === 0) return <p class="quiet">No run yet.</p>;
   return (
     <ul class="settings-runs">
       {data.items.map(({ due_at, state, instance_id, reason, times, noted_at }) => (
@@ -139,7 +139,7 @@ function Runs({ name }: { name: string }) {
           <Ago at={due_at} />
           <span>
             {state.replaceAll("_", " ")}
-            {times > 1 && `, ${times} times`} {instance_id && <Link to={hrefOf("instances", instance_id)}>its instance</Link>}{" "}
+            {times > 1 && `, ${times} times`} {instance_id && <Link to={hrefOf("instances", instance_id)}>instance</Link>}{" "}
             {reason && <bdi>{reason}</bdi>}
           </span>
         </li>

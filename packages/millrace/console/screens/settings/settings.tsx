@@ -13,7 +13,7 @@ import { Tokens } from "./tokens.tsx";
 const PAGES: Readonly<Record<string, readonly [title: string, page: ComponentType]>> = {
   schedules: ["Schedules", Schedules],
   questions: ["Questions", Questions],
-  doubts: ["Doubts", Doubts],
+  doubts: ["Unknown outcomes", Doubts],
   alerts: ["Alerts", Alerts],
   locks: ["Locks", Locks],
   limits: ["Limits", Limits],

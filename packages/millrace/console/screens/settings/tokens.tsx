@@ -31,20 +31,20 @@ export function Tokens() {
   const isShown = useShown();
   const show = (one: Minted) => {
     if (!isShown.current)
-      return tell({ said: `The token of ${one.actor} was made, and nobody has seen it: revoke it.`, href: hrefOf("settings", "tokens") });
+      return tell({ said: `The token of ${one.actor} was created but not shown: revoke it.`, href: hrefOf("settings", "tokens") });
     setMinted(one);
     told(`Minted for ${one.actor}.`);
   };
   if (!may("tokens"))
     return (
       <Empty command="npm run token -- mint --scopes tokens …">
-        Your token lacks the scope tokens: who has one with it sees and mints them, or whoever can reach the database:
+        Your token lacks the scope tokens. Use a token with this scope, or mint one with access to the database:
       </Empty>
     );
   return (
     <>
       <div class="settings-bar">
-        <p class="quiet">What each is, nobody can read again: only its hash is kept. Those that expired stay for 30 days.</p>
+        <p class="quiet">Token values cannot be shown again: only a hash is stored. Expired tokens are listed for 30 days.</p>
         <button type="button" class="main" onClick={() => ask("mint")}>
           Mint a token
         </button>
@@ -53,7 +53,7 @@ export function Tokens() {
       <List
         pages={pages}
         noun={["token", "tokens"]}
-        empty={<Empty>There is none in this tenant: you came by Cloudflare Access. Mint one for a program.</Empty>}
+        empty={<Empty>This tenant has no token: you signed in with Cloudflare Access. Mint one for a program.</Empty>}
       >
         {(rows) => <Table label="Tokens" rows={rows} columns={columns(ask)} nameOf={({ id }) => id} />}
       </List>
@@ -82,7 +82,7 @@ function columns(ask: (token: Token) => void): readonly Column<Token>[] {
     },
     { head: "Id", width: "152px", isMinor: true, cell: ({ id }) => <code>{id}</code> },
     { head: "Scopes", width: "2fr", isMinor: true, cell: ({ scopes }) => <span title={scopes.join(", ")}>{scopes.join(", ")}</span> },
-    { head: "Made", width: "88px", isMinor: true, cell: ({ created_at }) => <Ago at={created_at} /> },
+    { head: "Created", width: "88px", isMinor: true, cell: ({ created_at }) => <Ago at={created_at} /> },
     {
       head: "Last used",
       width: "88px",
@@ -90,17 +90,17 @@ function columns(ask: (token: Token) => void): readonly Column<Token>[] {
       cell: ({ last_used_at: at }) => (at ? <Ago at={at} /> : <span class="quiet">never</span>),
     },
     {
-      head: "Ends",
+      head: "Expires",
       width: "104px",
       narrow: "88px",
       cell: (one) => (one.expires_at === null ? "never" : <Ago at={one.expires_at} />),
     },
     {
-      head: "Act",
+      head: "Action",
       width: "96px",
       cell: (one) =>
         isOver(one) ? (
-          <span class="quiet">over</span>
+          <span class="quiet">expired</span>
         ) : (
           <button type="button" class="plain" aria-label={`Revoke the token of ${one.actor}`} onClick={() => ask(one)}>
             Revoke
@@ -112,14 +112,14 @@ function columns(ask: (token: Token) => void): readonly Column<Token>[] {
 
 const MEANS: Readonly<Record<string, string>> = {
   enqueue: "send commands and events",
-  read: "see everything of the tenant",
-  operate: "act: retry, undo, answer",
-  unattributed: "see what names no tenant",
+  read: "read all data of the tenant",
+  operate: "retry, undo, answer questions",
+  unattributed: "read data without a tenant",
   tokens: "mint and revoke tokens",
-  pull: "take from pull queues",
-  embedded: "steer the stand-ins of a development engine",
-  observe: "see the deployment's health",
-  reveal: "see what is withheld",
+  pull: "consume from pull queues",
+  embedded: "control the stand-ins of a development engine",
+  observe: "read the health of the deployment",
+  reveal: "reveal withheld fields",
 };
 
 interface MintProps {
@@ -143,7 +143,7 @@ function Mint({ done, lost, close }: MintProps) {
     if (result.ok || (result.problem.code !== "no_answer" && result.problem.status < 500)) return result;
     setLost(true);
     lost();
-    const detail = `A token of ${wanted.actor} may have been made at ${sentAt}, and nobody has seen it. Close this: where the list has it, revoke it, and mint another.`;
+    const detail = `A token of ${wanted.actor} may have been created at ${sentAt}, but was not shown. Close this dialog. If the list contains it, revoke it and mint another.`;
     return { ok: false, problem: { ...result.problem, detail } };
   };
   return (
@@ -153,16 +153,17 @@ function Mint({ done, lost, close }: MintProps) {
       isReady={isReady}
       missing={
         wanted.actor === ""
-          ? "Say who will hold it."
+          ? "Enter the holder."
           : scopes.length === 0
-            ? "Say what it may do: at least one of these."
-            : "The days are a whole number, or nothing."
+            ? "Choose at least one scope."
+            : "Days must be a whole number or empty."
       }
       depends={[actor, days, scopes]}
       show={() => (
         <p>
-          <bdi>{wanted.actor || "Somebody"}</bdi> may {scopes.map((one) => MEANS[one] ?? one).join("; ")},{" "}
-          {wanted.days ? `for ${wanted.days} ${wanted.days === 1 ? "day" : "days"}` : "for 90 days, or as long as yours"}. It is shown once.
+          <bdi>{wanted.actor || "The holder"}</bdi> may {scopes.map((one) => MEANS[one] ?? one).join("; ")},{" "}
+          {wanted.days ? `for ${wanted.days} ${wanted.days === 1 ? "day" : "days"}` : "for 90 days, or until your token expires"}. The token
+          is shown once.
         </p>
       )}
       act={mint}
@@ -170,11 +171,11 @@ function Mint({ done, lost, close }: MintProps) {
       close={close}
     >
       <label class="field">
-        Who will hold it
+        Holder
         <input type="text" autocomplete="off" maxLength={100} value={actor} onInput={(event) => setActor(event.currentTarget.value)} />
       </label>
       <fieldset class="settings-scopes">
-        <legend>What it may do, of what yours may</legend>
+        <legend>Scopes (at most those of your token)</legend>
         {own.map((one) => (
           <label key={one} class="check">
             <input
@@ -183,24 +184,24 @@ function Mint({ done, lost, close }: MintProps) {
               onChange={() => setScopes(scopes.includes(one) ? scopes.filter((other) => other !== one) : [...scopes, one])}
             />{" "}
             <span>
-              {one} <span class="quiet">{MEANS[one] ?? "what this deployment alone asks for"}</span>
+              {one} <span class="quiet">{MEANS[one] ?? "a scope of this deployment"}</span>
             </span>
           </label>
         ))}
       </fieldset>
       <label class="field">
         <span>
-          Days that it works; no token outlives the one that mints it
+          Days until it expires, at most as long as your token
           {ends && (
             <>
-              , and yours ends <Ago at={ends} />: for a longer one sign in with your own token, not by a link
+              , which expires <Ago at={ends} />. For a longer one, sign in with your own token, not with a link
             </>
           )}
         </span>
         <input
           type="text"
           inputMode="numeric"
-          placeholder="90, or as long as yours"
+          placeholder="90, or as long as your token"
           value={days}
           onInput={(event) => setDays(event.currentTarget.value)}
         />
@@ -214,16 +215,16 @@ function Revoke({ token, done, close }: { token: Token; done: () => void; close:
   return (
     <Act<undefined, unknown>
       title={`Revoke the token of ${token.actor}`}
-      verb="Revoke it"
-      final="It is final: a token that is revoked never works again."
+      verb="Revoke"
+      final="A revoked token never works again."
       depends={[descendants]}
       show={() => (
         <p>
           {isOwn(token)
-            ? "It is the one that this page uses: you will be asked for another. "
-            : "Whoever uses it is refused from then on. "}
-          Where it was used in the last 30 seconds, it may work for as long once more.{" "}
-          {descendants ? "All that it minted, and what these minted, end with it." : "Tokens that it minted go on."}
+            ? "This page uses this token: you must sign in with another one. "
+            : "Requests with this token are refused from then on. "}
+          If it was used in the last 30 seconds, it may work for up to 30 more seconds.{" "}
+          {descendants ? "All tokens minted with it, directly or indirectly, are revoked too." : "Tokens minted with it remain valid."}
         </p>
       )}
       act={(reason) =>
@@ -233,7 +234,7 @@ function Revoke({ token, done, close }: { token: Token; done: () => void; close:
       close={close}
     >
       <label class="check">
-        <input type="checkbox" checked={descendants} onChange={() => setDescendants(!descendants)} /> Also all that come from it
+        <input type="checkbox" checked={descendants} onChange={() => setDescendants(!descendants)} /> Also revoke all tokens minted with it
       </label>
     </Act>
   );
@@ -245,19 +246,19 @@ function Once({ minted, close }: { minted: Minted; close: () => void }) {
   const [isLeaving, leave] = useState(false);
   return (
     <Dialog title={`The token of ${minted.actor}`} close={() => (isCopied ? close() : leave(true))}>
-      <p>Copy it now: it is said here and never again.</p>
+      <p>Copy the token now. It is not shown again.</p>
       <pre class="settings-minted">{minted.token}</pre>
       <p class="acts">
         <button type="button" class="main" onClick={async () => setCopied(await copied(minted.token))}>
           {isCopied ? "Copied" : "Copy"}
         </button>
         <button type="button" onClick={close}>
-          I have it
+          I have copied it
         </button>
       </p>
       {isLeaving && (
         <p class="final" role="alert">
-          <Icon name="warning" /> <span>You have not copied it. Nobody can show it again: copy it, or say that you have it.</span>
+          <Icon name="warning" /> <span>The token is not copied yet and cannot be shown again. Copy it, or confirm that you have it.</span>
         </p>
       )}
     </Dialog>
