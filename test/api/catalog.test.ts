@@ -68,7 +68,7 @@ it.each(["nope", "__proto__", "content.unpublish.not", "research.completed", "bu
   "A first command for new users that nobody could send, such as %s, is refused as the Worker is loaded, with those that are open",
   (type) => {
     expect(() => engineRoutes(app, { firstCommand: { type, payload: {}, why: "to try" } })).toThrow(
-      /no command that is open.* research\.requested/,
+      /not a command open to the outside.* research\.requested/,
     );
   },
 );

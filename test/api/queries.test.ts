@@ -58,7 +58,7 @@ describe("A query", () => {
   it("that says one thing twice is told to say it once", async () => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.get("/v1/instances?limit=1&limit=2"), 422, "invalid_payload");
-    expect(issues).toEqual([{ path: "limit", message: "is there more than once: send it once" }]);
+    expect(issues).toEqual([{ path: "limit", message: "occurs more than once: send it once" }]);
   });
 
   it("or a path that is not percent-encoded UTF-8, and a query with NUL, is refused by every route, and read as no other", async () => {

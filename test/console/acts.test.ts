@@ -50,7 +50,7 @@ it("an act whose answer is lost, or that somebody does not wait for, is one act 
   await dialog.waitFor({ state: "hidden" });
   answer();
   await page.getByText("Run now: weekly: done.").waitFor();
-  await page.getByText("weekly: It runs.").waitFor();
+  await page.getByText("weekly: The run was started.").waitFor();
   expect(keys).toEqual([keys[0], keys[0]]);
   const { items } = await ada.ask<Runs>("GET", "/v1/schedules/weekly/runs");
   expect(items.map(({ reason }) => reason)).toEqual(["to try it"]);
@@ -112,7 +112,7 @@ it("a token whose answer is lost is not minted twice: the page says that there m
   await dialog.getByLabel("Holder").fill("grace");
   await dialog.getByLabel("Reason (kept in the audit)").fill("a new colleague");
   await dialog.getByRole("button", { name: "Mint" }).click();
-  await dialog.getByText(/A token of grace may have been made at \d\d:\d\d:\d\d, and nobody has seen it/).waitFor();
+  await dialog.getByText(/A token of grace may have been made at \d\d:\d\d:\d\d, but was not shown/).waitFor();
   expect(await dialog.getByRole("button", { name: "Mint" }).isDisabled()).toBe(true);
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Revoke the token of grace" }).waitFor();

@@ -60,8 +60,8 @@ it("an effect in doubt is named at the head with its three answers; what it answ
   const id = published[0]?.id ?? "";
   await inDoubt(id);
   const page = await ada.open(`instances/${id}`);
-  const cause = page.getByRole("region", { name: "In doubt" });
-  await cause.getByText("Nobody knows whether put page happened").waitFor();
+  const cause = page.getByRole("region", { name: "Unknown outcome" });
+  await cause.getByText("Unknown outcome: the effect put page may have happened").waitFor();
   await cause.getByText("it may happen twice").waitFor();
   await expectFit(page, "instance-in-doubt");
   await cause.getByRole("button", { name: "It happened" }).click();
@@ -101,8 +101,8 @@ it("a doubt that is known to have happened says so everywhere, offers what it an
   const page = await ada.open();
   await page.getByText("it happened, but the rows recorded with it were refused").waitFor({ timeout: 30_000 });
   await page.getByRole("listitem").filter({ hasText: "eu/11" }).getByRole("link").click();
-  const cause = page.getByRole("region", { name: "In doubt" });
-  await cause.getByText("It is known that write to the customer happened: what is recorded with it was refused.").waitFor();
+  const cause = page.getByRole("region", { name: "Unknown outcome" });
+  await cause.getByText("The effect write to the customer happened, but the rows recorded with it were refused.").waitFor();
   await cause.getByText("The letter book has no page left.").waitFor();
   expect(await cause.getByRole("button").allTextContents()).toEqual(["It happened", "Run it again"]);
   await expectFit(page, "instance-known-doubt");
@@ -126,7 +126,7 @@ it("a doubt of what is cancelled offers the answers that are taken, says that no
   const ada = await person({ at: await shop() });
   const id = await lostLetter(ada);
   const page = await ada.open(`instances/${id}`);
-  const cause = page.getByRole("region", { name: "In doubt" });
+  const cause = page.getByRole("region", { name: "Unknown outcome" });
   await cause.getByText("It is sent now, under the same key.").waitFor();
   expect(await buttons(page)).toEqual(["Cancel", "Pause"]);
   await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "called off" });
@@ -160,7 +160,7 @@ it("a doubt of what was stopped says that a retry does what is answered; what ne
   const id = await lostLetter(ada);
   await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "not now", undo: false });
   const page = await ada.open(`instances/${id}`);
-  const cause = page.getByRole("region", { name: "In doubt" });
+  const cause = page.getByRole("region", { name: "Unknown outcome" });
   await cause.getByText("Nothing is sent now: a retry sends it, under the same key.").waitFor();
   expect(await cause.getByRole("button").count()).toBe(3);
   const acts = async () => (await buttons(page)).filter((one) => one !== "Retry from here");
@@ -227,7 +227,7 @@ it("a retry's preview names the steps that other runs went on with, which no dry
   await mend();
   const page = await ada.open(`instances/${await errored()}`);
   await page.getByRole("button", { name: "Retry", exact: true }).click();
-  const said = page.getByRole("dialog").getByText("but by other runs of publish-article:");
+  const said = page.getByRole("dialog").getByText("other runs of publish-article also took:");
   await said.getByText("mark rejected", { exact: true }).waitFor();
   expect(await said.getByText("put page").count()).toBe(0);
   await expectFit(page, "instance-retry-behind");

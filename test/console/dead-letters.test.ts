@@ -11,7 +11,7 @@ const isFocused = (row: Locator) => expect.poll(() => row.evaluate((one) => one.
 
 it("an empty list says which letters it does not show, and claims nothing of these", async () => {
   const [plain, ada] = [await person({ scopes: ["read", "operate"] }), await person()];
-  const beyond = "Letters that belong to no tenant are not shown to your token: they need the scope unattributed.";
+  const beyond = "Dead letters without a tenant are shown only to a token with the scope unattributed.";
   const page = await plain.open("dead-letters");
   await page.getByText("No dead letter of your tenant is open").waitFor();
   await page.getByText(beyond).waitFor();
@@ -65,7 +65,7 @@ it("a letter is found by its cause, mended as one types, and replayed under its 
   for (const [text, said] of [
     ['{"payload_inline":{},"payload_inline":{"brand":"acme"}}', "occurs twice"],
     ['{"payload_inline":{"brand":12345678901234567890}}', "beyond ±9007199254740991"],
-    ["null", "replaying it as edited"],
+    ["null", "Preview of the replay as edited"],
   ] as const) {
     await editor.press("Control+a");
     await page.keyboard.insertText(text);

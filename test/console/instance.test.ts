@@ -45,7 +45,7 @@ it("a failure is found, understood and retried by keyboard alone: what the retry
   const dialog = page.getByRole("dialog", { name: /Retry/ });
   await dialog.getByText("it happened and is kept").first().waitFor();
   await dialog.getByText("what comes behind runs too").waitFor();
-  await dialog.getByRole("listitem").filter({ hasText: "put page" }).getByText("runs").waitFor();
+  await dialog.getByRole("listitem").filter({ hasText: "put page" }).getByText("runs", { exact: true }).waitFor();
   await expectFit(page, "instance-retry");
   expect((await ada.ask<{ items: { status: string }[] }>("GET", "/v1/instances?status=errored")).items).toHaveLength(1);
   await page.keyboard.type("the store is mended");
@@ -81,7 +81,7 @@ it("an act is one, however often it is confirmed, and one that is refused says w
   await expect.poll(hasFocus).toBe(true);
   await undo.click();
   await dialog.getByText("A started undo cannot be stopped").waitFor();
-  await dialog.getByRole("listitem").filter({ hasText: "put page" }).getByText("undone").waitFor();
+  await dialog.getByRole("listitem").filter({ hasText: "put page" }).getByText("undone", { exact: true }).waitFor();
   await dialog.getByLabel("Reason (kept in the audit)").fill("twice");
   const sent: string[] = [];
   page.on("request", (request) => request.url().endsWith("/undo") && sent.push(request.postData() ?? ""));
@@ -131,7 +131,7 @@ it("an undo that failed is shown as one: a retry continues it, or the operator s
   await page.getByRole("button", { name: "Retry", exact: true }).click();
   const retry = page.getByRole("dialog", { name: /Retry/ });
   await retry.getByText("The undo goes on where it failed.").waitFor();
-  await retry.getByRole("listitem").filter({ hasText: "put page" }).getByText("undone").waitFor();
+  await retry.getByRole("listitem").filter({ hasText: "put page" }).getByText("undone", { exact: true }).waitFor();
   expect(await retry.getByText("also took").count()).toBe(0);
   await retry.getByRole("button", { name: "Dismiss" }).click();
 
@@ -145,7 +145,7 @@ it("an undo that failed is shown as one: a retry continues it, or the operator s
   await skip.getByRole("button", { name: "Skip the step" }).click();
   await skip.waitFor({ state: "hidden" });
   await page.locator(".facts").getByText("terminated").waitFor();
-  await page.locator(".facts").getByText("undone").waitFor();
+  await page.locator(".facts").getByText("undone", { exact: true }).waitFor();
   expect(sent).toEqual(['{"step":"undo put page","reason":"I took the page down"}']);
   await mend();
 });

@@ -11,7 +11,7 @@ it("a job is a graph and a list that say the same, what failed among it; the lis
   await articles(ada, [HOSTILE, "cold brew"], { each: 3 });
   await mend();
   const page = await ada.open("jobs/spring");
-  const graph = page.getByRole("region", { name: "The graph" });
+  const graph = page.getByRole("region", { name: "Graph" });
   const rows = page.getByRole("table", { name: "The job, from causes to effects" }).locator("tbody tr");
   const failed = rows.filter({ hasText: "publish-article" });
   await failed.getByText("errored").nth(1).waitFor();
@@ -51,7 +51,7 @@ it("a job of more than 500 things is drawn by type, says so, and is read by its 
   for (const from of [0, 100, 200, 300, 400, 500]) await ada.ask("POST", "/v1/commands/batch", { commands: batch(from) });
   const page = await ada.open("jobs/long");
   const rows = page.getByRole("table", { name: "The job, from causes to effects" });
-  await page.getByText("200 of 600 instances and dead letters so far").waitFor();
+  await page.getByText("200 of 600 instances and dead letters, oldest first").waitFor();
   await expect.poll(() => rows.getAttribute("aria-rowcount")).toBe("201");
   await page.getByRole("button", { name: "Show more" }).click();
   await page.getByText("400 of 600").waitFor();
@@ -59,7 +59,7 @@ it("a job of more than 500 things is drawn by type, says so, and is read by its 
   await page.getByText(/600 instances and messages: more than/).waitFor();
   await expect.poll(() => rows.locator("tbody tr").count()).toBe(1);
   await rows.getByText("× 600").waitFor();
-  expect(await page.getByRole("region", { name: "The graph" }).locator("a.thing").count()).toBe(1);
+  expect(await page.getByRole("region", { name: "Graph" }).locator("a.thing").count()).toBe(1);
   await page.getByLabel("List", { exact: true }).selectOption("each");
   await expect.poll(() => rows.getAttribute("aria-rowcount")).toBe("601");
   expect(new URL(page.url()).search).toBe("?as=each");

@@ -18,7 +18,7 @@ it("doubts of one step are answered together: counted first, with what follows; 
   const ada = await person({ at: await shop() });
   const ids = await lostLetters(ada, 3);
   const page = await ada.open("settings/doubts");
-  await page.getByRole("button", { name: "Answer all of change-order · write to the customer together …" }).click();
+  await page.getByRole("button", { name: "Decide all of change-order · write to the customer together …" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("3 doubts match now").waitFor();
   await dialog.getByText("3 of change-order · write to the customer: It is sent now, under the same key.").waitFor();

@@ -55,7 +55,7 @@ it("a lane that is held says by what and since when; what keeps its order is off
   await expect.poll(() => queue.evaluate((one) => one.matches(":focus"))).toBe(true);
   await row.focus();
   await page.keyboard.press("Enter");
-  await page.getByText(/is held, and waits for a person, behind an instance that failed: .*has packed/).waitFor();
+  await page.getByText(/is held and needs an operator, behind a failed instance: .*has packed/).waitFor();
   expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe(`Lane orders · ${order}`);
   await page.getByText("1 message waits").waitFor();
   const acts = page.locator("p.acts button");

@@ -15,10 +15,10 @@ it("a schedule is made, run and paused, each with why; what came of it is seen t
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Name").fill("weekly");
   await dialog.getByLabel("Command").selectOption("brand.audit");
-  await dialog.getByText("brand.audit is asked for at").waitFor();
+  await dialog.getByText("brand.audit is sent at").waitFor();
   await expectFit(page, "settings-schedule-new");
   await because(page, "every Monday");
-  await page.getByText("weekly: It is made.").waitFor();
+  await page.getByText("weekly: Created.").waitFor();
   for (const [name, said] of [
     ["Run now", "The run was started."],
     ["Pause", "Paused."],
@@ -148,7 +148,7 @@ it("a limit says how much of it is used, and that its upstream refused; a lock b
   await limit.getByText("15 of 20 used").waitFor();
   await limit.getByText("20 in any 1 m").waitFor();
   await limit.getByText("paused").waitFor();
-  await limit.getByText(/at 50 % of its rate/).waitFor();
+  await limit.getByText(/at 50 % of the rate/).waitFor();
   await expectFit(page, "settings-limits");
 
   await page.getByRole("link", { name: "Locks", exact: true }).click();
@@ -218,6 +218,6 @@ it("the question of an instance that is cancelled says that nobody waits for an 
   await page.getByRole("button", { name: "Reject" }).waitFor();
   const { items } = await ada.ask<{ items: { instance_id: string }[] }>("GET", "/v1/approvals");
   await ada.ask("POST", `/v1/instances/${items[0]?.instance_id}/cancel`, { reason: "not now", undo: false });
-  await page.getByText("nobody waits for an answer any more: its instance is terminated").waitFor();
+  await page.getByText("no answer needed: its instance is terminated").waitFor();
   expect(await page.getByRole("button", { name: "Reject" }).count()).toBe(0);
 });

@@ -52,7 +52,7 @@ describe("The key of a stated event", () => {
   it("is asked for: without one a repeat could not be known", async () => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.post("/v1/events", signal("a", "b")), 422, "invalid_payload");
-    expect(issues).toEqual([{ path: "Idempotency-Key", message: expect.stringContaining("is missing: name the event") }]);
+    expect(issues).toEqual([{ path: "Idempotency-Key", message: expect.stringContaining("is missing: send a key for the event") }]);
     expectProblem(await caller.post("/v1/events/batch", { events: [] }, keyed("k")), 422, "invalid_payload");
   });
 

@@ -31,7 +31,7 @@ describe("A schedule", () => {
     const early = await caller.call("PUT", "/v1/schedules/weekly", { ...good, late_seconds: 1 });
     expect(early.body.issues).toEqual([{ path: "late_seconds", message: "must be at least 60" }]);
     const timed = await caller.call("PUT", "/v1/schedules/weekly", { ...good, command: { ...good.command, must_end_by: "2 hours" } });
-    expect(timed.body.issues[0].message).toContain("the deadline of its runs is that of their workflow");
+    expect(timed.body.issues[0].message).toContain("its runs have the deadline of their workflow");
     const unknown = await caller.call("PUT", "/v1/schedules/weekly", { ...good, command: { type: "research.request", payload: {} } });
     expect(expectProblem(unknown, 404, "unknown_message_type").did_you_mean).toBe("research.requested");
     expectProblem(await caller.call("PUT", "/v1/schedules/Weekly", good), 422, "invalid_payload");

@@ -7,17 +7,17 @@ import { isoOrNull, timestamp } from "./time.ts";
 /** The status of the instance that has the key of a command. */
 export const instanceStatus = z.enum([...INSTANCE_STATUSES, "pruned"]).meta({
   description:
-    "The status of the instance that has the key. A repeat of an instance that is `errored`, `terminated`, `dead` or `skipped` starts nothing. `pruned`: the instance ended, and was removed by its age.",
+    "The status of the instance with this key. A repeat of an instance that is `errored`, `terminated`, `dead` or `skipped` starts nothing. `pruned`: the instance ended and was removed by retention.",
 });
 
 /** The fields of the answer to an accepted command. */
 export const acceptedShape = {
   instance_id: z.string(),
-  replayed: z.boolean().meta({ description: "True when the same command had been accepted before: nothing new was started." }),
+  replayed: z.boolean().meta({ description: "True for a repeat: the command was accepted before, and nothing new started." }),
   instance_status: instanceStatus,
   due_at: timestamp
     .nullable()
-    .meta({ description: "When a delayed command is due; null for a command without a delay, and for a repeat whose instance is over." }),
+    .meta({ description: "When a delayed command is due. Null without a delay, and for a repeat whose instance has ended." }),
   correlation_id: z.string(),
 };
 const AcceptedSchema = z.object(acceptedShape);

@@ -7,8 +7,8 @@ const reason = z
   .trim()
   .min(1)
   .max(500)
-  .refine(isVisible, "must have a character that can be seen")
-  .meta({ description: "Why; kept in the audit." });
+  .refine(isVisible, "must contain a visible character")
+  .meta({ description: "The reason, kept in the audit." });
 export const reasoned = z.strictObject({ reason });
 
 /** What any request with a body may be refused for, whatever it asks. */

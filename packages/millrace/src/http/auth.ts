@@ -11,7 +11,7 @@ import { personOf } from "./person.ts";
 import { countStranger, countToken, refuseCounted } from "./request-limits.ts";
 
 /** Said to whoever has no good token. */
-const MINTED_BY = "Who has one with the scope `tokens` mints others by POST /v1/tokens; who can reach the database, by `npm run token`.";
+const MINTED_BY = "Mint one with POST /v1/tokens (scope `tokens`), or with `npm run token` and access to the database.";
 
 const INVALID_TOKEN = 'Bearer realm="millrace", error="invalid_token"';
 
@@ -64,9 +64,10 @@ async function openerOf(context: Asked): Promise<Token | undefined> {
 }
 
 const OPENS_NOTHING = {
-  expired: "The stream token has expired: it opens a stream within 60 s. Mint another by POST /v1/stream-tokens.",
-  revoked: "The token that minted this stream token was revoked, or has expired. Mint another by POST /v1/stream-tokens with a good one.",
-  foreign: "The stream token does not open this stream. Mint one for its path by POST /v1/stream-tokens.",
+  expired: "The stream token has expired: it is valid for 60 s. Mint another with POST /v1/stream-tokens.",
+  revoked:
+    "The token that minted this stream token was revoked or has expired. Mint another with POST /v1/stream-tokens and a valid token.",
+  foreign: "The stream token is for another stream. Mint one for this path with POST /v1/stream-tokens.",
 } as const;
 
 /** True while the caller of an open stream may read: its token still works, or the token that minted its stream token. */
@@ -102,7 +103,7 @@ function needing(alternatives: readonly Scope[][]): { middleware: MiddlewareHand
       if (used === undefined) {
         const scope = lacking(alternatives[0] ?? []);
         context.header("www-authenticate", `Bearer realm="millrace", error="insufficient_scope", scope="${scope}"`);
-        throw new MillraceError("forbidden", `The token lacks the scope \`${scope}\`. Use one that has it.`);
+        throw new MillraceError("forbidden", `The token lacks the scope \`${scope}\`. Use a token with this scope.`);
       }
       context.set("caller", { ...caller, scope: used.join(" ") });
       await next();

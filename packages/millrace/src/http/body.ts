@@ -80,7 +80,7 @@ export async function readText(request: Request, maxBytes: number, withinMs = US
       bytes += chunk.byteLength;
       if (bytes > maxBytes) {
         await drain(reader);
-        throw new MillraceError("payload_too_large", `The body is larger than ${maxBytes} bytes: send less at once.`);
+        throw new MillraceError("payload_too_large", `The body is larger than ${maxBytes} bytes. Send less at once.`);
       }
       text += decoded(() => decoder.decode(chunk, { stream: true }));
     }
@@ -109,7 +109,7 @@ async function next(reader: Reader, deadline: Deadline): Promise<Uint8Array | un
   const read = await Promise.race([deadline.passed, reader.read().catch(() => "broken" as const)]);
   if (typeof read === "object") return read.value;
   void reader.cancel().catch(() => {});
-  const why = read === "late" ? `The body did not end within ${deadline.ms / 1000} s.` : "The body broke off before its end.";
+  const why = read === "late" ? `The body did not end within ${deadline.ms / 1000} s.` : "The body ended early.";
   throw new MillraceError("invalid_json", `${why} Send it again.`);
 }
 

@@ -10,13 +10,13 @@ export const BULK_PROBLEMS = {
     status: 409,
     title: "Too many bulk actions run",
     retryable: true,
-    means: "As many bulk actions of your tenant run as may at one moment.",
-    next: "Wait for one to end, or abort one: GET /v1/bulk-actions lists them.",
+    means: "The limit of concurrent bulk actions of your tenant is reached.",
+    next: "Wait until one ends, or abort one. GET /v1/bulk-actions lists them.",
   },
   more_matched: {
     status: 409,
-    title: "More match than was agreed",
-    means: "Since they were counted more have come to match the filter than `at_most` lets be acted upon. Nothing was done.",
-    next: "Ask for the dry run again, and send the number that it answers; or narrow the filter, by `until` for one.",
+    title: "More items match than allowed",
+    means: "More items match the filter now than `at_most` allows. The bulk action did not start.",
+    next: "Repeat the dry run and send its count as `at_most`, or narrow the filter, for example with `until`.",
   },
 } as const;

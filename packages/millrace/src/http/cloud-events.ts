@@ -23,7 +23,7 @@ const cloudEventSchema = z.looseObject({
   source: chosenName(MAX_KEY_CHARACTERS).regex(/^\S+$/, "must be a URI reference, without spaces"),
   type: chosenName(100),
   data: z.unknown(),
-  data_base64: z.undefined("is not taken: send JSON in `data`").optional(),
+  data_base64: z.undefined("is not supported: send JSON in `data`").optional(),
   datacontenttype: z
     .string()
     .refine((type) => isJsonType((type.split(";")[0] ?? "").trim().toLowerCase()), "must be JSON")
@@ -45,19 +45,17 @@ const header = (description: string) => z.string().optional().meta({ description
 /** The headers of binary mode, documented for those who check requests against the document. */
 export const cloudEventHeaders = {
   "ce-specversion": header("CloudEvents in binary mode: `1.0`."),
-  "ce-id": header("Names the event among those of its source. Percent-encoded UTF-8, as all of these."),
-  "ce-source": header("A URI reference: who sends it."),
+  "ce-id": header("Identifies the event within its source. Percent-encoded UTF-8, like all of these headers."),
+  "ce-source": header("The sender, as a URI reference."),
   "ce-type": header("What it is."),
-  "ce-correlationid": header("The job this belongs to."),
+  "ce-correlationid": header("The correlation id of the job."),
   "ce-causationid": header("What caused this."),
-  "ce-mustendby": header("Of a command, its `must_end_by`."),
-  "ce-callbackurl": header("Of a command, its `callback_url`."),
+  "ce-mustendby": header("For a command: its `must_end_by`."),
+  "ce-callbackurl": header("For a command: its `callback_url`."),
 };
 
 /** What the body of an event in binary mode is. */
-const dataSchema = z
-  .record(z.string(), z.unknown())
-  .meta({ title: "CloudEventData", description: "With `ce-` headers: the payload itself." });
+const dataSchema = z.record(z.string(), z.unknown()).meta({ title: "CloudEventData", description: "With `ce-` headers: the payload." });
 
 /** An event as JSON Schema: an attribute that is not asked for may also be null. */
 function eventDocument(): Record<string, unknown> {
@@ -197,7 +195,7 @@ function attributeIn(header: string, value: string): string {
   const refuse = (message: string) => invalidRequest([{ path: header, message }]);
   if (!/^[\x20-\x7e]*$/.test(value)) throw refuse("must be ASCII: send other characters percent-encoded in UTF-8, such as %C3%BC for ü");
   const quoted = QUOTED.exec(value)?.[1]?.replaceAll(/\\(.)/g, "$1");
-  if (quoted === undefined && value.includes(", ")) throw refuse("came twice: send it once, and spaces in it as %20");
+  if (quoted === undefined && value.includes(", ")) throw refuse("was sent twice: send it once, with spaces as %20");
   try {
     return decodeURIComponent(quoted ?? value);
   } catch {

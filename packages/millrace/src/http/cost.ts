@@ -7,28 +7,28 @@ const PartSchema = z
     amount: z.number(),
     mark: z.enum(["counted", "estimated"]).meta({
       description:
-        "`counted`: as the database and the run's own end have it. `estimated`: part of it is not kept, or is shared with others.",
+        "`counted`: recorded by the database and at the end of the run. `estimated`: part of it is not recorded or is shared with other runs.",
     }),
     usd: z.number(),
   })
   .meta({ id: "CostPart" });
 
 const PartsSchema = z.object({
-  steps: PartSchema.meta({ description: "Steps, sleeps and waits, as they are billed: retries of a step are not." }),
-  rows_written: PartSchema.meta({ description: "Rows of the database with those of indexes, the app's own among them." }),
+  steps: PartSchema.meta({ description: "Billed steps, sleeps and waits. Retries of a step are not billed." }),
+  rows_written: PartSchema.meta({ description: "Rows of the database including index rows and rows of the app." }),
   rows_read: PartSchema,
-  queue_operations: PartSchema.meta({ description: "Three for each message of up to 64 KB." }),
-  requests: PartSchema.meta({ description: "The request, batches of queues, instances of the platform." }),
-  object_requests: PartSchema.meta({ description: "Calls to the recorder, and to its lane." }),
+  queue_operations: PartSchema.meta({ description: "Three operations for each message of up to 64 KB." }),
+  requests: PartSchema.meta({ description: "The HTTP request, queue batches and Workflow instances." }),
+  object_requests: PartSchema.meta({ description: "Calls to the recorder and to the lane object." }),
   log_lines: PartSchema,
 });
 
 /** What an instance has cost. */
 export const CostSchema = z
   .object({
-    usd: z.number().meta({ description: "By list prices, beyond what the plan includes. Without CPU time and storage." }),
-    usd_counted: z.number().meta({ description: "Of that, what is counted and not estimated." }),
-    messages: z.int().meta({ description: "Messages that it sent, and its own where that came from outside." }),
+    usd: z.number().meta({ description: "List prices beyond the included usage of the plan. Without CPU time and storage." }),
+    usd_counted: z.number().meta({ description: "The part that is counted, not estimated." }),
+    messages: z.int().meta({ description: "Messages that the instance sent, and its own if it came from outside." }),
     parts: PartsSchema,
   })
   .meta({ id: "Cost" });

@@ -7,10 +7,10 @@ export const DeliverySchema = z
   .object({
     instance_id: z.string(),
     status: z.enum(INSTANCE_STATUSES).meta({
-      description: "Of the instance that sends it: `complete` once it was accepted, `errored` where it was given up.",
+      description: "The status of the sending instance: `complete` after acceptance, `errored` after the last failed attempt.",
     }),
-    attempts: z.int().nullable().meta({ description: "Attempts so far at what failed; null where only the platform knows." }),
-    last_error: z.string().nullable().meta({ description: "What the last failed attempt was answered; null where none is known." }),
+    attempts: z.int().nullable().meta({ description: "Failed attempts so far; null if only the platform has the number." }),
+    last_error: z.string().nullable().meta({ description: "The answer to the last failed attempt; null if unknown." }),
   })
   .meta({ id: "NoticeDelivery" });
 

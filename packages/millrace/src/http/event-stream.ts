@@ -52,13 +52,13 @@ const RETRY = `retry: ${RETRY_MS}\n\n`;
 /** How a stream is asked for by a browser: its EventSource sends no headers of ours, and a new one no `Last-Event-ID`. */
 export const streamQuery = {
   token: z.string().max(2000).optional().meta({
-    description: "A stream token of this path (`POST /v1/stream-tokens`), in the place of `Authorization`.",
+    description: "A stream token for this path (`POST /v1/stream-tokens`), instead of `Authorization`.",
   }),
-  last_event_id: z.string().max(1000).optional().meta({ description: "In the place of the header `Last-Event-ID`, which is read first." }),
+  last_event_id: z.string().max(1000).optional().meta({ description: "Used if the header `Last-Event-ID` is missing." }),
 };
 
 export const streamHeaders = z.object({
-  "last-event-id": z.string().max(1000).optional().meta({ description: "The id of the last event that you heard." }),
+  "last-event-id": z.string().max(1000).optional().meta({ description: "The id of the last event received." }),
 });
 
 /** The answer of a stream in the document. */

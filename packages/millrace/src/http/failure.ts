@@ -3,19 +3,19 @@ import type { Instance } from "../inspect/instances.ts";
 
 export const FailureSchema = z
   .object({
-    step: z.string().meta({ description: "As the platform names it; empty when the workflow's own code threw between steps." }),
+    step: z.string().meta({ description: "The step name of the platform; empty if the workflow code threw between steps." }),
     code: z.string(),
     message: z.string(),
     attempts: z.int(),
-    behind: z.string().optional().meta({ description: "Where the code threw between steps: the step whose failure it had just heard of." }),
-    at: z.string().optional().meta({ description: "Where the code threw between steps: the step that it named, and that was not begun." }),
+    behind: z.string().optional().meta({ description: "If the code threw between steps: the step whose failure it had just received." }),
+    at: z.string().optional().meta({ description: "If the code threw between steps: the step that it named and that did not start." }),
     where: z
       .string()
       .optional()
-      .meta({ description: "Where the code threw between steps: the first frame of its stack, with file and line." }),
+      .meta({ description: "If the code threw between steps: the first frame of the stack, with file and line." }),
     upstream_status: z.int().optional(),
     hint: z.string().optional().meta({
-      description: "What may be behind it, and what to do then: an output that a person confirmed, and that the code cannot use.",
+      description: "A likely cause and what to do: for example, the code cannot use an output that an operator confirmed.",
     }),
   })
   .meta({ id: "Failure" });

@@ -3,7 +3,7 @@ import { signed } from "../contract/ids.ts";
 import type { HttpEnv } from "./env.ts";
 
 export const fingerprintSchema = z.string().meta({
-  description: "Equal for equal payloads of the tenant, and tells nothing else of them: under one key no other payload is taken.",
+  description: "A digest of the payload, equal for equal payloads of the tenant. A key accepts only payloads with its first fingerprint.",
 });
 
 /**

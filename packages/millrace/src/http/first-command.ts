@@ -17,6 +17,6 @@ export function assertOpen(catalog: Catalog, { type }: FirstCommand): void {
   const names = open.map(({ definition }) => definition.type).join(", ");
   throw new MillraceError(
     "config_invalid",
-    `\`firstCommand\` names "${type}", which is no command that is open to the outside. Open are: ${names}.`,
+    `\`firstCommand\` names "${type}", which is not a command open to the outside. Open commands: ${names}.`,
   );
 }

@@ -40,7 +40,7 @@ const REPLAYED = "Idempotency-Replayed";
 /** Documents the header for an answer to a request that may be a repeat. */
 export const replayedHeaderSchema = {
   [REPLAYED]: {
-    description: "`true` where the request repeats an earlier one: nothing new was started.",
+    description: "`true` if the request repeats an earlier one and started nothing.",
     schema: { type: "string" as const },
   },
 };

@@ -3,6 +3,6 @@ import { type Issue, MillraceError } from "../contract/errors.ts";
 
 /** A request that does not fit its schema. */
 export function invalidRequest(issues: Issue[]): MillraceError {
-  const said = `The request is not valid: ${firstOf(issues, "the body")}. /openapi.json says what the route takes.`;
+  const said = `The request is not valid: ${firstOf(issues, "the body")}. See /openapi.json for the request schema.`;
   return new MillraceError("invalid_payload", said, { issues });
 }

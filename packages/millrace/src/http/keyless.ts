@@ -4,12 +4,12 @@ import type { Route } from "./router.ts";
 
 /** What names the work where a route has a name for it in its body; an app adds those of its own routes. */
 const NAMED_BY: Readonly<Record<string, string>> = {
-  "POST /v1/catalog/check": "it writes nothing; to ask about a key of your own, send `idempotency_key`",
-  "POST /v1/commands/batch": "it cannot name a whole batch, so give each item its `idempotency_key`",
-  "POST /v1/events/batch": "it cannot name a whole batch, so give each item its `idempotency_key`",
-  "POST /v1/stream-tokens": "a token is minted for each who asks, and nothing is kept of it",
-  "POST /v1/sign-in-codes": "a code is said once, and to nobody who asks again",
-  "POST /v1/tokens": "a token is said once, and to nobody who asks again",
+  "POST /v1/catalog/check": "it writes nothing; to check a key, send `idempotency_key` in the body",
+  "POST /v1/commands/batch": "a batch has one key per item: set `idempotency_key` in each item",
+  "POST /v1/events/batch": "a batch has one key per item: set `idempotency_key` in each item",
+  "POST /v1/stream-tokens": "each request mints a token, which is not stored",
+  "POST /v1/sign-in-codes": "a code is returned once and never repeated",
+  "POST /v1/tokens": "a token is returned once and never repeated",
 };
 
 /**
@@ -22,6 +22,6 @@ export function refuseKey({ method, path, request }: Route, asked: HonoRequest, 
   const named = method.toUpperCase();
   const why =
     { ...NAMED_BY, ...namedBy }[`${named} ${path}`] ??
-    (method === "post" ? "what it does has a name by its path" : `a ${named} can be sent again as it is`);
+    (method === "post" ? "its path identifies what it changes" : `a ${named} can be repeated safely`);
   throw invalidRequest([{ path: "Idempotency-Key", message: `is not read by this route: ${why}. Leave the header out` }]);
 }

@@ -10,7 +10,7 @@ interface NameFilter {
 
 /** Said of such filters in the document. */
 export const KNOWN_NAMES =
-  "A name that the deployment does not know is found as long as rows with it stay, as those of a workflow that was removed; where there is none, it is refused.";
+  "A name that is no longer deployed, such as a removed workflow, is accepted while rows with it exist. Other unknown names are refused.";
 
 /**
  * Refuses an empty list by a name that the deployment does not know: whoever misspells it would take the answer for "there are none". What

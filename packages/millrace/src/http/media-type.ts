@@ -30,13 +30,13 @@ export const readable: MiddlewareHandler<HttpEnv> = async ({ req }, next) => {
   if (encoding !== "identity") {
     throw new HttpRefusal(
       "unsupported_media_type",
-      `Send the body as it is: \`Content-Encoding: ${beginning(encoding, 50)}\` is not unpacked here.`,
+      `Send the body without encoding: \`Content-Encoding: ${beginning(encoding, 50)}\` is not supported.`,
       { "accept-encoding": "identity" },
     );
   }
   for (const [, charset = ""] of (req.header("content-type") ?? "").matchAll(CHARSET)) {
     if (PLAIN.has(charset.toLowerCase())) continue;
-    throw new HttpRefusal("unsupported_media_type", `Send the body in UTF-8: \`charset=${beginning(charset, 50)}\` is not converted here.`);
+    throw new HttpRefusal("unsupported_media_type", `Send the body in UTF-8: \`charset=${beginning(charset, 50)}\` is not supported.`);
   }
   await next();
 };

@@ -4,7 +4,7 @@ import { MillraceError } from "../contract/errors.ts";
 /** Open streams in one isolate, at most: of a token, or a person; of a first token with all its descendants; of a tenant. */
 const BOUNDS: readonly { most: number; of: (caller: Token) => string; holder: string }[] = [
   { most: 10, of: ({ id }) => `token ${id}`, holder: "This token holds" },
-  { most: 30, of: ({ rootId }) => `family ${rootId}`, holder: "The tokens that come from the same first token hold" },
+  { most: 30, of: ({ rootId }) => `family ${rootId}`, holder: "The tokens minted from the same first token hold" },
   { most: 60, of: ({ tenantId }) => `tenant ${tenantId}`, holder: "The tokens of this tenant hold" },
 ];
 
@@ -21,7 +21,7 @@ export function holdStream(caller: Token): () => void {
   const counted = BOUNDS.map(({ of, ...bound }) => ({ ...bound, name: of(caller), held: heldBy(of(caller)) }));
   const full = counted.find(({ held, most }) => held.size >= most);
   if (full) {
-    const next = `Close one, follow the whole engine by GET /v1/stream, or come again in ${FULL_MS / 1000} s.`;
+    const next = `Close one, follow the whole engine with GET /v1/stream, or retry in ${FULL_MS / 1000} s.`;
     throw new MillraceError("rate_limited", `${full.holder} ${full.most} streams open here. ${next}`, { delayMs: FULL_MS });
   }
   const stream = { until: Date.now() + FORGOTTEN_AFTER_MS };

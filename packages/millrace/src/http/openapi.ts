@@ -15,7 +15,7 @@ const INFO = {
   version: "1",
   license: { name: "MIT", identifier: "MIT" },
   description:
-    "An orchestration engine for Cloudflare Workers. Everything under /v1 needs a token, and shows and changes its tenant's data only. Errors are problem details (RFC 9457).",
+    "An orchestration engine for Cloudflare Workers. Every route under /v1 needs a token and reads and changes only the data of the token's tenant. Errors are problem details (RFC 9457).",
 };
 
 /** Relative: whoever served the document answers the routes. */
@@ -25,7 +25,7 @@ const show = createRoute({
   method: "get",
   path: "/openapi.json",
   operationId: "getDocument",
-  summary: "Describe every route",
+  summary: "Get this OpenAPI document",
   security: [],
   responses: { 200: answers("OpenAPI 3.1", z.looseObject({ openapi: z.string() })), ...problems() },
 });
@@ -47,7 +47,7 @@ export function openApi(described: Described, { groups, problems: known, scopes 
     type: "http",
     scheme: "bearer",
     bearerFormat: "mr_<id>_<secret>",
-    description: `A token with the scope the route names: ${named.join(", ")}; \`unattributed\` adds what names no tenant.`,
+    description: `A token with the scope the route names: ${named.join(", ")}; \`unattributed\` adds data without a tenant.`,
   });
   for (const [name, header] of Object.entries(LIMIT_HEADER_COMPONENTS)) described.component("headers", name, header);
   nameBodies(described, { Command: commandSchema, Event: eventSchema });

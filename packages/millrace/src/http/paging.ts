@@ -18,8 +18,8 @@ function pageLimit(usual: number, most: number) {
 /** No list is in the order of times that are further ahead. */
 const FARTHEST_MS = 3660 * 86_400_000;
 
-export const NO_CURSOR = "is not a cursor: pass the `next_cursor` of the page before, or nothing";
-const CURSOR = { type: "string", description: "The `next_cursor` of the page before." } as const;
+export const NO_CURSOR = "is not a cursor: pass the `next_cursor` of the previous page, or omit it";
+const CURSOR = { type: "string", description: "The `next_cursor` of the previous page." } as const;
 
 /** The cursor of a list in the order of times: `timeOf` says which time one stands for; undefined for what is none. */
 export function timeCursor(timeOf: (cursor: string) => number | undefined) {

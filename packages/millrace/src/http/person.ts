@@ -44,7 +44,7 @@ function assertOwnPage({ req }: Asked): void {
   if (isForeign)
     throw new MillraceError(
       "forbidden",
-      "A page of another origin sent this: people who come by Access change things from this one alone.",
+      "The request comes from a page of another origin. Users of Cloudflare Access can change data only from this origin.",
     );
 }
 

@@ -16,13 +16,15 @@ const MAX_LOGGED_CHARACTERS = 500;
 const MAX_LOGGED_FRAMES = 10;
 
 export const IssueSchema = z.object({
-  path: z.string().meta({ description: "Dotted, such as `payload.keyword`; or the name of a header." }),
+  path: z.string().meta({ description: "A dotted path such as `payload.keyword`, or the name of a header." }),
   message: z.string(),
 });
 
 export const ProblemSchema = z
   .object({
-    type: z.string().meta({ description: "Where this deployment explains the code: a URI reference.", example: typeOf("invalid_payload") }),
+    type: z
+      .string()
+      .meta({ description: "A URI reference to the explanation of the code in this deployment.", example: typeOf("invalid_payload") }),
     title: z.string(),
     status: z.int(),
     detail: z.string().meta({ description: "What happened, and what to do next." }),
@@ -30,7 +32,7 @@ export const ProblemSchema = z
     retryable: z.boolean().meta({ description: "True when the same request may succeed later." }),
     issues: z.array(IssueSchema).optional(),
     did_you_mean: z.string().optional(),
-    from: z.string().optional().meta({ description: "For `invalid_transition`: the present state." }),
+    from: z.string().optional().meta({ description: "For `invalid_transition`: the current state." }),
     to: z.string().optional(),
   })
   .meta({ id: "Problem" });
@@ -111,11 +113,11 @@ const FRAME = /^ {4}at ([^\n]+:\d+:\d+\)?)$/gm;
 export const LIMIT_HEADER_COMPONENTS = {
   "Retry-After": { description: "Seconds to wait before the same request is sent again.", schema: { type: "integer" } },
   RateLimit: {
-    description: "Which limit was reached and in how many seconds there is room again, as a structured field.",
+    description: "The exceeded limit and the seconds until capacity is available, as a structured field.",
     schema: { type: "string", example: '"token";r=0;t=4' },
   },
   "RateLimit-Policy": {
-    description: "The limit: so many requests in so many seconds. Not sent where the platform counts.",
+    description: "The limit as requests per seconds. Not sent when the platform counts.",
     schema: { type: "string", example: '"token";q=2000;w=10' },
   },
 } as const;
@@ -147,10 +149,10 @@ export const problems = documentsProblems(ENGINE_PROBLEMS);
 
 /** What is said for errors that nobody wrote for the caller's eyes. */
 const UNNAMED = {
-  unavailable: "The database did not answer. Send the same request again in a few seconds: with the same key it is the same work.",
+  unavailable: "The database did not answer. Send the same request again in a few seconds. The same key has no second effect.",
   config_invalid:
-    "The database lacks a table or a column. Apply the migrations: npx millrace migrate --remote. GET /healthz names the first that is missing.",
-  invariant: "This is a bug here, not in your request. Report the route and the time as the page under `type` says.",
+    "The database lacks a table or a column. Apply the migrations: npx millrace migrate --remote. GET /healthz names the first missing migration.",
+  invariant: "This is a bug in the server, not in your request. Report the route and the time; see the page under `type`.",
 } as const satisfies Partial<Record<keyof typeof ENGINE_PROBLEMS, string>>;
 
 /** SQLite's words for a statement that is wrong, whenever it is sent: everything else D1 says is about the moment. */

@@ -12,7 +12,7 @@ import type { HttpEnv } from "./env.ts";
 /** The parameter by which somebody who may sees what is marked as sensitive. */
 export const revealQuery = {
   reveal: z.enum(["true", "false"]).optional().meta({
-    description: "True shows what is marked as sensitive, which needs the scope `reveal`, and is a row of the audit. Default `[redacted]`.",
+    description: "True shows fields marked as sensitive. It needs the scope `reveal` and is recorded in the audit. Default: `[redacted]`.",
   }),
 };
 
@@ -37,5 +37,5 @@ export async function redactionFor(context: Context<HttpEnv>, catalog: Catalog):
 export function asksToReveal({ req, var: { caller } }: Context<HttpEnv>): boolean {
   if (req.query("reveal") !== "true") return false;
   if (caller.scopes.includes("reveal")) return true;
-  throw new MillraceError("forbidden", "To reveal what is marked as sensitive needs the scope `reveal`, which the token lacks.");
+  throw new MillraceError("forbidden", "The token lacks the scope `reveal`, which is required to show sensitive fields.");
 }

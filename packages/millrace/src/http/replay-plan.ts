@@ -11,11 +11,11 @@ export const ReplayPlanSchema = z
   .object({
     outcome: z.enum(REPLAY_OUTCOMES).meta({
       description:
-        "`starts` an instance; `duplicate`: an instance of the same work has the key, and nothing is sent; `follows`: an event's routes are followed; `sent`: back to a pull queue; `refused`: the letter stays open, and `refused` says why; `settled`: somebody has settled it.",
+        "`starts`: starts an instance. `duplicate`: an instance of the same work has the key, and nothing is sent. `follows`: the event goes to its routes. `sent`: goes back to a pull queue. `refused`: the dead letter remains open; `refused` has the reason. `settled`: it was settled before.",
     }),
     why: z.string(),
     refused: z.union([ProblemSchema, z.null()]),
-    queue: z.string().nullable().meta({ description: "The queue that it would go to." }),
+    queue: z.string().nullable().meta({ description: "The target queue." }),
     identity: z
       .object({
         tenant_id: z.string(),
@@ -25,11 +25,11 @@ export const ReplayPlanSchema = z
         fingerprint: fingerprintSchema,
       })
       .nullable()
-      .meta({ description: "The name under which the message would be sent; null where it has none that can be read." }),
+      .meta({ description: "The identity of the message; null if it is not readable." }),
     instance: z
       .object({ id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned"]) })
       .nullable()
-      .meta({ description: "Of a command: the instance whose key it is now; null where the key is free." }),
+      .meta({ description: "For a command: the instance that holds the key; null if the key is free." }),
   })
   .meta({ id: "ReplayPlan" });
 

@@ -63,7 +63,7 @@ export function refuseCountedStranger({ env, req }: Asked, what: string): void {
 }
 
 function addressRefusal(env: HttpEnv["Bindings"], waitMs: number): HttpRefusal {
-  const why = "This address sends more requests than one may without a token that is known here already.";
+  const why = "This address exceeds the request limit for callers without a known token.";
   return refusal("address", why, waitMs, env.STRANGER_REQUESTS ? undefined : windowOf(env.REQUESTS_PER_ADDRESS, PER_ADDRESS));
 }
 
@@ -82,7 +82,7 @@ export async function countToken({ env, var: { caller } }: Context<HttpEnv>): Pr
 }
 
 function tokenRefusal(waitMs: number, window: Window | undefined): HttpRefusal {
-  return refusal("token", "This token sends more requests than one may.", waitMs, window);
+  return refusal("token", "This token exceeds its request limit.", waitMs, window);
 }
 
 /** The deployment's limit, or the usual one; undefined where it wants none, by "0". A setting that is no number counts as not set. */
@@ -105,7 +105,7 @@ async function countedByPlatform(limit: RateLimit, key: string): Promise<number>
 /** In the fields of draft-ietf-httpapi-ratelimit-headers, and in `Retry-After`. */
 function refusal(policy: "address" | "token", why: string, waitMs: number, window: Window | undefined): HttpRefusal {
   const seconds = Math.ceil(waitMs / 1000);
-  return new HttpRefusal("rate_limited", `${why} Send this one again in ${seconds} s: nothing was done.`, {
+  return new HttpRefusal("rate_limited", `${why} Send this one again in ${seconds} s. It had no effect.`, {
     "retry-after": String(seconds),
     ratelimit: `"${policy}";r=0;t=${seconds}`,
     ...(window && { "ratelimit-policy": `"${policy}";q=${window.limit};w=${window.periodMs / 1000}` }),

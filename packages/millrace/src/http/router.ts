@@ -180,5 +180,5 @@ function reading(schema: z.ZodObject, where: "query" | "param" | "header", sent:
 
 /** Says why a list is refused: the parameter came twice. */
 function saidOnce(issue: Issue): Issue {
-  return issue.message.endsWith(", not array") ? { ...issue, message: "is there more than once: send it once" } : issue;
+  return issue.message.endsWith(", not array") ? { ...issue, message: "occurs more than once: send it once" } : issue;
 }

@@ -4,8 +4,8 @@ import type { SaidTrace } from "../contract/trace.ts";
 
 /** The headers of a request from which work follows. */
 export const traceHeadersSchema = {
-  traceparent: z.string().optional().meta({ description: "W3C trace context; carried on to everything that follows." }),
-  tracestate: z.string().optional().meta({ description: "Handed on with `traceparent`; up to 512 characters." }),
+  traceparent: z.string().optional().meta({ description: "W3C trace context, passed on to all resulting messages." }),
+  tracestate: z.string().optional().meta({ description: "Passed on with `traceparent`; up to 512 characters." }),
 };
 
 /** The trace that a request belongs to; undefined when it says nothing of one. */

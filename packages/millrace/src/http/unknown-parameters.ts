@@ -25,8 +25,8 @@ export function refuseParameters({ request }: Route, asked: HonoRequest): void {
     throw invalidRequest(unknown.slice(0, 50).map((name) => (isRead ? withBetterRoute(name, known) : unknownField([name], known))));
 }
 
-const BY_KEY = "`GET /v1/keys/{key}` finds what has an idempotency key";
-const BY_ID = "`GET /v1/search?q=` finds anything by its id";
+const BY_KEY = "use `GET /v1/keys/{key}` to find an idempotency key";
+const BY_ID = "use `GET /v1/search?q=` to search by id";
 /** Parameters that callers expect of a list, and the route that has them. */
 const BETTER_ROUTES: ReadonlyMap<string, string> = new Map([
   ["idempotency_key", BY_KEY],
@@ -35,14 +35,14 @@ const BETTER_ROUTES: ReadonlyMap<string, string> = new Map([
   ["instance_id", BY_ID],
   ["q", BY_ID],
   ["search", BY_ID],
-  ["correlation_id", "`GET /v1/correlations/{id}` has a whole job"],
+  ["correlation_id", "use `GET /v1/correlations/{id}` for a whole job"],
 ]);
 
 /** The refusal of a parameter: with the name that was probably meant, or else with the route that has it. */
 function withBetterRoute(name: string, known: readonly string[]): Issue {
   const issue = unknownField([name], known);
   const better = BETTER_ROUTES.get(name);
-  return better && issue.message.endsWith("remove it") ? { ...issue, message: `is not known here: ${better}` } : issue;
+  return better && issue.message.endsWith("remove it") ? { ...issue, message: `is not a parameter of this route: ${better}` } : issue;
 }
 
 const NOT_ENCODED = "is not percent-encoded UTF-8: send the character % itself as %25";

@@ -16,7 +16,7 @@ const show = createRoute({
   method: "get",
   path: CONSOLE_PATH,
   operationId: "showConsole",
-  summary: "Show the console to people",
+  summary: "Show the console",
   security: [],
   responses: { 200: { description: "A page", content: { "text/html": { schema: z.string() } } }, ...problems() },
 });
@@ -25,13 +25,13 @@ const showBelow = createRoute({
   method: "get",
   path: `${CONSOLE_PATH}/{path}`,
   operationId: "showConsoleAt",
-  summary: "Show a screen of the console, and what it is made of",
-  description: "The same page for every path, so that what is looked at has an address; but for its script and its style, under `assets/`.",
+  summary: "Show a screen or an asset of the console",
+  description: "Serves the same HTML page for every path, so that each screen has a URL. Script and style are under `assets/`.",
   security: [],
   request: { params: z.object({ path: z.string() }) },
   responses: {
     200: {
-      description: "A page, or what it is made of",
+      description: "The HTML page, the script or the style",
       content: { "text/html": { schema: z.string() }, "text/javascript": { schema: z.string() }, "text/css": { schema: z.string() } },
     },
     ...problems("route_not_found"),
@@ -65,7 +65,7 @@ const FILES = new Map([
 /** The script or the style: its name changes with what it says, so that a browser never asks for it twice. */
 function answerAsset(context: Context<HttpEnv>): Response {
   const [type, text] = FILES.get(context.req.path.slice(ASSETS.length)) ?? [];
-  if (type === undefined) throw new HttpRefusal("route_not_found", "The console is made of other files by now: load the page again.");
+  if (type === undefined) throw new HttpRefusal("route_not_found", "The console was updated. Reload the page.");
   // The platform answers static assets ahead of the Worker: a request for one that comes here finds none deployed.
   if (text === undefined) throw new HttpRefusal("route_not_found", `${NOT_DEPLOYED} Add to wrangler.jsonc: ${ASSETS_LINE}.`);
   context.header("content-type", `${type}; charset=utf-8`);
@@ -100,8 +100,8 @@ function answerShell(context: Context<HttpEnv>) {
 <body>
 <div id="console"></div>
 <p class="not-deployed">${NOT_DEPLOYED} Add to <code>wrangler.jsonc</code>: <code>${ASSETS_LINE}</code>;
-or copy that folder into the assets that you have.</p>
-<noscript>The console runs in your browser: allow this page its script. Everything it does goes over HTTP too.</noscript>
+or copy that folder into your assets.</p>
+<noscript>The console needs JavaScript. The HTTP API offers the same operations.</noscript>
 <script type="module" nonce="${nonce}" src="${ASSETS}${script.name}"></script>
 </body>
 </html>`,

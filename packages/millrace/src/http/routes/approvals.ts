@@ -24,16 +24,16 @@ const ApprovalSchema = z
     instance_id: z.string(),
     workflow: z.string(),
     step: z.string(),
-    question: z.string().meta({ description: "What a yes leads to. Text: never to be shown as HTML." }),
-    details: z.record(z.string(), z.unknown()).nullable().meta({ description: "What to look at before answering." }),
+    question: z.string().meta({ description: "The question. Plain text: never render it as HTML." }),
+    details: z.record(z.string(), z.unknown()).nullable().meta({ description: "Details for the decision." }),
     state: z.enum(STATES),
     over: z.string().nullable().meta({
       description:
-        "Of a pending one that takes no answer any more: how its instance stands, such as `terminated`. `?state=pending` leaves it out. Else null.",
+        "For a pending question that can no longer be answered: the status of its instance, such as `terminated`. Otherwise null. `?state=pending` omits such questions.",
     }),
-    otherwise: z.enum(["approve", "reject"]).meta({ description: "What becomes true if nobody answers until `due_at`." }),
+    otherwise: z.enum(["approve", "reject"]).meta({ description: "The decision if no answer arrives before `due_at`." }),
     due_at: timestamp,
-    decided_by: z.string().nullable().meta({ description: "The actor who answered; null when nobody did in time, or has yet." }),
+    decided_by: z.string().nullable().meta({ description: "The actor who answered; null without an answer." }),
     reason: z.string().nullable(),
     asked_at: timestamp,
     decided_at: timestamp.nullable(),
@@ -44,15 +44,15 @@ const list = createRoute({
   method: "get",
   path: "/v1/approvals",
   operationId: "listApprovals",
-  summary: "List questions to people, newest first",
+  summary: "List questions to operators, newest first",
   description:
-    "By `workflow`, or of those that are decided, a page looks at 5,000 questions: it may be short, or empty, and still have a `next_cursor`.",
+    "A page filtered by `workflow` or by a decided state scans 5,000 questions. It may be short or empty and still have a `next_cursor`.",
   ...needs("read"),
   request: {
     query: z.strictObject({
       state: z.enum(STATES).optional(),
       workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
-      instance: z.string().optional().meta({ description: "The id of the instance that asks." }),
+      instance: z.string().optional().meta({ description: "The id of the asking instance." }),
       ...pageQuery,
     }),
   },
@@ -66,7 +66,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/approvals/{id}",
   operationId: "getApproval",
-  summary: "Show a question, and its answer",
+  summary: "Get a question and its answer",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject(revealQuery) },
   responses: {
@@ -75,8 +75,8 @@ const show = createRoute({
   },
 });
 
-const approve = decision("approve", "Say yes: the instance goes on");
-const reject = decision("reject", "Say no: the instance goes on without it");
+const approve = decision("approve", "Approve a question");
+const reject = decision("reject", "Reject a question");
 
 export function approvals(catalog: Catalog) {
   return new Routes<HttpEnv>()
@@ -115,11 +115,11 @@ function decision(verb: "approve" | "reject", summary: string) {
     path: `/v1/approvals/{id}/${verb}`,
     operationId: `${verb}Question`,
     summary,
-    description: "Each question is answered once, and not after its time: later answers are refused with 409.",
+    description: "A question is answered once and before `due_at`. Later answers are refused with 409.",
     ...needs("operate"),
     request: { params: z.object({ id: z.string() }), body: jsonBody(reasoned) },
     responses: {
-      202: answers("It is answered; its instance goes on", z.object({ action_id: z.string(), instance_id: z.string() })),
+      202: answers("The question is answered, and its instance continues", z.object({ action_id: z.string(), instance_id: z.string() })),
       ...problems(...BODY_REFUSALS, "approval_not_found", "invalid_transition"),
     },
   });

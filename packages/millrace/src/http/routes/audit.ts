@@ -15,17 +15,17 @@ const RESULTS = ["applied", "no_change", "failed", "refused"] as const;
 /** `own` are verbs of the app's own. */
 const auditQueryOf = (own: readonly string[]) =>
   z.strictObject({
-    target: z.string().max(500).optional().meta({ description: "What it was about, in full." }),
+    target: z.string().max(500).optional().meta({ description: "The exact target." }),
     instance: z.string().max(500).optional().meta({
-      description: "What was done to one instance, and to its effects and questions: the instance's id.",
+      description: "An instance id: actions on this instance, its effects and its questions.",
     }),
     result: z.enum(RESULTS).optional(),
-    actor: z.string().max(500).optional().meta({ description: "Who acted, in full: a token's name." }),
+    actor: z.string().max(500).optional().meta({ description: "The exact name of the actor, such as the name of a token." }),
     verb: z.enum([...VERBS, ...own]).optional(),
-    since: z.iso.datetime({ offset: true }).optional().meta({ description: "Done then or later." }),
+    since: z.iso.datetime({ offset: true }).optional().meta({ description: "At or after this time." }),
     until: z.iso.datetime({ offset: true }).optional().meta({ description: "Done before then." }),
     bulk: z.enum(["false"]).optional().meta({
-      description: "Leaves out what bulk actions did to each of their things; the row of each bulk action itself (`verb=bulk`) stays.",
+      description: "`false` omits the rows for each item of bulk actions. The row of the bulk action itself (`verb=bulk`) remains.",
     }),
     ...pageQuery,
   });
@@ -34,21 +34,21 @@ const auditQueryOf = (own: readonly string[]) =>
 const rowSchemaOf = (own: readonly string[]) =>
   z
     .object({
-      id: z.string().meta({ description: "The `action_id` its action was answered with." }),
+      id: z.string().meta({ description: "The `action_id` in the answer to the action." }),
       actor: z.string(),
       token_id: z
         .string()
         .nullable()
-        .meta({ description: "The token that was used; null where a person is known otherwise, or the database was reached directly." }),
-      scope: z.string().nullable().meta({ description: "The scopes that the request needed, separated by spaces." }),
+        .meta({ description: "The token of the request; null for a user of Cloudflare Access and for direct database access." }),
+      scope: z.string().nullable().meta({ description: "The required scopes, separated by spaces." }),
       verb: z.enum([...VERBS, ...own]),
       target: z.string().meta({
         description:
-          "What it was about: an instance, an effect's key, an approval, a dead letter, a schedule, a token, or something of the app's.",
+          "The target: an instance, the key of an effect, an approval, a dead letter, a schedule, a token, or an item of the app.",
       }),
       about: z.string().nullable().meta({
         description:
-          "What the target is called by people: the workflow and subject of an instance, the step in front of these, the type and key of a dead letter; null for what is none of these, or not kept any more.",
+          "A readable name of the target: workflow and subject of an instance, for an effect with its step in front; type and key of a dead letter. Null for other targets and for removed ones.",
       }),
       instance_id: z.string().nullable(),
       reason: z.string(),
@@ -56,15 +56,15 @@ const rowSchemaOf = (own: readonly string[]) =>
       before: z
         .record(z.string(), z.unknown())
         .nullable()
-        .meta({ description: "How its target stood; null where nothing changed, or nothing is said of it." }),
-      after: z.record(z.string(), z.unknown()).nullable().meta({ description: "How its target stands by it." }),
+        .meta({ description: "The target before the action; null if nothing changed or was recorded." }),
+      after: z.record(z.string(), z.unknown()).nullable().meta({ description: "The target after the action." }),
       result: z.enum(RESULTS).meta({
         description:
-          "`failed`: the platform could not be told of it within a day. `refused`: it was not begun; `detail` has the route, the code, and how often in that minute (of many the first, tenth, hundredth … is a row).",
+          "`failed`: the platform did not accept it within a day. `refused`: it did not start; `detail` has the route, the code and the count in that minute (of many refusals, the first, tenth, hundredth … is a row).",
       }),
       at: timestamp,
-      applied_at: timestamp.nullable().meta({ description: "When the platform had heard of it; null while that is still owed." }),
-      error: z.string().nullable().meta({ description: "What the last try to tell the platform failed of." }),
+      applied_at: timestamp.nullable().meta({ description: "When the platform accepted it; null while that is pending." }),
+      error: z.string().nullable().meta({ description: "The error of the last attempt to apply it on the platform." }),
     })
     .meta({ id: "AuditRow" });
 
@@ -73,7 +73,7 @@ const listOf = (own: readonly string[]) =>
     method: "get",
     path: "/v1/audit",
     operationId: "listAudit",
-    summary: "List what operators did, and why; newest first",
+    summary: "List the actions of operators, newest first",
     ...needs("read"),
     request: { query: auditQueryOf(own) },
     responses: {

@@ -28,31 +28,27 @@ const BulkActionSchema = z
     id: z.string(),
     verb: z.string(),
     state: z.enum(STATES).meta({
-      description: "`stopped`: too much of a stage failed, or its instance did, as `why` says · `aborted`: an operator has halted it.",
+      description: "`stopped`: too many items of a stage failed, or its instance failed; see `why`. `aborted`: an operator halted it.",
     }),
-    why: z
-      .string()
-      .nullable()
-      .meta({ description: "Why it stopped, or who halted it, and what to do; null where there is nothing to say." }),
+    why: z.string().nullable().meta({ description: "Why it stopped or who halted it, and what to do; null otherwise." }),
     actor: z.string(),
     reason: z.string(),
-    filter: z.record(z.string(), z.unknown()).nullable().meta({ description: "Null where ids were given." }),
+    filter: z.record(z.string(), z.unknown()).nullable().meta({ description: "Null if ids were given." }),
     ramp: z.array(z.int()),
     rate_per_second: z.number(),
     stop_at_error_rate: z.number(),
     settle_within_seconds: z.number(),
     undo: z.boolean().nullable().meta({
-      description:
-        "False: what was done is left standing; true: it is taken back, where it can be. Null for a verb that takes nothing back.",
+      description: "True: the effects of the instances are undone where possible. False: they are kept. Null for a verb without undo.",
     }),
-    matched: z.int().meta({ description: "What it is about, frozen at `created_at`: always done + skipped + failed + left." }),
+    matched: z.int().meta({ description: "The number of items, fixed at `created_at`: the sum of done, skipped, failed and left." }),
     done: z.int(),
     skipped: z.int().meta({
-      description: "Left out: there was nothing to do any more. The `why` of each says who acted on it before, if somebody did.",
+      description: "Items without anything left to do. The `why` of an item names an earlier action, if any.",
     }),
-    failed: z.int().meta({ description: "Refused, failed again, or in doubt (`in_doubt`) until a person answers." }),
+    failed: z.int().meta({ description: "Items that were refused, failed again, or have an unknown outcome (`in_doubt`)." }),
     left: z.int(),
-    instance_id: z.string().meta({ description: "The instance that works on it." }),
+    instance_id: z.string().meta({ description: "The instance that runs the bulk action." }),
     created_at: timestamp,
     updated_at: timestamp,
     ended_at: timestamp.nullable(),
@@ -61,17 +57,17 @@ const BulkActionSchema = z
 
 const ItemSchema = z
   .object({
-    n: z.int().meta({ description: "Its place in the order, from 0." }),
-    target: z.string().meta({ description: "The instance, dead letter, effect (by its key) or delivery." }),
-    instance_id: z.string().nullable().meta({ description: "Of an effect, the instance that it belongs to; null for other things." }),
+    n: z.int().meta({ description: "The position, starting at 0." }),
+    target: z.string().meta({ description: "The id of the instance, dead letter or delivery, or the key of the effect." }),
+    instance_id: z.string().nullable().meta({ description: "For an effect: its instance. Null for other items." }),
     about: z.string().nullable().meta({
       description:
-        "The workflow and subject of an instance, for an effect with its step in front, the type and key of a dead letter; null for what is none of these, or not kept any more.",
+        "A readable name: workflow and subject of an instance, for an effect with its step in front; type and key of a dead letter. Null for other items and for removed ones.",
     }),
     result: z.enum(BULK_RESULTS),
     code: z.string().nullable(),
-    why: z.string().nullable().meta({ description: "Why it was left out or has failed, and what to do." }),
-    action_id: z.string().meta({ description: "The action on it, as the audit has it." }),
+    why: z.string().nullable().meta({ description: "Why the item was skipped or failed, and what to do." }),
+    action_id: z.string().meta({ description: "The id of the action in the audit." }),
     at: timestamp,
   })
   .meta({ id: "BulkItem" });
@@ -82,14 +78,14 @@ const PlanSchema = z
     sample: z.array(
       z.object({
         id: z.string(),
-        refused: z.string().nullable().meta({ description: "Why it would be refused now; null when it would be done." }),
+        refused: z.string().nullable().meta({ description: "Why it would be refused now; null if it would be accepted." }),
       }),
     ),
-    stages: z.array(z.int()).meta({ description: "How many each stage would have." }),
+    stages: z.array(z.int()).meta({ description: "The number of items of each stage." }),
     parts: z
       .array(z.object({ what: z.string(), count: z.int(), follows: z.string() }))
-      .meta({ description: "Of doubts: how many each step has, and what follows for these. Empty for other verbs." }),
-    follows: z.string().nullable().meta({ description: "What to know before it begins, such as that it is final; null for nothing." }),
+      .meta({ description: "For unknown outcomes: the count of each step and the consequence. Empty for other verbs." }),
+    follows: z.string().nullable().meta({ description: "A warning, such as that the action is final; null if there is none." }),
   })
   .meta({ id: "BulkPlan" });
 
@@ -100,19 +96,19 @@ const start = createRoute({
   method: "post",
   path: "/v1/bulk-actions",
   operationId: "startBulkAction",
-  summary: "Act on many things at once",
+  summary: "Start a bulk action",
   description: [
-    "What matches at this moment is written down, and acted upon in stages, so many a second: `retry`, `cancel`, `pause`, `resume` and `close` of instances; `replay` and `skip` of dead letters; `reject` and `retry_anyway` of effects in doubt; and what this deployment adds.",
-    "Between two stages it waits until what was begun has ended. It stops itself where too much of a stage fails. A dry run only says what matches.",
+    "Records the items that match now and applies the action to them in stages, at a rate per second. Verbs: `retry`, `cancel`, `pause`, `resume` and `close` for instances; `replay` and `skip` for dead letters; `reject` and `retry_anyway` for unknown outcomes; and verbs of this deployment.",
+    "After each stage it waits until the started items have ended. It stops if too many items of a stage fail. A dry run only counts the matches.",
   ].join("\n\n"),
   ...needs("operate"),
   request: {
-    headers: z.object(keyHeader("The same request under the same key is one bulk action.")),
+    headers: z.object(keyHeader("A repeat with the same key is the same bulk action.")),
     query: z.strictObject({}),
     body: jsonBody(bulkSchema),
   },
   responses: {
-    200: answers("A dry run: what it would be about", PlanSchema),
+    200: answers("A dry run: the matching items", PlanSchema),
     202: {
       ...answers("It runs", BulkActionSchema.extend({ replayed: z.boolean() }).meta({ id: "StartedBulkAction" })),
       headers: replayedHeaderSchema,
@@ -138,7 +134,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/bulk-actions/{id}",
   operationId: "getBulkAction",
-  summary: "Show a bulk action with its progress",
+  summary: "Get a bulk action with its progress",
   ...needs("read"),
   request: { params },
   responses: { 200: answers("The bulk action", BulkActionSchema), ...problems(...READ_REFUSALS) },
@@ -152,10 +148,10 @@ const items = createRoute({
   method: "get",
   path: "/v1/bulk-actions/{id}/items",
   operationId: "listBulkItems",
-  summary: "List what came of each thing, in the order in which they were acted upon",
+  summary: "List the results of a bulk action, in order of processing",
   ...needs("read"),
   request: { params, query: z.strictObject({ result: z.enum(BULK_RESULTS).optional(), ...places, cursor: placeCursor }) },
-  responses: { 200: answers("A page of things", pageOf(ItemSchema)), ...problems(...READ_REFUSALS) },
+  responses: { 200: answers("A page of results", pageOf(ItemSchema)), ...problems(...READ_REFUSALS) },
 });
 
 const steering = (verb: "abort" | "resume", summary: string, description: string) =>
@@ -173,11 +169,15 @@ const steering = (verb: "abort" | "resume", summary: string, description: string
     },
   });
 
-const abortRoute = steering("abort", "Halt a bulk action", "Nothing more is begun within a second. What is done stays done.");
+const abortRoute = steering(
+  "abort",
+  "Halt a bulk action",
+  "Starts no further item after at most a second. Finished items remain as they are.",
+);
 const resumeRoute = steering(
   "resume",
-  "Have a bulk action go on",
-  "One that was halted, or that has stopped: with what is left, at the stage where it was. What has failed stays so: start another one over that.",
+  "Resume a bulk action",
+  "Continues an aborted or stopped bulk action with the remaining items, at the stage where it ended. Failed items are not retried: start another bulk action for them.",
 );
 
 export function bulkActions(catalog: Catalog) {

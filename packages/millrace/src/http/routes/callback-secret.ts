@@ -10,12 +10,12 @@ const show = createRoute({
   method: "get",
   path: "/v1/callback-secret",
   operationId: "getCallbackSecret",
-  summary: "Show the secret that signs your tenant's callbacks",
+  summary: "Get the secret that signs the callbacks of your tenant",
   description:
-    "Whoever is called verifies with it that the call is this deployment's, and about your tenant: by any library of Standard Webhooks. It is derived from `MILLRACE_KEY`, and changes with that alone.",
+    "The receiver verifies the signature with any library of Standard Webhooks. It proves that the call comes from this deployment and concerns your tenant. The secret is derived from `MILLRACE_KEY` and changes only with it.",
   ...needs("tokens"),
   responses: {
-    200: answers("The secret", z.object({ secret: z.string().meta({ description: "`whsec_` and 32 bytes in base64." }) })),
+    200: answers("The secret", z.object({ secret: z.string().meta({ description: "`whsec_` followed by 32 bytes in base64." }) })),
     ...problems("unauthorized", "forbidden"),
   },
 });

@@ -29,37 +29,37 @@ const MessageSchema = z
     type: z.string(),
     kind: z.enum(KINDS),
     version: z.int().meta({ description: "Of its payload." }),
-    queue: z.string().meta({ description: "The queue or the lane that it travels on." }),
+    queue: z.string().meta({ description: "The queue or lane of the message." }),
     door: z
       .object({
-        scope: z.string().nullable().meta({ description: "What a token needs to send it; null: no token may." }),
-        route: z.string().meta({ description: "The route that is made for it." }),
+        scope: z.string().nullable().meta({ description: "The scope required to send it; null if no token may send it." }),
+        route: z.string().meta({ description: "The route for this message." }),
       })
       .nullable()
-      .meta({ description: "How it comes from outside; null: only this deployment says it." }),
-    payload_schema: z.looseObject({}).meta({ description: "Its payload, as JSON Schema; with `examples` where its definition has some." }),
-    performer: z.string().nullable().meta({ description: "The workflow that performs a command." }),
+      .meta({ description: "How it arrives from outside; null if only this deployment emits it." }),
+    payload_schema: z.looseObject({}).meta({ description: "The JSON Schema of the payload, with `examples` if the definition has any." }),
+    performer: z.string().nullable().meta({ description: "The workflow that handles a command." }),
     follows: z
       .array(
         z.object({
           do: z.enum(["start", "send", "signal", "project", "call"]),
           workflow: z.string().nullable().meta({ description: "Of `start`." }),
-          type: z.string().nullable().meta({ description: "Of `send`: the command." }),
+          type: z.string().nullable().meta({ description: "For `send`: the command." }),
         }),
       )
-      .meta({ description: "What its route leads an event to." }),
+      .meta({ description: "The targets of an event." }),
   })
   .meta({ id: "CatalogMessage" });
 
 const QueueSchema = z
   .object({
     name: z.string(),
-    is_lane: z.boolean().meta({ description: "One message after another for each key." }),
+    is_lane: z.boolean().meta({ description: "Messages of one key are processed in order." }),
     carries: z.enum(["commands", "events"]),
     retries: z.object({ limit: z.int(), initial_seconds: z.number(), max_seconds: z.number() }),
     batch_size: z.int(),
-    batch_wait_seconds: z.number().meta({ description: "So long a batch waits for more messages." }),
-    concurrency: z.int().meta({ description: "Batches at one moment; of a lane, instances of one key." }),
+    batch_wait_seconds: z.number().meta({ description: "The longest wait of a batch for more messages." }),
+    concurrency: z.int().meta({ description: "Concurrent batches; for a lane, concurrent instances of one key." }),
     has_priorities: z.boolean(),
   })
   .meta({ id: "CatalogQueue" });
@@ -67,13 +67,13 @@ const QueueSchema = z
 const WorkflowSchema = z
   .object({
     name: z.string(),
-    on: z.object({ kind: z.enum(KINDS), type: z.string() }).meta({ description: "The command that it performs, or the event it follows." }),
-    deadline_seconds: z.number().nullable().meta({ description: "Longer than this, an instance is overdue; null where it says nothing." }),
-    step_mode: z.enum(["platform", "lean"]).meta({ description: "How it takes its steps, but for those that say otherwise." }),
+    on: z.object({ kind: z.enum(KINDS), type: z.string() }).meta({ description: "The command or event that starts it." }),
+    deadline_seconds: z.number().nullable().meta({ description: "An instance that runs longer is overdue; null without a deadline." }),
+    step_mode: z.enum(["platform", "lean"]).meta({ description: "The default step mode." }),
     steps: z
       .array(z.object({ name: z.string(), class: z.enum(RECORDED_CLASSES) }))
-      .meta({ description: "Guarded steps that were seen, each with its effect class." }),
-    emits: z.array(z.object({ kind: z.enum(KINDS), type: z.string() })).meta({ description: "Messages that were seen to be emitted." }),
+      .meta({ description: "Observed steps with an effect, each with its effect class." }),
+    emits: z.array(z.object({ kind: z.enum(KINDS), type: z.string() })).meta({ description: "Observed emitted messages." }),
   })
   .meta({ id: "CatalogWorkflow" });
 
@@ -82,11 +82,11 @@ const CatalogSchema = z
     messages: z.array(MessageSchema),
     queues: z.array(QueueSchema),
     workflows: z.array(WorkflowSchema),
-    seen_instances: z.int().meta({ description: "Of how many of your newest instances `steps` and `emits` tell, at most." }),
+    seen_instances: z.int().meta({ description: "The number of newest instances that `steps` and `emits` are based on." }),
     first_command: z
       .object({ type: z.string(), payload: z.unknown(), why: z.string() })
       .nullable()
-      .meta({ description: "What to try first, on a development machine that has something to try." }),
+      .meta({ description: "A first command to try, on a development engine." }),
   })
   .meta({ id: "Catalog" });
 
@@ -94,9 +94,9 @@ const show = createRoute({
   method: "get",
   path: "/v1/catalog",
   operationId: "getCatalog",
-  summary: "Describe the messages, queues and workflows, and what follows from what",
+  summary: "Get the catalog of messages, queues and workflows",
   description:
-    "As the deployed code declares them. Which steps a workflow takes, and what these emit, its code says only as it runs: that is what your tenant's newest instances did.",
+    "Returns what the deployed code declares. Steps and emitted messages are known only after a run; they come from the newest instances of your tenant.",
   ...needs("read"),
   request: { query: z.strictObject({}) },
   responses: { 200: answers("The catalog", CatalogSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
@@ -104,26 +104,28 @@ const show = createRoute({
 
 const draftSchema = z.strictObject({
   kind: z.enum(KINDS).default("command"),
-  type: z.string().min(1).max(100).meta({ description: "Which command or event, such as `content.publish`." }),
-  payload: z.unknown().meta({ description: "What its own schema asks for." }),
-  idempotency_key: chosenName(MAX_KEY_CHARACTERS).optional().meta({ description: "Default what a command derives from its payload." }),
+  type: z.string().min(1).max(100).meta({ description: "The type of the command or event, such as `content.publish`." }),
+  payload: z.unknown().meta({ description: "The payload, by the schema of the type." }),
+  idempotency_key: chosenName(MAX_KEY_CHARACTERS)
+    .optional()
+    .meta({ description: "Default: the key that the command derives from its payload." }),
 });
 
 const CheckedSchema = z
   .object({
-    key: z.string().nullable().meta({ description: "Names the work; null for an event without `idempotency_key`, which needs one." }),
+    key: z.string().nullable().meta({ description: "The key; null for an event sent without its required `idempotency_key`." }),
     subject: z.string().nullable(),
     outcome: z.enum(["new", "repeat", "reused", "refused"]).meta({
       description: [
-        "`new`: nobody has the key; `repeat`: the same was asked for before, and nothing new would follow;",
-        "`reused`: something else was, and it would be refused; `refused`: it is no such message.",
+        "`new`: the key is free. `repeat`: the same message was sent before, and a repeat starts nothing.",
+        "`reused`: another payload has the key; the message would be refused. `refused`: the message is not valid.",
       ].join(" "),
     }),
     holder: z
       .object({ id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned", "stated"]) })
       .nullable()
-      .meta({ description: "Who has the key: an instance, what is left of one, or an event." }),
-    refused: z.union([ProblemSchema, z.null()]).meta({ description: "What it would be answered, where it is `refused`." }),
+      .meta({ description: "The holder of the key: an instance, the tombstone of one, or an event." }),
+    refused: z.union([ProblemSchema, z.null()]).meta({ description: "The problem that would be returned, if `refused`." }),
   })
   .meta({ id: "CheckedMessage" });
 
@@ -131,12 +133,11 @@ const check = createRoute({
   method: "post",
   path: "/v1/catalog/check",
   operationId: "checkMessage",
-  summary: "Say what would come of a message, without sending it",
-  description:
-    "Its key and its subject, as its definition derives them, and who has that key. Whether your token may send this one is not asked.",
+  summary: "Check a message without sending it",
+  description: "Returns the derived key and subject, and the holder of the key. It does not check whether your token may send the message.",
   ...needs("enqueue"),
   request: { body: jsonBody(draftSchema) },
-  responses: { 200: answers("What would come of it", CheckedSchema), ...problems(...BODY_REFUSALS) },
+  responses: { 200: answers("The result of the check", CheckedSchema), ...problems(...BODY_REFUSALS) },
 });
 
 /** What a deployment is made of. `first` is what a new user is shown to try. */

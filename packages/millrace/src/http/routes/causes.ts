@@ -12,13 +12,13 @@ import { createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
 
 const common = {
-  id: z.string().meta({ description: "Stable: the same failure has the same id. A list filters by it (`cause=`)." }),
+  id: z.string().meta({ description: "Stable: the same failure has the same id. Lists filter by it (`cause=`)." }),
   message_type: z.string().nullable(),
-  step: z.string().nullable().meta({ description: "The step that failed, where the error names one." }),
-  message: z.string().meta({ description: "What the error says, without numbers, ids, quoted values and the like." }),
-  count: z.int().meta({ description: "How many there are now, exactly." }),
-  first_at: timestamp.meta({ description: "When the first was seen, since there were none." }),
-  last_at: timestamp.meta({ description: "When the last was seen." }),
+  step: z.string().nullable().meta({ description: "The failed step, if the error names one." }),
+  message: z.string().meta({ description: "The error message without numbers, ids and quoted values." }),
+  count: z.int().meta({ description: "The exact current count." }),
+  first_at: timestamp.meta({ description: "When the first of the current ones was recorded." }),
+  last_at: timestamp.meta({ description: "When the last one was recorded." }),
 };
 
 const LetterCauseSchema = z
@@ -40,8 +40,8 @@ const ofLetters = createRoute({
   method: "get",
   path: "/v1/dead-letters/causes",
   operationId: "listDeadLetterCauses",
-  summary: "List open dead letters by their cause, the one that was seen last first",
-  description: "A cause is a queue, a message type, a step if there is one, a code, and a message without what varies in it.",
+  summary: "Count open dead letters by cause, most recent first",
+  description: "A cause consists of queue, message type, step (if any), code, and the error message without its variable parts.",
   ...needs("read"),
   request: {
     query: z.strictObject({
@@ -61,8 +61,8 @@ const ofInstances = createRoute({
   method: "get",
   path: "/v1/instances/causes",
   operationId: "listInstanceCauses",
-  summary: "List errored instances by their cause, the one that was seen last first",
-  description: "A cause is a workflow, a step, a code, and a message without what varies in it.",
+  summary: "Count errored instances by cause, most recent first",
+  description: "A cause consists of workflow, step, code, and the error message without its variable parts.",
   ...needs("read"),
   request: {
     query: z.strictObject({

@@ -33,22 +33,22 @@ import { traceHeadersSchema, traceOf } from "../trace.ts";
 
 /** What is asked for, where it is no CloudEvent. */
 export const commandSchema = z.strictObject({
-  type: z.string().min(1).max(100).meta({ description: "Which command, such as `content.publish`." }),
-  payload: z.unknown().meta({ description: "What the command's own schema asks for." }),
-  schema_version: z.int().min(1).optional().meta({ description: "The payload's version; default the present one." }),
-  correlation_id: chosenName(200).optional().meta({ description: "The job this belongs to; default a new one." }),
+  type: z.string().min(1).max(100).meta({ description: "The type of the command, such as `content.publish`." }),
+  payload: z.unknown().meta({ description: "The payload, by the schema of the command." }),
+  schema_version: z.int().min(1).optional().meta({ description: "The version of the payload. Default: the current one." }),
+  correlation_id: chosenName(200).optional().meta({ description: "The correlation id of the job. Default: a new one." }),
   causation_id: chosenName(300).optional().meta({ description: "What caused this." }),
   must_end_by: z.string().max(100).optional().meta({
     description:
-      "By when it is to have ended: a time with its offset, or a length such as `2 hours`, counted from now. One that is over for more than a minute, or before a delayed command is due, is refused. Later it is `overdue`, and somebody is told; nothing is ended. Default: what its workflow says.",
+      "The deadline of the instance: a time with an offset, or a duration from now such as `2 hours`. A deadline more than a minute in the past, or before a delayed command is due, is refused. After the deadline the instance is `overdue` and an alert is raised; it is not stopped. Default: the deadline of the workflow.",
   }),
   callback_url: z.string().max(MAX_ADDRESS_CHARACTERS).optional().meta({
     description:
-      "Called once for each end of it (complete, errored, terminated, dead, skipped), signed as Standard Webhooks says. A repeat of the command changes neither.",
+      "A URL that is called once for each end of the instance (complete, errored, terminated, dead, skipped), signed as a Standard Webhook. A repeat of the command does not change it.",
   }),
   delay_seconds: z.int().min(0).max(MAX_DELAY_SECONDS).optional(),
   priority: z.enum(PRIORITIES).optional().meta({
-    description: "`high` starts ahead of all that wait in the queue, `low` is held back; refused where the queue has no priorities.",
+    description: "`high` starts before all waiting commands of the queue, `low` after them. Refused if the queue has no priorities.",
   }),
 });
 
@@ -63,7 +63,7 @@ const ratePerSecond = z
   .positive()
   .max(MAX_RATE_PER_SECOND)
   .optional()
-  .meta({ description: "So many of these commands begin a second, each by its place in the list; default all at once." });
+  .meta({ description: "Commands of this batch that start per second, in list order. Default: all at once." });
 const batchSchema = z.strictObject({ commands: z.array(batchItemSchema).min(1).max(BATCH_LIMITS.most), rate_per_second: ratePerSecond });
 const unreadBatchSchema = z.strictObject({
   commands: z.array(z.unknown()).min(1).max(BATCH_LIMITS.most),
@@ -81,9 +81,9 @@ const acceptOne = createRoute({
   operationId: "acceptCommand",
   summary: "Accept a command",
   description: [
-    "202 means that the command's row is committed: exactly one instance will perform it.",
-    "`Idempotency-Key` names the work; without it the command derives a key from its payload. The same key again answers with the same instance and its status, `replayed`, and the header `Idempotency-Replayed: true`.",
-    "Also takes CloudEvents 1.0, structured (`application/cloudevents+json`) and binary (`ce-` headers, and a body of `application/json` or any `application/…+json`): `data` is the payload, and without a header `source` and `id` together are the key. `correlationid`, `causationid`, `mustendby`, `callbackurl`, `traceparent` and `tracestate` are read; `subject` is not, it follows from the payload.",
+    "202 means that the row of the command is committed: exactly one instance performs it.",
+    "`Idempotency-Key` identifies the work. Without it, the command derives a key from its payload. A repeat of the key returns the same instance with its status, `replayed`, and the header `Idempotency-Replayed: true`.",
+    "Also accepts CloudEvents 1.0, structured (`application/cloudevents+json`) and binary (`ce-` headers with a body of `application/json` or any `application/…+json`). `data` is the payload. Without the header `Idempotency-Key`, `source` and `id` form the key. The extensions `correlationid`, `causationid`, `mustendby`, `callbackurl`, `traceparent` and `tracestate` are read. `subject` is ignored: it follows from the payload.",
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {
@@ -109,7 +109,7 @@ const acceptMany = createRoute({
   operationId: "acceptCommands",
   summary: "Accept up to 100 commands",
   description:
-    "Answers each command by itself, in order. Keys go into the items. Also takes CloudEvents 1.0 in batched mode (`application/cloudevents-batch+json`), each read as `POST /v1/commands` reads one.",
+    "Returns one result per command, in order. Set the key in each item. Also accepts CloudEvents 1.0 in batched mode (`application/cloudevents-batch+json`), each as in `POST /v1/commands`.",
   ...needs("enqueue"),
   request: {
     headers: z.object(traceHeadersSchema),

@@ -14,35 +14,35 @@ import { isoOrNull, timestamp } from "../time.ts";
 
 const NodeSchema = z
   .object({
-    node: z.string().meta({ description: "Names it within the job: `cause` of another says so." }),
+    node: z.string().meta({ description: "The id of the node in the job; `cause` of another node refers to it." }),
     kind: z.enum(["instance", "command", "event", "dead_letter"]),
-    message_type: z.string().nullable().meta({ description: "Of an instance, what it was started with." }),
+    message_type: z.string().nullable().meta({ description: "For an instance: the message that started it." }),
     idempotency_key: z.string().nullable(),
-    name: z.string().nullable().meta({ description: "The workflow of an instance, the queue of a dead letter." }),
+    name: z.string().nullable().meta({ description: "The workflow of an instance or the queue of a dead letter." }),
     status: z.string().meta({
-      description: "An instance's or a letter's own; `on_its_way` or `taken` of a message; `gone` for a cause that is not kept any more.",
+      description: "The status of the instance or dead letter. For a message: `on_its_way` or `taken`. `gone`: a cause that was removed.",
     }),
     subject: z.string().nullable(),
-    at: timestamp.nullable().meta({ description: "Accepted, emitted or captured then; null for what is gone." }),
-    cause: z.string().nullable().meta({ description: "The edge: the node that caused it. Null where that was outside." }),
-    causation_id: z.string().nullable().meta({ description: "The same as the message says it." }),
-    from_instance: z.string().nullable().meta({ description: "The instance that emitted it, or the message that it came of." }),
-    step: z.string().nullable().meta({ description: "The step that did." }),
-    latency_ms: z.int().nullable().meta({ description: "Milliseconds since its cause: of an instance since its message was made." }),
+    at: timestamp.nullable().meta({ description: "When it was accepted, emitted or captured; null for a removed node." }),
+    cause: z.string().nullable().meta({ description: "The node that caused it (the edge). Null if the cause is outside." }),
+    causation_id: z.string().nullable().meta({ description: "The cause as named in the message." }),
+    from_instance: z.string().nullable().meta({ description: "The instance that emitted it, or the message that led to it." }),
+    step: z.string().nullable().meta({ description: "The step that emitted it." }),
+    latency_ms: z.int().nullable().meta({ description: "Milliseconds after its cause; for an instance, after its message was created." }),
     leads_to: z
       .array(z.object({ instance_id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned"]) }))
-      .meta({ description: "Of a message: the instances that it started, as its key says; `pruned` ones too." }),
+      .meta({ description: "For a message: the instances that it started, by its key, including `pruned` ones." }),
   })
   .meta({ id: "JobNode" });
 
 const SummarySchema = z
   .object({
-    open: z.boolean().meta({ description: "True while an instance of it is under way." }),
+    open: z.boolean().meta({ description: "True while an instance of the job is running." }),
     first_at: timestamp.nullable(),
     last_at: timestamp.nullable(),
     instances: z.array(z.object({ status: z.enum(INSTANCE_STATUSES), workflow: z.string(), message_type: z.string(), count: z.int() })),
     dead_letters: z.array(z.object({ state: z.string(), count: z.int() })),
-    more: z.boolean().meta({ description: "True where there are more than were counted: the first 10,000 of each." }),
+    more: z.boolean().meta({ description: "True if the job has more than the counted first 10,000 of each." }),
   })
   .meta({ id: "JobSummary" });
 
@@ -50,12 +50,12 @@ const show = createRoute({
   method: "get",
   path: "/v1/correlations/{id}",
   operationId: "getCorrelation",
-  summary: "Show a whole job: every instance and message, from causes to effects",
+  summary: "Get a job: all its instances and messages",
   description: [
-    "A page is a graph: instances in the order that they were accepted, each with the messages that its steps emitted, and dead letters among them.",
-    "Edges are the `cause` of a node, which may stand on an earlier page. Of an instance that emitted many messages 20 are told,",
-    "and `collapsed` counts the others by type: GET /v1/instances/{id}/events lists them.",
-    "What retention has removed is `gone` where something names it as its cause, and `pruned` where a message led to it.",
+    "Returns a page of the graph: instances in order of acceptance, each with the messages that its steps emitted, and dead letters.",
+    "The `cause` of a node is its edge and may be on an earlier page. For an instance with many messages, 20 are listed,",
+    "and `collapsed` counts the others by type; GET /v1/instances/{id}/events lists them.",
+    "Nodes removed by retention are `gone` as a cause and `pruned` as a result of a message.",
   ].join(" "),
   ...needs("read"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject(pageQuery) },
@@ -64,11 +64,11 @@ const show = createRoute({
       "A page of the job",
       pageOf(NodeSchema).extend({
         id: z.string(),
-        summary: SummarySchema.nullable().meta({ description: "On the first page only." }),
+        summary: SummarySchema.nullable().meta({ description: "Only on the first page." }),
         collapsed: z.array(z.object({ instance_id: z.string(), message_type: z.string(), count: z.int() })),
         elsewhere: z
           .array(z.object({ kind: z.string(), url: z.string() }))
-          .meta({ description: "Lists of the app's own that hold more of the job." }),
+          .meta({ description: "Lists of the app with more items of the job." }),
       }),
     ),
     ...problems("unauthorized", "forbidden", "correlation_not_found", "invalid_payload"),

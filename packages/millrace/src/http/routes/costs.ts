@@ -18,37 +18,37 @@ const WorkflowCostSchema = z
     workflow: z.string(),
     basis: z.enum(["runs", "code", "nothing"]).meta({
       description:
-        "`runs`: by its newest runs. `code`: none was seen; at least what its code names, each step once. `nothing`: its code names none.",
+        "`runs`: from its newest runs. `code`: no run was observed; a lower bound from the steps in the code, each once. `nothing`: the code names no step.",
     }),
-    runs_seen: z.int().meta({ description: "How many of its newest runs were reckoned, 25 at most." }),
+    runs_seen: z.int().meta({ description: "The number of newest runs used, at most 25." }),
     runs: z
       .object({ hour: z.number(), day: z.number(), week: z.number() })
-      .meta({ description: "Runs that ended in the last hour, day and week, those of the last minute perhaps not among them." }),
-    steps: z.object({ typical: z.number(), most: z.number() }).nullable().meta({ description: "Of a run, as seen." }),
+      .meta({ description: "Runs that ended in the last hour, day and week. Runs of the last minute may be missing." }),
+    steps: z.object({ typical: z.number(), most: z.number() }).nullable().meta({ description: "The cost of one run, as observed." }),
     messages: z.number(),
-    per_run: AmountsSchema.meta({ description: "What a run uses on average, with the rows that its removal will write." }),
+    per_run: AmountsSchema.meta({ description: "The average usage of a run, including the rows that its removal writes." }),
     usd_per_thousand_runs: z.number(),
-    runs_per_month: z.number().meta({ description: "Thirty times the last day." }),
-    usd_per_month: z.number().meta({ description: "By list prices, without what the plan includes." }),
-    usd_by: AmountsSchema.meta({ description: "The same by what it is for." }),
+    runs_per_month: z.number().meta({ description: "30 times the runs of the last day." }),
+    usd_per_month: z.number().meta({ description: "List prices, without the included usage of the plan." }),
+    usd_by: AmountsSchema.meta({ description: "The same, by billed item." }),
   })
   .meta({ id: "WorkflowCost" });
 
 const CostsSchema = z
   .object({
-    prices_of: z.string().meta({ description: "When the list prices were read." }),
+    prices_of: z.string().meta({ description: "The date of the list prices." }),
     workflows: z.array(WorkflowCostSchema),
     fixed: AmountsSchema.meta({
-      description: "What the deployment uses a month without any run, the time of its objects at most, and the gigabytes it stores now.",
+      description: "The monthly usage of the deployment without any run: an upper bound of object time, and the stored gigabytes.",
     }),
     month: z
       .object({
-        usd: z.number().meta({ description: "With the plan, and without what it includes." }),
+        usd: z.number().meta({ description: "With the price of the plan, and after its included usage." }),
         plan_usd: z.number(),
-        usd_by: AmountsSchema.meta({ description: "Dollars beyond the plan's quotas, by what they are for." }),
+        usd_by: AmountsSchema.meta({ description: "Dollars beyond the quotas of the plan, by billed item." }),
         used: z.array(z.object({ of: z.string(), used: z.number(), included: z.number(), usd: z.number() })),
       })
-      .meta({ description: "The whole deployment, if nothing else runs in its account." }),
+      .meta({ description: "The whole deployment, if its account runs nothing else." }),
   })
   .meta({ id: "Costs" });
 
@@ -56,8 +56,8 @@ const list = createRoute({
   method: "get",
   path: "/v1/costs",
   operationId: "getCosts",
-  summary: "Show what each workflow costs, and the deployment a month at its present rate",
-  description: "Of all tenants together, by list prices. Without CPU time, R2, what objects of the app store, and what upstreams charge.",
+  summary: "Get the cost of each workflow and the monthly cost of the deployment",
+  description: "Covers all tenants, by list prices. Without CPU time, R2, the storage of app objects, and the charges of upstreams.",
   ...needs("observe"),
   responses: { 200: answers("The costs", CostsSchema), ...problems("unauthorized", "forbidden") },
 });

@@ -28,48 +28,49 @@ const DeadLetterSchema = z
     reason: z.string().meta({ description: "A code, or `exhausted`." }),
     error: z.string().nullable(),
     issues: z.array(IssueSchema).nullable(),
-    step: z.string().nullable().meta({ description: "The step that failed, where the error names one." }),
-    upstream_status: z.int().nullable().meta({ description: "What an upstream answered to the last attempt, if one did." }),
+    step: z.string().nullable().meta({ description: "The failed step, if the error names one." }),
+    upstream_status: z.int().nullable().meta({ description: "The HTTP status of an upstream in the last attempt, if any." }),
     cause: z.string().nullable().meta({
-      description:
-        "What it has in common with others: an `id` of `/v1/dead-letters/causes`. Null for one captured before there were causes.",
+      description: "The `id` in `/v1/dead-letters/causes`. Null if it was captured before causes existed.",
     }),
     attempts: z.int(),
     first_at: timestamp.meta({ description: "When it was sent." }),
-    first_attempt_at: timestamp.nullable().meta({ description: "When its first failing attempt was; null where nobody noted that." }),
-    last_attempt_at: timestamp.nullable().meta({ description: "When the attempt was whose error this is." }),
+    first_attempt_at: timestamp.nullable().meta({ description: "When its first attempt failed; null if not recorded." }),
+    last_attempt_at: timestamp.nullable().meta({ description: "When the attempt with this error failed." }),
     captured_at: timestamp,
     state: z.enum(STATES),
     escalation: z
       .object({ by: z.string(), at: timestamp, note: z.string() })
       .nullable()
-      .meta({ description: "Who has asked others to look at it, when, and what was said." }),
+      .meta({ description: "Who escalated it, when, and the note." }),
     repair: z
       .object({
         name: z.string(),
         outcome: z.enum(["sent", "refused", "failed"]),
         at: timestamp,
-        changed: z.array(z.string()).meta({ description: "What it changed: dotted paths, at most 20." }),
-        error: z.string().nullable().meta({ description: "Why it did not go; null when it did." }),
+        changed: z.array(z.string()).meta({ description: "The changed fields as dotted paths, at most 20." }),
+        error: z.string().nullable().meta({ description: "Why the repair failed; null if it succeeded." }),
       })
       .nullable()
-      .meta({ description: "The one automatic repair that was tried on it." }),
+      .meta({ description: "The automatic repair that was tried on it." }),
   })
   .meta({ id: "DeadLetter" });
 
 const DeadLetterDetailSchema = DeadLetterSchema.extend({
-  body: z.unknown().meta({ description: "The message as it came." }),
+  body: z.unknown().meta({ description: "The message as received." }),
   definition: z
     .object({
       type: z.string(),
       kind: z.enum(["command", "event"]),
-      version: z.int().meta({ description: "The present version of its schema." }),
+      version: z.int().meta({ description: "The current version of its schema." }),
       queues: z.array(z.string()),
-      workflow: z.string().nullable().meta({ description: "Of a command: the workflow that performs it." }),
+      workflow: z.string().nullable().meta({ description: "For a command: the workflow that handles it." }),
     })
     .nullable()
-    .meta({ description: "What the deployment knows of its type now; null for nothing." }),
-  replay: ReplayPlanSchema.meta({ description: "What a replay would do now, as it came: with the issues that its schema has now." }),
+    .meta({ description: "The deployed definition of its type; null if the type is unknown." }),
+  replay: ReplayPlanSchema.meta({
+    description: "The result of a replay of the unchanged message now, with the issues by the current schema.",
+  }),
 }).meta({ id: "DeadLetterDetail" });
 
 const params = z.object({ id: z.string() });
@@ -80,7 +81,7 @@ const list = createRoute({
   operationId: "listDeadLetters",
   summary: "List dead letters, newest first",
   description:
-    "A token with the scope `unattributed` also sees those that name no tenant. By `queue`, `reason` or `type` a page looks at 5,000 letters: it may be short, or empty, and still have a `next_cursor`.",
+    "A token with the scope `unattributed` also reads dead letters without a tenant. A page filtered by `queue`, `reason` or `type` scans 5,000 dead letters. It may be short or empty and still have a `next_cursor`.",
   ...needs("read"),
   request: {
     query: z.strictObject({
@@ -92,7 +93,7 @@ const list = createRoute({
         .meta({ description: `A code, or \`exhausted\`. ${KNOWN_NAMES}` }),
       type: z.string().optional().meta({ description: "The message's type." }),
       cause: z.string().optional().meta({ description: "An `id` of `/v1/dead-letters/causes`." }),
-      escalated: z.enum(["true", "false"]).optional().meta({ description: "True: only what somebody has escalated." }),
+      escalated: z.enum(["true", "false"]).optional().meta({ description: "True lists only escalated ones." }),
       ...pageQuery,
     }),
   },
@@ -106,9 +107,9 @@ const show = createRoute({
   method: "get",
   path: "/v1/dead-letters/{id}",
   operationId: "getDeadLetter",
-  summary: "Show a dead letter with its message, and what a replay would do",
+  summary: "Get a dead letter with its message and the result of a replay",
   description:
-    "What the definition of its type marks as sensitive is `[redacted]`, and so is everything but the envelope of a message whose type nobody knows, where its queue carries what is marked. Send it back as it is: what is stored stays.",
+    "Fields marked as sensitive are `[redacted]`. For an unknown type on a queue with sensitive fields, everything except the envelope is redacted. Send redacted values back unchanged: a replay keeps the stored values.",
   ...needs("read"),
   request: { params, query: z.strictObject(revealQuery) },
   responses: {

@@ -12,31 +12,31 @@ const STATES = ["suspected", "mending", "open", "mended", "gone"] as const;
 
 const DivergenceSchema = z
   .object({
-    kind: z.string().meta({ description: "docs/reconciliation.md says of each what it means, and what to do." }),
-    what: z.string().meta({ description: "The id of an instance, a message, a letter, an action; a digest of what has a name." }),
-    detail: z.string().meta({ description: "What each side says." }),
+    kind: z.string().meta({ description: "The kind. See docs/reconciliation.md for the meaning and the fix of each." }),
+    what: z.string().meta({ description: "The id of an instance, message, dead letter or action, or a digest of a named item." }),
+    detail: z.string().meta({ description: "The values of both sides." }),
     state: z.enum(STATES).meta({
       description:
-        "`suspected`: seen once · `mending`: mended a moment ago · `open`: seen again, and left to a person · `mended` · `gone`: no longer so.",
+        "`suspected`: observed once. `mending`: just repaired. `open`: observed again; needs an operator. `mended`: repaired. `gone`: no longer present.",
     }),
     first_seen_at: timestamp,
     last_seen_at: timestamp,
-    times: z.int().meta({ description: "How often it was seen." }),
-    mends: z.int().meta({ description: "How often it was mended." }),
+    times: z.int().meta({ description: "How often it was observed." }),
+    mends: z.int().meta({ description: "How often it was repaired." }),
     ended_at: timestamp.nullable(),
   })
   .meta({ id: "Divergence" });
 
 const PageSchema = pageOf(DivergenceSchema).extend({
-  open: z.record(z.string(), z.int()).meta({ description: "How many are open, by kind." }),
+  open: z.record(z.string(), z.int()).meta({ description: "The number of open ones, by kind." }),
 });
 
 const list = createRoute({
   method: "get",
   path: "/v1/divergences",
   operationId: "listDivergences",
-  summary: "List where records disagree, newest first",
-  description: "A token with the scope `observe` sees those of all tenants, one with `read` its tenant's.",
+  summary: "List divergences, newest first",
+  description: "The scope `observe` reads the divergences of all tenants, the scope `read` those of the token's tenant.",
   ...needsOneOf("read", "observe"),
   request: {
     query: z.strictObject({ state: z.enum(STATES).default("open"), kind: z.string().min(1).max(100).optional(), ...pageQuery }),

@@ -23,32 +23,31 @@ import { iso, timestamp } from "../time.ts";
 /** What an effect answered that is known to have happened, though it is in doubt. */
 export const AnsweredSchema = z
   .object({
-    output: z.unknown().meta({ description: "Null for nothing, and for one that is kept elsewhere (`output_ref`)." }),
-    output_ref: z.string().nullable().meta({ description: "Where a large one is kept." }),
+    output: z.unknown().meta({ description: "Null without an output, and for an output stored elsewhere (`output_ref`)." }),
+    output_ref: z.string().nullable().meta({ description: "The location of a large output." }),
   })
   .meta({
     id: "Answered",
     description:
-      "What it answered, where it is known to have happened and what is recorded with that was refused, as `error` says: `confirm` takes this `output`, once code is deployed whose record fits. Null otherwise.",
+      "The output of an effect that happened, but whose rows were refused (see `error`). Send this `output` with `confirm` after deploying code with valid rows. Null otherwise.",
   });
 
 const EffectSchema = z
   .object({
-    key: z.string().meta({ description: "Names the effect in `POST /v1/effects/{key}/…`." }),
+    key: z.string().meta({ description: "The key of the effect in `POST /v1/effects/{key}/…`." }),
     instance_id: z.string(),
     step: z.string(),
-    item: z.string().meta({ description: "Tells parallel calls of one step apart; empty for a step that runs once." }),
-    generation: z.int().meta({ description: "Grows only when an operator asks for the effect again." }),
+    item: z.string().meta({ description: "Distinguishes parallel calls of one step; empty for a step that runs once." }),
+    generation: z.int().meta({ description: "Increases only when an operator requests the effect again." }),
     class: z.enum(RECORDED_CLASSES),
     state: z.enum(["claimed", "failed", "in_doubt", "confirmed", "done", "superseded"]),
-    skipped: z.boolean().meta({ description: "True for a step that a person has skipped: nothing of it happened, its output was given." }),
+    skipped: z.boolean().meta({ description: "True for a step that an operator skipped: it did not run, and its output was given." }),
     epoch: z.int(),
     input: z.unknown().meta({
-      description:
-        "What was sent; kept for `lookup` and `once` effects only. Where it is longer than 4 KB, the beginning of its JSON as a text.",
+      description: "The input; recorded only for `lookup` and `once` effects. If longer than 4 KB, the beginning of its JSON as a string.",
     }),
-    output: z.unknown().meta({ description: "The recorded output; null for none, and for one that is kept elsewhere (`output_ref`)." }),
-    output_ref: z.string().nullable().meta({ description: "Where a large output is kept." }),
+    output: z.unknown().meta({ description: "The recorded output; null without one, and for an output stored elsewhere (`output_ref`)." }),
+    output_ref: z.string().nullable().meta({ description: "The location of a large output." }),
     error: FailureSchema.nullable(),
     answered: AnsweredSchema.nullable(),
     updated_at: timestamp,
@@ -59,10 +58,10 @@ const EffectSchema = z
 export const FollowsSchema = z
   .object({
     confirm: z.string(),
-    reject: z.string().nullable().meta({ description: "Null where it would be refused: it is known to have happened." }),
-    retry: z.string().nullable().meta({ description: "Null where it would be refused: nobody would do the effect again." }),
+    reject: z.string().nullable().meta({ description: "Null if refused: the effect is known to have happened." }),
+    retry: z.string().nullable().meta({ description: "Null if refused: the effect would not run again." }),
   })
-  .meta({ id: "Follows", description: "What follows from each answer, in a sentence, as the instance stands now." });
+  .meta({ id: "Follows", description: "The consequence of each decision in the current state of the instance." });
 
 const DoubtSchema = EffectSchema.extend({ workflow: z.string(), subject: z.string(), follows: FollowsSchema }).meta({ id: "Doubt" });
 
@@ -71,22 +70,19 @@ const ResolvedSchema = z.object({ action_id: z.string(), instance_id: z.string()
 const confirmSchema = reasoned.extend({
   output: z
     .unknown()
-    .refine(
-      (output) => output !== undefined,
-      "is missing: say what the effect answered, because the step returns it; null where it answers nothing",
-    )
-    .meta({ description: "What the effect answered: the step returns it. Null where it answers nothing." }),
+    .refine((output) => output !== undefined, "is missing: send the output of the effect, which the step returns; null if it has none")
+    .meta({ description: "The output of the effect, which the step returns. Null if it has none." }),
 });
 
 const listOfInstance = createRoute({
   method: "get",
   path: "/v1/instances/{id}/effects",
   operationId: "listEffects",
-  summary: "List an instance's guarded effects",
+  summary: "List the effects of an instance",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject(revealQuery) },
   responses: {
-    200: answers("Its effects, in the order of its steps", EffectsSchema),
+    200: answers("Effects in the order of their steps", EffectsSchema),
     ...problems("unauthorized", "forbidden", "instance_not_found", "invalid_payload"),
   },
 });
@@ -95,27 +91,27 @@ const listInDoubt = createRoute({
   method: "get",
   path: "/v1/effects",
   operationId: "listEffectsInDoubt",
-  summary: "List the effects nobody knows the outcome of, oldest first",
+  summary: "List effects with an unknown outcome, oldest first",
   ...needs("read"),
   request: {
     query: z.strictObject({
       state: z.literal("in_doubt").default("in_doubt"),
       workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
-      step: z.string().optional().meta({ description: "A step's name in the code, of any item and generation." }),
+      step: z.string().optional().meta({ description: "The name of a step in the code, for all items and generations." }),
       cursor: timeCursor((cursor) => doubtBehind(cursor)?.at),
       limit: pageQuery.limit,
       ...revealQuery,
     }),
   },
   responses: {
-    200: answers("A page of effects in doubt", pageOf(DoubtSchema)),
+    200: answers("A page of effects with an unknown outcome", pageOf(DoubtSchema)),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
   },
 });
 
-const confirm = resolution("confirm", "It happened, with this output", confirmSchema);
-const reject = resolution("reject", "It did not happen: run it", reasoned);
-const retry = resolution("retry", "Run it again, knowing that it may happen twice", reasoned);
+const confirm = resolution("confirm", "Confirm that an effect happened", confirmSchema);
+const reject = resolution("reject", "Reject an effect: it did not happen", reasoned);
+const retry = resolution("retry", "Retry an effect that may happen twice", reasoned);
 
 export function effects(catalog: Catalog) {
   const hiding = async (context: Context<HttpEnv>, found: readonly Effect[]) => {
@@ -165,7 +161,7 @@ function resolution<Verb extends string>(verb: Verb, summary: string, body: z.Zo
     ...needs("operate"),
     request: { params: z.object({ key: z.string() }), body: jsonBody(body) },
     responses: {
-      202: answers("The doubt is resolved; what follows is what it said", ResolvedSchema),
+      202: answers("The outcome is decided; `follows` names the consequence", ResolvedSchema),
       ...problems(...BODY_REFUSALS, "effect_not_found", "invalid_transition"),
     },
   });

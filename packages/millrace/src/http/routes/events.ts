@@ -16,9 +16,7 @@ import { timestamp } from "../time.ts";
 const EmittedMessageSchema = z
   .looseObject({
     step: z.string(),
-    confirmed: z
-      .boolean()
-      .meta({ description: "True once its consumer has taken it, also as a dead letter: GET /v1/dead-letters lists those." }),
+    confirmed: z.boolean().meta({ description: "True after its consumer accepted it, also as a dead letter (see GET /v1/dead-letters)." }),
     schema_version: z.int(),
     message_type: z.string(),
     kind: z.enum(["command", "event"]),
@@ -37,7 +35,7 @@ const EmittedSchema = z.object({
   truncated: z.boolean(),
   left_out: z.int().meta({
     description:
-      "Messages that were sent as well, of which no copy is kept: what one step emits is kept up to 250,000 characters. What followed of them is found by the job: GET /v1/instances?correlation=. 0 for steps that were recorded before this was counted.",
+      "Messages that were sent but of which no copy is kept: the messages of one step are kept up to 250,000 characters. Find their results by the job: GET /v1/instances?correlation=. 0 for steps recorded before this count existed.",
   }),
 });
 
@@ -45,17 +43,17 @@ const list = createRoute({
   method: "get",
   path: "/v1/instances/{id}/events",
   operationId: "listEmittedMessages",
-  summary: "List the messages an instance's steps emitted",
+  summary: "List the messages that an instance emitted",
   ...needs("read"),
   request: {
     params: z.object({ id: z.string() }),
     query: z.strictObject({
-      payload: z.enum(["true", "false"]).default("false").meta({ description: "True shows payloads too." }),
+      payload: z.enum(["true", "false"]).default("false").meta({ description: "True includes payloads." }),
       ...revealQuery,
     }),
   },
   responses: {
-    200: answers("Its messages, in the order of its steps", EmittedSchema),
+    200: answers("Messages in the order of their steps", EmittedSchema),
     ...problems("unauthorized", "forbidden", "instance_not_found", "invalid_payload"),
   },
 });

@@ -11,7 +11,7 @@ const HealthSchema = z.object({
   ok: z.literal(true),
   keeper_seconds: z.int().nullable().meta({
     description:
-      "Seconds since the keeper last looked for what needs repair: some ten on a healthy deployment. Null when its clock stood still, and was started now.",
+      "Seconds since the last run of the keeper: about ten in a healthy deployment. Null if its alarm was not set; this request has set it.",
   }),
 });
 
@@ -19,8 +19,8 @@ const healthz = createRoute({
   method: "get",
   path: "/healthz",
   operationId: "getHealth",
-  summary: "Say whether this deployment and its database answer, and whether the migrations are applied",
-  description: "500 `config_invalid` names the first migration that is not applied.",
+  summary: "Check the deployment, its database and the migrations",
+  description: "500 `config_invalid` names the first missing migration.",
   security: [],
   responses: { 200: answers("Healthy", HealthSchema), ...problems("config_invalid") },
 });

@@ -16,22 +16,22 @@ import { createRoute, Routes } from "../router.ts";
 
 /** What an operator says of any action on an instance. */
 export const actionSchema = reasoned.extend({
-  dry_run: z.boolean().default(false).meta({ description: "True only says what would happen, as far as it is recorded." }),
+  dry_run: z.boolean().default(false).meta({ description: "True only returns what would happen, as far as it is recorded." }),
 });
 
 /** What a dry run answers, whatever the action. */
 export const ActionPlanSchema = z
   .object({
-    refused: z.string().nullable().meta({ description: "Why it would be refused now; null when it would be done." }),
-    from: z.string().nullable().meta({ description: "The step that it would start from; null for none, and for the beginning." }),
-    follows: z.string().meta({ description: "What would follow, in a sentence." }),
+    refused: z.string().nullable().meta({ description: "Why it would be refused now; null if it would be accepted." }),
+    from: z.string().nullable().meta({ description: "The step it would start at; null for none and for the beginning." }),
+    follows: z.string().meta({ description: "The consequence, in a sentence." }),
     effects: z.array(
       z.object({
         step: z.string(),
         item: z.string(),
         verdict: z.enum(PLAN_VERDICTS).meta({
           description:
-            "`kept`: it happened, and stands; `runs`: it is done, or tried again; `caught`: it failed, its code went on without it, and is told so again; `skipped`: it is passed by, by a person's word; `held`: its next attempt waits until the instance is resumed; `under_way`: an attempt is under way, or its answer was lost: what came of it is recorded first; `undone`: it is taken back, or was before; `stays`: its code has no way to; `asked`: the upstream is asked first whether it happened; `repeated`: it may have happened: it is done once more under its key, and then taken back; `nothing`: it did not happen; `in_doubt`: a person has to say whether it did; `unknown`: it failed without a record, and may have happened; `needs_output`: it happened, and its output has to be given.",
+            "`kept`: it happened and is kept. `runs`: it runs, or runs again. `caught`: it failed and the code continued; the same error is thrown again. `skipped`: an operator skipped it. `held`: its next attempt starts when the instance is resumed. `under_way`: an attempt is running or its answer was lost; its outcome is recorded first. `undone`: it is undone, or already was. `stays`: it remains, because it has no undo handler. `asked`: the upstream is asked first whether it happened. `repeated`: it may have happened; it runs again under its key and is then undone. `nothing`: it did not happen. `in_doubt`: an operator must decide whether it happened. `unknown`: it failed without a recorded outcome and may have happened. `needs_output`: it happened, and an operator must give its output.",
         }),
       }),
     ),
@@ -76,21 +76,21 @@ function plain<Verb extends string>({ verb, summary, description, promised, plan
 }
 
 const cancelSchema = actionSchema.extend({
-  undo: z.boolean().default(true).meta({ description: "False leaves standing what it did. Default true: that is taken back." }),
+  undo: z.boolean().default(true).meta({ description: "True undoes the effects of the instance, false keeps them. Default true." }),
 });
 
 const cancelRoute = createRoute({
   method: "post",
   path: "/v1/instances/{id}/cancel",
   operationId: "cancelInstance",
-  summary: "Cancel an instance that is under way",
+  summary: "Cancel a running instance",
   description:
-    "It begins no step any more, also where it waits, is paused or has not begun; an effect that is under way is recorded first. Then its effects that can be taken back are, in reverse order, each once, and it is terminated. A dry run lists them in that order.",
+    "No further step starts, also if the instance waits, is paused or has not started. A running effect is recorded first. Then the effects with an undo handler are undone in reverse order, each once, and the instance is terminated. A dry run lists them in that order.",
   ...needs("operate"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject({}), body: jsonBody(cancelSchema) },
   responses: {
     200: answers("A dry run: what a cancel would do", ActionPlanSchema),
-    202: answers("It is being cancelled", PromisedSchema),
+    202: answers("The cancel was accepted", PromisedSchema),
     ...problems(...BODY_REFUSALS, "instance_not_found", "invalid_transition"),
   },
 });
@@ -110,7 +110,7 @@ const pause = () =>
     verb: "pause",
     summary: "Pause an instance",
     description:
-      "No step of it begins until it is resumed; an effect that is under way is recorded first. A sleep or a wait that it is in runs on, also to its end, and an event or an answer that comes is kept until then.",
+      "No step starts until the instance is resumed. A running effect is recorded first. A current sleep or wait continues and may end; an event or an answer that arrives is kept until the resume.",
     promised: "It is paused",
     plan: planPause,
     act: pauseInstance,
@@ -120,7 +120,7 @@ const resume = () =>
   plain({
     verb: "resume",
     summary: "Resume a paused instance",
-    description: "It goes on where it stood.",
+    description: "The instance continues where it was paused.",
     promised: "It goes on",
     plan: planResume,
     act: resumeInstance,
@@ -131,8 +131,8 @@ const restart = () =>
     verb: "restart",
     summary: "Restart an instance that hangs",
     description:
-      "The run that hangs is ended, once no attempt of it is under way; then its code is passed through from the beginning, under the same keys. Every recorded effect answers from the inbox, and is not repeated.",
-    promised: "It is being restarted",
+      "Ends the run when no attempt is running. Then the workflow runs from the beginning with the same keys. Recorded effects return their recorded output and are not repeated.",
+    promised: "The restart was accepted",
     plan: planRestart,
     act: restartInstance,
   });
@@ -140,9 +140,9 @@ const restart = () =>
 const close = () =>
   plain({
     verb: "close",
-    summary: "Close an instance for good",
+    summary: "Close an instance permanently",
     description:
-      "An instance that failed, or was stopped, becomes `skipped`. Effects that no undo has undone remain. No retry or undo follows, and its alert ends. An instance in doubt without an effect in doubt is closed too.",
+      "A failed or stopped instance becomes `skipped`. Its effects remain unless they were undone. It cannot be retried or undone afterwards, and its alert ends. Also closes an instance that is `in_doubt` without an effect in doubt.",
     promised: "It is closed",
     plan: planClose,
     act: closeInstance,

@@ -34,12 +34,12 @@ const follow = createRoute({
   operationId: "followInstance",
   summary: "Follow an instance as server-sent events",
   description:
-    "`status`: the instance as a list has it, with what it retries and how long it sleeps, whenever that has changed. `step`: an attempt, sleep or wait that began or ended, by the platform's own history; of a lean step once it is recorded; of an attempt that completed `state` says what its step came to where that is not done: `in_doubt`, `paused` or `stopped` before it began, `waiting` for an event or an answer. `end` with the instance, once its run is over. With `Last-Event-ID` it begins behind what was heard, and whoever has heard the end is answered 204, until the instance runs again. No payload and no output is in it. It ends after three minutes at the latest: ask again.",
+    "Events: `status`: the instance as in a list, with its retry and sleep, on every change. `step`: an attempt, sleep or wait that started or ended, from the platform history; an inline (lean) step once it is recorded. If a completed attempt did not finish its step, `state` is `in_doubt`, `paused` or `stopped` before it started, or `waiting` for an event or an answer. `end`: the instance, when its run has ended. With `Last-Event-ID` the stream continues after that event; after `end` it answers 204 until the instance runs again. Payloads and outputs are not included. The stream ends after at most three minutes: reconnect.",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject(streamQuery), headers: streamHeaders },
   responses: {
     200: streamed("Events"),
-    204: { description: "`Last-Event-ID` is that of the end" },
+    204: { description: "`Last-Event-ID` is the id of the `end` event" },
     ...problems("unauthorized", "forbidden", "instance_not_found", "invalid_payload"),
   },
 });
@@ -113,7 +113,7 @@ function heardOf(context: Context<HttpEnv>): Heard {
   if (id === undefined) return { place: STEPS_BEGIN, stand: "-", hasEnded: false };
   const [, numbers, stand, end] = /^((?:\d{1,15}\.){4})(-|[0-9a-f]{16})(\.end)?$/.exec(id) ?? [];
   if (numbers === undefined || stand === undefined) {
-    throw invalidRequest([{ path: "Last-Event-ID", message: "is no id of an event of this stream: leave it out to begin anew" }]);
+    throw invalidRequest([{ path: "Last-Event-ID", message: "is not an event id of this stream: omit it to start at the beginning" }]);
   }
   const [at = 0, eventId = 0, leanAt = 0, nth = 0] = numbers.split(".").map(Number);
   return { place: { at, eventId, lean: { at: leanAt, nth } }, stand, hasEnded: end !== undefined };

@@ -31,49 +31,53 @@ const InstanceSchema = z
     correlation_id: z.string(),
     causation_id: z.string(),
     subject: z.string(),
-    deliveries: z.int().meta({ description: "How often its message was delivered: more than once is a duplicate that changed nothing." }),
+    deliveries: z
+      .int()
+      .meta({ description: "The number of deliveries of its message. Deliveries after the first are duplicates without effect." }),
     step: z.string().nullable().meta({
-      description: "The guarded step that wrote last, or the one it failed at where none has: not the one that waits, see `waiting_for`.",
+      description: "The step with an effect that wrote last, or the failed step if none has written. For waiting steps see `waiting_for`.",
     }),
     waiting_for: z
       .array(
         z.object({
-          step: z.string().meta({ description: "The step's name in the code; behind it in brackets the key of an item." }),
+          step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets." }),
           event_type: z.string().nullable().meta({ description: "For an event: its type, such as `order.paid`." }),
-          subject: z.string().nullable().meta({ description: "For an event: what it has to be about." }),
+          subject: z.string().nullable().meta({ description: "For an event: its required subject." }),
           approval_id: z.string().nullable().meta({ description: "For a question: `POST /v1/approvals/{id}/approve` or `/reject`." }),
-          until: timestamp.nullable().meta({ description: "Null for a wait that began before this was noted." }),
+          until: timestamp.nullable().meta({ description: "Null for a wait that started before this was recorded." }),
         }),
       )
       .max(20)
-      .meta({ description: "Events and answers that it waits for, 20 at most. A sleep is none, see `sleeping`." }),
+      .meta({ description: "Awaited events and answers, at most 20. For a sleep see `sleeping`." }),
     retrying: z
       .object({
         step: z.string(),
-        attempt: z.int().meta({ description: "The attempt that failed, 1-based." }),
-        next_at: timestamp.nullable().meta({ description: "When the next one is made; null in a list, where only the platform knows." }),
-        error: z.string().meta({ description: "What it failed of." }),
+        attempt: z.int().meta({ description: "The number of the failed attempt, starting at 1." }),
+        next_at: timestamp
+          .nullable()
+          .meta({ description: "When the next attempt starts; null in a list, because only the platform has it." }),
+        error: z.string().meta({ description: "The error message." }),
       })
       .nullable()
       .meta({
         description:
-          "A step whose last attempt failed, and that is tried again; of several the one that comes first. A list knows of it only where a `lookup` or `once` step has failed: the other classes write nothing before they are done.",
+          "A step whose last attempt failed and that will be retried; the first one if there are several. A list has it only for `lookup` and `once` steps, because the other classes record nothing before they are done.",
       }),
     sleeping: z.object({ step: z.string().nullable(), until: timestamp.nullable() }).nullable().meta({
       description:
-        "A step that only time ends. A list knows that something sleeps (or is in a long back-off) once the keeper has asked the platform, some half a minute later, and neither which step nor until when.",
+        "A sleeping step. In a list, a sleep (or a long back-off) appears about 30 s later, when the keeper has asked the platform, without the step and the end.",
     }),
     due_at: timestamp.nullable().meta({
-      description: "When a delayed command is due: until then it is `accepted`. Null for a command without a delay.",
+      description: "When a delayed command is due; until then the status is `accepted`. Null without a delay.",
     }),
-    must_end_by: timestamp.nullable().meta({ description: "By when it is to have ended; null where nobody said." }),
+    must_end_by: timestamp.nullable().meta({ description: "The deadline; null without one." }),
     overdue: z
       .boolean()
-      .meta({ description: "That time is over, and it is still under way. Nothing ends it: that is somebody's to decide." }),
+      .meta({ description: "True if the deadline has passed and the instance is still running. It is not stopped automatically." }),
     error: FailureSchema.nullable(),
     undo: z.enum(["open", "done"]).nullable().meta({
       description:
-        "`open` while it is being undone, also when that has failed; `done` once it is undone. A close keeps either. Null again when it is retried.",
+        "`open` during an undo, also after the undo failed; `done` after it. A close keeps the value. A retry resets it to null.",
     }),
     accepted_at: timestamp,
     updated_at: timestamp,
@@ -83,43 +87,45 @@ const InstanceSchema = z
 const CalledEndSchema = z.object({ run: z.int(), status: z.string() });
 
 const InstanceDetailSchema = InstanceSchema.extend({
-  platform_status: z.string().meta({ description: "What the platform itself says; `unknown` when it has no such instance." }),
-  payload: z.unknown().meta({ description: "What was asked, as it was sent; null where it travels by reference." }),
-  payload_ref: z.string().nullable().meta({ description: "Where a payload is kept that is too large to travel." }),
-  result: z.unknown().meta({ description: "What a complete run returned; null for nothing, and once the platform has forgotten it." }),
+  platform_status: z.string().meta({ description: "The status on the platform; `unknown` if the platform has no such instance." }),
+  payload: z.unknown().meta({ description: "The payload as sent; null if it is stored by reference." }),
+  payload_ref: z.string().nullable().meta({ description: "The location of a large payload." }),
+  result: z.unknown().meta({ description: "The return value of a complete run; null without one, and after the platform has removed it." }),
   result_changed: z.string().nullable().meta({
-    description: "Of a result that is no plain data, such as a Map: what JSON changed of it or left out, in a sentence. Null otherwise.",
+    description: "For a result that is not plain data, such as a Map: what the conversion to JSON changed. Null otherwise.",
   }),
   doubts: z
     .array(
       z.object({
-        step: z.string().meta({ description: "The step's name in the code; behind it in brackets the key of an item." }),
+        step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets." }),
         effect: z.string().meta({ description: "The effect's key." }),
         since: timestamp,
-        why: z.string().nullable().meta({ description: "What its last attempt failed of." }),
-        confirm: z.string().meta({ description: "The path to POST to where it happened, with the `output` that it answered." }),
+        why: z.string().nullable().meta({ description: "The error of the last attempt." }),
+        confirm: z.string().meta({ description: "The path for POST if it happened, with its `output`." }),
         reject: z.string().nullable().meta({
-          description: "Where it did not happen. Null where that would be refused: it is known to have happened.",
+          description: "The path if it did not happen. Null if refused: the effect is known to have happened.",
         }),
         retry: z.string().nullable().meta({
-          description: "Where nobody can tell: it is done again, and may happen twice. Null where that would be refused.",
+          description: "The path to run it again if the outcome stays unknown; it may happen twice. Null if refused.",
         }),
         answered: AnsweredSchema.nullable(),
         follows: FollowsSchema,
       }),
     )
-    .meta({ description: "Effects of which a person has to say whether they happened: an instance `in_doubt` goes on once they have." }),
+    .meta({ description: "Effects with an unknown outcome. An `in_doubt` instance continues after an operator has decided them." }),
   callback: z
     .object({
       url: z.string(),
-      called: CalledEndSchema.nullable().meta({ description: "The end that the last call is about; null before there is one." }),
-      told: CalledEndSchema.nullable().meta({ description: "The same, once the address has accepted that call; null until then." }),
+      called: CalledEndSchema.nullable().meta({
+        description: "The end of the instance that the last call reports; null before the first call.",
+      }),
+      told: CalledEndSchema.nullable().meta({ description: "The end that the address has accepted; null until then." }),
       delivery: DeliverySchema.nullable().meta({
-        description: "That call; null before there is one, and where its instance was removed by its age.",
+        description: "The delivery of that call; null before the first call, and after retention removed its instance.",
       }),
     })
     .nullable()
-    .meta({ description: "The address that its command has named, to be called at its ends." }),
+    .meta({ description: "The callback URL of the command, called at each end." }),
   cost: CostSchema,
 }).meta({ id: "InstanceDetail" });
 
@@ -129,23 +135,23 @@ const list = createRoute({
   operationId: "listInstances",
   summary: "List instances, newest first",
   description:
-    "By `workflow` or `subject` a page looks at 50,000 instances: it may be short, or empty, and still have a `next_cursor`. All of a job is found by `correlation`.",
+    "A page filtered by `workflow` or `subject` scans 50,000 instances. It may be short or empty and still have a `next_cursor`. Use `correlation` for all instances of a job.",
   ...needs("read"),
   request: {
     query: z.strictObject({
       status: z.enum(INSTANCE_STATUSES).optional(),
       standing: z.enum(STANDINGS).optional().meta({
         description:
-          "Only instances under way that are delayed (`due_at` is to come), retry, sleep or wait, as far as a list knows: the field of that name has the details.",
+          "Only running instances that are delayed (`due_at` in the future), retrying, sleeping or waiting, as far as a list has this. The field with that name has the details.",
       }),
       workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
       subject: z.string().optional(),
       correlation: z.string().optional(),
-      cause: z.string().optional().meta({ description: "An `id` of `/v1/instances/causes`: instances that are errored." }),
+      cause: z.string().optional().meta({ description: "An `id` of `/v1/instances/causes`: errored instances of this cause." }),
       overdue: z.enum(["true"]).optional().meta({
-        description: "Only what is past its `must_end_by` and still under way; the one whose time was over last comes first.",
+        description: "Only running instances past their `must_end_by`, most recent deadline first.",
       }),
-      since: z.iso.datetime({ offset: true }).optional().meta({ description: "Accepted then or later." }),
+      since: z.iso.datetime({ offset: true }).optional().meta({ description: "Accepted at or after this time." }),
       ...pageQuery,
     }),
   },
@@ -159,9 +165,9 @@ const show = createRoute({
   method: "get",
   path: "/v1/instances/{id}",
   operationId: "getInstance",
-  summary: "Show an instance: what was asked, what came of it, and what the platform says of it",
+  summary: "Get an instance with its payload, result and platform status",
   description:
-    "With `wait` the answer is held until the instance does not go on by itself, or the seconds are over: its `status` says which. It is over, or a person has to answer its doubt or its question. A sleep, an event and a back-off are waited through.",
+    "With `wait`, the answer is delayed until the instance has ended or needs an operator (an unknown outcome or a question), or until the seconds have passed; check `status`. Sleeps, event waits and back-offs do not end the wait.",
   ...needs("read"),
   request: {
     params: z.object({ id: z.string() }),
@@ -169,7 +175,13 @@ const show = createRoute({
       ...revealQuery,
       wait: wholeNumber(0, MAX_WAIT_S)
         .default(0)
-        .meta({ type: "integer", minimum: 0, maximum: MAX_WAIT_S, default: 0, description: "Seconds to wait for its end." }),
+        .meta({
+          type: "integer",
+          minimum: 0,
+          maximum: MAX_WAIT_S,
+          default: 0,
+          description: "Seconds to wait for the end of the instance.",
+        }),
     }),
   },
   responses: {

@@ -15,16 +15,18 @@ import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const HolderSchema = z
   .object({
-    kind: z.enum(["instance", "tombstone", "event"]).meta({ description: "`tombstone`: what is left of a pruned instance's key." }),
-    id: z.string().meta({ description: "The instance's, also a pruned one's; or the event's." }),
-    name: z.string().meta({ description: "The workflow, or the type of the event: each has keys of its own." }),
+    kind: z
+      .enum(["instance", "tombstone", "event"])
+      .meta({ description: "`tombstone`: the remaining record of the key of a pruned instance." }),
+    id: z.string().meta({ description: "The id of the instance (also of a pruned one) or of the event." }),
+    name: z.string().meta({ description: "The workflow or the event type: each has its own key space." }),
     status: z.enum([...INSTANCE_STATUSES, "pruned", "stated"]),
     correlation_id: z.string().nullable(),
     fingerprint: fingerprintSchema,
-    deliveries: z.int().nullable().meta({ description: "How often its message came; null where that is not kept." }),
-    since: timestamp.meta({ description: "When it was taken; of a tombstone the day it was pruned." }),
-    row_until: timestamp.nullable().meta({ description: "When its row is removed, at the earliest; null while it is under way." }),
-    key_until: timestamp.nullable().meta({ description: "When the key is free again, at the earliest; null while it is under way." }),
+    deliveries: z.int().nullable().meta({ description: "The number of deliveries of its message; null if not recorded." }),
+    since: timestamp.meta({ description: "When the key was taken; for a tombstone, the day of pruning." }),
+    row_until: timestamp.nullable().meta({ description: "The earliest removal of its row; null while it is running." }),
+    key_until: timestamp.nullable().meta({ description: "The earliest time at which the key is free again; null while it is running." }),
   })
   .meta({ id: "KeyHolder" });
 
@@ -33,9 +35,9 @@ const CapturedSchema = z
     dead_letter_id: z.string(),
     queue: z.string(),
     message_type: z.string().nullable(),
-    reason: z.string().meta({ description: "`idempotency_key_reused`: the key had gone to another payload." }),
+    reason: z.string().meta({ description: "`idempotency_key_reused`: the key belonged to another payload." }),
     state: z.enum(["open", "replayed", "skipped"]),
-    fingerprint: fingerprintSchema.nullable().meta({ description: "Of its payload; null where that cannot be read." }),
+    fingerprint: fingerprintSchema.nullable().meta({ description: "The fingerprint of its payload; null if it is not readable." }),
     attempts: z.int(),
     first_at: timestamp,
     captured_at: timestamp,
@@ -47,7 +49,7 @@ const KeySchema = z
     key: z.string(),
     holders: z.array(HolderSchema),
     captured: z.array(CapturedSchema).meta({
-      description: "Messages under this key that became dead letters, the newest 20. A request that was refused over HTTP leaves no row.",
+      description: "The newest 20 dead letters with this key. A refused HTTP request leaves no row.",
     }),
     captured_truncated: z.boolean(),
   })
@@ -57,13 +59,13 @@ const show = createRoute({
   method: "get",
   path: "/v1/keys/{key}",
   operationId: "getKey",
-  summary: "Show who holds an idempotency key, since when, until when",
+  summary: "Get the holders of an idempotency key",
   description:
-    "Every workflow has keys of its own, and every type of event from outside: `workflow` asks for one. A key stays taken when its instance is pruned, for as long as its tombstone stays.",
+    "Each workflow and each event type has its own key space; `workflow` selects one. The key of a pruned instance remains in use until its tombstone is removed.",
   ...needs("read"),
   request: {
     params: z.object({ key: z.string() }),
-    query: z.strictObject({ workflow: z.string().optional().meta({ description: "A name that the deployment knows." }) }),
+    query: z.strictObject({ workflow: z.string().optional().meta({ description: "The name of a deployed workflow or event type." }) }),
   },
   responses: { 200: answers("The key", KeySchema), ...problems("unauthorized", "forbidden", "key_not_found", "invalid_payload") },
 });

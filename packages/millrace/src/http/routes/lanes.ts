@@ -16,11 +16,13 @@ const HeadSchema = z
   .object({
     id: z.string(),
     type: z.string().nullable(),
-    idempotency_key: z.string().nullable().meta({ description: "The message's own: its instance and its dead letter have it too." }),
+    idempotency_key: z.string().nullable().meta({ description: "The id of the message, also of its instance and its dead letter." }),
     sent_at: timestamp,
-    attempts: z.int().meta({ description: "Deliveries that it had." }),
-    error: z.string().nullable().meta({ description: "What its last try failed of." }),
-    next_at: timestamp.nullable().meta({ description: "When it is tried next; null for as soon as it is its turn." }),
+    attempts: z.int().meta({ description: "The number of its deliveries." }),
+    error: z.string().nullable().meta({ description: "The error of the last attempt." }),
+    next_at: timestamp
+      .nullable()
+      .meta({ description: "When the next attempt starts; null if it starts as soon as it is next in the lane." }),
   })
   .meta({ id: "LaneHead" });
 
@@ -29,13 +31,13 @@ const LaneSchema = z
     lane: z.string(),
     key: z.string(),
     state: z.enum(["empty", "moving", "waiting", "retrying", "delayed", "paused", "held", "unknown"]),
-    why: z.string().nullable().meta({ description: "Why it stands still; null when it does not." }),
+    why: z.string().nullable().meta({ description: "Why the lane is stalled; null if it is not." }),
     depth: z.int().meta({ description: "Messages that wait." }),
     oldest_at: timestamp.nullable(),
     head: HeadSchema.nullable(),
     ahead: z
       .array(z.object({ instance_id: z.string(), since: timestamp, failed: z.string().nullable() }))
-      .meta({ description: "The instances that have had their turn and are not over." }),
+      .meta({ description: "The started instances that have not ended." }),
   })
   .meta({ id: "Lane" });
 
@@ -44,19 +46,19 @@ const NotedSchema = LaneSchema.extend({ noted_at: timestamp }).meta({ id: "Noted
 const SteeredSchema = z
   .object({
     action_id: z.string(),
-    message_id: z.string().nullable().meta({ description: "The head that it was done to." }),
-    instance_ids: z.array(z.string()).meta({ description: "Instances that keep nobody from their turn any more." }),
+    message_id: z.string().nullable().meta({ description: "The head that was changed." }),
+    instance_ids: z.array(z.string()).meta({ description: "Instances that no longer block the lane." }),
   })
   .meta({ id: "LaneSteered" });
 
-const params = z.object({ lane: z.string(), key: z.string().meta({ description: "The subject of its messages, percent-encoded." }) });
+const params = z.object({ lane: z.string(), key: z.string().meta({ description: "The subject of the messages, percent-encoded." }) });
 const steering = reasoned.extend({
   id: z
     .string()
     .min(1)
     .max(100)
     .optional()
-    .meta({ description: "The head, or the instance, that is meant: refused if it is another by now." }),
+    .meta({ description: "The expected head or instance. The request is refused if it has changed." }),
 });
 
 const stands = z.enum(NOTED_STATES);
@@ -65,13 +67,13 @@ const GroupSchema = z
   .object({
     lane: z.string(),
     state: stands,
-    cause: z.string().nullable().meta({ description: "Of the instances that they stand still for: an `id` of `/v1/instances/causes`." }),
-    keys: z.int().meta({ description: "Lanes, each of one key." }),
-    waiting: z.int().meta({ description: "Messages that wait in them." }),
+    cause: z.string().nullable().meta({ description: "The cause of the blocking instances: an `id` of `/v1/instances/causes`." }),
+    keys: z.int().meta({ description: "The number of lanes (one per key)." }),
+    waiting: z.int().meta({ description: "The number of messages waiting in them." }),
     since: timestamp.meta({ description: "When the oldest of these was sent." }),
-    key: z.string().meta({ description: "The one that has stood still for longest." }),
-    why: z.string().nullable().meta({ description: "Why that one stands still." }),
-    failed: z.string().nullable().meta({ description: "What the instance failed of that it stands still for." }),
+    key: z.string().meta({ description: "The key of the lane stalled for longest." }),
+    why: z.string().nullable().meta({ description: "Why that lane is stalled." }),
+    failed: z.string().nullable().meta({ description: "The error of the blocking instance." }),
   })
   .meta({ id: "LaneGroup" });
 
@@ -79,15 +81,15 @@ const causes = createRoute({
   method: "get",
   path: "/v1/lanes/causes",
   operationId: "listLaneCauses",
-  summary: "Count the lanes that do not flow, by lane, state and cause",
-  description: "Those with the most keys first, 50 at most.",
+  summary: "Count stalled lanes by lane, state and cause",
+  description: "Returns at most 50 groups, those with the most keys first.",
   ...needs("read"),
   responses: {
     200: answers(
       "Groups of lanes",
       z.object({
         items: z.array(GroupSchema),
-        more: z.boolean().meta({ description: "True where there are more lanes than are counted, 10,000." }),
+        more: z.boolean().meta({ description: "True if there are more than the counted 10,000 lanes." }),
       }),
     ),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
@@ -98,19 +100,15 @@ const list = createRoute({
   method: "get",
   path: "/v1/lanes",
   operationId: "listLanes",
-  summary: "List the lanes that do not flow, by lane and key",
+  summary: "List stalled lanes, by lane and key",
   description:
-    "Those that are held or paused, and those whose oldest message has waited for ten seconds, as each was noted last. By `state` or `cause` a page may be short, and still have a next one.",
+    "Lists lanes that are held or paused, or whose oldest message has waited for ten seconds, as last recorded. A page filtered by `state` or `cause` may be short and still have a next page.",
   ...needs("read"),
   request: {
     query: z.strictObject({
       lane: z.string().max(63).optional(),
-      state: stands.optional().meta({ description: "`blocked`: it waits for an instance that has failed." }),
-      cause: z
-        .string()
-        .max(500)
-        .optional()
-        .meta({ description: "An `id` of `/v1/instances/causes`: of the instance that it stands still for." }),
+      state: stands.optional().meta({ description: "`blocked`: the lane waits for a failed instance." }),
+      cause: z.string().max(500).optional().meta({ description: "An `id` of `/v1/instances/causes`: the cause of the blocking instance." }),
       ...nameQuery(50, 200),
     }),
   },
@@ -121,23 +119,23 @@ const show = createRoute({
   method: "get",
   path: "/v1/lanes/{lane}/{key}",
   operationId: "getLane",
-  summary: "Show how a lane stands now",
+  summary: "Get the current state of a lane",
   ...needs("read"),
   request: { params },
   responses: { 200: answers("The lane", LaneSchema), ...problems("unauthorized", "forbidden", "invalid_payload", "lane_not_found") },
 });
 
 const SUMMARIES: Record<LaneVerb, string> = {
-  pause: "Hand nothing more of a lane out",
-  resume: "Let a lane go on that is paused or held",
-  retry_head: "Try the head of a lane at once",
-  skip_head: "Take out what a lane stands still for",
+  pause: "Pause a lane",
+  resume: "Resume a paused or held lane",
+  retry_head: "Retry the head of a lane now",
+  skip_head: "Skip the head of a lane",
 };
 const DESCRIPTIONS: Record<LaneVerb, string> = {
-  pause: "What is under way goes on.",
-  resume: "One that is held goes on past the instance that failed, which can be retried out of turn.",
-  retry_head: "Whatever the head itself waits for. Refused while the lane waits for an instance: for one that failed, retry that.",
-  skip_head: "The head becomes a dead letter. Where the lane waits for an instance that failed, that keeps nobody waiting any more.",
+  pause: "No further message starts. Running instances continue.",
+  resume: "A held lane continues after the failed instance, which can be retried out of order.",
+  retry_head: "Ignores the delay of the head. Refused while the lane waits for an instance. Retry a failed instance instead.",
+  skip_head: "The head becomes a dead letter. If the lane waits for a failed instance, that instance no longer blocks the lane.",
 };
 
 const steer = <Verb extends LaneVerb>(verb: Verb) =>

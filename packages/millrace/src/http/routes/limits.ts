@@ -11,23 +11,23 @@ import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const RuleSchema = z
   .object({
-    limit: z.number().meta({ description: "At most so many in any stretch of that length; of a bucket, at once." }),
-    refill: z.number().nullable().meta({ description: "Of a bucket: so many come back in each period, evenly. Null for a window." }),
+    limit: z.number().meta({ description: "For a window: the highest count in any period. For a bucket: its capacity." }),
+    refill: z.number().nullable().meta({ description: "For a bucket: the tokens added per period, evenly. Null for a window." }),
     period_seconds: z.number(),
-    used: z.number().meta({ description: "Used of `limit` now; of a bucket with what was promised ahead." }),
+    used: z.number().meta({ description: "The used part of `limit`; for a bucket including reservations." }),
   })
   .meta({ id: "LimitRule" });
 
 const LimitSchema = z
   .object({
     name: z.string(),
-    rules: z.array(RuleSchema).meta({ description: "All of them hold, as it was last asked with." }),
-    waiting: z.number().meta({ description: "Promised of the time to come: whoever waits for a turn." }),
-    paused_until: timestamp.nullable().meta({ description: "Nothing goes before then; null where it may." }),
+    rules: z.array(RuleSchema).meta({ description: "The rules of the last call. All of them apply." }),
+    waiting: z.number().meta({ description: "Reservations of waiting callers." }),
+    paused_until: timestamp.nullable().meta({ description: "No call is allowed before this time; null if calls are allowed." }),
     share: z.number().min(0).max(1).meta({
-      description: "The share of its rate at which calls go evenly, because the upstream refused some: it grows by a sixtieth each second.",
+      description: "The share of the rate that is in use after refusals of the upstream. It grows by 1/60 per second.",
     }),
-    used_at: timestamp.meta({ description: "The last moment that was given away; it may be ahead." }),
+    used_at: timestamp.meta({ description: "The time of the last granted call; it may be in the future." }),
   })
   .meta({ id: "Limit" });
 
@@ -35,9 +35,8 @@ const list = createRoute({
   method: "get",
   path: "/v1/limits",
   operationId: "listLimits",
-  summary: "List the limits that were taken from in your tenant's name within the last day, by name",
-  description:
-    "A limit that tenants share is shown to each of them, with what all have used. Requests that a token may send are none of these.",
+  summary: "List the rate limits your tenant used in the last day, by name",
+  description: "A limit shared by tenants is shown to each of them with the usage of all. The request limits of tokens are not included.",
   ...needs("read"),
   request: { query: z.strictObject(nameQuery(50, 100)) },
   responses: { 200: answers("A page of limits", pageOf(LimitSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },

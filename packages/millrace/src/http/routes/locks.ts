@@ -14,12 +14,12 @@ import { iso, timestamp } from "../time.ts";
 const LockSchema = z
   .object({
     name: z.string(),
-    holder: z.string().meta({ description: "Who holds it, in its own words; may be empty." }),
+    holder: z.string().meta({ description: "The holder, as it names itself; may be empty." }),
     token: z.int().meta({ description: "The fencing token." }),
     since: timestamp,
     age_seconds: z.int(),
-    until: timestamp.meta({ description: "When the lock is free if its holder does not renew it." }),
-    waiting: z.int().meta({ description: "How many wait for it." }),
+    until: timestamp.meta({ description: "When the lock expires if the holder does not renew it." }),
+    waiting: z.int().meta({ description: "The number of waiting callers." }),
   })
   .meta({ id: "Lock" });
 
@@ -29,7 +29,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/locks",
   operationId: "listLocks",
-  summary: "List the locks that have been held for ten seconds and more, by name",
+  summary: "List locks held for ten seconds or more, by name",
   ...needs("read"),
   request: { query: z.strictObject(nameQuery(50, 100)) },
   responses: { 200: answers("A page of locks", pageOf(LockSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
@@ -39,7 +39,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/locks/{name}",
   operationId: "getLock",
-  summary: "Show a lock that is held, however short",
+  summary: "Get a held lock",
   ...needs("read"),
   request: { params },
   responses: { 200: answers("The lock", LockSchema), ...problems("unauthorized", "forbidden", "invalid_payload", "lock_not_found") },
@@ -49,13 +49,13 @@ const breakRoute = createRoute({
   method: "post",
   path: "/v1/locks/{name}/break",
   operationId: "breakLock",
-  summary: "Take a lock from its holder",
+  summary: "Break a lock",
   description:
-    "Who waits is next. The holder hears of it when it renews the lock; what it writes with its fence is refused once the next holder has written.",
+    "The next waiting caller gets the lock. The old holder learns this when it renews the lock. Its fenced writes are refused after the next holder has written.",
   ...needs("operate"),
   request: { params, body: jsonBody(reasoned) },
   responses: {
-    200: answers("Done, or nobody held it", z.object({ action_id: z.string(), broken: z.boolean() })),
+    200: answers("The lock was broken, or was already free", z.object({ action_id: z.string(), broken: z.boolean() })),
     ...problems(...BODY_REFUSALS),
   },
 });

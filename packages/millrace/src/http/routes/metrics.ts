@@ -13,12 +13,13 @@ const scrape = createRoute({
   method: "get",
   path: METRICS_PATH,
   operationId: "getMetrics",
-  summary: "Show counts and gauges of the whole deployment, for Prometheus",
-  description: "The text format 0.0.4, or OpenMetrics 1.0 for who accepts it. Some ten seconds old at most, however often it is asked for.",
+  summary: "Get metrics of the whole deployment, for Prometheus",
+  description:
+    "The Prometheus text format 0.0.4, or OpenMetrics 1.0 if the request accepts it. The values are at most about ten seconds old.",
   ...needs("observe"),
   responses: {
     200: {
-      description: "All series. None names a tenant",
+      description: "All series. No label names a tenant",
       content: { "text/plain": { schema: z.string() }, "application/openmetrics-text": { schema: z.string() } },
     },
     ...problems("unauthorized", "forbidden"),

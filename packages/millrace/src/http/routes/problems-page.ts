@@ -16,7 +16,7 @@ const ExplainedSchema = z
         title: z.string(),
         retryable: z.boolean(),
         means: z.string(),
-        next: z.string().meta({ description: "What its reader does next." }),
+        next: z.string().meta({ description: "What to do next." }),
       }),
     ),
   })
@@ -26,9 +26,10 @@ const show = createRoute({
   method: "get",
   path: PROBLEMS_PATH,
   operationId: "explainProblems",
-  summary: "Explain to people every problem a route or an instance may name",
+  summary: "Get the reference of problem codes",
   security: [],
-  description: "A page; and the same as JSON for who asks for `application/json`.",
+  description:
+    "Returns an HTML page, or JSON if the request accepts `application/json`. It lists every code of a route, an instance, an effect or a dead letter.",
   responses: {
     200: { description: "All of them", content: { "text/html": { schema: z.string() }, "application/json": { schema: ExplainedSchema } } },
     ...problems(),
@@ -47,8 +48,8 @@ export function problemsPage() {
 
 function content(problems: Problems) {
   return html`<h1>Problems</h1>
-<p>A refused request is answered with <code>application/problem+json</code>, whose <code>code</code> is one of these.
-The error of an instance, an effect or a dead letter names the same codes, without the status.</p>
+<p>A refused request gets an answer of type <code>application/problem+json</code>. Its <code>code</code> is one of these.
+Errors of instances, effects and dead letters have the same codes, without the status.</p>
 <dl>
 ${byStatus(problems).map(row)}</dl>`;
 }

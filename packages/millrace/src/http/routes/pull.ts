@@ -31,16 +31,21 @@ const ERROR_CODES_FROM = 10_000;
 
 const PROBLEMS = {
   ...ENGINE_PROBLEMS,
-  queue_not_found: { status: 404, title: "No such queue", means: "No pull queue has this name.", next: "Check its spelling." },
+  queue_not_found: { status: 404, title: "No such queue", means: "There is no pull queue with this name.", next: "Check its spelling." },
 };
 
 const visibility = z.int().min(1).max(MAX_VISIBILITY_MS).optional();
 const pullSchema = z.object({
-  batch_size: z.int().min(1).max(MAX_PULL_BATCH).default(DEFAULT_BATCH_SIZE).meta({ description: "Most messages in the answer." }),
+  batch_size: z
+    .int()
+    .min(1)
+    .max(MAX_PULL_BATCH)
+    .default(DEFAULT_BATCH_SIZE)
+    .meta({ description: "The highest number of messages in the answer." }),
   visibility_timeout_ms: visibility.meta({
-    description: "For how long nobody else gets them. Default: the queue's own; at most 12 hours.",
+    description: "The length of the lease. Default: the setting of the queue. At most 12 hours.",
   }),
-  visibility_timeout: visibility.meta({ description: "The same, as older clients say it." }),
+  visibility_timeout: visibility.meta({ description: "The same, for older clients." }),
 });
 
 const leaseId = z.string().min(1).max(200);
@@ -64,14 +69,14 @@ const params = z.object({
   account_id: z.string().max(100).meta({ description: "Your token's tenant." }),
   queue_id: z.string().max(100).meta({ description: "The queue's name." }),
 });
-const refused = { "4XX": enveloped("Refused: `errors` says why", z.null()) };
+const refused = { "4XX": enveloped("Refused; see `errors`", z.null()) };
 
 const pull = createRoute({
   method: "post",
   path: `${BASE}/accounts/{account_id}/queues/{queue_id}/messages/pull`,
   operationId: "pullMessages",
   summary: "Lease messages of a pull queue",
-  description: "Answers at once, with none where there are none. In the shape of Cloudflare's pull consumers.",
+  description: "Returns immediately, with an empty list if no message waits. The format is that of Cloudflare's pull consumers.",
   security: [{ bearer: [] }],
   request: { params, body: jsonBody(pullSchema) },
   responses: {
@@ -99,8 +104,8 @@ const ack = createRoute({
   method: "post",
   path: `${BASE}/accounts/{account_id}/queues/{queue_id}/messages/ack`,
   operationId: "acknowledgeMessages",
-  summary: "Acknowledge leased messages, or give them back",
-  description: "A lease that is over is no error: nothing is done for it, and `warnings` says so under its id.",
+  summary: "Acknowledge or return leased messages",
+  description: "An expired lease is not an error: it has no effect and is listed in `warnings` under its id.",
   security: [{ bearer: [] }],
   request: { params, body: jsonBody(ackSchema) },
   responses: {
@@ -109,7 +114,7 @@ const ack = createRoute({
   },
 });
 
-const LEASE_OVER = "This lease is over: it ran out, or its message was settled before. Nothing was done.";
+const LEASE_OVER = "The lease expired, or its message was settled before. It had no effect.";
 
 /**
  * The routes of pull queues, in the shape of Cloudflare's API and below its path: `engineRoutes(catalog, { routes: [pullRoutes([renders])],
@@ -144,18 +149,19 @@ export function pullRoutes(queues: readonly AnyPullQueue[]): Routes<PullHttpEnv>
 function authorized(plans: ReadonlyMap<string, PullPlan>): MiddlewareHandler<PullHttpEnv> {
   return async (context, next) => {
     const caller = await callerOf(context);
-    if (!caller) throw new MillraceError("unauthorized", "Send a token that is good: `Authorization: Bearer mr_…`.");
+    if (!caller) throw new MillraceError("unauthorized", "Send a valid token: `Authorization: Bearer mr_…`.");
     context.set("caller", caller);
     await countToken(context as unknown as Context<HttpEnv>);
     const account = context.req.param("account_id");
     if (account !== caller.tenantId) {
-      const said = "The token is another tenant's: the account in the path has to be the token's tenant.";
+      const said = "The token belongs to another tenant. The account in the path must be the tenant of the token.";
       throw new MillraceError("forbidden", said);
     }
     const plan = plans.get(context.req.param("queue_id") ?? "");
-    if (!plan) throw new HttpRefusal("queue_not_found", `There is no pull queue of this name. There are: ${[...plans.keys()].join(", ")}.`);
+    if (!plan)
+      throw new HttpRefusal("queue_not_found", `There is no pull queue with this name. Pull queues: ${[...plans.keys()].join(", ")}.`);
     if (!caller.scopes.includes(plan.scope)) {
-      throw new MillraceError("forbidden", `The token lacks the scope \`${plan.scope}\`. Use one that has it.`);
+      throw new MillraceError("forbidden", `The token lacks the scope \`${plan.scope}\`. Use a token with this scope.`);
     }
     context.set("plan", plan);
     await next();

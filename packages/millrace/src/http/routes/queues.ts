@@ -29,15 +29,15 @@ const QueueSchema = z
     depth: z
       .int()
       .nullable()
-      .meta({ description: "Messages that wait, without those in a back-off. Null for a lane, or where the queue does not say." }),
-    oldest_seconds: seconds("Age of the oldest of them."),
-    lag_seconds: seconds("Time within which 99 of 100 messages had their first delivery."),
+      .meta({ description: "Waiting messages without those in a back-off. Null for a lane, or if the queue does not report it." }),
+    oldest_seconds: seconds("The age of the oldest of them."),
+    lag_seconds: seconds("The 99th percentile of the time until the first delivery."),
     in_per_minute: z.number().meta({ description: "Messages sent." }),
     out_per_minute: z.number().meta({ description: "Messages acknowledged." }),
-    retry_share: z.number().min(0).max(1).nullable().meta({ description: "Deliveries that were sent back, of all." }),
-    dead_letters_open: z.int().meta({ description: "Letters that nobody has settled, up to 10000." }),
-    processing_p50_seconds: seconds("Time of a batch from its delivery to its settlement: half took less."),
-    processing_p99_seconds: seconds("The same: 99 of 100 took less."),
+    retry_share: z.number().min(0).max(1).nullable().meta({ description: "The share of deliveries that were retried." }),
+    dead_letters_open: z.int().meta({ description: "Open dead letters, counted up to 10000." }),
+    processing_p50_seconds: seconds("The median time of a batch from delivery to settlement."),
+    processing_p99_seconds: seconds("The 99th percentile of that time."),
   })
   .meta({ id: "QueueHealth" });
 
@@ -49,7 +49,7 @@ const HealthSchema = z.object({
   items: z.array(QueueSchema),
   sources: z
     .record(z.string(), SourceSchema)
-    .meta({ description: "Where each number comes from, and how old it is. What was counted in the last ten seconds may be missing." }),
+    .meta({ description: "The source and age of each number. Counts of the last ten seconds may be missing." }),
 });
 
 const MinuteSchema = z
@@ -62,9 +62,9 @@ const health = createRoute({
   method: "get",
   path: "/v1/queues",
   operationId: "listQueues",
-  summary: "Show how every queue does: depth, lag, rates, retries, dead letters",
+  summary: "Get the health of all queues",
   description:
-    "Of the whole deployment, which names no tenant. Rates and latencies are of the last minutes, five where nothing else is asked for.",
+    "Returns depth, lag, rates, retries and dead letters of each queue of the whole deployment, without tenants. Rates and latencies cover the last `minutes`, by default five.",
   ...needs("observe"),
   request: { query: minutesOf(RATE_MINUTES) },
   responses: { 200: answers("All queues and lanes", HealthSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
@@ -74,12 +74,12 @@ const byMinute = createRoute({
   method: "get",
   path: "/v1/messages/by-minute",
   operationId: "listMessagesByMinute",
-  summary: "Show deliveries by minute, queue and type, and what became of them",
-  description: "Newest first. A type that no deployed code names is `unknown`.",
+  summary: "Get deliveries by minute, queue, type and outcome",
+  description: "Newest minute first. A type that is not deployed is `unknown`.",
   ...needs("observe"),
   request: { query: minutesOf(WINDOW_MINUTES) },
   responses: {
-    200: answers("The minutes in which something was delivered", z.object({ at: timestamp, items: z.array(MinuteSchema) })),
+    200: answers("The minutes with deliveries", z.object({ at: timestamp, items: z.array(MinuteSchema) })),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
   },
 });
@@ -88,12 +88,12 @@ const dead = createRoute({
   method: "get",
   path: "/v1/messages/dead-letters",
   operationId: "listDeadLettersByType",
-  summary: "Show the dead letters of the last day by queue and type",
-  description: "Of all tenants, up to 10000 of each state. A type that no deployed code names is `unknown`.",
+  summary: "Count the dead letters of the last day by queue and type",
+  description: "Covers all tenants, up to 10000 of each state. A type that is not deployed is `unknown`.",
   ...needs("observe"),
   request: { query: z.strictObject({}) },
   responses: {
-    200: answers("Queues and types that have any", z.object({ items: z.array(LettersSchema) })),
+    200: answers("Queues and types with dead letters", z.object({ items: z.array(LettersSchema) })),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
   },
 });

@@ -9,20 +9,21 @@ import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 
 const retrySchema = reasoned.extend({
-  from: z.string().min(1).max(256).optional().meta({ description: "The step to start from; default the one that failed." }),
+  from: z.string().min(1).max(256).optional().meta({ description: "The step to start at. Default: the failed one." }),
   anyway: z.boolean().default(false).meta({
-    description: "True tries the step of `from` anew also where the code caught its failure and did something else: that stays done.",
+    description:
+      "True retries the step of `from` even if the code caught its failure and continued. The effects of that continuation remain.",
   }),
-  dry_run: z.boolean().default(false).meta({ description: "True only says what would happen." }),
+  dry_run: z.boolean().default(false).meta({ description: "True only returns what would happen." }),
 });
 
 const PlanSchema = z
   .object({
     from: z.string().nullable(),
-    refused: z.string().nullable().meta({ description: "Why it would be refused now; null when it would be done." }),
-    follows: z.string().meta({ description: "What would follow, in a sentence." }),
+    refused: z.string().nullable().meta({ description: "Why it would be refused now; null if it would be accepted." }),
+    follows: z.string().meta({ description: "The consequence, in a sentence." }),
     note: z.string().nullable().meta({
-      description: "Which output it would keep that a person has confirmed, and what to do where that is wrong; null where nobody has.",
+      description: "A note on the confirmed output that the retry keeps, and what to do if it is wrong; null without one.",
     }),
     effects: z.array(
       z.object({
@@ -30,7 +31,7 @@ const PlanSchema = z
         item: z.string(),
         verdict: z.enum(RETRY_VERDICTS).meta({
           description:
-            "As of any dry run (`ActionPlan`). `undone`, `stays`, `asked`, `repeated`, `nothing` and `unknown` are said where an undo goes on that failed.",
+            "The verdicts of any dry run (`ActionPlan`). `undone`, `stays`, `asked`, `repeated`, `nothing` and `unknown` occur if the retry continues a failed undo.",
         }),
       }),
     ),
@@ -39,9 +40,9 @@ const PlanSchema = z
 
 const BegunSchema = z.object({
   action_id: z.string(),
-  from: z.string().nullable().meta({ description: "The step that it starts from; null for its beginning." }),
+  from: z.string().nullable().meta({ description: "The step it starts at; null for the beginning." }),
   follows: z.string().meta({
-    description: "The consequences, in a few sentences. If the platform no longer remembers the run, they name the repeated steps.",
+    description: "The consequences, in a few sentences. If the platform has removed the run, they name the repeated steps.",
   }),
 });
 
@@ -51,7 +52,7 @@ const retryRoute = createRoute({
   operationId: "retryInstance",
   summary: "Retry an errored or terminated instance",
   description:
-    "Recorded effects are kept, whatever step it starts from. A dry run says which would run and which are in doubt. One whose undo failed goes on with the undo: its dry run says of each effect that is not taken back yet what `POST /v1/instances/{id}/undo` would.",
+    "Recorded effects are kept, whichever step the retry starts at. A dry run lists the effects that would run and those that are in doubt. After a failed undo, the retry continues the undo; its dry run lists the same verdicts as `POST /v1/instances/{id}/undo`.",
   ...needs("operate"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject({}), body: jsonBody(retrySchema) },
   responses: {

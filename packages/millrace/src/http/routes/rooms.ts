@@ -30,8 +30,8 @@ const TICKET = "ticket.";
 const FULL_MS = 10_000;
 
 const params = z.object({
-  room: z.string().max(100).meta({ description: "The kind of room." }),
-  key: z.string().min(1).max(MAX_ROOM_KEY_CHARACTERS).meta({ description: "Which room of it." }),
+  room: z.string().max(100).meta({ description: "The kind of the room." }),
+  key: z.string().min(1).max(MAX_ROOM_KEY_CHARACTERS).meta({ description: "The id of the room." }),
 });
 
 const enter = createRoute({
@@ -40,12 +40,12 @@ const enter = createRoute({
   operationId: "enterRoom",
   summary: "Open a WebSocket to a room",
   description:
-    "With `Upgrade: websocket`, and the subprotocols `millrace.room` and `ticket.<ticket>`; a program may send its token as `Authorization` instead. Answers 101.",
+    "Send `Upgrade: websocket` with the subprotocols `millrace.room` and `ticket.<ticket>`. A program may send its token as `Authorization` instead. Answers 101.",
   security: [{ bearer: [] }],
   request: {
     params,
     query: z.object({
-      since: wholeNumber(0).optional().meta({ type: "integer", minimum: 0, description: "The last `sequence` you heard." }),
+      since: wholeNumber(0).optional().meta({ type: "integer", minimum: 0, description: "The last `sequence` received." }),
     }),
   },
   responses: { 101: { description: "The socket is open" }, ...problems("unauthorized", "forbidden", "route_not_found", "invalid_payload") },
@@ -55,8 +55,9 @@ const mint = createRoute({
   method: "post",
   path: "/rooms/{room}/{key}/tickets",
   operationId: "mintRoomTicket",
-  summary: "Mint a ticket to a room",
-  description: "For a browser, which can send no `Authorization` with a WebSocket. It opens this room for 30 seconds, in your name.",
+  summary: "Mint a ticket for a room",
+  description:
+    "For browsers, which cannot send `Authorization` with a WebSocket. The ticket opens this room within 30 seconds, with the identity of your token.",
   security: [{ bearer: [] }],
   request: { params },
   responses: {
@@ -74,7 +75,7 @@ export function roomRoutes(rooms: readonly AnyRoom[]): Routes<RoomHttpEnv> {
   const planOf = (kind: string): RoomPlan => {
     const plan = plans.get(kind);
     if (plan) return plan;
-    throw new HttpRefusal("route_not_found", `There is no room of this kind. There are: ${[...plans.keys()].join(", ")}.`);
+    throw new HttpRefusal("route_not_found", `There is no room of this kind. Kinds: ${[...plans.keys()].join(", ")}.`);
   };
   const api = new Routes<RoomHttpEnv>();
   api.onError((error, context) => answerProblem(error, context as unknown as Context<HttpEnv>));
@@ -83,7 +84,7 @@ export function roomRoutes(rooms: readonly AnyRoom[]): Routes<RoomHttpEnv> {
     const { room, key } = context.req.valid("param");
     const plan = planOf(room);
     if (context.req.header("upgrade")?.toLowerCase() !== "websocket") {
-      throw invalidRequest([{ path: "Upgrade", message: "must be `websocket`: this address is a WebSocket's" }]);
+      throw invalidRequest([{ path: "Upgrade", message: "must be `websocket`: this route is a WebSocket" }]);
     }
     assertOrigin(context, plan);
     const offered = (context.req.header("sec-websocket-protocol") ?? "").split(",").map((each) => each.trim());
@@ -99,14 +100,14 @@ export function roomRoutes(rooms: readonly AnyRoom[]): Routes<RoomHttpEnv> {
     if (answer.status === 101) return answer;
     if (answer.status === 404)
       throw new MillraceError("config_invalid", `The object ROOMS has no room "${room}": list it in roomObject([…]).`);
-    throw new MillraceError("rate_limited", `${await answer.text()} Come again later.`, { delayMs: FULL_MS });
+    throw new MillraceError("rate_limited", `${await answer.text()} Try again later.`, { delayMs: FULL_MS });
   };
   return api
     .openapi(mint, async (context) => {
       const { room, key } = context.req.valid("param");
       const plan = planOf(room);
       const caller = await callerIn(context, plan);
-      if (!caller) throw new MillraceError("unauthorized", "Send a token that is good: `Authorization: Bearer mr_…`.");
+      if (!caller) throw new MillraceError("unauthorized", "Send a valid token: `Authorization: Bearer mr_…`.");
       return context.json({ ticket: roomTicket(context.env, plan, key, caller.tenantId, guestOf(caller, plan)) }, 201, {
         "cache-control": "no-store",
       });
@@ -126,7 +127,8 @@ async function callerIn(context: Context<RoomHttpEnv>, { join }: RoomPlan): Prom
   if (!caller) return undefined;
   context.set("caller", caller);
   await countToken(context as unknown as Context<HttpEnv>);
-  if (!caller.scopes.includes(join)) throw new MillraceError("forbidden", `The token lacks the scope \`${join}\`. Use one that has it.`);
+  if (!caller.scopes.includes(join))
+    throw new MillraceError("forbidden", `The token lacks the scope \`${join}\`. Use a token with this scope.`);
   return caller;
 }
 
@@ -151,7 +153,7 @@ async function guestIn(
     "unauthorized",
     ticket === undefined
       ? "Send `Authorization: Bearer mr_…`, or a ticket: the subprotocols `millrace.room` and `ticket.<ticket>`."
-      : "The ticket is wrong, another room's or older than 30 seconds. Mint a new one.",
+      : "The ticket is wrong, for another room, or older than 30 seconds. Mint a new one.",
   );
 }
 
@@ -159,5 +161,5 @@ async function guestIn(
 function assertOrigin(context: Context<RoomHttpEnv>, { origins }: RoomPlan): void {
   const origin = context.req.header("origin");
   if (origin === undefined || origin === new URL(context.req.url).origin || origins.has(origin)) return;
-  throw new MillraceError("forbidden", "Pages of this origin may not come in. The room's `origins` say which may.");
+  throw new MillraceError("forbidden", "This origin is not allowed. See `origins` of the room.");
 }

@@ -27,18 +27,17 @@ const scheduleSchema = reasoned.extend({
   command: z.strictObject({
     type: z.string().min(1).max(100),
     payload: z.unknown(),
-    must_end_by: z.never("is not taken of a schedule: the deadline of its runs is that of their workflow; leave it out").optional(),
-    callback_url: z.never("is not taken of a schedule: subscribe a webhook to what its runs come to; leave it out").optional(),
+    must_end_by: z.never("is not supported in a schedule: its runs have the deadline of their workflow; remove it").optional(),
+    callback_url: z.never("is not supported in a schedule: subscribe a webhook to the results of its runs instead; remove it").optional(),
   }),
   late_seconds: z
     .int()
     .min(60)
     .max(MAX_LATE_SECONDS)
     .default(3600)
-    .meta({ description: "A run that would begin later than this is stated as missed instead." }),
+    .meta({ description: "A run that would start later than this is recorded as missed." }),
   revision: z.int().min(0).optional().meta({
-    description:
-      "The revision that this was made of, 0 for a new one: another one by now is not written over (409). Default: whatever is there.",
+    description: "The expected current revision, 0 for a new schedule. A different revision is refused (409). Default: any.",
   }),
 });
 
@@ -46,8 +45,8 @@ const RunSchema = z
   .object({
     due_at: timestamp,
     state: z.enum(["started", "by_hand", "refused", "missed", "paused"]),
-    until: timestamp.meta({ description: "The last of the times it tells of." }),
-    times: z.int().meta({ description: `How many times it tells of; ${COUNTED_TIMES} is to be read as at least.` }),
+    until: timestamp.meta({ description: "The last of the covered times." }),
+    times: z.int().meta({ description: `The number of covered times; ${COUNTED_TIMES} means at least this number.` }),
     instance_id: z.string().nullable(),
     reason: z.string().nullable(),
     noted_at: timestamp,
@@ -74,7 +73,7 @@ const params = z.object({
   name: z
     .string()
     .max(80)
-    .regex(/^[a-z0-9][a-z0-9_-]*$/, "must be lower case letters, digits, - or _"),
+    .regex(/^[a-z0-9][a-z0-9_-]*$/, "must contain only lower case letters, digits, - or _"),
 });
 const found = ["unauthorized", "forbidden", "invalid_payload", "schedule_not_found"] as const;
 
@@ -82,7 +81,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/schedules",
   operationId: "listSchedules",
-  summary: "List the schedules by name, each with what became of its last time",
+  summary: "List schedules by name, each with its last run",
   ...needs("read"),
   request: {
     query: z.strictObject(nameQuery(50, 200)),
@@ -104,12 +103,13 @@ const put = createRoute({
   method: "put",
   path: "/v1/schedules/{name}",
   operationId: "putSchedule",
-  summary: "Make a schedule, or change it as a whole",
-  description: "Each due time becomes one command, whose key is the schedule's name and that time. A paused schedule stays paused.",
+  summary: "Create or replace a schedule",
+  description:
+    "Each due time sends one command. Its key consists of the schedule's name and the due time. A paused schedule remains paused.",
   ...needs("operate"),
   request: { params, body: jsonBody(scheduleSchema) },
   responses: {
-    200: answers("As it is now", ScheduleSchema),
+    200: answers("The current schedule", ScheduleSchema),
     ...problems(...BODY_REFUSALS, "unknown_message_type", "invalid_transition"),
   },
 });
@@ -119,7 +119,7 @@ const remove = createRoute({
   path: "/v1/schedules/{name}",
   operationId: "deleteSchedule",
   summary: "End a schedule",
-  description: "What became of its times can still be read.",
+  description: "Its past runs remain readable.",
   ...needs("operate"),
   request: { params, query: reasoned },
   responses: { 204: { description: "It is gone" }, ...problems(...found) },
@@ -129,7 +129,7 @@ const pause = createRoute({
   method: "post",
   path: "/v1/schedules/{name}/pause",
   operationId: "pauseSchedule",
-  summary: "Have nothing due until it is resumed",
+  summary: "Pause a schedule",
   ...needs("operate"),
   request: { params, body: jsonBody(reasoned) },
   responses: { 200: answers("Paused", ScheduleSchema), ...problems(...BODY_REFUSALS, "schedule_not_found", "invalid_transition") },
@@ -139,8 +139,8 @@ const resume = createRoute({
   method: "post",
   path: "/v1/schedules/{name}/resume",
   operationId: "resumeSchedule",
-  summary: "Have it due again, from now on",
-  description: "The times that came meanwhile are noted as `paused`, and not made up for.",
+  summary: "Resume a schedule",
+  description: "Times that passed meanwhile are recorded as `paused` and are not made up.",
   ...needs("operate"),
   request: { params, body: jsonBody(reasoned) },
   responses: {
@@ -153,8 +153,9 @@ const run = createRoute({
   method: "post",
   path: "/v1/schedules/{name}/run",
   operationId: "runSchedule",
-  summary: "Run its command now, beside its times",
-  description: "Also that of a paused schedule. The same `Idempotency-Key` is the same run, whatever the schedule says by then.",
+  summary: "Run a schedule now",
+  description:
+    "Sends the command in addition to the due times, also for a paused schedule. A repeat with the same `Idempotency-Key` is the same run, even if the schedule has changed.",
   ...needs("operate"),
   request: { params, headers: z.object({ ...keyHeader("Names the run."), ...traceHeadersSchema }), body: jsonBody(reasoned) },
   responses: {
@@ -170,10 +171,10 @@ const runs = createRoute({
   method: "get",
   path: "/v1/schedules/{name}/runs",
   operationId: "listScheduleRuns",
-  summary: "List what became of its times, newest first: also those that were missed",
+  summary: "List the runs of a schedule, newest first",
   ...needs("read"),
   request: { params, query: z.strictObject(pageQuery) },
-  responses: { 200: answers("A page of times", pageOf(RunSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: { 200: answers("A page of runs", pageOf(RunSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
 
 export function schedules(catalog: Catalog) {

@@ -27,14 +27,14 @@ const EXAMPLES = [
 
 const FindingSchema = z
   .object({
-    kind: z.string().meta({ description: "What it is, such as `instance`, `correlation`, `dead_letter`, or a kind of the app's." }),
+    kind: z.string().meta({ description: "The kind, such as `instance`, `correlation`, `dead_letter`, or a kind of the app." }),
     id: z.string(),
-    title: z.string().meta({ description: "A line for people: text, never to be shown as HTML." }),
+    title: z.string().meta({ description: "A readable title. Plain text: never render it as HTML." }),
     status: z.string().nullable(),
-    at: timestamp.nullable().meta({ description: "When it came into being." }),
-    url: z.string().meta({ description: "The route that shows it." }),
-    by: z.string().meta({ description: "Which of its names is as the text says, such as `id`, `idempotency_key` or `subject`." }),
-    match: z.enum(["exact", "prefix"]).meta({ description: "`prefix` where that name only begins so." }),
+    at: timestamp.nullable().meta({ description: "When it was created." }),
+    url: z.string().meta({ description: "The route of the item." }),
+    by: z.string().meta({ description: "The matching name, such as `id`, `idempotency_key` or `subject`." }),
+    match: z.enum(["exact", "prefix"]).meta({ description: "`prefix` if the name only starts with the text." }),
   })
   .meta({ id: "Finding" });
 
@@ -42,29 +42,33 @@ const show = createRoute({
   method: "get",
   path: "/v1/search",
   operationId: "search",
-  summary: "Find anything by any id or key",
+  summary: "Search by any id or key",
   description: [
-    "Instances by id, key, subject, trace and the platform's id; jobs by correlation id; dead letters by id, key and job;",
-    "effects, approvals, actions, events, schedules, pruned keys; and what the app adds.",
-    "Ids that are hashes are found by their first 6 characters, other names by their first 3;",
-    "a key of an instance only whole, because its id is a hash of it. No index serves a subject or a trace:",
-    "for these the newest 2,000 instances are looked through, `looked_back` says until when, and `GET /v1/instances?subject=` goes on.",
+    "Finds instances by id, key, subject, trace and platform id; jobs by correlation id; dead letters by id, key and job;",
+    "effects, approvals, actions, events, schedules and pruned keys; and items of the app.",
+    "Hash ids match by their first 6 characters, other names by their first 3;",
+    "the key of an instance matches only as a whole. A subject or a trace has no index:",
+    "the search scans the newest 2,000 instances and reports the range in `looked_back`. `GET /v1/instances?subject=` searches further.",
   ].join(" "),
   ...needs("read"),
   request: {
     query: z.strictObject({
-      q: z.string().min(1).max(500).meta({ description: "An id, a key, a subject, a traceparent, or how one begins.", examples: EXAMPLES }),
+      q: z
+        .string()
+        .min(1)
+        .max(500)
+        .meta({ description: "An id, a key, a subject, a traceparent, or the beginning of one.", examples: EXAMPLES }),
     }),
   },
   responses: {
     200: answers(
-      "What was found, exact names first",
+      "The results, exact matches first",
       z.object({
         items: z.array(FindingSchema),
-        more: z.array(z.string()).meta({ description: `Kinds of which there are more than the ${MOST_OF_A_KIND} that are shown.` }),
+        more: z.array(z.string()).meta({ description: `Kinds with more results than the ${MOST_OF_A_KIND} shown.` }),
         looked_back: z.object({
-          instances: z.int().meta({ description: "So many of the newest were looked through for a subject or a trace." }),
-          since: timestamp.nullable().meta({ description: "When the oldest of these was accepted; null where these are all." }),
+          instances: z.int().meta({ description: "The number of newest instances scanned for a subject or a trace." }),
+          since: timestamp.nullable().meta({ description: "When the oldest of these was accepted; null if all were scanned." }),
         }),
       }),
     ),

@@ -23,7 +23,7 @@ const ReplayedSchema = z
   .object({
     action_id: z.string(),
     instance_id: z.string().nullable(),
-    sent: z.boolean().meta({ description: "False when there was nothing left to do." }),
+    sent: z.boolean().meta({ description: "False if nothing was left to do." }),
     why: z.string(),
   })
   .meta({ id: "Replayed" });
@@ -32,8 +32,8 @@ const replaySchema = reasoned.extend({
   body: z
     .unknown()
     .optional()
-    .meta({ description: "The message, corrected; default, when left out, as it came. It is validated first, as strictly as a command." }),
-  dry_run: z.boolean().default(false).meta({ description: "True only says what would happen, and under which name." }),
+    .meta({ description: "The corrected message. Default: the message as received. It is validated like a command." }),
+  dry_run: z.boolean().default(false).meta({ description: "True only returns what would happen, and the identity of the message." }),
 });
 
 const params = z.object({ id: z.string() });
@@ -42,14 +42,14 @@ const replay = createRoute({
   method: "post",
   path: "/v1/dead-letters/{id}/replay",
   operationId: "replayDeadLetter",
-  summary: "Send a dead letter back to its queue, if wished corrected",
+  summary: "Replay a dead letter, optionally corrected",
   description:
-    "A message that would be refused again stays where it is, and the answer says why. A dry run says so with 200, as `refused`.",
+    "Sends the message back to its queue. A message that would be refused again remains a dead letter, and the answer has the reason. A dry run answers 200 with `refused`.",
   ...needs("operate"),
   request: { params, body: jsonBody(replaySchema) },
   responses: {
     200: answers(
-      "A dry run: what a replay would do. Or nothing was left to do; the attempt is audited",
+      "A dry run: the result of a replay. Or nothing was left to do; the attempt is audited",
       z.union([ReplayPlanSchema, ReplayedSchema]),
     ),
     202: answers("The message is on its queue again", ReplayedSchema),
@@ -61,15 +61,15 @@ const skip = createRoute({
   method: "post",
   path: "/v1/dead-letters/{id}/skip",
   operationId: "skipDeadLetter",
-  summary: "Give a dead letter up",
+  summary: "Skip a dead letter",
   ...needs("operate"),
   request: { params, body: jsonBody(reasoned) },
   responses: {
     200: answers(
-      "Skipped, or found settled already",
+      "Skipped, or already settled",
       z.object({
         action_id: z.string(),
-        skipped: z.boolean().meta({ description: "False when somebody else had settled it first." }),
+        skipped: z.boolean().meta({ description: "False if another operator settled it first." }),
       }),
     ),
     ...problems(...BODY_REFUSALS, "dead_letter_not_found"),
@@ -80,16 +80,16 @@ const escalate = createRoute({
   method: "post",
   path: "/v1/dead-letters/{id}/escalate",
   operationId: "escalateDeadLetter",
-  summary: "Ask others to look at a dead letter",
-  description: "Its `reason` is the note that they read: it goes to the channels of alerts, once. The letter stays open.",
+  summary: "Escalate a dead letter",
+  description: "Sends `reason` as a note to the alert channels, once. The dead letter remains open.",
   ...needs("operate"),
   request: { params, body: jsonBody(reasoned) },
   responses: {
     200: answers(
-      "Escalated, or found escalated or settled already",
+      "Escalated, or already escalated or settled",
       z.object({
         action_id: z.string(),
-        escalated: z.boolean().meta({ description: "False when somebody else had escalated or settled it first." }),
+        escalated: z.boolean().meta({ description: "False if another operator escalated or settled it first." }),
       }),
     ),
     ...problems(...BODY_REFUSALS, "dead_letter_not_found"),

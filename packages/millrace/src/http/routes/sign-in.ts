@@ -12,10 +12,10 @@ import { iso, isoOrNull, timestamp } from "../time.ts";
 const CallerSchema = z
   .object({
     tenant: z.string(),
-    actor: z.string().meta({ description: "As the audit and messages name you." }),
+    actor: z.string().meta({ description: "Your name in the audit and in messages." }),
     scopes: z.array(z.string()),
-    expires_at: timestamp.nullable().meta({ description: "When your token ends; null for never, and for who came without one." }),
-    at: timestamp.meta({ description: "What time it is here: ages are told by this clock." }),
+    expires_at: timestamp.nullable().meta({ description: "When your token expires; null for never, and without a token." }),
+    at: timestamp.meta({ description: "The current time of the server. Ages are relative to it." }),
   })
   .meta({ id: "Caller" });
 
@@ -23,7 +23,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/caller",
   operationId: "getCaller",
-  summary: "Show who you are: your tenant, your name, your scopes",
+  summary: "Get the caller: tenant, name and scopes",
   ...needs("read"),
   request: { query: z.strictObject({}) },
   responses: { 200: answers("You", CallerSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
@@ -33,9 +33,9 @@ const mint = createRoute({
   method: "post",
   path: "/v1/sign-in-codes",
   operationId: "mintSignInCode",
-  summary: "Mint a code that signs a browser in to the console, once",
+  summary: "Mint a sign-in code for the console",
   description:
-    "For a link such as `/console#code=…`, which keeps the token itself out of addresses. Within ten minutes it is traded for a token of its own, which does what yours does, for twelve hours and no longer than yours works; it is listed, and revoked as any other.",
+    "For a link such as `/console#code=…`, which keeps the token out of URLs. The code is valid once, within ten minutes. It is exchanged for a new token with your scopes that is valid for twelve hours, at most as long as yours. That token is listed and can be revoked like any other.",
   ...needs("read"),
   request: { body: jsonBody(reasoned) },
   responses: {
@@ -44,7 +44,7 @@ const mint = createRoute({
   },
 });
 
-const traded = z.strictObject({ code: z.string().max(200).meta({ description: "What stands behind `#code=` in the link." }) });
+const traded = z.strictObject({ code: z.string().max(200).meta({ description: "The value after `#code=` in the link." }) });
 
 /** Nobody is known yet: a body is as small as a code, and comes at once. */
 const BODY_OF_STRANGERS = { maxBytes: 1024, withinMs: 3000 } as const;
@@ -53,8 +53,8 @@ const trade = createRoute({
   method: "post",
   path: "/console/sign-in",
   operationId: "signIn",
-  summary: "Trade a sign-in code for a token",
-  description: "Each code works once. A browser keeps the token in its memory alone.",
+  summary: "Exchange a sign-in code for a token",
+  description: "A code works once. The console keeps the token only in memory.",
   security: [],
   request: { body: jsonBody(traded) },
   responses: {

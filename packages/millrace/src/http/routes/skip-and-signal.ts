@@ -15,11 +15,11 @@ import { createRoute, Routes } from "../router.ts";
 import { ActionPlanSchema, actionSchema, PromisedSchema } from "./instance-actions.ts";
 
 const skipSchema = actionSchema.extend({
-  step: z.string().min(1).max(256).meta({ description: "The step that failed, by its name in the code." }),
-  item: z.string().max(256).default("").meta({ description: "Tells parallel calls of one step apart; empty for a step that runs once." }),
+  step: z.string().min(1).max(256).meta({ description: "The failed step, by its name in the code." }),
+  item: z.string().max(256).default("").meta({ description: "Distinguishes parallel calls of one step; empty for a step that runs once." }),
   output: z.unknown().optional().meta({
     description:
-      "What the step answers to the code behind it. Null where it answers nothing. Needed, but for an effect that an undo could not take back, or find out about.",
+      "The output of the step for the following code; null if it has none. Required, except for an effect that an undo could not undo or check.",
   }),
 });
 
@@ -27,29 +27,29 @@ const skipRoute = createRoute({
   method: "post",
   path: "/v1/instances/{id}/skip",
   operationId: "skipStep",
-  summary: "Skip the step that an instance failed of",
+  summary: "Skip the failed step of an instance",
   description:
-    "The output that is given is recorded as a person's word, with the rows and messages that belong to it (of a commit, none), and the run goes on behind the step. One that the step's own schema refuses ends the run again, and says why. No undo takes a skipped step back. Where an undo has failed, that goes on behind its step: of `undo …` you say that the effect is taken back, which is recorded with the rows and messages that belong to that; of an effect of which the undo cannot find out whether it happened, that it is to leave it alone. Neither needs an output.",
+    "Records the given output with its rows and messages (none for a commit), and the run continues after the step. An output that does not match the schema of the step ends the run again with the reason. An undo does not revert a skipped step. After a failed undo, the undo continues after the skipped step. For `undo …` you confirm that the effect is undone, which is recorded with its rows and messages. For an effect whose outcome the undo cannot determine, you confirm that the undo ignores it. Neither needs an output.",
   ...needs("operate"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject({}), body: jsonBody(skipSchema) },
   responses: {
-    200: answers("A dry run: what follows where the step is skipped", ActionPlanSchema),
-    202: answers("It goes on behind the step", PromisedSchema),
+    200: answers("A dry run: the consequence of the skip", ActionPlanSchema),
+    202: answers("The instance continues after the step", PromisedSchema),
     ...problems(...BODY_REFUSALS, "output_too_large", "instance_not_found", "invalid_transition"),
   },
 });
 
 const signalSchema = actionSchema.extend({
-  payload: z.unknown().meta({ description: "What the event's own schema asks for." }),
+  payload: z.unknown().meta({ description: "The payload, by the schema of the event." }),
 });
 
 const SignalledSchema = z
   .object({
     action_id: z.string(),
-    event_id: z.string().meta({ description: "The event's own name." }),
-    replayed: z.boolean().meta({ description: "True when the same signal had been taken before: nothing new follows." }),
+    event_id: z.string().meta({ description: "The id of the event." }),
+    replayed: z.boolean().meta({ description: "True for a repeat of an accepted signal, which has no effect." }),
     step: z.string().nullable().meta({
-      description: "The step that took it; null while the instance does not wait for such an event: it is kept until it does.",
+      description: "The step that received it; null if no step waits for it yet. The event is kept until then.",
     }),
   })
   .meta({ id: "Signalled" });
@@ -60,18 +60,18 @@ const signalRoute = createRoute({
   operationId: "signalInstance",
   summary: "Send an event to one instance",
   description: [
-    "The wait that the instance has asked for last takes it; where it waits for no such event yet, the event is kept until it does. No other instance takes it: what happened for all is stated with POST /v1/events.",
-    "An operator stands in for whoever sends such events: it needs the scope `operate`, also for a type that is closed to the outside world, and is in the audit. `Idempotency-Key` names the signal among those of its type to this instance: the same key again is the same signal, `replayed`.",
+    "The most recent wait of the instance receives the event. Without such a wait, the event is kept until one starts. No other instance receives it; use POST /v1/events for events to all consumers.",
+    "It needs the scope `operate`, also for an event type that is closed to the outside, and is recorded in the audit. `Idempotency-Key` identifies the signal among those of its type to this instance. A repeat of the key is the same signal, `replayed`.",
   ].join("\n\n"),
   ...needs("operate"),
   request: {
     params: z.object({ id: z.string(), type: z.string() }),
     query: z.strictObject({}),
-    headers: z.object(keyHeader("Names the signal: needed unless it is a dry run.")),
+    headers: z.object(keyHeader("Identifies the signal. Required except for a dry run.")),
     body: jsonBody(signalSchema),
   },
   responses: {
-    200: answers("A dry run: which step would take it", ActionPlanSchema),
+    200: answers("A dry run: the step that would receive it", ActionPlanSchema),
     202: { ...answers("Taken", SignalledSchema), headers: replayedHeaderSchema },
     ...problems(...BODY_REFUSALS, "instance_not_found", "unknown_message_type", "idempotency_key_reused", "invalid_transition"),
   },
@@ -93,7 +93,9 @@ export function skipAndSignal(catalog: Catalog) {
       if (dry_run) return context.json(await planSignal(context.env, catalog, context.var.caller, id, { type, payload }), 200);
       const key = idempotencyKey(context.req.header("idempotency-key"));
       if (key === undefined)
-        throw invalidRequest([{ path: "Idempotency-Key", message: "is missing: name the signal, so that a repeat is known" }]);
+        throw invalidRequest([
+          { path: "Idempotency-Key", message: "is missing: send a key for the signal, so that a repeat is recognized" },
+        ]);
       const request = { type, payload, idempotencyKey: key, reason };
       const { actionId, eventId, replayed, step } = await signalInstance(context.env, catalog, context.var.caller, id, request);
       return context.json({ action_id: actionId, event_id: eventId, replayed, step }, 202, replayedHeader({ replayed }));

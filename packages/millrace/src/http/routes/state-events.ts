@@ -31,19 +31,17 @@ import { traceHeadersSchema, traceOf } from "../trace.ts";
 
 /** What happened, where it is no CloudEvent. */
 export const eventSchema = z.strictObject({
-  type: z
-    .string()
-    .min(1)
-    .max(100)
-    .meta({ description: "What happened, such as `order.delivered`: a type that is open to the outside world." }),
-  payload: z.unknown().meta({ description: "What the event's own schema asks for." }),
-  schema_version: z.int().min(1).optional().meta({ description: "The payload's version; default the present one." }),
-  correlation_id: chosenName(200).optional().meta({ description: "The job this belongs to; default a new one, which has the event's id." }),
+  type: z.string().min(1).max(100).meta({ description: "The event type, such as `order.delivered`; it must be open to the outside." }),
+  payload: z.unknown().meta({ description: "The payload, by the schema of the event." }),
+  schema_version: z.int().min(1).optional().meta({ description: "The version of the payload. Default: the current one." }),
+  correlation_id: chosenName(200)
+    .optional()
+    .meta({ description: "The correlation id of the job. Default: a new one, the id of the event." }),
   causation_id: chosenName(300).optional().meta({ description: "What caused this." }),
 });
 
 const batchItemSchema = eventSchema.extend({
-  idempotency_key: chosenName(MAX_KEY_CHARACTERS).meta({ description: "Names the event among those of its type." }),
+  idempotency_key: chosenName(MAX_KEY_CHARACTERS).meta({ description: "Identifies the event among those of its type." }),
 });
 
 const { most, maxBytes } = BATCH_LIMITS;
@@ -52,9 +50,9 @@ const batchSchema = z.strictObject({ events: z.array(batchItemSchema).min(1).max
 const unreadBatchSchema = z.strictObject({ events: z.array(z.unknown()).min(1).max(BATCH_LIMITS.most) });
 
 const statedShape = {
-  event_id: z.string().meta({ description: "The event's own name: what follows from it has it as `causation_id`." }),
-  replayed: z.boolean().meta({ description: "True when the same event had been taken before: nothing new follows." }),
-  correlation_id: z.string().meta({ description: "GET /v1/instances?correlation= lists what follows." }),
+  event_id: z.string().meta({ description: "The id of the event; its results have it as `causation_id`." }),
+  replayed: z.boolean().meta({ description: "True for a repeat of an accepted event, which has no effect." }),
+  correlation_id: z.string().meta({ description: "List the resulting instances with GET /v1/instances?correlation=." }),
 };
 const StatedSchema = z.object(statedShape).meta({ id: "Stated" });
 const StatedResultSchema = z
@@ -67,15 +65,15 @@ const stateOne = createRoute({
   operationId: "stateEvent",
   summary: "State an event",
   description: [
-    "Something happened outside: 202 means that this is committed. It then goes the way of every event: it wakes the instances that wait for it, starts workflows, sends commands. There is no instance of its own.",
-    "`Idempotency-Key` names the event among those of its type, and is asked for: the same key again answers with the same event, `replayed`; with another payload it is refused.",
-    "Takes types that are declared open (`door`), no others. Tenant and source come from the token, the subject from the payload.",
-    "Also takes CloudEvents 1.0, structured and binary: `data` is the payload, and without a header `source` and `id` together are the key. `correlationid`, `causationid`, `traceparent` and `tracestate` are read; `subject` is not.",
+    "Reports an event from outside. 202 means that it is committed. It is then routed like every event: it wakes waiting instances, starts workflows and sends commands. The event has no instance.",
+    "`Idempotency-Key` is required and identifies the event among those of its type. A repeat of the key returns the same event, `replayed`. With another payload it is refused.",
+    "Accepts only event types declared open (`door`). Tenant and source come from the token, the subject from the payload.",
+    "Also accepts CloudEvents 1.0, structured and binary. `data` is the payload. Without the header `Idempotency-Key`, `source` and `id` form the key. The extensions `correlationid`, `causationid`, `traceparent` and `tracestate` are read; `subject` is ignored.",
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {
     headers: z.object({
-      ...keyHeader("Names the event: needed unless it is a CloudEvent."),
+      ...keyHeader("Identifies the event. Required except for a CloudEvent."),
       ...cloudEventHeaders,
       ...traceHeadersSchema,
     }),
@@ -94,9 +92,9 @@ const stateMany = createRoute({
   method: "post",
   path: "/v1/events/batch",
   operationId: "stateEvents",
-  summary: "State up to 100 events",
+  summary: "Accept up to 100 events",
   description:
-    "Answers each event by itself, in order. Each item has its `idempotency_key`. Also takes CloudEvents 1.0 in batched mode (`application/cloudevents-batch+json`).",
+    "Returns one result per event, in order. Each item has its `idempotency_key`. Also accepts CloudEvents 1.0 in batched mode (`application/cloudevents-batch+json`).",
   ...needs("enqueue"),
   request: {
     headers: z.object(traceHeadersSchema),
@@ -145,7 +143,7 @@ async function readEvent(request: HonoRequest): Promise<EventRequest> {
   throw invalidRequest([
     {
       path: "Idempotency-Key",
-      message: "is missing: name the event, such as by the id that its source gave it, so that a repeat is known",
+      message: "is missing: send a key for the event, such as the id from its source, so that a repeat is recognized",
     },
   ]);
 }

@@ -16,52 +16,51 @@ import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const AttemptSchema = z
   .object({
-    attempt: z.int().meta({ description: "1-based; starts again when the instance is restarted." }),
+    attempt: z.int().meta({ description: "Starts at 1, again after a restart of the instance." }),
     started_at: timestamp,
     ended_at: timestamp.nullable(),
     error: z.object({ name: z.string(), message: z.string() }).nullable(),
-    retry_delay_ms: z.int().nullable().meta({ description: "What the platform waits before the next attempt." }),
+    retry_delay_ms: z.int().nullable().meta({ description: "The delay before the next attempt on the platform." }),
   })
   .meta({ id: "Attempt" });
 
 const StepSchema = z
   .object({
     type: z.enum(["do", "sleep", "waitForEvent"]),
-    name: z.string().meta({ description: "As the code names it; a wait has the name of its step, which first says that it waits (`do`)." }),
+    name: z.string().meta({ description: "The name in the code. A wait has the name of its step, which first runs as `do`." }),
     own: z
       .object({ of: z.string(), part: z.enum(OWN_PARTS) })
       .nullable()
       .meta({
         description:
-          "Null for a step of the code. For one of the engine's own: the step `of` the code that it is about, and what it is for. `in_doubt`, `paused`: the wait for a person's word; `after_doubt`, `after_pause`: the attempt behind that; `signal`, `answer`: the wait for an event or an answer; `time_over`: the look at what came of that; `read_again`: a read that was out of reach; `run`: the step tried anew.",
+          "Null for a step of the workflow code. For a step of the engine: the step of the code (`of`) and its purpose. `in_doubt`, `paused`: waits for an operator. `after_doubt`, `after_pause`: the attempt after that wait. `signal`, `answer`: waits for an event or an answer. `time_over`: the check at the timeout. `read_again`: repeats a read that was unavailable. `run`: a new attempt of the step.",
       }),
-    mode: z.enum(["platform", "lean"]).meta({ description: "`lean`: a pass took it itself; the platform has none of it, and bills none." }),
-    kept: z.boolean().meta({ description: "True for a lean one that an earlier run took: this one keeps what came of it." }),
-    count: z.int().meta({ description: "Tells calls of one name apart, in the order they were made." }),
+    mode: z.enum(["platform", "lean"]).meta({ description: "`lean`: an inline step without a platform step, which is not billed." }),
+    kept: z.boolean().meta({ description: "True for an inline step of an earlier run, whose output this run keeps." }),
+    count: z.int().meta({ description: "Distinguishes calls with the same name, in call order." }),
     state: z
       .enum(["running", "retrying", "sleeping", "waiting", "in_doubt", "paused", "complete", "errored", "timed_out", "stopped"])
       .meta({
         description:
-          "`in_doubt`: a person has to say whether its effect happened; behind it stand the wait for that and what follows, which are the engine's `own`. `paused`: a person had paused the run before it began; the same stand behind it. `stopped`: its run has ended, and it had not; or a person had stopped the run before it began.",
+          "`in_doubt`: an operator must decide whether its effect happened; the wait and the following steps come next, with `own`. `paused`: an operator paused the run before it started; the same steps follow. `stopped`: its run ended before the step did, or was stopped before it started.",
       }),
-    started_at: timestamp.nullable().meta({ description: "Null for a step whose history the platform has forgotten." }),
+    started_at: timestamp.nullable().meta({ description: "Null if the platform has removed the history of the step." }),
     ended_at: timestamp.nullable(),
     attempts: z.array(AttemptSchema).meta({
-      description:
-        "Of the present run, as the platform counts them; none where it has forgotten them. What it waits between two is `retry_delay_ms`.",
+      description: "Attempts of the current run from the platform; empty if removed there. The delay between two is `retry_delay_ms`.",
     }),
-    next_attempt_at: timestamp.nullable().meta({ description: "For one that is `retrying`: when the next attempt is made." }),
-    duration_ms: z.int().nullable().meta({ description: "For a sleep: how long." }),
-    until: timestamp.nullable().meta({ description: "For a sleep, and a wait that lasts: until when." }),
+    next_attempt_at: timestamp.nullable().meta({ description: "For a `retrying` step: when the next attempt starts." }),
+    duration_ms: z.int().nullable().meta({ description: "For a sleep: its duration." }),
+    until: timestamp.nullable().meta({ description: "For a sleep, and for a current wait: its end." }),
     event_type: z
       .string()
       .nullable()
-      .meta({ description: "For a wait: for which type of event; null for a question, for a doubt and for a pause." }),
-    subject: z.string().nullable().meta({ description: "For a wait: what the event has to be about." }),
-    approval_id: z.string().nullable().meta({ description: "For a question: which." }),
+      .meta({ description: "For a wait: the event type; null for a question, an unknown outcome and a pause." }),
+    subject: z.string().nullable().meta({ description: "For a wait: the required subject of the event." }),
+    approval_id: z.string().nullable().meta({ description: "For a question: its id." }),
     effects: z
       .array(z.object({ key: z.string(), class: z.string(), generation: z.int(), state: z.string() }))
-      .meta({ description: "Its effects as they are recorded, each generation by itself; `/effects` has them whole." }),
+      .meta({ description: "Its recorded effects, one per generation. `/effects` has all details." }),
   })
   .meta({ id: "Step" });
 
@@ -69,17 +68,17 @@ const list = createRoute({
   method: "get",
   path: "/v1/instances/{id}/steps",
   operationId: "listSteps",
-  summary: "List an instance's steps with their attempts, sleeps and waits",
+  summary: "List the steps of an instance",
   description:
-    "From the platform's own history, which it keeps for as long as it keeps the instance, and of the present run: a retry makes steps anew. What it has forgotten is shown by its recorded effects, without attempts; a lean step by its effect, with its attempt.",
+    "Returns the steps of the current run with attempts, sleeps and waits, from the history of the platform. Removed history is replaced by the recorded effects, without attempts. An inline step is shown by its effect, with its attempt.",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }) },
   responses: {
     200: answers(
-      "Its steps, oldest first",
+      "The steps, oldest first",
       z.object({
         items: z.array(StepSchema),
-        truncated: z.boolean().meta({ description: "True when the platform had more to tell than this answer takes." }),
+        truncated: z.boolean().meta({ description: "True if the platform has more steps than this answer contains." }),
       }),
     ),
     ...problems("unauthorized", "forbidden", "instance_not_found"),

@@ -14,16 +14,16 @@ const wanted = z.strictObject({
     .string()
     .max(200)
     .regex(STREAM_PATH, "must be the path of a stream, such as /v1/stream or /v1/instances/{id}/stream, without a query")
-    .meta({ description: "The path of the stream that it opens, without a query.", example: "/v1/stream" }),
+    .meta({ description: "The path of the stream, without a query.", example: "/v1/stream" }),
 });
 
 const mint = createRoute({
   method: "post",
   path: "/v1/stream-tokens",
   operationId: "mintStreamToken",
-  summary: "Mint a token that opens one stream in a browser",
+  summary: "Mint a stream token for a browser",
   description:
-    "For an EventSource, which can send no `Authorization`: as `?token=` it opens the stream of this path for 60 seconds, in your name, and nothing else. It is not stored, and cannot be revoked by itself: with your token it ends, and so do the streams that it has opened.",
+    "For an EventSource, which cannot send `Authorization`. As `?token=`, it opens only the stream of this path, within 60 seconds, with the identity of your token. It is not stored and cannot be revoked separately: when your token ends, it and its streams end too.",
   ...needs("read"),
   request: { body: jsonBody(wanted) },
   responses: {

@@ -37,7 +37,7 @@ const kinds = z
     const said = [...new Set(text.split(","))];
     const asked = LIVE_KINDS.filter((kind) => said.includes(kind));
     if (asked.length === said.length) return asked;
-    addIssue(`must be some of ${LIVE_KINDS.join(", ")}, with commas between them`);
+    addIssue(`must be a list of ${LIVE_KINDS.join(", ")}, separated by commas`);
     return z.NEVER;
   })
   .optional()
@@ -51,9 +51,9 @@ const follow = createRoute({
   method: "get",
   path: "/v1/stream",
   operationId: "followEngine",
-  summary: "Follow what happens in your tenant as server-sent events",
+  summary: "Follow the changes of your tenant as server-sent events",
   description:
-    "`instance`: one as a list has it, when its row has changed; of several changes between two looks the last. `dead_letter`, `doubt`, `approval` (asked or answered), `action` (the audit). In the order of the database's clock, from now on, or with `Last-Event-ID` from behind what was heard. Where more happens than 100 of a look, `skipped { count, at_least }` says how many older ones are left out. Changes are found of the tenant's newest 1,000 instances and questions; an older instance is told when it fails, is in doubt, or somebody acts on it. No payload and no output is in it. It ends after three minutes, or sooner where much happens: ask again.",
+    "Events: `instance` (an instance as in a list, after a change; the last of several changes between two polls), `dead_letter`, `doubt`, `approval` (asked or answered) and `action` (the audit). They follow the clock of the database, from now on or after `Last-Event-ID`. With more than 100 events per poll, `skipped { count, at_least }` has the number of omitted older ones. The stream covers the newest 1,000 instances and questions of the tenant; an older instance is reported when it fails, is in doubt, or gets an action. Payloads and outputs are not included. The stream ends after three minutes, or sooner under load: reconnect.",
   ...needs("read"),
   request: { query: z.strictObject({ kinds, ...streamQuery }), headers: streamHeaders },
   responses: { 200: streamed("Events"), ...problems("unauthorized", "forbidden", "invalid_payload") },
@@ -157,9 +157,7 @@ function placeOf(heard: string | undefined): Place {
   const [, at, , kind, id] = /^([1-9]\d{0,14})(\.([a-z_]+)\.([\w-]+))?$/.exec(heard) ?? [];
   const known = LIVE_KINDS.find((one) => one === kind);
   if (at === undefined || (kind !== undefined && known === undefined)) {
-    throw invalidRequest([
-      { path: "Last-Event-ID", message: "is no id of an event of this stream: leave it out to begin with what happens now" },
-    ]);
+    throw invalidRequest([{ path: "Last-Event-ID", message: "is not an event id of this stream: omit it to start with new events" }]);
   }
   return known === undefined || id === undefined ? { at: Number(at) } : { at: Number(at), last: { kind: known, id } };
 }

@@ -18,15 +18,19 @@ function schemasOf(own: readonly string[]) {
   const scope = z.enum([...new Set<string>([...SCOPES, ...own])]);
   const newTokenSchema = reasoned.extend({
     actor: chosenName(100)
-      .refine(isVisible, "must have a character that can be seen")
-      .meta({ description: "Who will hold it: named in the audit, and as the source of messages." }),
-    scopes: z.array(scope).min(1).max(scope.options.length).meta({ description: "What it may do: nothing that your own token may not." }),
+      .refine(isVisible, "must contain a visible character")
+      .meta({ description: "The name of the holder, for the audit and as the source of messages." }),
+    scopes: z
+      .array(scope)
+      .min(1)
+      .max(scope.options.length)
+      .meta({ description: "The scopes of the new token, at most those of your token." }),
     days: z
       .int()
       .min(1)
       .max(MAX_DAYS)
       .optional()
-      .meta({ description: "How long it works: no longer than your own token. Default 90, or what yours has left." }),
+      .meta({ description: "Days until it expires, at most as long as your token. Default 90, or the remaining time of your token." }),
   });
 
   const TokenSchema = z
@@ -36,15 +40,17 @@ function schemasOf(own: readonly string[]) {
       scopes: z.array(scope),
       created_at: timestamp,
       expires_at: timestamp.nullable().meta({ description: "Null is never." }),
-      last_used_at: timestamp.nullable().meta({ description: "At most an hour before its last use; null where it has not been used." }),
+      last_used_at: timestamp.nullable().meta({ description: "At most an hour before its last use; null if unused." }),
       signed_in: z
         .boolean()
-        .meta({ description: "True for a browser's, by a sign-in link: it ends with its twelve hours, and counts by itself." }),
+        .meta({
+          description: "True for a browser token from a sign-in link. It expires after twelve hours and has its own request limit.",
+        }),
     })
     .meta({ id: "Token" });
 
   const MintedSchema = TokenSchema.extend({
-    token: z.string().meta({ description: "The token itself. It is said here and never again: only a hash of it is kept." }),
+    token: z.string().meta({ description: "The token. It is shown only here: the database has only its hash." }),
   }).meta({ id: "MintedToken" });
   return { newTokenSchema, TokenSchema, MintedSchema };
 }
@@ -55,16 +61,16 @@ const revoke = createRoute({
   operationId: "revokeToken",
   summary: "Revoke a token",
   description:
-    "Where it was used in the last 30 seconds, it may work for as long once more. Tokens that it minted go on, unless `descendants` is true: then all that come from it end with it.",
+    "A token used in the last 30 seconds may work for up to 30 more seconds. Tokens minted with it remain valid unless `descendants` is true.",
   ...needs("tokens"),
   request: {
     params: z.object({ id: z.string().max(100).meta({ description: "The 16 digits after `mr_`." }) }),
     query: z.strictObject({
-      reason: z.string().trim().max(500).default("").meta({ description: "Why; kept in the audit." }),
+      reason: z.string().trim().max(500).default("").meta({ description: "The reason, kept in the audit." }),
       descendants: z
         .enum(["true", "false"])
         .default("false")
-        .meta({ description: "Also all that it minted, and those that these minted; even where it is revoked already." }),
+        .meta({ description: "Also revoke all tokens minted with it, directly or indirectly, even if it is already revoked." }),
     }),
   },
   responses: {
@@ -81,15 +87,15 @@ export function tokens(own: readonly string[]) {
     method: "post",
     path: "/v1/tokens",
     operationId: "mintToken",
-    summary: "Mint a token for somebody of your tenant",
+    summary: "Mint a token for your tenant",
     description:
-      "It takes no `Idempotency-Key`, because a token is said once. If the answer was lost, revoke the token that the list shows, and mint another.",
+      "Does not accept `Idempotency-Key`, because a token is returned once. If the answer was lost, revoke the listed token and mint another.",
     ...needs("tokens"),
     request: { body: jsonBody(newTokenSchema) },
     responses: {
       201: {
         ...answers("Minted", MintedSchema),
-        headers: { Location: { description: "The token's address: to revoke it there.", schema: { type: "string" as const } } },
+        headers: { Location: { description: "The URL of the token, to revoke it.", schema: { type: "string" as const } } },
       },
       ...problems(...BODY_REFUSALS, "invalid_transition"),
     },
@@ -99,9 +105,8 @@ export function tokens(own: readonly string[]) {
     method: "get",
     path: "/v1/tokens",
     operationId: "listTokens",
-    summary: "List your tenant's tokens, newest first",
-    description:
-      "Without what they are; those that expired stay for 30 days. The last use is noted once an hour: that of this hour may have been later.",
+    summary: "List the tokens of your tenant, newest first",
+    description: "Does not return token values. Expired tokens are listed for 30 days. The last use is recorded once per hour.",
     ...needs("tokens"),
     request: { query: z.strictObject(pageQuery) },
     responses: { 200: answers("A page of tokens", pageOf(TokenSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
@@ -119,7 +124,7 @@ export function tokens(own: readonly string[]) {
     .openapi(revoke, async ({ env, req, var: { caller }, body }) => {
       const { reason, descendants } = req.valid("query");
       if (!(await revokeToken(env, caller, req.valid("param").id, reason, { descendants: descendants === "true" }))) {
-        throw new HttpRefusal("token_not_found", "Your tenant has no such token. GET /v1/tokens lists those it has.");
+        throw new HttpRefusal("token_not_found", "Your tenant has no such token. List its tokens with GET /v1/tokens.");
       }
       return body(null, 204);
     });

@@ -9,19 +9,19 @@ import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 
 const undoSchema = reasoned.extend({
-  dry_run: z.boolean().default(false).meta({ description: "True only says what would happen, as far as it is recorded." }),
+  dry_run: z.boolean().default(false).meta({ description: "True only returns what would happen, as far as it is recorded." }),
 });
 
 const PlanSchema = z
   .object({
-    refused: z.string().nullable().meta({ description: "Why it would be refused now; null when it would be done." }),
+    refused: z.string().nullable().meta({ description: "Why it would be refused now; null if it would be accepted." }),
     effects: z.array(
       z.object({
         step: z.string(),
         item: z.string(),
         verdict: z.enum(UNDO_VERDICTS).meta({
           description:
-            "`undone`: it is taken back; `stays`: its code has no way to; `asked`: the upstream is asked first whether it happened; `repeated`: it failed without a record, and may have happened: it is done once more under its key, so that this is certain, and then taken back; `nothing`: it did not happen; `in_doubt`: resolve it first; `unknown`: it failed without a record and is left, or somebody had it done once more because nobody knew.",
+            "`undone`: it is undone. `stays`: it remains, because it has no undo handler. `asked`: the upstream is asked first whether it happened. `repeated`: it failed without a recorded outcome; it runs again under its key and is then undone. `nothing`: it did not happen. `in_doubt`: decide its outcome first. `unknown`: it failed without a recorded outcome and is not changed, or an operator ran it again although its outcome was unknown.",
         }),
       }),
     ),
@@ -32,14 +32,14 @@ const undoRoute = createRoute({
   method: "post",
   path: "/v1/instances/{id}/undo",
   operationId: "undoInstance",
-  summary: "Take back what an instance did",
+  summary: "Undo an instance",
   description:
-    "Its recorded effects that can be taken back are, in reverse order, each once; then it is terminated. A retry afterwards does them again. A dry run lists them in the order in which they would be taken back.",
+    "Undoes the recorded effects that have an undo handler, in reverse order, each once. Then the instance is terminated. A retry afterwards runs them again. A dry run lists the effects in the order of the undo.",
   ...needs("operate"),
   request: { params: z.object({ id: z.string() }), body: jsonBody(undoSchema) },
   responses: {
     200: answers("A dry run: what an undo would do", PlanSchema),
-    202: answers("It is being undone", z.object({ action_id: z.string() })),
+    202: answers("The undo was accepted", z.object({ action_id: z.string() })),
     ...problems(...BODY_REFUSALS, "instance_not_found", "invalid_transition"),
   },
 });
