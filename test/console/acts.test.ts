@@ -50,7 +50,7 @@ it("an act whose answer is lost, or that somebody does not wait for, is one act 
   await dialog.waitFor({ state: "hidden" });
   answer();
   await page.getByText("Run now: weekly: done.").waitFor();
-  await page.getByText("weekly: It runs.").waitFor();
+  await page.getByText("weekly: The run was started.").waitFor();
   expect(keys).toEqual([keys[0], keys[0]]);
   const { items } = await ada.ask<Runs>("GET", "/v1/schedules/weekly/runs");
   expect(items.map(({ reason }) => reason)).toEqual(["to try it"]);

@@ -59,7 +59,7 @@ it("a job of more than 500 things is drawn by type, says so, and is read by its 
   await page.getByText(/600 instances and messages: more than/).waitFor();
   await expect.poll(() => rows.locator("tbody tr").count()).toBe(1);
   await rows.getByText("× 600").waitFor();
-  expect(await page.getByRole("region", { name: "The graph" }).locator("a.thing").count()).toBe(1);
+  expect(await page.getByRole("region", { name: "Graph" }).locator("a.thing").count()).toBe(1);
   await page.getByLabel("List", { exact: true }).selectOption("each");
   await expect.poll(() => rows.getAttribute("aria-rowcount")).toBe("601");
   expect(new URL(page.url()).search).toBe("?as=each");
