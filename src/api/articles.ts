@@ -61,6 +61,7 @@ const list = createRoute({
   path: "/v1/articles",
   operationId: "listArticles",
   summary: "List articles, newest first",
+  description: "Returns the articles of your tenant with their state.",
   ...needs("read"),
   request: { query: z.strictObject({ brand: z.string().optional(), status: z.enum(STATUSES).optional(), ...pageQuery }) },
   responses: {
@@ -73,7 +74,8 @@ const show = createRoute({
   method: "get",
   path: "/v1/articles/{id}",
   operationId: "getArticle",
-  summary: "Show an article with its text, its open question and its instances",
+  summary: "Get an article",
+  description: "Returns the text of the article, its open question and the instance that works on it.",
   ...needs("read"),
   request: { params: id },
   responses: { 200: answers("The article", ArticleDetailSchema), ...problems("unauthorized", "forbidden", "article_not_found") },
@@ -83,13 +85,13 @@ const unpublish = createRoute({
   method: "post",
   path: "/v1/articles/{id}/unpublish",
   operationId: "unpublishArticle",
-  summary: "Remove an article's page",
+  summary: "Unpublish an article",
   description:
-    "Undoes the publish-article instance that published the page. If that instance is pruned, or another one published it, sends a separate `content.unpublish`. The page is removed from the index and the feed too. Social posts about it remain.",
+    "Undoes the publish-article instance of the page. If that instance was pruned, a `content.unpublish` command removes the page. The entries in index and feed are removed too. Social posts about it remain.",
   ...needs("operate"),
   request: { params: id, body: jsonBody(reasoned) },
   responses: {
-    202: answers("The page is being removed", z.object({ action_id: z.string(), instance_id: z.string() })),
+    202: answers("The page will be removed", z.object({ action_id: z.string(), instance_id: z.string() })),
     ...problems(...BODY_REFUSALS, "article_not_found", "invalid_transition"),
   },
 });
@@ -100,11 +102,11 @@ const publish = createRoute({
   operationId: "publishArticle",
   summary: "Publish an article again",
   description:
-    "Retries the article's publish-article instance after a failure or an undo. If the page was removed without that instance, sends a separate `content.publish`. A new article is published by the chain itself, or by the answer to its approval.",
+    "Retries the failed or undone publish-article instance of the article. If the page was removed without it, a `content.publish` command publishes it. A new article is published by its chain of workflows or by the approval.",
   ...needs("operate"),
   request: { params: id, body: jsonBody(reasoned) },
   responses: {
-    202: answers("The page is being published", z.object({ action_id: z.string(), instance_id: z.string() })),
+    202: answers("The page will be published", z.object({ action_id: z.string(), instance_id: z.string() })),
     ...problems(...BODY_REFUSALS, "article_not_found", "instance_not_found", "invalid_transition"),
   },
 });

@@ -37,8 +37,8 @@ const accept = createRoute({
   operationId: "acceptBatch",
   summary: "Accept a batch job: import, export or reconcile",
   description: [
-    "The file is the body (`text/csv` or `application/x-ndjson`, with a `Content-Length`; the query has the options), or is already in the bucket (JSON, `manifest`).",
-    "CSV: UTF-8, a header, `,` or `;`. An unusable header is refused here; an invalid row is reported and does not affect others.",
+    "The file is the body (`text/csv` or `application/x-ndjson` with `Content-Length`; the query has the job parameters), or is already in the bucket (JSON, `manifest`).",
+    "CSV: UTF-8, with a header, separated by `,` or `;`. An unusable header is refused immediately. An unusable row is reported and does not affect other rows.",
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {
@@ -80,6 +80,7 @@ const list = createRoute({
   path: "/v1/batches",
   operationId: "listBatches",
   summary: "List batches, newest first",
+  description: "Returns the batches of your tenant with their progress.",
   ...needs("read"),
   request: { query: z.strictObject(pageQuery) },
   responses: {
@@ -92,7 +93,8 @@ const show = createRoute({
   method: "get",
   path: "/v1/batches/{id}",
   operationId: "getBatch",
-  summary: "Show a batch and its progress",
+  summary: "Get a batch with its progress",
+  description: "Returns the state of the batch and its counts of rows.",
   ...needs("read"),
   request: { params: batchParams },
   responses: { 200: answers("The batch", BatchSchema), ...problems("unauthorized", "forbidden", "batch_not_found") },
@@ -102,14 +104,14 @@ const cancel = createRoute({
   method: "post",
   path: "/v1/batches/{id}/cancel",
   operationId: "cancelBatch",
-  summary: "Cancel a batch at its next chunk",
+  summary: "Cancel a batch",
   description:
-    "Finished rows remain and are counted. A repeated request changes nothing. A batch that finishes its last chunk meanwhile is complete.",
+    "Stops the batch at its next chunk. Processed rows remain and are counted. A repeat has no effect. A batch that finishes its last chunk meanwhile is complete.",
   ...needs("operate"),
   request: { params: batchParams, body: jsonBody(reasoned) },
   responses: {
-    200: answers("It was cancelled before; the attempt is audited", BatchSchema.extend({ action_id: z.string() })),
-    202: answers("It stops", BatchSchema.extend({ action_id: z.string() })),
+    200: answers("It was already cancelled; the attempt is audited", BatchSchema.extend({ action_id: z.string() })),
+    202: answers("The cancel was accepted", BatchSchema.extend({ action_id: z.string() })),
     ...problems(...BODY_REFUSALS, "batch_not_found", "invalid_transition"),
   },
 });

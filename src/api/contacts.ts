@@ -53,7 +53,8 @@ const list = createRoute({
   method: "get",
   path: "/v1/contacts",
   operationId: "listContacts",
-  summary: "List the contacts from batches and the CRM, in the order of their ids",
+  summary: "List imported contacts by id",
+  description: "Returns the contacts imported by batches and by the CRM.",
   ...needs("read"),
   request: {
     query: z.strictObject({ contact_id: keptContactId.optional(), ...nameQuery(100, 1000) }),
@@ -68,9 +69,9 @@ const show = createRoute({
   method: "get",
   path: "/v1/contacts/{id}",
   operationId: "getContact",
-  summary: "Show a contact's canonical contact",
+  summary: "Get the identity of a contact",
   description:
-    "Computed from the `contact_merged` facts that have arrived. An unknown contact is its own. A contact named `.` or `..` has no URL; the list filters it by `contact_id`.",
+    "Computed from the `contact_merged` facts. An unknown contact is its own identity. A contact named `.` or `..` has no path: use `contact_id` of the list.",
   ...needs("read"),
   request: { params: z.object({ id: keptContactId }) },
   responses: {
@@ -93,14 +94,14 @@ const forget = createRoute({
   method: "post",
   path: "/v1/contacts/forget",
   operationId: "forgetContact",
-  summary: "Forget a person: remove their identifiers everywhere, here and in the CRM",
+  summary: "Erase the personal data of a contact",
   description:
-    "All contacts merged with this one are the same person. The audit has the counts, under a pseudonym: `GET /v1/audit`. It cannot be undone.",
+    "Removes all data that identifies the person, here and in the CRM, under every identity of the contact. The audit records only counts under a pseudonym (`GET /v1/audit`). This cannot be undone.",
   ...needs("operate"),
   request: { body: jsonBody(forgetSchema) },
   responses: {
     200: answers(
-      "What would go",
+      "A dry run: the data to be removed",
       z
         .object({
           contact_ids: z.array(z.string()).meta({ description: "All contacts of the person." }),

@@ -44,9 +44,9 @@ const take = createRoute({
   method: "post",
   path: "/crm/hubspot/webhooks/{tenant}",
   operationId: "takeHubspotNotices",
-  summary: "Receive HubSpot's notices of changes",
+  summary: "Receive webhooks of HubSpot",
   description:
-    "The URL to configure in HubSpot, with the tenant of its account's contacts. Requests are authenticated by HubSpot's signature (version 3) instead of a token. The response follows after the commands are committed, so that HubSpot repeats failed requests.",
+    "Set this URL in HubSpot, with the tenant of the account's contacts. HubSpot signs the request (version 3) instead of sending a token. The answer comes after the commands are committed, so HubSpot repeats failed deliveries.",
   security: [{ [HUBSPOT_SIGNATURE]: [] }],
   request: {
     params: z.object({

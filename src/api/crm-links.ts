@@ -28,7 +28,8 @@ const list = createRoute({
   method: "get",
   path: "/v1/crm/links",
   operationId: "listCrmLinks",
-  summary: "List contacts and their CRM states, in the order of their ids",
+  summary: "List the CRM links of contacts, by contact id",
+  description: "Returns each contact with its record in the CRM and the state of their link.",
   ...needs("read"),
   request: {
     query: z.strictObject({

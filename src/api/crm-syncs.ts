@@ -65,8 +65,9 @@ const list = createRoute({
   method: "get",
   path: "/v1/crm/syncs",
   operationId: "listCrmSyncs",
-  summary: "List syncs of many contacts, newest first",
-  description: "Start one with the command `contacts.sync`. A sync with failed contacts is complete; the next one sends them again.",
+  summary: "List CRM syncs, newest first",
+  description:
+    "Start a sync with the command `contacts.sync`. A sync that failed for some contacts is complete; the next sync retries them.",
   ...needs("read"),
   request: { query: z.strictObject(pageQuery) },
   responses: { 200: answers("A page of syncs", pageOf(SyncSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
@@ -76,9 +77,9 @@ const show = createRoute({
   method: "get",
   path: "/v1/crm/syncs/{id}",
   operationId: "getCrmSync",
-  summary: "Show a sync and its progress",
+  summary: "Get a CRM sync with its progress",
   description:
-    "A sync exists after its command is accepted, and is in the list from its first chunk on. For a command with its own `Idempotency-Key`, read the instance until then.",
+    "Available after its command is accepted, and in the list from its first chunk on. For a command with an explicit `Idempotency-Key`, see its instance until then.",
   ...needs("read"),
   request: { params },
   responses: { 200: answers("The sync", SyncSchema), ...problems("unauthorized", "forbidden", "sync_not_found") },
@@ -88,7 +89,8 @@ const failures = createRoute({
   method: "get",
   path: "/v1/crm/syncs/{id}/failures",
   operationId: "listCrmSyncFailures",
-  summary: "List the contacts that the CRM refused, with the reasons",
+  summary: "List the failed contacts of a sync",
+  description: "Returns each refused contact with the reason of the CRM.",
   ...needs("read"),
   request: { params, query: z.strictObject(byContact) },
   responses: {

@@ -20,7 +20,8 @@ export function embeddedCrm(guarded: Guard, control: Control) {
     method: "put",
     path: "/embedded/crm/faults",
     operationId: "setCrmFaults",
-    summary: "Make the embedded CRM fail by these rules; an empty list makes it work again",
+    summary: "Set the fault rules of the embedded CRM",
+    description: "Replaces the fault rules of the embedded CRM. An empty list removes all faults. For development and tests only.",
     ...guarded,
     request: { query: z.strictObject({}), body: jsonBody(faultsSchema) },
     responses: {
@@ -32,7 +33,8 @@ export function embeddedCrm(guarded: Guard, control: Control) {
     method: "post",
     path: "/embedded/crm/edits",
     operationId: "editInCrm",
-    summary: "Create (no id), change or remove (no properties) a contact in the embedded CRM, as a person would",
+    summary: "Edit a contact in the embedded CRM",
+    description: "Creates a contact (without `id`), changes it, or removes it (without `properties`), as a user of the CRM would.",
     ...guarded,
     request: { query: z.strictObject({}), body: jsonBody(editSchema) },
     responses: {
@@ -44,7 +46,9 @@ export function embeddedCrm(guarded: Guard, control: Control) {
     method: "get",
     path: "/embedded/crm/{view}",
     operationId: "lookIntoCrm",
-    summary: "Read the embedded CRM's calls, records (contacts, companies, associations) and deliveries",
+    summary: "Read the embedded CRM",
+    description:
+      "Returns the received calls, the stored contacts, companies and associations, or the webhook deliveries of the embedded CRM.",
     ...guarded,
     request: { params: z.object({ view: views }), query: z.strictObject({ match: z.string().optional() }) },
     responses: { 200: answers("What there is", z.looseObject({})), ...problems("route_not_found", "invalid_payload") },

@@ -74,8 +74,8 @@ const append = createRoute({
   operationId: "stateFacts",
   summary: "Append up to 100 facts to their ledgers",
   description: [
-    "Returns one result per fact, in order. A fact with 201 is durable, and is being sent to the projection and to its consequences.",
-    "Within a ledger `fact_id` identifies the fact: a repetition changes nothing; other content under the same name is refused.",
+    "Returns one result per fact, in order. A fact with status 201 is durable and will reach the projection and its consumers.",
+    "`fact_id` identifies the fact within a ledger. A repeat is a duplicate without effect; a repeat with other content is refused.",
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {
@@ -93,8 +93,7 @@ const list = createRoute({
   path: "/v1/facts",
   operationId: "listFacts",
   summary: "List facts from the projection, newest first",
-  description:
-    "A page filtered by type, trace or job scans 5,000 facts, the newest first. It may be short or empty and still have a next page.",
+  description: "A page filtered by type, trace or job scans 5,000 facts. It may be short or empty and still have a next page.",
   ...needs("read"),
   request: {
     query: z.strictObject({

@@ -9,7 +9,8 @@ const show = createRoute({
   method: "get",
   path: "/",
   operationId: "showLandingPage",
-  summary: "Show the systems of this deployment",
+  summary: "Get the landing page",
+  description: "Serves an HTML page that describes this deployment and links its other pages.",
   security: [],
   responses: { 200: { description: "A page", content: { "text/html": { schema: z.string() } } }, ...problems() },
 });

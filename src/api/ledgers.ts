@@ -44,8 +44,8 @@ const show = createRoute({
   method: "get",
   path: "/v1/ledgers/{entity}",
   operationId: "getLedger",
-  summary: "Show an entity's ledger, read from its object",
-  description: "The source of truth: it includes facts that are not yet projected.",
+  summary: "Get the ledger of an entity",
+  description: "Reads the Durable Object of the entity, the source of truth. It may contain facts that the projection does not have yet.",
   ...needs("read"),
   request: pageOfLedger,
   responses: {
@@ -58,9 +58,9 @@ const archive = createRoute({
   method: "get",
   path: "/v1/ledgers/{entity}/archive",
   operationId: "getLedgerArchive",
-  summary: "Read a ledger's archived facts from R2",
+  summary: "Read the archive of a ledger in R2",
   description:
-    "Facts move from their ledger to the archive after 400 days, unchanged. A page is read from one file: it may be short and still have a next page.",
+    "Facts move from their ledger to the archive after 400 days. A page covers one file: it may be short and still have a next page.",
   ...needs("read"),
   request: pageOfLedger,
   responses: {

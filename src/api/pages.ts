@@ -11,8 +11,8 @@ const show = createRoute({
   method: "get",
   path: "/pages/{path}",
   operationId: "showPage",
-  summary: "Serve a published page to people",
-  description: "The path may hold slashes.",
+  summary: "Get a published page",
+  description: "Serves the HTML of the page. The path may contain slashes.",
   security: [],
   request: { params: z.object({ path: z.string() }) },
   responses: {

@@ -53,7 +53,8 @@ const list = createRoute({
   method: "get",
   path: "/v1/projections",
   operationId: "listProjections",
-  summary: "Show the projections' sizes and their lag behind the ledgers",
+  summary: "List projections with their lag",
+  description: "Returns the progress of each projection and its lag behind its ledgers.",
   ...needs("read"),
   responses: {
     200: answers("The projections", z.object({ items: z.array(ProjectionSchema) })),
@@ -74,9 +75,9 @@ const rebuild = createRoute({
   method: "post",
   path: "/v1/projections/facts/rebuild",
   operationId: "rebuildFacts",
-  summary: "Rebuild the projection of facts from the ledgers, row by row",
+  summary: "Rebuild the projection of facts",
   description:
-    "The same as the command `projection.rebuild`. Rows are corrected in place, so readers miss none. GET /v1/instances/{id} shows when it is done.",
+    "Same as the command `projection.rebuild`. Rows are repaired in place from the ledgers, so concurrent reads miss none. GET /v1/instances/{id} shows the progress.",
   ...asked,
 });
 
@@ -84,9 +85,9 @@ const rebuildDerived = createRoute({
   method: "post",
   path: "/v1/projections/derived/rebuild",
   operationId: "rebuildDerived",
-  summary: "Process the consequences of facts again: charges, payouts, budgets, merged contacts, webhooks",
+  summary: "Rebuild the results derived from facts",
   description:
-    "The same as the command `projection.rebuild` of `derived`: every ledger sends its facts again. Existing consequences are not repeated; those lost with a restored backup or a lost object are made again.",
+    "Same as the command `projection.rebuild` with `derived`: every ledger sends its facts again for charges, payouts, budgets, merged contacts and webhooks. Existing results are not repeated; results lost with a restored backup or object are created again.",
   ...asked,
 });
 

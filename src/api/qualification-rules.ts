@@ -77,9 +77,9 @@ const put = createRoute({
   method: "put",
   path: PATH,
   operationId: "addRules",
-  summary: "Add a version of the rules that turn outcomes into charges and payouts",
+  summary: "Add a version of the qualification rules",
   description:
-    "The first rule with only true conditions decides an outcome, in the newest version that was in effect when the outcome was recorded. Versions never change. A repeated request returns the version it made.",
+    "The first rule with all conditions met decides an outcome. The applied version is the newest one in effect when the outcome was recorded. Versions are never changed. A repeat of the request returns the version it created.",
   ...needs("operate"),
   request: { body: jsonBody(newRulesSchema) },
   responses: {
@@ -92,7 +92,8 @@ const current = createRoute({
   method: "get",
   path: PATH,
   operationId: "getRules",
-  summary: "Show the newest version of the rules",
+  summary: "Get the newest version of the rules",
+  description: "Returns the newest version of the qualification rules.",
   ...needs("read"),
   responses: {
     200: answers("The newest version, which may take effect later", RulesSchema),
@@ -105,6 +106,7 @@ const list = createRoute({
   path: `${PATH}/versions`,
   operationId: "listRulesVersions",
   summary: "List the versions of the rules, newest first",
+  description: "Returns every version with its time and author. Versions are never changed.",
   ...needs("read"),
   request: {
     query: z.strictObject({
@@ -122,7 +124,8 @@ const show = createRoute({
   method: "get",
   path: `${PATH}/versions/{version}`,
   operationId: "getRulesVersion",
-  summary: "Show one version of the rules",
+  summary: "Get a version of the rules",
+  description: "Returns the rules of this version.",
   ...needs("read"),
   request: { params: z.object({ version: wholeNumber(1).meta({ type: "integer" }) }) },
   responses: {
@@ -135,7 +138,8 @@ const attempt = createRoute({
   method: "post",
   path: `${PATH}/try`,
   operationId: "tryRules",
-  summary: "Evaluate the rules for an outcome without writing anything",
+  summary: "Try the rules on an outcome",
+  description: "Returns the charge and the payout that the rules compute for an outcome. Writes nothing.",
   ...needs("read"),
   request: { body: jsonBody(trySchema) },
   responses: {

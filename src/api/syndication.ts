@@ -12,13 +12,13 @@ import { problems } from "./problems.ts";
 const INDEX_ARTICLES = 20;
 
 const params = z.object({ tenant: z.string(), brand: z.string() });
-const described = "Public, as the pages are. A brand that never published anything is not found.";
+const described = "Public, like the pages. A brand without any published article is not found.";
 
 const index = createRoute({
   method: "get",
   path: "/pages/{tenant}/{brand}/",
   operationId: "showBrandIndex",
-  summary: "List a brand's published articles to people, newest first",
+  summary: "Get the index page of a brand",
   description: described,
   security: [],
   request: { params, query: z.object({ before: pageQuery.cursor }) },
@@ -33,7 +33,7 @@ const feed = createRoute({
   method: "get",
   path: "/pages/{tenant}/{brand}/feed.xml",
   operationId: "getBrandFeed",
-  summary: `Serve a brand's newest ${FEED_ARTICLES} articles to feed readers, as RSS 2.0`,
+  summary: `Get the RSS 2.0 feed of a brand's newest ${FEED_ARTICLES} articles`,
   description: described,
   security: [],
   request: { params },

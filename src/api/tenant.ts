@@ -36,13 +36,13 @@ const remove = createRoute({
   method: "post",
   path: "/v1/tenant/delete",
   operationId: "deleteTenant",
-  summary: "Delete all data of the token's tenant, including the token",
+  summary: "Delete all data of the tenant",
   description:
-    "It cannot be undone. After the response all tokens of the tenant are refused, including this one: if the response was lost, a 401 means that the request was accepted. Data in the CRM, on sites and at receivers of webhooks is not deleted. Before the request, stop all producers of the tenant's queues.",
+    "Deletes everything of the token's tenant, including its tokens. This cannot be undone. After the answer all tokens of the tenant are refused: if the answer was lost, a 401 means that the request was accepted. Data in the CRM, on sites and at webhook receivers remains. Stop the senders to the tenant's queues first.",
   ...needs("operate"),
   request: { body: jsonBody(deleteSchema) },
   responses: {
-    200: answers("What would go", z.object({ found: z.record(z.string(), z.int()) }).meta({ id: "TenantPreview" })),
+    200: answers("A dry run: the data to be deleted", z.object({ found: z.record(z.string(), z.int()) }).meta({ id: "TenantPreview" })),
     202: acceptedAnswer(z.object(acceptedShape).meta({ id: "TenantDeleteAccepted" })),
     ...problems(...BODY_REFUSALS),
   },

@@ -49,8 +49,9 @@ const calls = createRoute({
   method: "get",
   path: "/v1/instances/{id}/text-calls",
   operationId: "listTextCalls",
-  summary: "List the paid model answers of an instance",
-  description: "An article has the id of the instance that wrote it. Kept for 400 days, longer than the instance.",
+  summary: "List the model calls of an instance",
+  description:
+    "Returns the paid model answers. An article has the id of the instance that wrote it. Rows are kept for 400 days, longer than the instance.",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }) },
   responses: {
@@ -63,8 +64,8 @@ const usage = createRoute({
   method: "get",
   path: "/v1/usage/text",
   operationId: "getTextUsage",
-  summary: "Sum the usage of text generation by day, brand and model",
-  description: `Without days: the last ${USUAL_DAYS}. At most ${MOST_DAYS} at once.`,
+  summary: "Get the usage of text generation by day, brand and model",
+  description: `Default: the last ${USUAL_DAYS} days. At most ${MOST_DAYS} days per request.`,
   ...needs("read"),
   request: {
     query: z.strictObject({

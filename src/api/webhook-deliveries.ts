@@ -62,9 +62,8 @@ const list = createRoute({
   method: "get",
   path: "/v1/webhooks/{id}/deliveries",
   operationId: "listWebhookDeliveries",
-  summary: "List an endpoint's deliveries, newest first",
-  description:
-    "Deliveries are kept for 30 days. Retry the instance of a failed one: POST /v1/instances/{instance_id}/retry. Others can be sent again.",
+  summary: "List the deliveries of an endpoint, newest first",
+  description: "Deliveries are kept for 30 days. Retry a failed one with POST /v1/instances/{instance_id}/retry, redeliver others.",
   ...needs("read"),
   request: { params, query: z.strictObject({ state: z.enum(STATES).optional(), ...pageQuery }) },
   responses: {
@@ -77,7 +76,8 @@ const show = createRoute({
   method: "get",
   path: "/v1/webhooks/{id}/deliveries/{delivery}",
   operationId: "getWebhookDelivery",
-  summary: "Show a delivery with its attempts",
+  summary: "Get a delivery with its attempts",
+  description: "Returns the event, the state and each attempt with its answer.",
   ...needs("read"),
   request: { params: params.extend({ delivery: z.string() }) },
   responses: {
@@ -90,8 +90,8 @@ const test = createRoute({
   method: "post",
   path: "/v1/webhooks/{id}/test",
   operationId: "testWebhook",
-  summary: "Send an endpoint a test now",
-  description: `The same way as a fact, of type \`${WEBHOOK_TEST}\`, to this endpoint only.`,
+  summary: "Send a test to an endpoint",
+  description: `Sends an event of type \`${WEBHOOK_TEST}\` like a fact, to this endpoint only.`,
   ...needs("operate"),
   request: { params, body: jsonBody(testSchema) },
   responses: {

@@ -37,10 +37,10 @@ const one = createRoute({
   method: "post",
   path: "/v1/webhooks/{id}/deliveries/{delivery}/redeliver",
   operationId: "redeliverWebhook",
-  summary: "Send a delivery again",
+  summary: "Redeliver a delivery",
   description: [
-    "For a delivery that was `skipped`, refused as `gone`, or `sent` and then lost by the receiver. A separate instance sends it with the same `webhook-id` and body.",
-    "While the endpoint is disabled it waits, as any delivery. Retry the instance of a failed delivery.",
+    "Sends a delivery again that was `skipped`, refused as `gone`, or `sent` but lost by the receiver. It has the same `webhook-id` and body and a new instance.",
+    "While the endpoint is disabled, the delivery waits. Retry the instance of a failed delivery instead.",
   ].join("\n\n"),
   ...needs("operate"),
   request: { headers, params: params.extend({ delivery: z.string() }), body: jsonBody(reasoned) },
@@ -54,14 +54,14 @@ const many = createRoute({
   method: "post",
   path: "/v1/webhooks/{id}/redeliver",
   operationId: "redeliverWebhooks",
-  summary: "Send an endpoint's deliveries again",
-  description: `The deliveries in one state, oldest first, at most ${REDELIVERED_AT_ONCE} per request. While \`more\` is true, repeat the request with the same \`Idempotency-Key\` for the others.`,
+  summary: "Redeliver deliveries of an endpoint",
+  description: `Those in one state, oldest first, at most ${REDELIVERED_AT_ONCE} a request. While \`more\` is true, the same request under the same \`Idempotency-Key\` goes on with the others.`,
   ...needs("operate"),
   request: { headers, params, body: jsonBody(manySchema) },
   responses: {
     202: {
       ...answers(
-        "On their way",
+        "Accepted",
         z.object({
           redelivered: z.int().meta({ description: "Number of deliveries that this request sends again." }),
           more: z.boolean().meta({ description: "True when there are others." }),

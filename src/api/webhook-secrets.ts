@@ -35,8 +35,8 @@ const rotate = createRoute({
   method: "post",
   path: "/v1/webhooks/{id}/rotate",
   operationId: "rotateWebhookSecret",
-  summary: "Give an endpoint a new secret",
-  description: "During the overlap each request has a signature of each secret. If the response was lost, rotate again.",
+  summary: "Rotate the secret of an endpoint",
+  description: "During the overlap each request carries a signature of each secret. A lost answer is no harm: rotate again.",
   ...needs("operate"),
   request: { params, body: jsonBody(rotateSchema) },
   responses: {
@@ -53,8 +53,8 @@ const end = createRoute({
   method: "post",
   path: "/v1/webhooks/{id}/secrets/{generation}/end",
   operationId: "endWebhookSecret",
-  summary: "End an older secret at once",
-  description: "For a leaked secret within its overlap. A repeated request changes nothing.",
+  summary: "End an older secret now",
+  description: "Use it for a leaked secret during its overlap. A repeat has no effect.",
   ...needs("operate"),
   request: {
     params: z.object({ id: z.string(), generation: wholeNumber(1).meta({ type: "integer", minimum: 1 }) }),
@@ -70,8 +70,8 @@ const list = createRoute({
   method: "get",
   path: "/v1/webhooks/{id}/secrets",
   operationId: "listWebhookSecrets",
-  summary: "List the signing generations of the secret, with their ends",
-  description: "The secrets themselves cannot be read.",
+  summary: "List the active generations of the secret",
+  description: "Returns the generation and the end of each. The secrets cannot be read.",
   ...needs("read"),
   request: { params },
   responses: {

@@ -71,11 +71,12 @@ const create = createRoute({
   method: "post",
   path: "/v1/webhooks",
   operationId: "registerWebhook",
-  summary: "Register an endpoint for facts",
-  description: "Facts recorded from now on are delivered. A host name that DNS cannot resolve now is resolved again before each request.",
+  summary: "Create a webhook endpoint",
+  description:
+    "Delivers the facts that ledgers accept from now on. A host name without a DNS answer is accepted; it is resolved again before each request.",
   ...needs("operate"),
   request: {
-    headers: z.object(keyHeader("The same request with the same key is the same endpoint, and gets the first response for a day.")),
+    headers: z.object(keyHeader("A repeat with the same key is the same endpoint; for one day it gets the first answer.")),
     body: jsonBody(configSchema),
   },
   responses: {
@@ -91,7 +92,8 @@ const list = createRoute({
   method: "get",
   path: "/v1/webhooks",
   operationId: "listWebhooks",
-  summary: "List the endpoints, newest first",
+  summary: "List webhook endpoints, newest first",
+  description: "Returns the endpoints of your tenant with their configuration and state.",
   ...needs("read"),
   request: {
     query: z.strictObject({
@@ -106,7 +108,8 @@ const show = createRoute({
   method: "get",
   path: "/v1/webhooks/{id}",
   operationId: "getWebhook",
-  summary: "Show an endpoint",
+  summary: "Get a webhook endpoint",
+  description: "Returns the configuration and the state of the endpoint. The secret is not included.",
   ...needs("read"),
   request: { params },
   responses: { 200: answers("The endpoint", WebhookSchema), ...problems("unauthorized", "forbidden", "webhook_not_found") },
@@ -116,8 +119,9 @@ const replace = createRoute({
   method: "put",
   path: "/v1/webhooks/{id}",
   operationId: "changeWebhook",
-  summary: "Change an endpoint: the whole configuration, as a new version",
-  description: "Running deliveries go to the new URL; deliveries that wait for a disabled endpoint are sent after it is enabled.",
+  summary: "Replace the configuration of an endpoint",
+  description:
+    "Creates a new version. Running deliveries go to the new URL. Deliveries deferred while the endpoint was disabled are sent when it is enabled.",
   ...needs("operate"),
   request: { params, body: jsonBody(changeSchema) },
   responses: {
@@ -130,7 +134,8 @@ const enable = createRoute({
   method: "post",
   path: "/v1/webhooks/{id}/enable",
   operationId: "enableWebhook",
-  summary: "Enable an endpoint again, as it was",
+  summary: "Enable an endpoint",
+  description: "Enables a disabled endpoint with its last configuration.",
   ...needs("operate"),
   request: { params, body: jsonBody(enableSchema) },
   responses: {
@@ -143,8 +148,8 @@ const remove = createRoute({
   method: "delete",
   path: "/v1/webhooks/{id}",
   operationId: "deleteWebhook",
-  summary: "Disable an endpoint for good",
-  description: "Its running deliveries are skipped, no further ones are sent, and its secrets end. Its deliveries can still be read.",
+  summary: "Delete an endpoint",
+  description: "Sends no further deliveries, skips running ones, and ends the secrets. Past deliveries remain readable.",
   ...needs("operate"),
   request: { params },
   responses: {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import * as z from "zod";
 import { builtRoutes } from "../../packages/millrace/src/http/engine-routes.ts";
 import { ownRoutes } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";
@@ -97,6 +98,29 @@ describe("The OpenAPI document", () => {
         expect(response.content["application/problem+json"].schema, `${name} ${status}`).toEqual({ $ref: "#/components/schemas/Problem" });
       }
     }
+  });
+
+  it("has a description of each operation, and an example of each JSON body and answer that fits its schema", async () => {
+    const operations = new Map(operationsOf(await documented()).map(({ name, operation }) => [name, operation]));
+    const wrong: string[] = [];
+    for (const route of api.described.routes) {
+      const name = `${route.method.toUpperCase()} ${route.path}`;
+      const { description, requestBody, responses } = operations.get(name) ?? {};
+      if (!/^[A-Z`].{10,}\.$/s.test(description)) wrong.push(`${name}: ${description}`);
+      const answers = Object.entries(route.responses).filter(([status]) => status < "3");
+      const contents = [
+        { place: "body", content: route.request?.body?.content, shown: requestBody },
+        ...answers.map(([status, { content }]) => ({ place: status, content, shown: responses[status] })),
+      ];
+      for (const { place, content = {}, shown } of contents) {
+        for (const [type, { schema }] of Object.entries(content).filter(([type]) => type.endsWith("json"))) {
+          const { example } = shown.content[type];
+          const error = example === undefined ? "none" : schema instanceof z.ZodType && schema.safeParse(example).error?.message;
+          if (error) wrong.push(`${name} ${place} ${type}: ${error}`);
+        }
+      }
+    }
+    expect(wrong).toEqual([]);
   });
 
   it("describes the bodies that are read", async () => {

@@ -50,7 +50,7 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await outage.mend();
   await page.getByRole("button", { name: "Resume …" }).focus();
   await page.keyboard.press("Enter");
-  await dialog.getByText("It goes on with the 2 instances that are left").waitFor();
+  await dialog.getByText("It continues with the remaining 2 instances").waitFor();
   await page.keyboard.type("now it is");
   await page.keyboard.press("Control+Enter");
   await page.locator(".status", { hasText: "complete" }).waitFor();

@@ -14,7 +14,7 @@ it("the catalog shows what follows from what, as a picture and as tables; a work
 
   // Where it does not fit, it says that it goes on, and is scrolled by keys; of the navigation the screen's own link is in sight.
   await page.setViewportSize({ width: 390, height: 844 });
-  const picture = page.getByRole("region", { name: /^What follows from what/ });
+  const picture = page.getByRole("region", { name: /^Graph of commands/ });
   await expect.poll(() => picture.getAttribute("data-more")).toBe("right");
   await page.getByText("Wider than this window").waitFor();
   await picture.focus();

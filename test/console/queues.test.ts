@@ -66,7 +66,7 @@ it("a lane that is held says by what and since when; what keeps its order is off
     "Pause",
   ]);
   expect(await acts.first().getAttribute("class")).toBe("main");
-  await page.getByRole("link", { name: /the instance of change-order that it begins/ }).waitFor();
+  await page.getByRole("link", { name: /the instance of change-order that it started/ }).waitFor();
   await expectFit(page, "lane");
 
   await page.getByRole("button", { name: "Skip this instance" }).focus();

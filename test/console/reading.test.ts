@@ -90,7 +90,7 @@ it("more of a list has no gap where much came meanwhile, and nothing of another 
   await comes(ada, 70);
   await sleep(1000);
   list.release();
-  await page.getByText("More instances have come than one page holds.").waitFor();
+  await page.getByText("There are more new instances than one page shows.").waitFor();
   await page.getByText("70 instances", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Show the newest" }).click();
   await page.getByText("50 instances shown; there are more").waitFor();

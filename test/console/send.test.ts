@@ -30,7 +30,7 @@ it("a new user comes by three clicks from an empty console to a failure that is 
     .waitFor();
   await page.getByRole("button", { name: "Retry", exact: true }).click();
   const dialog = page.getByRole("dialog", { name: /Retry/ });
-  await dialog.getByRole("listitem").filter({ hasText: "search the web" }).getByText("runs").waitFor();
+  await dialog.getByRole("listitem").filter({ hasText: "search the web" }).getByText("runs", { exact: true }).waitFor();
   await page.keyboard.type("to see it work");
   await page.keyboard.press("Control+Enter");
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
@@ -184,18 +184,18 @@ it("an answer that comes late carries nobody away from where they have gone: it 
   await page.getByRole("navigation", { name: "Screens" }).getByRole("link", { name: "Queues" }).click();
   await page.getByRole("heading", { name: "Queues" }).waitFor();
   answer();
-  await page.getByText("research.requested is taken.").waitFor();
+  await page.getByText("research.requested was accepted.").waitFor();
   expect(new URL(page.url()).pathname).toBe("/console/queues");
   await expectFit(page, "notice");
   await page.getByRole("link", { name: "Show it" }).click();
   await page.waitForURL(/instances\/[0-9a-f]{32}$/);
-  expect(await page.getByText("research.requested is taken.").count()).toBe(0);
+  expect(await page.getByText("research.requested was accepted.").count()).toBe(0);
 });
 
 it("whoever may not send is told so in plain words, before and without any other refusal", async () => {
   const reader = await person({ scopes: ["read"] });
   const page = await reader.open("send?message=command+research.requested");
-  await page.getByText("Your token may not send this: it would need the scope enqueue.").waitFor();
+  await page.getByText("Your token may not send this: it lacks the scope enqueue.").waitFor();
   expect(await page.getByRole("button", { name: "Send", exact: true }).isDisabled()).toBe(true);
   expect(await page.getByText("POST /v1/commands").count()).toBe(1);
 });

@@ -35,7 +35,7 @@ it("an operator's night, by keyboard alone: twenty failures are one cause, one i
   await outage.mend();
   await tabTo(page.getByRole("button", { name: "Retry", exact: true }));
   await press(page, "Enter");
-  await dialog.getByRole("listitem").filter({ hasText: "search the web" }).getByText("runs").waitFor();
+  await dialog.getByRole("listitem").filter({ hasText: "search the web" }).getByText("runs", { exact: true }).waitFor();
   await page.keyboard.type("the key is renewed: one first");
   await press(page, "Control+Enter");
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();

@@ -5,12 +5,12 @@ import { controlFor, controlOf, exampleOf, type Schema } from "../../packages/mi
 
 const schemaOf = (schema: z.ZodType) => z.toJSONSchema(schema, { io: "input" }) as Schema;
 
-it("a number is kept as it is typed, on the way to it too; what JSON cannot write, or would be read as another one, is said and not sent", () => {
+it("a number is kept as it is typed, on the way to it too; what JSON cannot write, or would be stored as another one, is said and not sent", () => {
   for (const text of ["-0", "-0.5", "0.10", "1e6", "1E-7", "5.000", "9007199254740991", "0.30000000000000004", "1e22"])
     expect([jsonText({ n: writtenNumber(text) }), writtenNumber(text).wrong]).toEqual([`{"n":${text}}`, undefined]);
   for (const text of ["-", "-05", "05", ".5", "5.", "1e", "NaN", "0x10", "1,5"]) expect(writtenNumber(text).wrong).toMatch("not a number");
   for (const text of ["9007199254740993", "12345678901234567890", "0.1e-400", "0.1234567890123456789"])
-    expect(writtenNumber(text).wrong).toMatch(`would be read as ${Number(text)}`);
+    expect(writtenNumber(text).wrong).toMatch(`would be stored as ${Number(text)}`);
   expect(writtenNumber("1e400").wrong).toMatch("as large");
 });
 
@@ -21,7 +21,7 @@ it("what was written as JSON stands in the body as it was written; fields show i
   expect("value" in read && jsonText(read.value)).toBe('{"b":1.0,"a":[1e400,"é \\"]",true,null,{}],"__proto__":{"x":-0}}');
   expect("value" in read && JSON.parse(jsonText(read.value, "  ").replace("1e400", "1"))).toEqual(JSON.parse(text.replace("1e400", "1")));
   for (const [odd, why] of [
-    ['{"a":{"b":1,"b":2}}', "“b” stands twice"],
+    ['{"a":{"b":1,"b":2}}', "“b” occurs twice"],
     [`${"[".repeat(5000)}${"]".repeat(5000)}`, "nested deeper"],
     ["{", "no JSON"],
   ] as const)

@@ -14,7 +14,10 @@ const PERCENT_DIGITS = 4;
 const field = z
   .string()
   .regex(FIELD, "must be subtype, value_cents, account, partner, or a path of up to 8 names such as payload.plan")
-  .meta({ description: "`subtype`, `value_cents`, `account`, `partner`, or a path into the payload such as `payload.plan.name`." });
+  .meta({
+    description: "`subtype`, `value_cents`, `account`, `partner`, or a path into the payload such as `payload.plan.name`.",
+    examples: ["payload.plan.name"],
+  });
 const scalar = z.union([z.string().max(500), z.number(), z.boolean(), z.null()], {
   error: "must be a text, a number, true, false or null",
 });

@@ -122,7 +122,7 @@ export function Search() {
         onKeyDown={move}
       />
       <div class="found" hidden={!isOpen}>
-        <div id={list} role="listbox" aria-label="Search results">
+        <div id={list} role="listbox" aria-label="Matches">
           {items.map((one, index) => (
             // biome-ignore lint/a11y/useFocusableInteractive: the box keeps the focus and names the option
             <div

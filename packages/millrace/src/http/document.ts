@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { addExamples } from "./examples.ts";
 import type { Described, Route } from "./router.ts";
 
 type Json = Record<string, unknown>;
@@ -42,7 +43,9 @@ export function documentOf({ routes, webhooks, components }: Described): Documen
     return paths;
   };
   const said = { paths: byPath(routes), webhooks: byPath(webhooks) };
-  return { components: { ...components, schemas: { ...components.schemas, ...schemas } } as Document["components"], ...said };
+  const named = { ...components.schemas, ...schemas } as Record<string, Json>;
+  for (const one of [said.paths, said.webhooks]) addExamples(one, named);
+  return { components: { ...components, schemas: named } as Document["components"], ...said };
 }
 
 type SchemaOf = (schema: object) => Json;

@@ -26,6 +26,7 @@ const show = createRoute({
   path: "/openapi.json",
   operationId: "getDocument",
   summary: "Get this OpenAPI document",
+  description: "Returns the OpenAPI 3.1 document of this deployment, including the routes of the app.",
   security: [],
   responses: { 200: answers("OpenAPI 3.1", z.looseObject({ openapi: z.string() })), ...problems() },
 });

@@ -94,7 +94,7 @@ export function Draft({ message, first, isJson }: DraftProps) {
             hint={
               kind === "event"
                 ? "identifies the event: a repeat with the same key has no effect"
-                : "default: derived from the payload, as shown"
+                : "default: derived from the content, as shown"
             }
             most={500}
             value={key}

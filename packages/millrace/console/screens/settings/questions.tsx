@@ -52,7 +52,7 @@ export function Questions() {
           </ul>
         )}
       </List>
-      {asked && <AnswerQuestion {...asked} done={() => told("Answered: its instance goes on.")} close={() => ask(undefined)} />}
+      {asked && <AnswerQuestion {...asked} done={() => told("Answered. The instance continues.")} close={() => ask(undefined)} />}
     </>
   );
 }

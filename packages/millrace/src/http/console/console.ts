@@ -17,6 +17,7 @@ const show = createRoute({
   path: CONSOLE_PATH,
   operationId: "showConsole",
   summary: "Show the console",
+  description: "Serves the operator console as an HTML page. Sign in with a token or a sign-in link.",
   security: [],
   responses: { 200: { description: "A page", content: { "text/html": { schema: z.string() } } }, ...problems() },
 });

@@ -67,6 +67,7 @@ const show = createRoute({
   path: "/v1/approvals/{id}",
   operationId: "getApproval",
   summary: "Get a question and its answer",
+  description: "Returns the question, its details, its due time and the answer, if any.",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject(revealQuery) },
   responses: {

@@ -74,6 +74,7 @@ const listOf = (own: readonly string[]) =>
     path: "/v1/audit",
     operationId: "listAudit",
     summary: "List the actions of operators, newest first",
+    description: "Returns each action with its actor, reason, target and result. Rows are kept for 400 days.",
     ...needs("read"),
     request: { query: auditQueryOf(own) },
     responses: {

@@ -122,6 +122,7 @@ const list = createRoute({
   path: "/v1/bulk-actions",
   operationId: "listBulkActions",
   summary: "List bulk actions, newest first",
+  description: "Returns the bulk actions of your tenant. They are kept for 90 days after they end.",
   ...needs("read"),
   request: { query: z.strictObject({ state: z.enum(STATES).optional(), ...pageQuery }) },
   responses: {
@@ -135,6 +136,7 @@ const show = createRoute({
   path: "/v1/bulk-actions/{id}",
   operationId: "getBulkAction",
   summary: "Get a bulk action with its progress",
+  description: "Returns its state and the counts of done, skipped, failed and remaining items.",
   ...needs("read"),
   request: { params },
   responses: { 200: answers("The bulk action", BulkActionSchema), ...problems(...READ_REFUSALS) },
@@ -149,6 +151,7 @@ const items = createRoute({
   path: "/v1/bulk-actions/{id}/items",
   operationId: "listBulkItems",
   summary: "List the results of a bulk action, in order of processing",
+  description: "Returns each processed item with its result (done, skipped or failed) and the reason.",
   ...needs("read"),
   request: { params, query: z.strictObject({ result: z.enum(BULK_RESULTS).optional(), ...places, cursor: placeCursor }) },
   responses: { 200: answers("A page of results", pageOf(ItemSchema)), ...problems(...READ_REFUSALS) },

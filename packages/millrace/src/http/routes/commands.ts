@@ -34,7 +34,7 @@ import { traceHeadersSchema, traceOf } from "../trace.ts";
 /** What is asked for, where it is no CloudEvent. */
 export const commandSchema = z.strictObject({
   type: z.string().min(1).max(100).meta({ description: "The type of the command, such as `content.publish`." }),
-  payload: z.unknown().meta({ description: "The payload, by the schema of the command." }),
+  payload: z.unknown().meta({ description: "The payload, by the schema of the command.", examples: [{ order: "1042" }] }),
   schema_version: z.int().min(1).optional().meta({ description: "The version of the payload. Default: the current one." }),
   correlation_id: chosenName(200).optional().meta({ description: "The correlation id of the job. Default: a new one." }),
   causation_id: chosenName(300).optional().meta({ description: "What caused this." }),
@@ -81,7 +81,7 @@ const acceptOne = createRoute({
   operationId: "acceptCommand",
   summary: "Accept a command",
   description: [
-    "202 means that the row of the command is committed: exactly one instance performs it.",
+    "Accepts a command. 202 means that its row is committed: exactly one instance performs it.",
     "`Idempotency-Key` identifies the work. Without it, the command derives a key from its payload. A repeat of the key returns the same instance with its status, `replayed`, and the header `Idempotency-Replayed: true`.",
     "Also accepts CloudEvents 1.0, structured (`application/cloudevents+json`) and binary (`ce-` headers with a body of `application/json` or any `application/…+json`). `data` is the payload. Without the header `Idempotency-Key`, `source` and `id` form the key. The extensions `correlationid`, `causationid`, `mustendby`, `callbackurl`, `traceparent` and `tracestate` are read. `subject` is ignored: it follows from the payload.",
   ].join("\n\n"),

@@ -79,6 +79,7 @@ const listOfInstance = createRoute({
   path: "/v1/instances/{id}/effects",
   operationId: "listEffects",
   summary: "List the effects of an instance",
+  description: "Returns every recorded effect of the instance with its class, state, input and output.",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject(revealQuery) },
   responses: {
@@ -92,6 +93,7 @@ const listInDoubt = createRoute({
   path: "/v1/effects",
   operationId: "listEffectsInDoubt",
   summary: "List effects with an unknown outcome, oldest first",
+  description: "Returns effects that may or may not have happened. Decide each with `confirm`, `reject` or `retry`.",
   ...needs("read"),
   request: {
     query: z.strictObject({
@@ -109,9 +111,24 @@ const listInDoubt = createRoute({
   },
 });
 
-const confirm = resolution("confirm", "Confirm that an effect happened", confirmSchema);
-const reject = resolution("reject", "Reject an effect: it did not happen", reasoned);
-const retry = resolution("retry", "Retry an effect that may happen twice", reasoned);
+const confirm = resolution(
+  "confirm",
+  "Confirm that an effect happened",
+  "Records the output of the effect. The instance continues with it.",
+  confirmSchema,
+);
+const reject = resolution(
+  "reject",
+  "Reject an effect: it did not happen",
+  "Records that the effect did not happen. The step runs again.",
+  reasoned,
+);
+const retry = resolution(
+  "retry",
+  "Retry an effect that may happen twice",
+  "Runs the step again although its outcome is unknown. The effect may happen twice.",
+  reasoned,
+);
 
 export function effects(catalog: Catalog) {
   const hiding = async (context: Context<HttpEnv>, found: readonly Effect[]) => {
@@ -152,12 +169,13 @@ export function effects(catalog: Catalog) {
     });
 }
 
-function resolution<Verb extends string>(verb: Verb, summary: string, body: z.ZodType) {
+function resolution<Verb extends string>(verb: Verb, summary: string, description: string, body: z.ZodType) {
   return createRoute({
     method: "post",
     path: `/v1/effects/{key}/${verb}`,
     operationId: `${verb}Effect`,
     summary,
+    description,
     ...needs("operate"),
     request: { params: z.object({ key: z.string() }), body: jsonBody(body) },
     responses: {

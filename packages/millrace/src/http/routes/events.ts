@@ -44,6 +44,7 @@ const list = createRoute({
   path: "/v1/instances/{id}/events",
   operationId: "listEmittedMessages",
   summary: "List the messages that an instance emitted",
+  description: "Returns the commands and events that the steps of the instance emitted.",
   ...needs("read"),
   request: {
     params: z.object({ id: z.string() }),

@@ -173,15 +173,13 @@ const show = createRoute({
     params: z.object({ id: z.string() }),
     query: z.strictObject({
       ...revealQuery,
-      wait: wholeNumber(0, MAX_WAIT_S)
-        .default(0)
-        .meta({
-          type: "integer",
-          minimum: 0,
-          maximum: MAX_WAIT_S,
-          default: 0,
-          description: "Seconds to wait for the end of the instance.",
-        }),
+      wait: wholeNumber(0, MAX_WAIT_S).default(0).meta({
+        type: "integer",
+        minimum: 0,
+        maximum: MAX_WAIT_S,
+        default: 0,
+        description: "Seconds to wait for the end of the instance.",
+      }),
     }),
   },
   responses: {

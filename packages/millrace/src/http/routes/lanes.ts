@@ -120,6 +120,7 @@ const show = createRoute({
   path: "/v1/lanes/{lane}/{key}",
   operationId: "getLane",
   summary: "Get the current state of a lane",
+  description: "Returns the state of the lane, its head, its current instances and its depth.",
   ...needs("read"),
   request: { params },
   responses: { 200: answers("The lane", LaneSchema), ...problems("unauthorized", "forbidden", "invalid_payload", "lane_not_found") },

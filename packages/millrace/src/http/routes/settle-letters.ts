@@ -62,6 +62,7 @@ const skip = createRoute({
   path: "/v1/dead-letters/{id}/skip",
   operationId: "skipDeadLetter",
   summary: "Skip a dead letter",
+  description: "Discards the message: it is not sent again. The dead letter and the reason remain on record.",
   ...needs("operate"),
   request: { params, body: jsonBody(reasoned) },
   responses: {

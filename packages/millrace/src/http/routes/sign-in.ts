@@ -24,6 +24,7 @@ const show = createRoute({
   path: "/v1/caller",
   operationId: "getCaller",
   summary: "Get the caller: tenant, name and scopes",
+  description: "Returns the tenant, the actor and the scopes of the token, and the time of the server.",
   ...needs("read"),
   request: { query: z.strictObject({}) },
   responses: { 200: answers("You", CallerSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },

@@ -31,8 +31,15 @@ import { traceHeadersSchema, traceOf } from "../trace.ts";
 
 /** What happened, where it is no CloudEvent. */
 export const eventSchema = z.strictObject({
-  type: z.string().min(1).max(100).meta({ description: "The event type, such as `order.delivered`; it must be open to the outside." }),
-  payload: z.unknown().meta({ description: "The payload, by the schema of the event." }),
+  type: z
+    .string()
+    .min(1)
+    .max(100)
+    .meta({
+      description: "The event type, such as `order.delivered`; it must be open to the outside.",
+      examples: ["order.delivered"],
+    }),
+  payload: z.unknown().meta({ description: "The payload, by the schema of the event.", examples: [{ order: "1042" }] }),
   schema_version: z.int().min(1).optional().meta({ description: "The version of the payload. Default: the current one." }),
   correlation_id: chosenName(200)
     .optional()
@@ -63,7 +70,7 @@ const stateOne = createRoute({
   method: "post",
   path: "/v1/events",
   operationId: "stateEvent",
-  summary: "State an event",
+  summary: "Accept an event",
   description: [
     "Reports an event from outside. 202 means that it is committed. It is then routed like every event: it wakes waiting instances, starts workflows and sends commands. The event has no instance.",
     "`Idempotency-Key` is required and identifies the event among those of its type. A repeat of the key returns the same event, `replayed`. With another payload it is refused.",

@@ -41,11 +41,9 @@ function schemasOf(own: readonly string[]) {
       created_at: timestamp,
       expires_at: timestamp.nullable().meta({ description: "Null is never." }),
       last_used_at: timestamp.nullable().meta({ description: "At most an hour before its last use; null if unused." }),
-      signed_in: z
-        .boolean()
-        .meta({
-          description: "True for a browser token from a sign-in link. It expires after twelve hours and has its own request limit.",
-        }),
+      signed_in: z.boolean().meta({
+        description: "True for a browser token from a sign-in link. It expires after twelve hours and has its own request limit.",
+      }),
     })
     .meta({ id: "Token" });
 
