@@ -43,13 +43,13 @@ it.each([
 
 it("a port that npm took for itself, as in `npm start --port 9155`, is not lost in silence", () => {
   const { status, stderr } = run(["dev"], { npm_config_port: "9155" });
-  expect(stderr).toContain("npm took the option --port. Use: npx millrace dev --port 9155");
+  expect(stderr).toContain("npm consumed the option --port. Use: npx millrace dev --port 9155");
   expect(status).toBe(2);
 });
 
 it("a port that no browser opens is refused", () => {
   const { status, stderr } = run(["dev", "--port", "22"]);
-  expect(stderr).toContain("No browser opens port 22: it belongs to another protocol. Choose another: npx millrace dev --port 8787");
+  expect(stderr).toContain("Browsers block port 22, which belongs to another protocol. Choose another: npx millrace dev --port 8787");
   expect(status).toBe(1);
 });
 

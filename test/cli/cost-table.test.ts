@@ -33,10 +33,10 @@ it("what costs most stands first; what no run has shown says so", () => {
     "sync                      0         ≥ 5.4  ≥ 21         2             0.071       0.00  its code *",
     "silent                1,000                                                             not known **",
     "",
-    "List prices of 2026-10, beyond what the plan includes; without CPU time, R2, and what upstreams charge.",
+    "List prices of 2026-10, beyond the included usage of the plan; without CPU time, R2 and upstream charges.",
     "$ a month: at the rate of the last day.",
-    "*  Never seen to run: each step that its code names, taken once. Loops take more. Run it once, and ask again.",
-    "** Never seen to run, and its code names no step itself. Run it once, and ask again.",
+    "*  No run observed: each step in the code counts once; loops cost more. Run the workflow once, then repeat this command.",
+    "** No run observed, and no step found in the code. Run the workflow once, then repeat this command.",
     "The whole deployment: $7.50 a month, of which the plan $5.00; beyond what it includes steps $2.50; 1.25 GB are stored.",
   ]);
 });

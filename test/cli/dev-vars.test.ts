@@ -30,6 +30,6 @@ it("a file with a byte order mark is read, and its first key with it", () => {
 it("a file without a key is left alone too, and a line is offered", () => {
   const file = join(emptyFolder(), ".dev.vars");
   writeFileSync(file, "MILLRACE_KEY=\nSEARCH_TOKEN=mine\n");
-  expect(() => ensureDevVars(file)).toThrow(/sets no MILLRACE_KEY.* Add this line to it: MILLRACE_KEY=[\w-]{43}$/);
+  expect(() => ensureDevVars(file)).toThrow(/sets no MILLRACE_KEY.* Add this line: MILLRACE_KEY=[\w-]{43}$/);
   expect(readFileSync(file, "utf8")).toBe("MILLRACE_KEY=\nSEARCH_TOKEN=mine\n");
 });

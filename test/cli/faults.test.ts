@@ -42,7 +42,7 @@ it("npm start outlives a killed front, a full disk and the loss of its folder, a
 
   const killed = Date.now();
   process.kill(frontOf(port), "SIGKILL");
-  await terminal.says("The runtime has ended: starting anew");
+  await terminal.says("The runtime has ended: starting again");
   // Nothing of this is a question that somebody waits half a minute for.
   expect(Date.now() - killed).toBeLessThan(10_000);
   await terminal.says("It runs again");
@@ -52,8 +52,8 @@ it("npm start outlives a killed front, a full disk and the loss of its folder, a
   if (existsSync(FULL)) {
     symlinkSync(FULL, at("wiring/look/look.js.new"));
     appendFileSync(join(folder, "src/catalog.ts"), "\nObject.assign(globalThis, { saved: true });\n");
-    await terminal.says("The disk is full. Make room on it, and save again. (ENOSPC");
-    await terminal.says("What ran before runs on");
+    await terminal.says("The disk is full. Free some space, and save again. (ENOSPC");
+    await terminal.says("The previous version keeps running");
     expect((await known()).instances).toBeGreaterThan(0);
   }
 
@@ -76,7 +76,7 @@ it.skipIf(!mounts).each([
   [
     "read-only",
     "mount -o remount,ro .millrace",
-    "The disk can only be read. Mount it for writing, or work in a copy of the checkout on another one, and try again. (EROFS",
+    "The disk is read-only. Mount it for writing, or work in a copy of the checkout on another disk, and try again. (EROFS",
   ],
 ])("a start on a disk that is %s ends, and says what is to be done", async (_, spoil, says) => {
   const folder = clone({ isBuilt: true });

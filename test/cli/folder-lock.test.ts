@@ -116,7 +116,7 @@ it("a start that died while it took a folder does not keep it", async () => {
   writeFileSync(join(folder, "lock"), JSON.stringify(holder));
   const first = starter(folder, "http://localhost:9000");
   await expect.poll(() => existsSync(asked), { timeout: 30_000 }).toBe(true);
-  await expect(lockFolder(folder, "http://localhost:9001")).rejects.toThrow("Another start is taking");
+  await expect(lockFolder(folder, "http://localhost:9001")).rejects.toThrow("Another start is locking");
   first.child.kill("SIGKILL");
   await once(first.child, "exit");
   await lockFolder(folder, "http://localhost:9002");
@@ -127,7 +127,7 @@ it("a folder that cannot be locked is not taken for one that somebody else is ta
   const folder = emptyFolder();
   writeFileSync(join(folder, "lock.turn"), "no database ".repeat(100));
   await expect(lockFolder(folder, "http://localhost:9000")).rejects.toThrow(
-    `${join(folder, "lock.turn")} cannot be locked: file is not a database. It holds nothing: delete it, and start again.`,
+    `${join(folder, "lock.turn")} cannot be locked: file is not a database. It is a leftover: delete it, and start again.`,
   );
   rmSync(join(folder, "lock.turn"));
   await lockFolder(folder, "http://localhost:9000");

@@ -43,7 +43,7 @@ it.each<[number | null, string]>([
 ])("an engine that does not serve (%s) is asked again, and the token is not blamed", async (status, said) => {
   const { check, asked } = await engine(status);
   const refusal = await check().catch((error: Error) => error.message);
-  expect(refusal).toContain("The engine came up, but does not serve: ");
+  expect(refusal).toContain("The engine started, but does not answer: ");
   expect(refusal).toContain(said);
   expect(refusal).not.toMatch(/token|Delete/i);
   expect(asked()).toBeGreaterThan(1);

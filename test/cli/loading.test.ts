@@ -23,16 +23,16 @@ it.each([
   [
     "fail a moment later",
     'Promise.reject(new TypeError("No shop.")); await new Promise((later) => setTimeout(later, 5000))',
-    "the process that loaded them did not survive: TypeError: No shop.",
+    "the process that loaded them ended: TypeError: No shop.",
     2,
   ],
   [
     "wait for what never comes",
     "await new Promise(() => {})",
-    "the process that loaded them did not survive: an await outside of all functions never ends.",
+    "the process that loaded them ended: an await outside of all functions never ends.",
     undefined,
   ],
-  ["are killed", 'process.kill(process.pid, "SIGKILL")', "the process that loaded them did not survive: it ended with SIGKILL.", undefined],
+  ["are killed", 'process.kill(process.pid, "SIGKILL")', "the process that loaded them ended: it ended with SIGKILL.", undefined],
 ])("sources that %s are told so, with the place if there is one", async (_, does, error, line) => {
   const { file, said } = loading(does);
   const at = line === undefined ? undefined : `${file}:${line}`;
@@ -44,7 +44,7 @@ it("sources that take too long are loaded again, with more time, before anything
     if (!existsSync(import.meta.dirname + "/busy")) { writeFileSync(import.meta.dirname + "/busy", ""); for (;;); }`;
   expect(await loading(once, [3000, 10_000, 60_000]).said).toEqual({ known: expect.objectContaining({ workflows: [] }) });
   expect(await loading("for (;;);", [100, 200]).said).toEqual({
-    error: "they took longer than 0.1 s, then 0.2 s. Either what they begin never ends, or the machine is too busy.",
+    error: "they took longer than 0.1 s, then 0.2 s. They start something that never ends, or the machine is too busy.",
     at: undefined,
   });
 });

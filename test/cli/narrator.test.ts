@@ -82,7 +82,7 @@ describe("What the terminal says of an instance", () => {
     const error = "The step's output is not JSON. It happened: confirm it with an output (POST /v1/effects/WyJh_-/confirm), then retry.";
     hear(`${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "pay", code: "output_not_serializable", error })}`);
     const [, say, retry] = heard[0]?.split("\n") ?? [];
-    expect(say).toBe("          say what it answered (null for nothing): npx millrace effects confirm WyJh_- --reason … --output …");
+    expect(say).toBe("          give its output (null if none): npx millrace effects confirm WyJh_- --reason … --output …");
     expect(retry).toBe("          then retry it: npx millrace instances retry abc --reason …");
   });
 
@@ -111,7 +111,7 @@ describe("What the terminal says of an instance", () => {
     const said = "place-order 42: wait for dns, waits until 2026-12-01T00:00:00.000Z for dns.verified about a.example";
     expect(heard).toEqual([
       `${said}\n          state it: curl 'http://localhost:8787/v1/events' ${AUTH} -H 'Content-Type: application/json' -H 'Idempotency-Key: …' -d '{"type":"dns.verified","payload":{…}}'`,
-      `${said}, which this deployment's own steps state`,
+      `${said}, which only steps of this deployment may emit`,
     ]);
   });
 
@@ -154,9 +154,9 @@ describe("What the terminal says of an instance", () => {
     expect(heard).toEqual([
       [
         "place-order 42: mail, attempt 1, in doubt: 409.",
-        "what was sent: npx millrace effects list --instance abc",
-        "if it happened, with what it answered (null for nothing): npx millrace effects confirm WyJh_- --reason … --output …",
-        "if it did not: npx millrace effects reject WyJh_- --reason …",
+        "its input: npx millrace effects list --instance abc",
+        "if it happened, with its output (null if none): npx millrace effects confirm WyJh_- --reason … --output …",
+        "if it did not happen: npx millrace effects reject WyJh_- --reason …",
       ].join("\n          "),
     ]);
   });
@@ -168,8 +168,8 @@ describe("What the terminal says of an instance", () => {
     expect(heard).toEqual([
       [
         "place-order 42: mail, attempt 1, in doubt: It happened, and answered 1.",
-        "what it answered, and what can be said: npx millrace instances show abc",
-        "once code is deployed whose record fits: npx millrace effects confirm WyJh_- --reason … --output …",
+        "its output, and the possible decisions: npx millrace instances show abc",
+        "after deploying code with valid rows: npx millrace effects confirm WyJh_- --reason … --output …",
       ].join("\n          "),
     ]);
   });
@@ -185,8 +185,8 @@ describe("What the terminal says of an instance", () => {
     vi.advanceTimersByTime(10_000);
     const [look, back, up] = [
       "look at it: npx millrace dead-letters show d1-x",
-      "send it back: npx millrace dead-letters replay d1-x --reason …",
-      "give it up: npx millrace dead-letters skip d1-x --reason …",
+      "replay it: npx millrace dead-letters replay d1-x --reason …",
+      "skip it: npx millrace dead-letters skip d1-x --reason …",
     ];
     const other = (command: string) => command.replaceAll("d1-x", "d1-y");
     expect(heard).toEqual([

@@ -86,7 +86,7 @@ export class Terminal {
     await this.says(sentence);
     const took = Date.now() - since;
     writeFileSync(path, text);
-    return { took, meanwhile: await this.says("That is mended.") };
+    return { took, meanwhile: await this.says("Fixed.") };
   }
 
   /** All that it has said. */

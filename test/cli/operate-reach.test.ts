@@ -50,12 +50,12 @@ it("says what to do where no engine answers, or something else does, or there is
   });
   expect(stranger).toMatchObject({
     code: 4,
-    err: expect.stringContaining(`What answers at ${other.url} is no engine of Millrace: it said 404.`),
+    err: expect.stringContaining(`The server at ${other.url} is not a Millrace engine. It answered 404.`),
   });
   expect(unknown).toMatchObject({
     code: 4,
     err: expect.stringContaining(
-      `There is no token for http://localhost:${port}, where no engine of this checkout runs: set MILLRACE_TOKEN`,
+      `There is no token for http://localhost:${port}, which is not an engine of this checkout. Set MILLRACE_TOKEN`,
     ),
   });
   expect(elsewhere).toMatchObject({ code: 4, err: expect.stringContaining("Set MILLRACE_TOKEN to a token of shop.example: ") });
@@ -83,7 +83,7 @@ it.each([
     ["queues", "--json"],
   ];
   for (const call of calls) {
-    const err = `\n✗ What answers at ${url} is no engine of Millrace: it said ${status}. Is the address right?\n`;
+    const err = `\n✗ The server at ${url} is not a Millrace engine. It answered ${status}. Check the address.\n`;
     expect(await say(call), call.join(" ")).toEqual({ code: 4, out: "", err });
   }
 });
@@ -115,7 +115,7 @@ it("asks again by itself where no answer came and that is safe: what reads, and 
   expect(acted).toMatchObject({
     code: 4,
     out: "",
-    err: expect.stringContaining("Whether it was done is not known: look before you ask again."),
+    err: expect.stringContaining("The result is unknown: check before you repeat the command."),
   });
   expect(asked).toEqual(
     new Map([
@@ -178,17 +178,17 @@ it.each([
     '--since is a time such as 2026-11-25T08:00:00Z, or a length such as 30m, 12h, 7d; got "soon".',
   ],
   [["enqueue", "order.ship"], "--payload is missing: npx millrace enqueue order.ship --payload '{…}'"],
-  [["enqueue", "order.ship", "--payload", "{order: 7}"], "--payload is no JSON: "],
+  [["enqueue", "order.ship", "--payload", "{order: 7}"], "--payload is not valid JSON: "],
   [["enqueue", "order.ship", "--payload", "@nowhere.json"], "--payload: nowhere.json cannot be read: "],
   [["enqueue", "order.ship", "--payload", "{}", "--key", "ü"], "--key is 1 to 500 printable ASCII characters."],
   [typed('{"x":1e-400}'), "--payload: Refused at payload.x: 1e-400, which would be read as 0: send it as text."],
   [typed('{"x":{"y":1,"y":2}}'), "--payload: Refused at payload.x.y: occurs twice: send it once."],
   [typed('{"x":9007199254740993}'), "--payload: Refused at payload.x: 9007199254740993, which is beyond ±9007199254740991"],
   [typed('{"x":"\\ud800"}'), "--payload: Refused at payload.x: half of a surrogate pair: send well-formed Unicode."],
-  [typed('1,"x":2'), "--payload is no JSON: "],
+  [typed('1,"x":2'), "--payload is not valid JSON: "],
   [["effects", "confirm", "k", "--output", "1e400", ...REASON], "--output: Refused at output: Infinity, which is no number in JSON: "],
   [["dead-letters", "replay", "l", "--body", '{"a":1,"a":2}', ...REASON], "--body: Refused at body.a: occurs twice: send it once."],
-  [["queues", "--url", "ftp://ada:secret@shop.example"], "--url has a name or a password in it: leave them out, and set MILLRACE_TOKEN."],
+  [["queues", "--url", "ftp://ada:secret@shop.example"], "--url contains a user name or a password. Remove them and set MILLRACE_TOKEN."],
   [["queues", "--url", "http://ada:secret@[shop"], '--url must be an address, such as http://localhost:8787; got "http://…@[shop".'],
   [["queues", "--url", "ada:secret@localhost:1"], '--url must be an address, such as http://localhost:8787; got "…@localhost:1".'],
   [["queues", "--url", "localhost:8787"], '--url must be an address, such as http://localhost:8787; got "localhost:8787".'],

@@ -46,10 +46,10 @@ it("asks once, however often: the same again is told so, its key with other work
   const { say } = await operator();
   const call = research(`mint ${fresh()}`);
   const [check, first] = [await say([...call, "--key", 'spring, "one"', "--dry-run"]), await say([...call, "--key", 'spring, "one"'])];
-  expect(check).toMatchObject({ code: 0, out: expect.stringContaining("A dry run: new: nobody has the key: it would start.") });
+  expect(check).toMatchObject({ code: 0, out: expect.stringContaining("Dry run: new: the key is free: it would start.") });
   const again = await say([...call, "--key", 'spring, "one"', "--json"]);
   expect(JSON.parse(again.out)).toMatchObject({ instance_id: idIn(first.out), replayed: true });
-  expect(again.err).toContain("The same was asked for before: nothing new was started. Its instance is ");
+  expect(again.err).toContain("The command was sent before, so nothing started. Its instance is ");
 
   const other = [...research(`sage ${fresh()}`), "--key", 'spring, "one"'];
   expect(await say([...other, "--dry-run"])).toMatchObject({ code: 1, out: expect.stringContaining("A dry run: reused: ") });
@@ -80,8 +80,8 @@ it("ends with 3 where the run fails, says what a retry would do without doing it
   expect(plan.code, plan.err).toBe(0);
   expect(plan.err).toContain(`latest is ${instance.id}`);
   expect(plan.out).toMatch(/^A dry run: nothing is changed\.\nIt starts from search the web\./);
-  expect(plan.out).toMatch(/^ {2}decide +kept +it happened, and stands$/m);
-  expect(plan.out).toMatch(/^ {2}search the web +runs +it is done, or tried again$/m);
+  expect(plan.out).toMatch(/^ {2}decide +kept +it happened and is kept$/m);
+  expect(plan.out).toMatch(/^ {2}search the web +runs +it runs, or runs again$/m);
   expect(await ask("GET", path)).toMatchObject({ status: "errored" });
   expect(await ask("GET", `/v1/audit?instance=${instance.id}`)).toMatchObject({ items: [] });
   expect(await say(["instances", "pause", instance.id, "--dry-run"])).toMatchObject({
@@ -131,7 +131,7 @@ it("pauses an instance, lets it go on, and cancels it", async () => {
   expect(await act("pause", id)).toMatchObject({ code: 0, err: "It is paused.\n" });
   expect(await say(["instances", "show", id])).toMatchObject({
     code: 0,
-    err: `It goes on with: npx millrace instances resume ${id} --reason …\n`,
+    err: `It continues with: npx millrace instances resume ${id} --reason …\n`,
   });
   expect(await act("skip", id, "--step", "decide", "--output", "null")).toMatchObject({ code: 1, err: expect.stringContaining("paused") });
   expect(await act("cancel", id, "--no-undo", "--wait")).toMatchObject({ code: 0, err: expect.stringContaining("is terminated") });
@@ -154,7 +154,7 @@ it("shows a doubt, how it is answered, and goes on by the answer", async () => {
   });
   for (const place of ["…", '"…"', " … ", "..."]) {
     const copied = await say(["effects", "reject", key, "--reason", place]);
-    expect(copied).toMatchObject({ code: 2, err: expect.stringContaining("is only the place for one: say why in some words") });
+    expect(copied).toMatchObject({ code: 2, err: expect.stringContaining("is a placeholder: give the reason") });
   }
   const confirmed = await say(["effects", "confirm", key, "--output", '{"sent":true}', "--reason", "they have it", "--wait"]);
   expect(confirmed.code, confirmed.err).toBe(0);
@@ -175,7 +175,7 @@ it("says of a doubt that is known to have happened what it answered, ready to be
   expect(torn.err).not.toContain("effects reject");
   const [, key = ""] = /confirm (\S+) --reason … --output '\{"sent":true\}'$/m.exec(torn.err) ?? [];
   const [, id = ""] = /npx millrace instances cancel (\S+) --no-undo --reason …$/m.exec(torn.err) ?? [];
-  expect(torn.err).toContain(`to have it done a second time: npx millrace effects retry ${key} --reason …`);
+  expect(torn.err).toContain(`to run it a second time: npx millrace effects retry ${key} --reason …`);
   expect(await say(["effects", "reject", key, "--reason", "their log is slow"])).toMatchObject({
     code: 1,
     err: expect.stringContaining("It did happen"),
@@ -209,7 +209,7 @@ it("shows a dead letter, what a replay would do, and replays it with a corrected
   await expect.poll(status).toBe("complete");
   expect(await say([...corrected, "--reason", "a second click"])).toMatchObject({
     code: 0,
-    err: expect.stringContaining("Nothing was left to do"),
+    err: expect.stringContaining("No change"),
   });
 
   expect(await say(["dead-letters", "escalate", other, "--reason", "who knows it?"])).toMatchObject({ code: 0 });
@@ -228,8 +228,8 @@ it("says what it shows to no token without the scope, and by what such a letter 
 
   const say = millrace(ada);
   const shown = await say(["dead-letters", "show", id]);
-  expect(shown.err).toContain(`npx millrace dead-letters replay ${id} --reason … --body JSON, with the whole message anew`);
-  expect(shown.err).toContain("What is corrected needs the scope of its type, such as enqueue, beside operate.");
+  expect(shown.err).toContain(`npx millrace dead-letters replay ${id} --reason … --body JSON, with the whole corrected message`);
+  expect(shown.err).toContain("A corrected message needs the scope of its type, such as enqueue, in addition to operate.");
   const of = { cause: "e".repeat(32), error: "payload.keyword is missing" };
   const [lost = "", good = ""] = await letters(
     ada,
@@ -239,9 +239,9 @@ it("says what it shows to no token without the scope, and by what such a letter 
     ],
     at,
   );
-  expect((await say(["dead-letters", "show", lost])).err).toContain(`replay ${lost} --reason … --payload JSON, or give it up`);
+  expect((await say(["dead-letters", "show", lost])).err).toContain(`replay ${lost} --reason … --payload JSON, or skip it`);
   expect((await say(["dead-letters", "show", good])).err).toBe(
-    `Send it back: npx millrace dead-letters replay ${good} --reason …, or give it up: npx millrace dead-letters skip ${good} --reason …\n`,
+    `Replay it: npx millrace dead-letters replay ${good} --reason …, or skip it: npx millrace dead-letters skip ${good} --reason …\n`,
   );
 
   const { body } = await ada.ask<{ body: object }>("GET", `/v1/dead-letters/${lost}`);

@@ -13,7 +13,7 @@ async function portTakenOn(host: string): Promise<number> {
 it.each(["127.0.0.1", "0.0.0.0"])("a port that is taken on %s is named, with the way out", async (host) => {
   const port = await portTakenOn(host);
   await expect(requireFree(port)).rejects.toThrow(
-    `Port ${port} is in use. Stop what listens there, or choose another port: npx millrace dev --port ${port + 1}`,
+    `Port ${port} is in use. Stop the process that listens there, or choose another port: npx millrace dev --port ${port + 1}`,
   );
 });
 

@@ -80,7 +80,7 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await picture(page, "audit-row");
   await page.keyboard.press("Escape");
   await expect.poll(() => new URL(page.url()).search).toBe("?verb=retry&bulk=each");
-  await page.getByLabel("Bulk actions").selectOption("a row each");
+  await page.getByLabel("Bulk actions").selectOption("one row each");
   await page.getByText("No action matches these filters").waitFor();
 });
 

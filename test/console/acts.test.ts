@@ -112,7 +112,7 @@ it("a token whose answer is lost is not minted twice: the page says that there m
   await dialog.getByLabel("Holder").fill("grace");
   await dialog.getByLabel("Reason (kept in the audit)").fill("a new colleague");
   await dialog.getByRole("button", { name: "Mint" }).click();
-  await dialog.getByText(/A token of grace may have been made at \d\d:\d\d:\d\d, but was not shown/).waitFor();
+  await dialog.getByText(/A token of grace may have been created at \d\d:\d\d:\d\d, but was not shown/).waitFor();
   expect(await dialog.getByRole("button", { name: "Mint" }).isDisabled()).toBe(true);
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Revoke the token of grace" }).waitFor();

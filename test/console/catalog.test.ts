@@ -32,7 +32,7 @@ it("the catalog shows what follows from what, as a picture and as tables; a work
   await page.getByRole("link", { name: "social.create" }).waitFor();
   await page.getByText("url", { exact: true }).waitFor();
   await page.getByRole("link", { name: "brand-events" }).click();
-  await page.getByText("100 messages that are taken together").waitFor();
+  await page.getByText("100 messages at most").waitFor();
   await page.keyboard.press("g");
   await page.keyboard.press("c");
   await page.locator("figure").getByText("research.requested", { exact: true }).click();

@@ -31,8 +31,8 @@ it("a failure is found, understood and retried by keyboard alone: what the retry
     .first()
     .waitFor();
   await page
-    .getByText("A step failed in a way that another try cannot cure")
-    .or(page.getByText("An upstream said that it did nothing"))
+    .getByText("A step failed with an error that a retry cannot fix")
+    .or(page.getByText("An upstream refused the call without any effect"))
     .waitFor();
   await page
     .getByRole("table", { name: "Steps" })
@@ -138,7 +138,7 @@ it("an undo that failed is shown as one: a retry continues it, or the operator s
   await page.getByRole("button", { name: "Skip the step", exact: true }).click();
   const skip = page.getByRole("dialog", { name: "Skip the step: undo put page" });
   await skip.getByText(`a person's word that "put page" is taken back`).waitFor();
-  await skip.getByRole("listitem").filter({ hasText: "put page" }).getByText("skipped").waitFor();
+  await skip.getByRole("listitem").filter({ hasText: "put page" }).getByText("skipped", { exact: true }).waitFor();
   await skip.getByLabel("Reason (kept in the audit)").fill("I took the page down");
   const sent: string[] = [];
   page.on("request", (request) => request.url().endsWith("/skip") && sent.push(request.postData() ?? ""));

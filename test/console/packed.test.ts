@@ -79,5 +79,5 @@ it("where a Worker has no such assets, the page and the answer to its script nam
   const file = await ask(`/console/assets/${script.name}`);
   expect([file.status, await file.json()]).toMatchObject([404, { detail: expect.stringContaining("node_modules/millrace/dist/assets") }]);
   const other = await ask("/console/assets/0000000000000000.js");
-  expect([other.status, await other.json()]).toMatchObject([404, { detail: expect.stringContaining("load the page again") }]);
+  expect([other.status, await other.json()]).toMatchObject([404, { detail: expect.stringContaining("Reload the page") }]);
 });

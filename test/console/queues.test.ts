@@ -78,7 +78,7 @@ it("a lane that is held says by what and since when; what keeps its order is off
   await page.keyboard.press("Control+Enter");
   await dialog.waitFor({ state: "hidden" });
   await page.getByText("The lane continues without it.").waitFor();
-  await page.getByText("The queue is empty.").waitFor();
+  await page.getByText("The lane is empty.").waitFor();
   expect((await ada.ask<{ status: string }>("GET", `/v1/instances/${second.instance_id}?wait=30`)).status).toBe("complete");
   const { items } = await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", "/v1/audit");
   expect(items.filter(({ verb }) => verb !== "mint")).toMatchObject([{ verb: "resume", reason: "the order is closed" }]);

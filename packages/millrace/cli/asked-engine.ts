@@ -37,7 +37,9 @@ export function askedEngine(given: string | undefined): AskedEngine {
   if (!isLoopback(hostname)) throw new NotReached(`Set MILLRACE_TOKEN to a token of ${hostname}: npx millrace token makes them.`);
   const running = enginesIn(stateFolder()).find((one) => new URL(one.url).port === port);
   if (named !== undefined && url !== LOCAL && !running)
-    throw new NotReached(`There is no token for ${url}, where no engine of this checkout runs: set MILLRACE_TOKEN to one of its own.`);
+    throw new NotReached(
+      `There is no token for ${url}, which is not an engine of this checkout. Set MILLRACE_TOKEN to a token of that engine.`,
+    );
   const file = join(running?.folder ?? stateFolder(), "token");
   if (!existsSync(file))
     throw new NotReached("There is no local engine yet: start one with npx millrace dev. For another engine: --url, with MILLRACE_TOKEN.");
@@ -50,7 +52,7 @@ const stateFolder = () => join(dirname(nearestConfig(process.cwd()) ?? join(proc
 /** Errors: a `Misuse`, which tells no password. */
 function assertAddress(url: string, from: string): void {
   const { protocol = "", username = "", password = "" } = URL.canParse(url) ? new URL(url) : {};
-  if (username || password) throw new Misuse(`${from} has a name or a password in it: leave them out, and set MILLRACE_TOKEN.`);
+  if (username || password) throw new Misuse(`${from} contains a user name or a password. Remove them and set MILLRACE_TOKEN.`);
   if (/^https?:$/.test(protocol)) return;
   throw new Misuse(`${from} must be an address, such as ${LOCAL}; got "${oneLine(url.replace(/^([a-z]+:\/\/)?.*@/i, "$1…@"))}".`);
 }
@@ -58,18 +60,20 @@ function assertAddress(url: string, from: string): void {
 /** A token as a header takes it. Errors: a `Misuse` that does not tell it. */
 function sendable(token: string, from: string): string {
   if (/^[\x21-\x7e]+$/.test(token)) return token;
-  throw new Misuse(`What ${from} holds is no token: it has a space, a line break or another sign in it that none has. Copy it again.`);
+  throw new Misuse(
+    `What ${from} does not hold a token: it contains a space, a line break or another invalid character. Copy the token again.`,
+  );
 }
 
 /** An error of asking, with what to do where nothing answered, or something that is no engine. */
 export function orNotReached({ url }: AskedEngine, error: unknown): unknown {
   if (!(error instanceof ApiRefusal) || error.problem !== undefined) return error;
   if (error.status !== undefined)
-    return new NotReached(`What answers at ${url} is no engine of Millrace: it said ${error.status}. Is the address right?`);
+    return new NotReached(`The server at ${url} is not a Millrace engine. It answered ${error.status}. Check the address.`);
   const { hostname } = new URL(url);
   const start = isLoopback(hostname)
     ? "Start an engine with npx millrace dev, or pass its address: --url http://localhost:<port>."
-    : "Is the address right?";
+    : "Check the address.";
   return new NotReached(`${error.message} ${start}`);
 }
 

@@ -4,7 +4,7 @@ import { wantsHelp } from "./options.ts";
 import { say } from "./terminal.ts";
 
 const USAGE: Usage = {
-  text: "Usage: npm run prepare -- [--help]. Builds what the Worker serves of packages/millrace/console, unless it was built of the same files before.",
+  text: "Usage: npm run prepare -- [--help]. Builds the files of packages/millrace/console that the Worker serves, if the sources have changed.",
   values: [],
 };
 
@@ -15,7 +15,7 @@ async function build({ args }: Call): Promise<number> {
     return 0;
   }
   const [beside] = besideOptions(args, USAGE);
-  if (beside !== undefined) throw new Misuse(`It takes no "${beside}". ${USAGE.text}`);
+  if (beside !== undefined) throw new Misuse(`Unexpected argument: "${beside}". ${USAGE.text}`);
   await builtConsole();
   return 0;
 }

@@ -96,7 +96,7 @@ export async function runCommand(command: (call: Call) => Promise<number>): Prom
 
 /** What a command ends with whose words are lost: nobody is to take what was kept of them for all, or a code of 0 for an answer. */
 function notWritten({ message }: Error, code: number): number {
-  failed(`What was said could not be written (${message}): it is not all there. What was asked may be done all the same.`);
+  failed(`The output could not be written (${message}) and is incomplete. The command may still have succeeded.`);
   return code === 0 || code === INTERRUPTED ? 1 : code;
 }
 

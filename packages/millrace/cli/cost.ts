@@ -7,9 +7,9 @@ import { wantsHelp, whatIsWrong } from "./options.ts";
 import { say } from "./terminal.ts";
 
 const USAGE =
-  `Usage: npm run cost -- [--url ${LOCAL}] [--runs <a month>] [--json]. What each workflow costs on the engine at that address, ` +
-  "by its newest runs and its rate of the last day; with --runs as if each ran so often a month. Elsewhere than on this machine " +
-  "the token is read from MILLRACE_TOKEN: it needs the scope observe.";
+  `Usage: npm run cost -- [--url ${LOCAL}] [--runs <a month>] [--json]. Prints the cost of each workflow on that engine, ` +
+  "from its newest runs and its rate of the last day; with --runs, for that many runs a month. For a remote engine, " +
+  "MILLRACE_TOKEN must be a token with the scope observe.";
 
 /** `npm run cost`: what workflows cost, on the engine of this machine or a deployed one. */
 async function cost({ args }: Call): Promise<number> {

@@ -75,7 +75,7 @@ async function deploy({ args, stop }: Call): Promise<number> {
       ? `${paint("green", "●")} Runs at`
       : `${paint("yellow", "●")} Deployed, with ${findings.length === 1 ? "1 mistake" : `${findings.length} mistakes`}, at`;
   say(`${state} ${url} ${paint("dim", `(after ${seconds(Date.now() - began)})`)}`);
-  say(`Back to the version before: npx wrangler rollback${environment}. Migrations stay: the older code runs on the newer tables.`);
+  say(`To roll back to the previous version: npx wrangler rollback${environment}. Migrations remain: older code runs on newer tables.`);
   return findings.length === 0 ? 0 : 1;
 }
 

@@ -8,11 +8,11 @@ export function settingsIn(file: string): string {
 /** SQLite's own number for a disk without room. */
 const SQLITE_FULL = 13;
 
-const NOT_YOURS = "It belongs to somebody else. Make it yours (chown -R), or work in a copy of the checkout that is";
+const NOT_YOURS = "It belongs to another user. Change its owner (chown -R), or work in your own copy of the checkout";
 const WHAT_TO_DO: Readonly<Record<string, string>> = {
-  ENOSPC: "The disk is full. Make room on it",
-  EDQUOT: "Your share of the disk is used up. Make room in it",
-  EROFS: "The disk can only be read. Mount it for writing, or work in a copy of the checkout on another one",
+  ENOSPC: "The disk is full. Free some space",
+  EDQUOT: "Your disk quota is exceeded. Free some space",
+  EROFS: "The disk is read-only. Mount it for writing, or work in a copy of the checkout on another disk",
   EACCES: NOT_YOURS,
   EPERM: NOT_YOURS,
 };

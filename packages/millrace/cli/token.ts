@@ -45,7 +45,7 @@ async function token({ args }: Call): Promise<number> {
     const { token, sql } = mintStatements(request, by);
     await run(sql);
     const { actor, tenant, scopes, days } = request;
-    tell(`A token for ${actor} of ${tenant}: ${scopes.join(", ")}, for ${days} days. Keep it: it is shown this once.`);
+    tell(`A token for ${actor} of ${tenant}: ${scopes.join(", ")}, for ${days} days. Save it: it is shown only once.`);
     process.stdout.write(`${token}\n`);
     return 0;
   }
@@ -57,13 +57,13 @@ async function token({ args }: Call): Promise<number> {
   const [found] = await run(findStatement(request));
   if (!found)
     throw new Refusal(
-      `There is no token ${request.id}: it was revoked before, or never was. List a tenant's: npx millrace token list --tenant …`,
+      `There is no token ${request.id}: it was revoked or never existed. List the tokens of a tenant: npx millrace token list --tenant …`,
     );
   const owner = { tenant: String(found.tenant_id), actor: found.actor === null ? null : String(found.actor) };
   await run(revokeStatements(request.id, owner, by, request));
-  const also = request.descendants ? ", and all that it minted" : "";
-  const whose = owner.actor === null ? `which was gone before, in ${owner.tenant}` : `of ${owner.actor} in ${owner.tenant}`;
-  tell(`Revoked: ${request.id}, ${whose}${also}. Where it was just used, it may work for 30 seconds more.`);
+  const also = request.descendants ? ", and all tokens minted with it" : "";
+  const whose = owner.actor === null ? `which was already revoked, in ${owner.tenant}` : `of ${owner.actor} in ${owner.tenant}`;
+  tell(`Revoked: ${request.id}, ${whose}${also}. If it was used just now, it may work for 30 more seconds.`);
   return 0;
 }
 

@@ -60,7 +60,7 @@ it("from the package and an empty folder: init, dev, the printed command complet
   appendFileSync(worker, "x(");
   await first.says("src/worker.ts:18 does not compile");
   writeFileSync(worker, text);
-  await first.says("That is mended.");
+  await first.says("Fixed.");
   expect(await first.end()).toBe(0);
 
   const second = dev(root, port);

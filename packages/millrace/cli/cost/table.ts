@@ -22,12 +22,14 @@ export function costTable({ workflows, month, fixed, prices_of }: Costs, runs: n
   return [
     ...tableLines(COLUMNS, rows),
     "",
-    `List prices of ${prices_of}, beyond what the plan includes; without CPU time, R2, and what upstreams charge.`,
-    ...(runs === undefined ? ["$ a month: at the rate of the last day."] : [`$ a month: as if each ran ${grouped(runs)} times.`]),
+    `List prices of ${prices_of}, beyond the included usage of the plan; without CPU time, R2 and upstream charges.`,
+    ...(runs === undefined ? ["$ a month: at the rate of the last day."] : [`$ a month: for ${grouped(runs)} runs.`]),
     ...(bases.has("code")
-      ? ["*  Never seen to run: each step that its code names, taken once. Loops take more. Run it once, and ask again."]
+      ? ["*  No run observed: each step in the code counts once; loops cost more. Run the workflow once, then repeat this command."]
       : []),
-    ...(bases.has("nothing") ? ["** Never seen to run, and its code names no step itself. Run it once, and ask again."] : []),
+    ...(bases.has("nothing")
+      ? ["** No run observed, and no step found in the code. Run the workflow once, then repeat this command."]
+      : []),
     ...(runs === undefined ? [wholeMonth(month, fixed)] : []),
   ].join("\n");
 }
@@ -59,7 +61,7 @@ function monthly(one: WorkflowCost, runs: number | undefined): number {
 
 function wholeMonth({ usd, plan_usd, usd_by }: Costs["month"], fixed: Costs["fixed"]): string {
   const parts = Object.entries(usd_by).map(([of, dollars]) => `${of.replaceAll("_", " ")} $${dollars.toFixed(2)}`);
-  const beyond = parts.length === 0 ? "nothing is beyond what it includes" : `beyond what it includes ${parts.join(", ")}`;
+  const beyond = parts.length === 0 ? "all usage is included in the plan" : `beyond the included usage ${parts.join(", ")}`;
   const stored = `${(fixed.d1_gb ?? 0).toFixed(2)} GB are stored`;
   return `The whole deployment: $${usd.toFixed(2)} a month, of which the plan $${plan_usd.toFixed(2)}; ${beyond}; ${stored}.`;
 }

@@ -16,7 +16,7 @@ export function ensureDevVars(file: string): boolean {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
   if (!/^[ \t]*(export[ \t]+)?MILLRACE_KEY[ \t]*=[ \t]*["']?[^\s"'#]/m.test(settingsIn(file))) {
-    throw new Refusal(`${shown(file)} sets no MILLRACE_KEY, and it is yours to change. Add this line to it: MILLRACE_KEY=${newKey()}`);
+    throw new Refusal(`${shown(file)} sets no MILLRACE_KEY. Add this line: MILLRACE_KEY=${newKey()}`);
   }
   return false;
 }

@@ -131,11 +131,13 @@ export class Development {
   /** Where the disk alone keeps a save from what runs, that runs on. */
   #sayDisk(error: unknown): void {
     if (!isOfDisk(error) || !this.#engine) throw error;
-    say(`\n${paint("red", "✗")} ${errorWords(error, "save again")}\n  ${paint("dim", "What ran before runs on; Ctrl-C ends.")}`);
+    say(
+      `\n${paint("red", "✗")} ${errorWords(error, "save again")}\n  ${paint("dim", "The previous version keeps running; Ctrl-C stops it.")}`,
+    );
   }
 
   async #startAnew(why: string): Promise<void> {
-    say(paint("yellow", `${why}: starting anew, on the state it has …`));
+    say(paint("yellow", `${why}: starting again with the existing state …`));
     await this.stop();
     const engine = await this.#bringUp();
     if (engine) say(`${paint("green", "●")} It runs again at ${engine.url}.`);
@@ -143,7 +145,7 @@ export class Development {
 
   /** The runtime does not take the Worker: only a save can help. */
   async #waitFor(why: string): Promise<void> {
-    say(`${paint("red", "✗")} ${why}\n  ${paint("dim", "It starts with the next save; Ctrl-C ends.")}`);
+    say(`${paint("red", "✗")} ${why}\n  ${paint("dim", "It starts with the next save; Ctrl-C stops it.")}`);
     await this.stop();
     await this.#changes.next(this.#stop);
   }
@@ -175,10 +177,10 @@ export class Development {
     this.#changes.watch(inputs);
     const told = mistakes.map(({ says }) => `${paint("red", "✗")} ${says}`).join("\n");
     if (told !== this.#told && told !== "") {
-      const goesOn = this.#engine ? "What ran before runs on" : "It starts with the next save";
-      say(`\n${told}\n  ${paint("dim", good ? "It runs all the same." : `${goesOn}; Ctrl-C ends.`)}`);
+      const goesOn = this.#engine ? "The previous version keeps running" : "It starts with the next save";
+      say(`\n${told}\n  ${paint("dim", good ? "It runs anyway." : `${goesOn}; Ctrl-C ends.`)}`);
     }
-    if (told === "" && this.#told !== "") say(`${paint("green", "●")} That is mended.`);
+    if (told === "" && this.#told !== "") say(`${paint("green", "●")} Fixed.`);
     this.#told = told;
     return good;
   }

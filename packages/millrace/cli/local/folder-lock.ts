@@ -95,8 +95,8 @@ function takeTurn(folder: string): () => void {
     turn.close();
     if (isOfDisk(error)) throw error;
     const { errcode, message } = error as Error & { errcode?: number };
-    if (errcode === SQLITE_BUSY) throw new Refusal(`Another start is taking ${folder} just now. Wait for it, or stop it with Ctrl-C.`);
-    throw new Refusal(`${file} cannot be locked: ${message}. It holds nothing: delete it, and start again.`);
+    if (errcode === SQLITE_BUSY) throw new Refusal(`Another start is locking ${folder} just now. Wait for it, or stop it with Ctrl-C.`);
+    throw new Refusal(`${file} cannot be locked: ${message}. It is a leftover: delete it, and start again.`);
   }
   return () => turn.close();
 }

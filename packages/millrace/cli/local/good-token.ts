@@ -29,7 +29,7 @@ export async function requireGoodToken(
     if (refusal.status !== undefined && REFUSED.includes(refusal.status)) {
       throw new Refusal(`The token in ${shown(file)} does not work (${refusal.message}) Delete that file and start again.`);
     }
-    if (Date.now() >= until) throw new Refusal(`The engine came up, but does not serve: ${refusal.message} More is in ${shown(logFile)}.`);
+    if (Date.now() >= until) throw new Refusal(`The engine started, but does not answer: ${refusal.message} More is in ${shown(logFile)}.`);
     await sleep(askEveryMs, undefined, { signal: stop });
   }
 }

@@ -86,11 +86,11 @@ function kindOf({ log, level, outcome, workflow, step, code, cause, queue, messa
 function countedLines({ url, tokenFile }: { url: string; tokenFile: string }, told: Told, more: number): string[] {
   const { log, workflow, step, queue, message_type, code, cause, error = "" } = told;
   const auth = authOption(tokenFile);
-  if (log === "attempt") return [oneLine(`${workflow}: ${step}, ${more} more attempts failed the same way, the last of ${error}`)];
+  if (log === "attempt") return [oneLine(`${workflow}: ${step}, ${more} more attempts failed with the same error, the last of ${error}`)];
   if (log === "delivery")
     return [
       oneLine(`${queue}: ${more} more of ${message_type} captured, ${code}`),
-      `by their causes: curl '${url}/v1/dead-letters/causes' ${auth}`,
+      `list by cause: curl '${url}/v1/dead-letters/causes' ${auth}`,
     ];
   const said = oneLine(`${workflow}: ${more} more errored at ${step || "no step"} of the same cause, the last of ${error}`);
   if (cause === undefined || !isNamed(told)) return [said];
@@ -104,7 +104,7 @@ function countedLines({ url, tokenFile }: { url: string; tokenFile: string }, to
 }
 
 /** What the engine ends a run with that a person has stopped, or restarted. */
-const STOPPED = "A person has stopped the run: it begins nothing any more.";
+const STOPPED = "An operator stopped the run: no further step starts.";
 const UNCAUGHT = /^Uncaught (?:\(in promise\) )?(.*)$/;
 const TELLS_ERRORS: ReadonlySet<string> = new Set(["attempt", "ended"]);
 
@@ -160,35 +160,35 @@ function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, to
   const { log, instance_id = "", outcome, effect = "", dead_letter, code, error, event_type, open, approval_id, hint } = told;
   if (outcome === "in_doubt" && told.happened === true)
     return [
-      `what it answered, and what can be said: ${callOf("instances show", instance_id)}`,
-      `once code is deployed whose record fits: ${confirmed(effect)}`,
+      `its output, and the possible decisions: ${callOf("instances show", instance_id)}`,
+      `after deploying code with valid rows: ${confirmed(effect)}`,
     ];
   if (outcome === "in_doubt")
     return [
-      `what was sent: ${callOf("effects list --instance", instance_id)}`,
-      `if it happened, with what it answered (null for nothing): ${confirmed(effect)}`,
-      `if it did not: ${because("effects reject", effect)}`,
+      `its input: ${callOf("effects list --instance", instance_id)}`,
+      `if it happened, with its output (null if none): ${confirmed(effect)}`,
+      `if it did not happen: ${because("effects reject", effect)}`,
     ];
   if (dead_letter !== undefined && log === "delivery")
     return [
-      `look at it: ${callOf("dead-letters show", dead_letter)}`,
-      ...(code === "idempotency_key_reused" ? [] : [`send it back: ${because("dead-letters replay", dead_letter)}`]),
-      `give it up: ${because("dead-letters skip", dead_letter)}`,
+      `show it: ${callOf("dead-letters show", dead_letter)}`,
+      ...(code === "idempotency_key_reused" ? [] : [`replay it: ${because("dead-letters replay", dead_letter)}`]),
+      `skip it: ${because("dead-letters skip", dead_letter)}`,
     ];
   if (log === "ended" && error !== undefined) {
     const retry = because("instances retry", instance_id);
     const [, given] = (typeof hint === "string" && CONFIRM.exec(hint)) || [];
-    if (given !== undefined) return [`retry it: ${retry}`, `if what was confirmed is wrong, first: ${confirmed(given)}`];
+    if (given !== undefined) return [`retry it: ${retry}`, `if the confirmed output is wrong, first: ${confirmed(given)}`];
     const [, key] = (OUTPUT_LOST.has(code) && CONFIRM.exec(error)) || [];
     if (key === undefined) return [`retry it: ${retry}`];
-    return [`say what it answered (null for nothing): ${confirmed(key)}`, `then retry it: ${retry}`];
+    return [`give its output (null if none): ${confirmed(key)}`, `then retry it: ${retry}`];
   }
   if (log !== "waiting") return [];
   if (approval_id !== undefined) return [`answer it: ${because("approvals approve", approval_id)}`];
   if (open !== true) return [];
   const body = `{"type":"${event_type}","payload":{…}}`;
   return [
-    `state it: curl '${url}/v1/events' ${authOption(tokenFile)} -H 'Content-Type: application/json' -H 'Idempotency-Key: …' -d '${body}'`,
+    `send it: curl '${url}/v1/events' ${authOption(tokenFile)} -H 'Content-Type: application/json' -H 'Idempotency-Key: …' -d '${body}'`,
   ];
 }
 

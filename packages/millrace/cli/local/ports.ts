@@ -14,7 +14,7 @@ export function portFrom(args: readonly string[], variable: string | undefined, 
   const swallowed = process.env.npm_config_port;
   const place = args.findIndex((arg) => arg === "--port" || arg.startsWith("--port="));
   const asked = place < 0 ? variable || String(otherwise) : (args[place]?.split("=")[1] ?? args[place + 1] ?? "");
-  if (place < 0 && swallowed) throw new Misuse(`npm took the option --port. Use: ${typed} --port ${swallowed}`);
+  if (place < 0 && swallowed) throw new Misuse(`npm consumed the option --port. Use: ${typed} --port ${swallowed}`);
   const port = Number(asked);
   if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port;
   throw new Misuse(`"${asked}" is not a port. Choose one from 1 to 65535, such as: ${typed} --port 9000`);
@@ -23,7 +23,7 @@ export function portFrom(args: readonly string[], variable: string | undefined, 
 /** Refuses a port that neither a browser nor `fetch` would call, such as 22. */
 export async function requireCallable(port: number, typed = START): Promise<void> {
   if (!(await isBlocked(port))) return;
-  throw new Refusal(`No browser opens port ${port}: it belongs to another protocol. Choose another: ${typed} --port 8787`);
+  throw new Refusal(`Browsers block port ${port}, which belongs to another protocol. Choose another: ${typed} --port 8787`);
 }
 
 /** The last thread of a runtime that was ended may hold its port for a moment longer than the process is to be seen. */
@@ -40,9 +40,9 @@ export async function requireFree(port: number, typed = START): Promise<void> {
       code = await listen(port, host);
     }
     if (code === "EADDRINUSE") {
-      throw new Refusal(`Port ${port} is in use. Stop what listens there, or choose another port: ${typed} --port ${port + 1}`);
+      throw new Refusal(`Port ${port} is in use. Stop the process that listens there, or choose another port: ${typed} --port ${port + 1}`);
     }
-    if (code === "EACCES") throw new Refusal(`Port ${port} is not open to you. Choose one above 1023: ${typed} --port 8787`);
+    if (code === "EACCES") throw new Refusal(`Port ${port} needs more permissions. Choose a port above 1023: ${typed} --port 8787`);
   }
 }
 

@@ -32,7 +32,7 @@ export function authOption(file: string): string {
 /** SQL that makes the token good, and does nothing where it is. Only a hash of its secret goes in. */
 export function insertToken(token: string): string {
   const kept = keptOf(token);
-  if (!kept) throw new Refusal("The token of this checkout is no token: delete its file, and a new one is made.");
+  if (!kept) throw new Refusal("The token of this checkout is not valid. Delete its file; the next start creates a new one.");
   return asText(grantToken({ ...kept, tenantId: TENANT, actor: ACTOR, scopes: SCOPES }, null));
 }
 

@@ -82,7 +82,7 @@ function runtimeWords(line: string): string | undefined {
   const error = errorOf(line);
   if (error !== undefined && ITS_OWN.test(error)) return undefined;
   if (error !== undefined) return FOLLOWS.test(error) || error.startsWith('{"log":') ? undefined : `error: ${error}`;
-  return /^\S Reloading local server/.test(oneLine(line)) ? "a source changed: the Worker is loaded anew" : undefined;
+  return /^\S Reloading local server/.test(oneLine(line)) ? "a source changed: the Worker is reloaded" : undefined;
 }
 
 function eventWords({ log, level, queue, messages, ...rest }: LogLine): string | undefined {
@@ -107,7 +107,7 @@ function eventWords({ log, level, queue, messages, ...rest }: LogLine): string |
     case "alert":
       return alertWords(rest, queue);
     case "repair":
-      return `${queue}: the repair "${rest.repair}" ${REPAIRED[String(rest.outcome)] ?? rest.outcome} the letter ${rest.dead_letter}`;
+      return `${queue}: the repair "${rest.repair}" ${REPAIRED[String(rest.outcome)] ?? rest.outcome} the dead letter ${rest.dead_letter}`;
     case "advice":
       return `${rest.workflow}: ${rest.step ? `"${rest.step}": ` : ""}${rest.said}`;
     case "api":
@@ -122,7 +122,7 @@ function eventWords({ log, level, queue, messages, ...rest }: LogLine): string |
 
 /** `20 of night-order, not_retryable`: what it is about, without what only a program reads. */
 function alertWords({ change, alert_id, rule, severity, value, count, since, ...labels }: Record<string, unknown>, queue: unknown): string {
-  if (change === "spoiled") return `alert: the row of ${rule} could not be read, and begins anew (${alert_id})`;
+  if (change === "spoiled") return `alert: the row of ${rule} could not be read and is reset (${alert_id})`;
   const about = Object.values({ queue, ...labels }).filter((label) => label !== undefined && label !== null);
   const told = `${CHANGED[String(change)] ?? change}: ${typeof count === "number" ? `${count} times, ` : ""}value ${value}`;
   return `alert: ${[`${severity} ${rule}`, ...about].join(", ")} ${told}, since ${since}`;
@@ -138,13 +138,13 @@ const CHANGED: Record<string, string> = {
 
 const REPAIRED: Record<string, string> = {
   sent: "has mended",
-  refused: "made a message that is refused of",
+  refused: "produced a refused message from",
   failed: "failed on",
 };
 
 function awaited({ event_type, about, open }: Record<string, unknown>): string {
   if (event_type === undefined) return "for an answer";
-  return `for ${event_type} about ${about}${open === true ? "" : ", which this deployment's own steps state"}`;
+  return `for ${event_type} about ${about}${open === true ? "" : ", which only steps of this deployment may emit"}`;
 }
 
 function instance({ workflow, subject }: Record<string, unknown>): string {

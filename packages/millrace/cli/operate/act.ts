@@ -2,8 +2,8 @@ import { Misuse } from "../command.ts";
 import type { Asked } from "./verb.ts";
 
 /** Why something is done: the audit keeps it. */
-export const REASON = { reason: { value: "TEXT", says: "why: the audit keeps it" } };
-export const DRY_RUN = { "dry-run": { says: "say what it would do, and do nothing" } };
+export const REASON = { reason: { value: "TEXT", says: "the reason, kept in the audit" } };
+export const DRY_RUN = { "dry-run": { says: "print what it would do, without doing it" } };
 
 /** What is given for a dry run, of which nothing is kept. */
 const LOOKING = "a dry run";
@@ -13,8 +13,7 @@ const IS_PLACE = /^["'“]?(?:…|\.\.\.)["'”]?$/;
 /** The reason that was given. Errors: a `Misuse` where there is none, or the place for one that a line has which is ready to be copied. */
 export function reasonOf({ text }: Pick<Asked<"reason">, "text">, isDryRun = false): string {
   const reason = text("reason")?.trim() || (isDryRun ? LOOKING : undefined);
-  if (reason === undefined) throw new Misuse("--reason is missing: say why in some words, which the audit keeps.");
-  if (IS_PLACE.test(reason))
-    throw new Misuse(`--reason ${reason} is only the place for one: say why in some words, which the audit keeps.`);
+  if (reason === undefined) throw new Misuse("--reason is missing: give the reason; the audit keeps it.");
+  if (IS_PLACE.test(reason)) throw new Misuse(`--reason ${reason} is a placeholder: give the reason; the audit keeps it.`);
   return reason;
 }

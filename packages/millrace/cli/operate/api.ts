@@ -44,7 +44,7 @@ export function askedApi(engine: AskedEngine, stop: AbortSignal): AskedApi {
     act: (path, body) =>
       ask<never>("POST", path, body).catch((error: unknown) => {
         if (!(error instanceof ApiRefusal) || error.status !== undefined || wasNotHeard(error)) return failed(error);
-        throw new NotAnswered(`${error.message} Whether it was done is not known: look before you ask again.`, { cause: error });
+        throw new NotAnswered(`${error.message} The result is unknown: check before you repeat the command.`, { cause: error });
       }),
   };
 }

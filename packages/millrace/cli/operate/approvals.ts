@@ -9,15 +9,15 @@ import { moment, tell } from "./words.ts";
 const COLUMNS = ["id", "workflow", "state", "else", "until", "question"].map((title) => ({ title }));
 
 const list = verb({
-  does: "Lists questions to people, newest first",
-  options: { state: { value: "STATE", says: "pending, approved or rejected; else pending" }, ...PAGED },
+  does: "Lists questions to operators, newest first",
+  options: { state: { value: "STATE", says: "pending, approved or rejected; default pending" }, ...PAGED },
   async run(asked) {
     const { text } = asked;
     const query = queryOf({ state: text("state") ?? "pending", limit: text("limit"), cursor: text("cursor") });
     sayPage(asked, await asked.api.get<ApprovalPage>(`/v1/approvals${query}`), {
       columns: COLUMNS,
       row: ({ id, workflow, state, otherwise, due_at, question }) => [id, workflow, state, otherwise, moment(due_at), question],
-      none: "Nobody is asked anything.",
+      none: "No questions.",
       isLastProse: true,
     });
     return 0;
@@ -32,17 +32,17 @@ function answer(name: string, does: string): Verb {
     options: { ...REASON, ...WAIT },
     async run(asked) {
       const decided = await asked.api.act<Resolved>(pathOf("approvals", asked.about, `/${name}`), { reason: reasonOf(asked) });
-      tell(`It is answered, and ${decided.instance_id} goes on.`);
+      tell(`Answered: ${decided.instance_id} continues.`);
       return goesOn(asked, decided.instance_id, decided);
     },
   });
 }
 
 export const approvals: Noun = {
-  does: "Questions that runs ask a person. ID is a question's, as the list has it",
+  does: "Questions of instances to operators. ID is the id of a question from the list",
   verbs: {
     list,
-    approve: answer("approve", "Says yes: the instance goes on"),
-    reject: answer("reject", "Says no: the instance goes on without it"),
+    approve: answer("approve", "Approves a question: the instance continues"),
+    reject: answer("reject", "Rejects a question: the instance continues without approval"),
   },
 };

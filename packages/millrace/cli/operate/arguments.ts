@@ -19,8 +19,8 @@ export function verbIn(name: string, noun: Noun, args: readonly string[]): { nam
   const found = Object.hasOwn(noun.verbs, first) ? noun.verbs[first] : undefined;
   if (found) return { name: `${name} ${first}`, verb: found, rest };
   const there = Object.keys(noun.verbs);
-  const what = first === "" || first.startsWith("-") ? `Say what is to be done with ${name}` : `There is no "${name} ${first}"`;
-  throw new Misuse(`${what}.${meant(first, there)} There are: ${there.join(", ")}. More: ${callOf(name)} --help`);
+  const what = first === "" || first.startsWith("-") ? `A verb is missing after ${name}` : `There is no "${name} ${first}"`;
+  throw new Misuse(`${what}.${meant(first, there)} Verbs: ${there.join(", ")}. More: ${callOf(name)} --help`);
 }
 
 /** Reads what is typed behind a verb. Errors: a `Misuse` that says what is wrong with it, and how it is said. */
@@ -31,7 +31,7 @@ export function readTyped(name: string, verb: Verb, args: readonly string[]): Ty
   const [about = "", ...more] = positionals;
   if (takes === "" && about !== "") throw new Misuse(`${callOf(name)} takes no "${about}".${howOf(name)}`);
   if (takes !== "" && about === "") throw new Misuse(`${takes} is missing: ${callOf(name, takes)}.${howOf(name)}`);
-  if (more.length > 0) throw new Misuse(`One at a time: "${more[0]}" stands behind "${about}".${howOf(name)}`);
+  if (more.length > 0) throw new Misuse(`Only one argument: "${more[0]}" follows "${about}".${howOf(name)}`);
   return { about, values };
 }
 
@@ -54,5 +54,5 @@ function meant(typed: string, known: readonly string[], before = ""): string {
 }
 
 function howOf(name: string): string {
-  return ` How it is said: ${callOf(name)} --help`;
+  return ` Usage: ${callOf(name)} --help`;
 }

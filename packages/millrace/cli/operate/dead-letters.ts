@@ -12,15 +12,15 @@ import { ago, moment, sayJson, shownJson, tell } from "./words.ts";
 const COLUMNS = ["id", "queue", "type", "reason", "captured", "error"].map((title) => ({ title }));
 
 /** Whose letters an empty list may leave out. */
-const OF_NO_TENANT = "Letters that belong to no tenant need the scope unattributed.";
+const OF_NO_TENANT = "Dead letters without a tenant need the scope unattributed.";
 
 const list = verb({
-  does: "Lists messages that no consumer could finish, newest first",
+  does: "Lists messages that no consumer could process, newest first",
   options: {
-    state: { value: "STATE", says: "open, replayed or skipped; else open" },
+    state: { value: "STATE", says: "open, replayed or skipped; default open" },
     queue: { value: "NAME", says: "of this queue" },
     type: { value: "TYPE", says: "of this message type" },
-    reason: { value: "CODE", says: "captured for this, such as invalid_payload or exhausted" },
+    reason: { value: "CODE", says: "captured for this reason, such as invalid_payload or exhausted" },
     cause: { value: "ID", says: "of this cause" },
     ...PAGED,
   },
@@ -40,7 +40,7 @@ const list = verb({
 
 const show = verb({
   takes: "ID",
-  does: "Shows a dead letter with its message, and what a replay would do",
+  does: "Shows a dead letter with its message and the result of a replay",
   async run(asked) {
     const letter = await asked.api.get<Letter>(pathOf("dead-letters", asked.about));
     if (asked.isJson) sayJson(letter);
@@ -58,13 +58,14 @@ const OF_THE_WHOLE: readonly string[] = ["invalid_envelope", "unknown_message_ty
 /** What is to be done with a letter, by what a replay of it would be refused for now. */
 function nextLines({ id, replay: { refused }, body }: Letter): string[] {
   const skip = callOf("dead-letters skip", id, "--reason …");
-  const send = (option = "") => `Send it back: ${callOf("dead-letters replay", id, `--reason …${option}`)}, or give it up: ${skip}`;
+  const send = (option = "") => `Replay it: ${callOf("dead-letters replay", id, `--reason …${option}`)}, or skip it: ${skip}`;
   if (!refused) return [send()];
-  if (refused.code === "idempotency_key_reused") return [`Other work has its key. Ask for its own anew, and give it up: ${skip}`];
+  if (refused.code === "idempotency_key_reused")
+    return [`Other work has its key. Send its command again with a new key, and skip the dead letter: ${skip}`];
   const isWhole = OF_THE_WHOLE.includes(refused.code) || typeof body !== "object" || body === null || Array.isArray(body);
   return [
-    send(isWhole ? " --body JSON, with the whole message anew (docs/messages.md)" : " --payload JSON"),
-    "What is corrected needs the scope of its type, such as enqueue, beside operate.",
+    send(isWhole ? " --body JSON, with the whole corrected message (docs/messages.md)" : " --payload JSON"),
+    "A corrected message needs the scope of its type, such as enqueue, in addition to operate.",
   ];
 }
 
@@ -109,21 +110,16 @@ function settle(name: string, does: string, done: readonly [did: string, was: st
 }
 
 export const deadLetters: Noun = {
-  does: "Messages that no consumer could finish. ID is a letter's, as the list has it",
+  does: "Messages that no consumer could process. ID is the id of a dead letter from the list",
   verbs: {
     list,
     show,
     replay,
-    skip: settle(
-      "skip",
-      "Gives a dead letter up, for good",
-      ["It is given up.", "Nothing was left to do: somebody had settled it before."],
-      "skipped",
-    ),
+    skip: settle("skip", "Skips a dead letter permanently", ["Skipped.", "No change: it was already settled."], "skipped"),
     escalate: settle(
       "escalate",
-      "Asks others to look at a dead letter, by the channels of alerts; the reason is what they read",
-      ["Others are asked to look at it. It stays open.", "Nothing was left to do: somebody had escalated or settled it before."],
+      "Escalates a dead letter: sends the reason to the alert channels",
+      ["Escalated. It remains open.", "No change: it was already escalated or settled."],
       "escalated",
     ),
   },

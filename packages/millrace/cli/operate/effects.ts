@@ -12,18 +12,18 @@ type Effect = EffectList["items"][number];
 const COLUMNS = ["key", "step", "class", "state", "since", "sent"].map((title) => ({ title }));
 
 const list = verb({
-  does: "Lists the effects of which nobody knows whether they happened, oldest first; or all of one instance",
+  does: "Lists effects with an unknown outcome, oldest first; or all effects of one instance",
   options: {
     instance: { value: "ID", says: "all effects of this instance, or of latest" },
-    workflow: { value: "NAME", says: "in doubt, of this workflow" },
-    step: { value: "STEP", says: "in doubt, of this step" },
+    workflow: { value: "NAME", says: "with an unknown outcome, of this workflow" },
+    step: { value: "STEP", says: "with an unknown outcome, of this step" },
     ...PAGED,
   },
   async run(asked) {
     const { api, text } = asked;
     const of = text("instance");
     const query = queryOf({ workflow: text("workflow"), step: text("step"), limit: text("limit"), cursor: text("cursor") });
-    if (of !== undefined && query !== "") throw new Misuse("--instance stands alone: it lists all of that instance's.");
+    if (of !== undefined && query !== "") throw new Misuse("--instance cannot be combined: it lists all effects of that instance.");
     const path = of === undefined ? `/v1/effects${query}` : pathOf("instances", await instanceId({ ...asked, about: of }), "/effects");
     sayPage(asked, await api.get<EffectPage | EffectList>(path), {
       columns: COLUMNS,
@@ -35,7 +35,7 @@ const list = verb({
         ago(one.updated_at),
         one.input === null ? "" : shownJson(one.input),
       ],
-      none: of === undefined ? "No effect is in doubt." : "It has no effect on record.",
+      none: of === undefined ? "No effect has an unknown outcome." : "The instance has no recorded effect.",
       isLastProse: true,
     });
     return 0;
@@ -58,26 +58,26 @@ function answer(name: string, { does, options, body }: Answer): Verb {
       const reason = reasonOf(asked);
       const own = (await body?.(asked)) ?? {};
       const resolved = await asked.api.act<Resolved>(pathOf("effects", asked.about, `/${name}`), { ...own, reason });
-      tell(`The doubt is resolved, and ${resolved.instance_id} goes on.`);
+      tell(`Decided: ${resolved.instance_id} continues.`);
       return goesOn(asked, resolved.instance_id, resolved);
     },
   });
 }
 
 export const effects: Noun = {
-  does: "Effects: what a step does outside. KEY is an effect's, as the list has it",
+  does: "Effects of steps on other systems. KEY is the key of an effect from the list",
   verbs: {
     list,
     confirm: answer("confirm", {
-      does: "Says that an effect happened, and what it answered",
-      options: { output: { value: "JSON", says: "what it answered: null where it answers nothing; @FILE, -" } },
+      does: "Confirms that an effect happened, with its output",
+      options: { output: { value: "JSON", says: "its output: null if none; @FILE, -" } },
       async body({ text }) {
         const output = text("output");
-        if (output === undefined) throw new Misuse("--output is missing: say what the effect answered; null where it answers nothing.");
+        if (output === undefined) throw new Misuse("--output is missing: give the output of the effect, or null if none.");
         return { output: await typedJson("output", output) };
       },
     }),
-    reject: answer("reject", { does: "Says that an effect did not happen: it is done" }),
-    retry: answer("retry", { does: "Has an effect done again of which nobody can tell: it may happen twice" }),
+    reject: answer("reject", { does: "Rejects an effect: it did not happen, and the step runs again" }),
+    retry: answer("retry", { does: "Runs an effect with an unknown outcome again: it may happen twice" }),
   },
 };

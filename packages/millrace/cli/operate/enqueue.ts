@@ -12,24 +12,24 @@ const KEY = /^[\x20-\x7e]{1,500}$/;
 
 /** What each outcome of a check means. */
 const OUTCOMES: Readonly<Record<Checked["outcome"], string>> = {
-  new: "nobody has the key: it would start",
-  repeat: "the same was asked for before, and nothing new would follow",
-  reused: "something else has the key, and it would be refused",
-  refused: "it is no such message",
+  new: "the key is free: it would start",
+  repeat: "it was sent before: a repeat would start nothing",
+  reused: "other work has the key: it would be refused",
+  refused: "it is not valid",
 };
 
 export const enqueue: Noun = {
-  does: "Asks for work: the same work once, however often it is asked for",
+  does: "Sends a command; a repeat starts nothing",
   verbs: {
     [NO_VERB]: verb({
       takes: "TYPE",
-      does: "Asks for work, and prints the id of its instance: the same work once, however often it is asked for",
+      does: "Sends a command and prints the id of its instance; a repeat starts nothing",
       options: {
-        payload: { value: "JSON", says: "what the command's schema asks for; @FILE reads a file, - what comes in" },
-        key: { value: "KEY", says: "names the work; else the command derives a key from its payload" },
-        correlation: { value: "ID", says: "the job that it belongs to; else a new one" },
+        payload: { value: "JSON", says: "the payload by the command's schema; @FILE reads a file, - standard input" },
+        key: { value: "KEY", says: "the idempotency key; default: derived from the payload" },
+        correlation: { value: "ID", says: "the correlation id of the job; default: a new one" },
         ...WAIT,
-        "dry-run": { says: "say what would come of it, and send nothing" },
+        "dry-run": { says: "print the result, without sending" },
       },
       run,
     }),
@@ -51,11 +51,11 @@ async function run(asked: Asked<Options>): Promise<number> {
   const accepted = await api.send<Accepted>("/v1/commands", command, key === undefined ? {} : { "idempotency-key": quoted(key) });
   const { instance_id: id, replayed, instance_status: status, due_at } = accepted;
   const due = !due_at ? "" : ` It is due ${moment(due_at)}.`;
-  tell(replayed ? `The same was asked for before: nothing new was started. Its instance is ${status}.${due}` : `Accepted.${due}`);
+  tell(replayed ? `The command was sent before, so nothing started. Its instance is ${status}.${due}` : `Accepted.${due}`);
   if (!isJson) say(id);
   if (!HELD_UP.has(status) || asked.isSet("wait")) return goesOn(asked, id, accepted);
   if (isJson) sayJson(accepted);
-  else tell(`It does not continue by itself. The reason and the next command: ${callOf("instances show", id)}`);
+  else tell(`It does not continue automatically. For the reason and the next command: ${callOf("instances show", id)}`);
   return NOT_COME_TO_IT;
 }
 

@@ -11,7 +11,7 @@ import { sayJson, tell } from "./words.ts";
 export const NOT_COME_TO_IT = 3;
 
 export const WAIT = {
-  wait: { says: "show its steps as they happen, until it is over or a person has to act; exit code 3 where it failed" },
+  wait: { says: "print its steps until it ends or needs an operator; exit code 3 if it failed" },
 };
 
 /** What an instance tells until it is over, in the pieces in which it comes. Errors: as `heardOf`. */
@@ -32,7 +32,7 @@ export function stepTeller(): (events: readonly StreamEvent[]) => string[] {
 export async function goesOn(asked: Asked<"wait">, id: string, answer: unknown, wanted: Instance["status"] = "complete"): Promise<number> {
   if (asked.isSet("wait")) return waitFor(asked, id, wanted);
   if (asked.isJson) sayJson(answer);
-  else tell(`What comes of it: ${callOf("instances tail", id)}`);
+  else tell(`Result: ${callOf("instances tail", id)}`);
   return 0;
 }
 
@@ -49,7 +49,7 @@ async function waitFor(asked: Asked<"wait">, id: string, wanted: Instance["statu
       if (stands && standsStill(stands)) break;
     }
   } catch (error) {
-    if (asked.stop.aborted) tell(`\nIt goes on without you: ${callOf("instances tail", id)}`);
+    if (asked.stop.aborted) tell(`\nIt continues. To see it: ${callOf("instances tail", id)}`);
     throw error;
   }
   const instance = await asked.api.get<InstanceDetail>(pathOf("instances", id));

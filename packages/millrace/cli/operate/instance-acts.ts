@@ -55,47 +55,51 @@ function act<Own extends string = never>(name: string, { does, done, options, bo
 /** What a person does with one instance. */
 export const instanceActs: Readonly<Record<string, Verb>> = {
   retry: act("retry", {
-    does: "Tries an errored or terminated instance again, from the step that failed; what is recorded is not repeated",
+    does: "Retries an errored or terminated instance from its failed step; recorded effects are not repeated",
     done: "It runs again",
     options: {
       from: { value: "STEP", says: "start at this step instead" },
-      anyway: { says: "with --from: also where the code caught the step's failure and did something else" },
+      anyway: { says: "with --from: also if the code caught the failure of the step and continued" },
     },
     body: ({ text, isSet }) => ({ ...(text("from") !== undefined && { from: text("from") }), ...(isSet("anyway") && { anyway: true }) }),
     comesTo: "complete",
   }),
   cancel: act("cancel", {
-    does: "Stops an instance that is under way, and takes back what it did",
-    done: "It is being cancelled",
-    options: { "no-undo": { says: "leave standing what it did" } },
+    does: "Cancels a running instance and undoes its effects",
+    done: "The cancel was accepted",
+    options: { "no-undo": { says: "keep its effects" } },
     body: ({ isSet }) => ({ undo: !isSet("no-undo") }),
     comesTo: "terminated",
   }),
-  undo: act("undo", { does: "Takes back what an ended instance did, in reverse order", done: "It is being undone", comesTo: "terminated" }),
-  pause: act("pause", { does: "Lets no further step of an instance begin until it is resumed", done: "It is paused" }),
-  resume: act("resume", { does: "Lets a paused instance go on where it stood", done: "It goes on", comesTo: "complete" }),
+  undo: act("undo", {
+    does: "Undoes the effects of an ended instance, in reverse order",
+    done: "The undo was accepted",
+    comesTo: "terminated",
+  }),
+  pause: act("pause", { does: "Pauses an instance: no further step starts until it is resumed", done: "It is paused" }),
+  resume: act("resume", { does: "Resumes a paused instance", done: "It continues", comesTo: "complete" }),
   restart: act("restart", {
-    does: "Passes anew through the code of an instance that hangs; what is recorded is not repeated",
-    done: "It is being restarted",
+    does: "Restarts an instance that hangs; recorded effects are not repeated",
+    done: "The restart was accepted",
     comesTo: "complete",
   }),
   skip: act("skip", {
-    does: "Goes on behind the step that an instance failed of, with an output that you give",
-    done: "It goes on behind the step",
+    does: "Skips the failed step of an instance, with an output that you give",
+    done: "It continues after the step",
     options: {
-      step: { value: "STEP", says: "the step that failed, by its name in the code" },
-      item: { value: "KEY", says: "which call of it, where it is an item of a map" },
-      output: { value: "JSON", says: "what the step answers to the code behind it: null for nothing; @FILE, -" },
+      step: { value: "STEP", says: "the failed step, by its name in the code" },
+      item: { value: "KEY", says: "the key of the call, for an item of a map" },
+      output: { value: "JSON", says: "the output of the step: null if none; @FILE, -" },
     },
     async body({ text }) {
       const [step, item, output] = [text("step"), text("item"), text("output")];
-      if (step === undefined) throw new Misuse("--step is missing: name the step that failed, as `instances show` does.");
+      if (step === undefined) throw new Misuse("--step is missing: name the failed step, as printed by `instances show`.");
       return { step, ...(item !== undefined && { item }), ...(output !== undefined && { output: await typedJson("output", output) }) };
     },
     comesTo: "complete",
   }),
   close: act("close", {
-    does: "Leaves an instance that failed as it is, for good: nothing retries or undoes it any more",
+    does: "Closes a failed instance permanently: it cannot be retried or undone",
     done: "It is closed",
   }),
 };

@@ -19,11 +19,11 @@ export function whyOf({ status, error, waiting_for: [wait], retrying, sleeping, 
     const nowhere = status === "accepted" || status === "queued" ? "it cannot start" : "between its steps";
     return `${step === "" ? nowhere : `“${step}”`}${tried}${upstream}: ${message} (${code})`;
   }
-  if (retrying) return `“${retrying.step}” failed at attempt ${retrying.attempt}, and is tried again: ${retrying.error}`;
-  if (wait?.approval_id) return `“${wait.step}” asks a person`;
+  if (retrying) return `“${retrying.step}” failed at attempt ${retrying.attempt}and will be retried: ${retrying.error}`;
+  if (wait?.approval_id) return `“${wait.step}” asks an operator`;
   if (wait?.event_type) return `“${wait.step}” waits for ${wait.event_type} about ${wait.subject}`;
   if (sleeping) return `it sleeps${sleeping.until === null ? "" : ` until ${moment(sleeping.until)}`}`;
-  return undo === "done" ? "undone" : undo === "open" ? "its undo is not over" : "";
+  return undo === "done" ? "undone" : undo === "open" ? "its undo has not ended" : "";
 }
 
 /** What a person may type next about an instance that does not go on by itself. */
@@ -31,10 +31,10 @@ export function nextLines({ id, status, error, waiting_for: waits, undo, doubts 
   const act = (verb: string) => callOf("instances", verb, id, "--reason …");
   if (status === "errored") {
     const hint = error?.hint === undefined ? [] : [oneLine(error.hint)];
-    return [...hint, `Mend the cause, then: ${act("retry")}   (--dry-run says first what that would do)`];
+    return [...hint, `Fix the cause, then: ${act("retry")}   (--dry-run prints what it would do)`];
   }
   if (status === "in_doubt") return doubts.flatMap((doubt) => doubtLines(id, doubt));
-  if (status === "paused") return [`It goes on with: ${act("resume")}`];
+  if (status === "paused") return [`It continues with: ${act("resume")}`];
   if (status === "dead") return [`Its message is a dead letter: ${callOf("dead-letters list")}`];
   const asks = undo === null ? waits.flatMap(({ approval_id: question }) => (question === null ? [] : [question])) : [];
   return asks.map((question) => `Answer it: ${callOf("approvals approve", question, "--reason …")}, or reject`);
@@ -48,16 +48,16 @@ function doubtLines(id: string, { step, effect, why, answered, retry }: Instance
     // What is withheld from the reader is no output.
     const output = known === "" || known.includes("[redacted]") ? "…" : shellWord(known);
     return [
-      oneLine(`“${step}” happened; what is recorded with it was refused. ${why ?? ""}`),
-      `  once code is deployed whose record fits: ${answer("confirm")} --output ${output}`,
-      `  to end it, and leave what happened as it is: ${callOf("instances cancel", id, "--no-undo --reason …")}`,
-      ...(retry === null ? [] : [`  to have it done a second time: ${answer("retry")}`]),
+      oneLine(`“${step}” happened, but the rows recorded with it were refused. ${why ?? ""}`),
+      `  after deploying code with valid rows: ${answer("confirm")} --output ${output}`,
+      `  to end it and keep the effect: ${callOf("instances cancel", id, "--no-undo --reason …")}`,
+      ...(retry === null ? [] : [`  to run it a second time: ${answer("retry")}`]),
     ];
   }
   return [
-    oneLine(`Nobody knows whether “${step}” happened${why === null ? "" : `: ${why}`} Look upstream, then say what is so:`),
-    `  it happened, and answered this (null for nothing): ${answer("confirm")} --output …`,
+    oneLine(`Unknown outcome: “${step}” may have happened${why === null ? "" : `: ${why}`} Check the upstream, then decide:`),
+    `  it happened, with this output (null if none): ${answer("confirm")} --output …`,
     `  it did not happen: ${answer("reject")}`,
-    `  nobody can tell, and it may happen twice: ${answer("retry")}`,
+    `  unknown; run it again, and it may happen twice: ${answer("retry")}`,
   ];
 }

@@ -18,8 +18,8 @@ const list = verb({
     workflow: { value: "NAME", says: "of this workflow" },
     subject: { value: "TEXT", says: "about this" },
     correlation: { value: "ID", says: "of this job" },
-    cause: { value: "ID", says: "failed of this cause" },
-    since: { value: "TIME", says: "accepted then or later: 2026-11-25T08:00:00Z, or 30m, 12h, 7d ago" },
+    cause: { value: "ID", says: "failed with this cause" },
+    since: { value: "TIME", says: "accepted at or after: 2026-11-25T08:00:00Z, or 30m, 12h, 7d ago" },
     ...PAGED,
   },
   async run(asked) {
@@ -41,7 +41,7 @@ const list = verb({
 
 const tail = verb({
   takes: "ID",
-  does: "Shows the steps of an instance as they happen, until it is over",
+  does: "Follows the steps of an instance until it ends",
   async run(asked) {
     const linesOf = stepTeller();
     for await (const events of toldOf(asked, await instanceId(asked))) {
@@ -57,6 +57,6 @@ const tail = verb({
 });
 
 export const instances: Noun = {
-  does: "Instances: one execution of a workflow each. ID is an instance's, or latest",
+  does: "Instances: each is one execution of a workflow. ID is the id of an instance, or latest",
   verbs: { list, show, tail, ...instanceActs },
 };

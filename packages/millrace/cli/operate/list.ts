@@ -26,7 +26,7 @@ export function sayPage<Item>(
 ): void {
   const cursor = page.next_cursor ?? null;
   if (isJson) sayJson(page);
-  else if (page.items.length === 0) tell(cursor === null ? none : `None on this page, but there is more: --cursor ${cursor}`);
+  else if (page.items.length === 0) tell(cursor === null ? none : `This page is empty, but there is more: --cursor ${cursor}`);
   else {
     const rows = page.items.map((item) => row(item).map(oneLine));
     const [heading = "", ...lines] = tableLines(columns, rows);
@@ -38,8 +38,8 @@ export function sayPage<Item>(
 
 /** Options of every list that has pages. */
 export const PAGED = {
-  limit: { value: "COUNT", says: "so many at most" },
-  cursor: { value: "CURSOR", says: "the page behind, as the one before names it" },
+  limit: { value: "COUNT", says: "the highest number of rows" },
+  cursor: { value: "CURSOR", says: "the next page, from the previous output" },
 };
 
 /** The query of a route, of what is given. */

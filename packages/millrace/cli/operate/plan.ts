@@ -8,20 +8,20 @@ export type Plan = Extract<RetryAnswer | CancelAnswer | UndoAnswer, { effects: u
 
 /** What each verdict means, in the words of the API's document: a test holds them against it. */
 export const VERDICTS: Readonly<Record<Plan["effects"][number]["verdict"], string>> = {
-  kept: "it happened, and stands",
-  runs: "it is done, or tried again",
-  caught: "it failed, its code went on without it, and is told so again",
-  skipped: "it is passed by, by a person's word",
-  held: "its next attempt waits until the instance is resumed",
-  under_way: "an attempt is under way, or its answer was lost: what came of it is recorded first",
-  undone: "it is taken back, or was before",
-  stays: "its code has no way to",
+  kept: "it happened and is kept",
+  runs: "it runs, or runs again",
+  caught: "it failed and the code continued; the same error is thrown again",
+  skipped: "it is skipped, by an operator's decision",
+  held: "its next attempt starts when the instance is resumed",
+  under_way: "an attempt is running, or its answer was lost; its outcome is recorded first",
+  undone: "it is undone, or already was",
+  stays: "it remains: it has no undo handler",
   asked: "the upstream is asked first whether it happened",
-  repeated: "it may have happened: it is done once more under its key, and then taken back",
+  repeated: "it may have happened: it runs again under the same key, then it is undone",
   nothing: "it did not happen",
-  in_doubt: "a person has to say whether it did",
-  unknown: "it failed without a record, and may have happened",
-  needs_output: "it happened, and its output has to be given",
+  in_doubt: "an operator must decide whether it happened",
+  unknown: "it failed without a recorded outcome and may have happened",
+  needs_output: "it happened, and an operator must give its output",
 };
 
 const COLUMNS = [{ title: "step" }, { title: "would be" }, { title: "" }];
@@ -42,8 +42,8 @@ function planLines(plan: Plan): string[] {
   ];
   const rows = effects.map((effect) => [stepName(effect), effect.verdict, VERDICTS[effect.verdict] ?? ""]);
   return [
-    paint("dim", "A dry run: nothing is changed."),
+    paint("dim", "Dry run: no change was made."),
     ...said.flatMap((sentence) => (sentence ? [oneLine(sentence)] : [])),
-    ...(rows.length === 0 ? ["No effect is recorded of it."] : tableLines(COLUMNS, rows).map((line) => `  ${line}`)),
+    ...(rows.length === 0 ? ["No effect is recorded."] : tableLines(COLUMNS, rows).map((line) => `  ${line}`)),
   ];
 }

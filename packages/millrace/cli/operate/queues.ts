@@ -7,14 +7,14 @@ const COLUMNS = [{ title: "queue" }, ...NUMBERS.map((title) => ({ title, isNumbe
 const NOT_KNOWN = "–";
 
 export const queues: Noun = {
-  does: "Shows how every queue does",
+  does: "Shows the health of all queues",
   verbs: {
     [NO_VERB]: verb({
-      does: "Shows how every queue does: what waits, how long, rates, retries, dead letters, time taken. Needs the scope observe",
-      options: { minutes: { value: "COUNT", says: "rates and times of the last so many minutes; else 5" } },
+      does: "Shows the health of all queues: backlog, lag, rates, retries, dead letters, batch time. Needs the scope observe",
+      options: { minutes: { value: "COUNT", says: "minutes covered by rates and times; default 5" } },
       async run(asked) {
         const health = await asked.api.get<QueueHealth>(`/v1/queues${queryOf({ minutes: asked.text("minutes") })}`);
-        sayPage(asked, health, { columns: COLUMNS, row, none: "There is no queue." });
+        sayPage(asked, health, { columns: COLUMNS, row, none: "No queues." });
         return 0;
       },
     }),

@@ -8,10 +8,10 @@ import { callOf } from "./usage.ts";
 /** What a person types next, by the code that the engine refused with. */
 const NEXT: Readonly<Record<string, string>> = {
   instance_not_found: `List them: ${callOf("instances list")}`,
-  effect_not_found: `List those in doubt: ${callOf("effects list")}`,
+  effect_not_found: `List effects with an unknown outcome: ${callOf("effects list")}`,
   dead_letter_not_found: `List them: ${callOf("dead-letters list")}`,
   approval_not_found: `List them: ${callOf("approvals list")}`,
-  in_doubt: `Look upstream, then say what is so: ${callOf("effects list")}`,
+  in_doubt: `Check the upstream, then decide: ${callOf("effects list")}`,
 };
 
 /** An error of asking, in the engine's own words and with what to do next. */
@@ -42,7 +42,7 @@ const BY_HTTP = / List [\w ]+ with GET \S+$/;
 function nextLines({ code }: Problem, { tokenFrom, url }: AskedEngine): string[] {
   if (code === "unauthorized") {
     const from = tokenFrom === "MILLRACE_TOKEN" ? tokenFrom : shown(tokenFrom);
-    return [`The token was that of ${from}. Set MILLRACE_TOKEN to one of ${url}: npm run token makes them.`];
+    return [`The token is from ${from}. Set MILLRACE_TOKEN to one of ${url}: npm run token makes them.`];
   }
   const next = NEXT[code];
   return next === undefined ? [] : [next];

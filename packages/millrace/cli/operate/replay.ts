@@ -15,11 +15,11 @@ type Replayed = Extract<ReplayAnswer, { sent: unknown }>;
 /** Sends a dead letter back to its queue, as it came or corrected. */
 export const replay = verb<Options>({
   takes: "ID",
-  does: "Sends a dead letter back to its queue, as it came or corrected; what would be refused again stays where it is",
+  does: "Replays a dead letter, unchanged or corrected; a message that would be refused again remains",
   options: {
     ...REASON,
-    payload: { value: "JSON", says: "in the place of its message's payload; @FILE, -" },
-    body: { value: "JSON", says: "in the place of the whole message; @FILE, -" },
+    payload: { value: "JSON", says: "replaces the payload of the message; @FILE, -" },
+    body: { value: "JSON", says: "replaces the whole message; @FILE, -" },
     ...DRY_RUN,
   },
   async run(asked) {
@@ -32,9 +32,9 @@ export const replay = verb<Options>({
     if (isDryRun) return sayReplayPlan(await api.send<Plan>(path, { ...request, dry_run: true }), isJson);
     const replayed = await api.act<Replayed>(path, request);
     const { sent, why, instance_id: id } = replayed;
-    tell(oneLine(sent ? why : `Nothing was left to do: ${why}`));
+    tell(oneLine(sent ? why : `No change: ${why}`));
     if (isJson) sayJson(replayed);
-    else if (sent && id !== null) tell(`What comes of it: ${callOf("instances show", id)}`);
+    else if (sent && id !== null) tell(`Result: ${callOf("instances show", id)}`);
     return 0;
   },
 });
@@ -42,13 +42,13 @@ export const replay = verb<Options>({
 /** The message as it is corrected; undefined where it goes as it came. What is withheld of it the engine puts in again. */
 async function correction({ api, about, text }: Asked<Options>): Promise<unknown> {
   const [payload, body] = [text("payload"), text("body")];
-  if (payload !== undefined && body !== undefined) throw new Misuse("--payload and --body: one of them, not both.");
+  if (payload !== undefined && body !== undefined) throw new Misuse("Use --payload or --body, not both.");
   if (body !== undefined) return typedJson("body", body);
   if (payload === undefined) return undefined;
   const payload_inline = await typedJson("payload", payload);
   const { body: message } = await api.get<Letter>(pathOf("dead-letters", about));
   if (typeof message !== "object" || message === null || Array.isArray(message)) {
-    throw new Refusal("Its message has no place for a payload: send the whole message anew, with --body.");
+    throw new Refusal("The message has no payload field: send the whole message with --body.");
   }
   const { payload_ref: _, ...envelope } = message as Record<string, unknown>;
   return { ...envelope, payload_inline };
@@ -58,7 +58,7 @@ async function correction({ api, about, text }: Asked<Options>): Promise<unknown
 function sayReplayPlan(plan: Plan, isJson: boolean): number {
   const { outcome, why, refused, instance } = plan;
   if (isJson) sayJson(plan);
-  else if (refused) throw new Refusal(["A dry run: it would be refused.", ...problemLines(refused)].join("\n"));
-  else say(oneLine(`A dry run: ${outcome}: ${why}${instance ? ` (${instance.id}, ${instance.status})` : ""}`));
+  else if (refused) throw new Refusal(["Dry run: it would be refused.", ...problemLines(refused)].join("\n"));
+  else say(oneLine(`Dry run: ${outcome}: ${why}${instance ? ` (${instance.id}, ${instance.status})` : ""}`));
   return refused ? 1 : 0;
 }

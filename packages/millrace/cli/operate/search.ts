@@ -5,17 +5,17 @@ import { NO_VERB, type Noun, verb } from "./verb.ts";
 const COLUMNS = ["what", "id", "status", "by", ""].map((title) => ({ title }));
 
 export const search: Noun = {
-  does: "Finds anything by an id, a key or a subject",
+  does: "Searches by id, key or subject",
   verbs: {
     [NO_VERB]: verb({
       takes: "TEXT",
-      does: "Finds anything by an id, a key or a subject, also by how it begins",
+      does: "Searches by id, key or subject, or by the beginning of one",
       async run(asked) {
         const found = await asked.api.get<Found>(`/v1/search?${new URLSearchParams({ q: asked.about })}`);
         sayPage(asked, found, {
           columns: COLUMNS,
           row: ({ kind, id, status, by, title }) => [kind, id, status ?? "", by, title],
-          none: "Nothing has this name.",
+          none: "No match.",
           isLastProse: true,
         });
         return 0;

@@ -13,7 +13,7 @@ const STEP_COLUMNS = [{ title: "step" }, { title: "state" }, { title: "attempts"
 /** One instance: what was asked, what came of it, its steps, and what a person may do next. */
 export const show = verb({
   takes: "ID",
-  does: "Shows an instance: what was asked, what came of it, its steps, and what you may do next",
+  does: "Shows an instance: payload, result, steps, and possible next commands",
   async run(asked) {
     const id = await instanceId(asked);
     const instance = await asked.api.get<InstanceDetail>(pathOf("instances", id));
@@ -60,7 +60,7 @@ function factLines(instance: InstanceDetail): string[] {
 }
 
 function stepTable(steps: readonly Step[]): string[] {
-  if (steps.length === 0) return ["  No step of it has begun."];
+  if (steps.length === 0) return ["  No step has started."];
   const rows = steps.map(({ name, count, state, attempts, started_at, ended_at }) => [
     oneLine(count > 1 ? `${name} (${count})` : name),
     state,

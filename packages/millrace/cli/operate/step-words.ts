@@ -50,9 +50,9 @@ function nameOf({ step, count }: StepEvent): string {
 
 /** What a step came to whose attempt has ended, and that is not done. */
 const NOT_DONE = {
-  in_doubt: "in doubt: nobody knows whether it happened",
-  paused: "has not begun: its run is paused",
-  stopped: "has not begun: its run was stopped",
+  in_doubt: "in doubt: unknown whether it happened",
+  paused: "not started: its run is paused",
+  stopped: "not started: its run was stopped",
   waiting: "waits",
 } as const satisfies Record<NonNullable<StepEvent["state"]>, string>;
 
@@ -69,18 +69,18 @@ function whatHappened(event: StepEvent): string {
     case "attempt_errored":
       return `attempt ${attempt} failed: ${error ? plain(error.message) : "nobody said why"}${delayMs ? `; the next in ${lasting(delayMs)}` : ""}`;
     case "step_errored":
-      return "failed, and is not tried again";
+      return "failed, no further retry";
     case "sleep_started":
       return `sleeps${ends}`;
     case "sleep_completed":
       return "has slept";
     case "wait_started":
       if (approval_id) return `asks a person${ends}: ${callOf("approvals approve", approval_id, "--reason …")}, or reject`;
-      return event_type ? `waits for ${event_type} about ${subject}${ends}` : `waits for a person${ends}`;
+      return event_type ? `waits for ${event_type} about ${subject}${ends}` : `waits for an operator${ends}`;
     case "wait_completed":
       return "goes on";
     case "wait_timed_out":
-      return "its time is over, and nothing came";
+      return "timed out without an event";
     default:
       return type.replaceAll("_", " ");
   }

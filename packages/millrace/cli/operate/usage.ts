@@ -2,8 +2,8 @@ import { NO_VERB, type Noun, type Option, type Verb } from "./verb.ts";
 
 /** Options that every verb has. */
 export const COMMON: Readonly<Record<string, Option>> = {
-  json: { says: "the answer as the API gives it, for programs" },
-  url: { value: "ADDRESS", says: "the engine that is asked; else MILLRACE_URL, or the one that runs here" },
+  json: { says: "print the JSON answer of the API" },
+  url: { value: "ADDRESS", says: "the engine; default MILLRACE_URL, or the local one" },
 };
 
 /** How something is called. */
@@ -23,7 +23,7 @@ export function nounUsage(name: string, noun: Noun): string {
     "",
     ...aligned(calls),
     "",
-    "Each has its options behind --help.",
+    "For the options of a command, add --help.",
   ].join("\n");
 }
 

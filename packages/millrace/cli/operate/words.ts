@@ -63,7 +63,7 @@ export async function typedJson(option: string, typed: string): Promise<unknown>
   try {
     JSON.parse(read);
   } catch (error) {
-    throw new Misuse(oneLine(`--${option} is no JSON: ${(error as Error).message}.`));
+    throw new Misuse(oneLine(`--${option} is not valid JSON: ${(error as Error).message}.`));
   }
   try {
     return (parseBounded(`{"${option}":${read}}`) as Record<string, unknown>)[option];
@@ -78,7 +78,7 @@ async function textOf(option: string, typed: string): Promise<string> {
   if (!isIn && !typed.startsWith("@")) return typed.replace(/^\ufeff/, "");
   const from = isIn ? "what comes in" : typed.slice(1);
   try {
-    if (isIn && process.stdin.isTTY) tell(`--${option}: type it, and end it with Ctrl-D.`);
+    if (isIn && process.stdin.isTTY) tell(`--${option}: type it and finish with Ctrl-D.`);
     const bytes = isIn ? await buffer(process.stdin) : readFileSync(from);
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
   } catch (error) {

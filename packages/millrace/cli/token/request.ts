@@ -61,7 +61,7 @@ export function readRequest(args: readonly string[]): TokenRequest {
     const [id = ""] = rest;
     // The whole token may be what somebody has at hand.
     const short = /^mr_([0-9a-f]{16})_/.exec(id)?.[1] ?? id;
-    if (!ID.test(short)) throw wrong(`"${short.slice(0, 40)}" is no token's id, which is the 16 digits after mr_`);
+    if (!ID.test(short)) throw wrong(`"${short.slice(0, 40)}" is not the id of a token: it must be the 16 digits after mr_`);
     return { verb, id: short, reason, descendants, ...whose };
   }
   if (verb === "link" && args.length === 1) return { verb, ...whose };
@@ -71,13 +71,13 @@ export function readRequest(args: readonly string[]): TokenRequest {
   if (!TENANT.test(tenant)) throw wrong(`--tenant is ${tenant ? `"${tenant}"` : "missing"}: up to 64 lower case letters, digits, - or _`);
   if (verb === "list") return { verb, tenant, ...whose };
   if (!/^\P{Cc}{1,100}$/u.test(actor) || !/[^\p{Cf}\p{Z}]/u.test(actor))
-    throw wrong("--actor names who will hold it, in 1 to 100 characters: the audit shows it");
+    throw wrong("--actor must be the name of the holder, 1 to 100 characters; the audit shows it");
   const named = wordsOf(scopes);
   const unknown = named.find((scope) => !SCOPES.includes(scope));
   if (unknown !== undefined || named.length + own.length === 0)
-    throw wrong(`--scopes: "${unknown ?? ""}" is not one of ${SCOPES.join(", ")}; one of the app's own goes behind --own-scopes`);
+    throw wrong(`--scopes: "${unknown ?? ""}" is not one of ${SCOPES.join(", ")}; give a scope of the app with --own-scopes`);
   const odd = own.find((scope) => !isScope(scope));
-  if (odd !== undefined) throw wrong(`--own-scopes: "${odd}" is no word of lower case letters, digits and _ : . -`);
+  if (odd !== undefined) throw wrong(`--own-scopes: "${odd}" must contain only lower case letters, digits and _ : . -`);
   if (!/^\d{1,4}$/.test(days) || Number(days) < 1 || Number(days) > MAX_DAYS) throw wrong(`--days is 1 to ${MAX_DAYS}, not "${days}"`);
   return {
     verb: "mint",

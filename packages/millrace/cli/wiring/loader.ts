@@ -34,7 +34,7 @@ export class Loader {
       if (said !== "late") return said;
     }
     const seconds = within.map((ms) => `${ms / 1000} s`).join(", then ");
-    return { error: `they took longer than ${seconds}. Either what they begin never ends, or the machine is too busy.`, at: undefined };
+    return { error: `they took longer than ${seconds}. They start something that never ends, or the machine is too busy.`, at: undefined };
   }
 
   async #hear(bundle: string, withinMs: number): Promise<Look | "late"> {
@@ -62,7 +62,7 @@ export class Loader {
     if (late) return "late";
     const why = code === UNSETTLED ? "an await outside of all functions never ends" : `it ended with ${signal ?? `exit code ${code}`}`;
     return {
-      error: `the process that loaded them did not survive: ${errorIn(wrote) ?? why}.`.replace(/\.\.$/, "."),
+      error: `the process that loaded them ended: ${errorIn(wrote) ?? why}.`.replace(/\.\.$/, "."),
       at: placeIn(wrote, this.#sources),
     };
   }

@@ -47,12 +47,12 @@ function messages(known: Known, sources: readonly Source[]): string[] {
   return alone.flatMap(({ kind, type, file, name, queue }) => {
     if (kind === "event") {
       const { line, why } = routeOf(known, sources, type, name);
-      const says = `The event "${type}" (${file}) has no line in the routes: each would become a dead letter.`;
+      const says = `The event "${type}" (${file}) has no route: each would become a dead letter.`;
       return [`${says} ${toList(known, queue, "routes", line, why)}`];
     }
     if (known.definitions.some(({ on }) => on === type)) return [];
     return [
-      `No workflow performs the command "${type}" (${file}): each would be refused. ` +
+      `No workflow handles the command "${type}" (${file}): each would be refused. ` +
         `Write one with on: ${name}, and list it in starts in ${fileOf(known, queue)}.`,
     ];
   });
@@ -75,7 +75,7 @@ function routeOf(known: Known, sources: readonly Source[], type: string, name: s
   const started = known.definitions.filter(({ on }) => on === type);
   const waiting = waitsIn(sources).filter((wait) => wait.name === name);
   const targets = [...started.map((one) => `start(${one.name})`), ...(waiting.length > 0 ? ["signal()"] : [])];
-  if (targets.length === 0) return { line: `on(${name})`, why: ", which knows it and lets nothing follow from it." };
+  if (targets.length === 0) return { line: `on(${name})`, why: ", which declares it without a target." };
   const wanted = [...started.map((one) => `"${one.workflow}" is declared on it`), ...waiting.map(({ place }) => `${place} waits for it`)];
   return { line: `on(${name}, ${targets.join(", ")})`, why: `, since ${wanted.join(" and ")}.` };
 }
@@ -95,7 +95,7 @@ function waits(known: Known, sources: readonly Source[]): string[] {
     const [event, ...others] = known.messages.filter((message) => message.name === name);
     if (!event?.known || event.kind !== "event" || event.signals || others.length > 0) return [];
     return [
-      `${place} waits for "${event.type}", which no route passes on to those who wait. ` +
+      `${place} waits for "${event.type}", but no route signals waiting instances. ` +
         `Add signal() to its line in ${fileOf(known, event.queue)}: on(${name}, signal()),`,
     ];
   });

@@ -162,7 +162,7 @@ function OfMessage({ message, catalog }: { message: Catalog["messages"][number];
 /** What each part of a policy is about. */
 const POLICY: Readonly<Record<string, string>> = {
   Retries: "number of retries; first and longest delay",
-  Batch: "most messages in one batch; longest wait for them",
+  Batch: "messages at most; longest wait for them",
   Concurrency: "batches at the same time; for a lane, instances of one key",
   Priorities: "commands may set a priority",
 };
