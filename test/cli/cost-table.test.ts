@@ -37,11 +37,11 @@ it("what costs most stands first; what no run has shown says so", () => {
     "$ a month: at the rate of the last day.",
     "*  No run observed: each step in the code counts once; loops cost more. Run the workflow once, then repeat this command.",
     "** No run observed, and no step found in the code. Run the workflow once, then repeat this command.",
-    "The whole deployment: $7.50 a month, of which the plan $5.00; beyond what it includes steps $2.50; 1.25 GB are stored.",
+    "The whole deployment: $7.50 a month, of which the plan $5.00; beyond the included usage steps $2.50; 1.25 GB are stored.",
   ]);
 });
 
 it("before a deploy, a month is as many runs as are asked for", () => {
   expect(costTable(costs, 1_000_000)).toMatch(/^publish-article.* 71\.20 {2}25 runs$/m);
-  expect(costTable(costs, 1_000_000)).toContain("as if each ran 1,000,000 times");
+  expect(costTable(costs, 1_000_000)).toContain("for 1,000,000 runs");
 });

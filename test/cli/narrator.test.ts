@@ -93,7 +93,7 @@ describe("What the terminal says of an instance", () => {
     hear(`${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "", code: "step_failed", error: "No id.", hint })}`);
     const [, retry, confirm] = heard[0]?.split("\n") ?? [];
     expect(retry).toBe("          retry it: npx millrace instances retry abc --reason …");
-    expect(confirm).toMatch(/^ {10}if what was confirmed is wrong, first: npx millrace effects confirm WyJh_- /);
+    expect(confirm).toMatch(/^ {10}if the confirmed output is wrong, first: npx millrace effects confirm WyJh_- /);
   });
 
   it("that it waits for an event, until when, and how to state one that is open", () => {
@@ -110,7 +110,7 @@ describe("What the terminal says of an instance", () => {
     hear(JSON.stringify({ ...waiting, open: false }));
     const said = "place-order 42: wait for dns, waits until 2026-12-01T00:00:00.000Z for dns.verified about a.example";
     expect(heard).toEqual([
-      `${said}\n          state it: curl 'http://localhost:8787/v1/events' ${AUTH} -H 'Content-Type: application/json' -H 'Idempotency-Key: …' -d '{"type":"dns.verified","payload":{…}}'`,
+      `${said}\n          send it: curl 'http://localhost:8787/v1/events' ${AUTH} -H 'Content-Type: application/json' -H 'Idempotency-Key: …' -d '{"type":"dns.verified","payload":{…}}'`,
       `${said}, which only steps of this deployment may emit`,
     ]);
   });
@@ -201,7 +201,7 @@ describe("What the terminal says of an instance", () => {
     hear(`${WARNING}${JSON.stringify({ ...captured, code: "invalid_payload", error: "No cents." })}`);
     hear(JSON.stringify({ log: "repair", level: "info", queue: "q", dead_letter: "d1-x", repair: "cents", outcome: "sent" }));
     vi.advanceTimersByTime(10_000);
-    expect(heard).toEqual(["q: order.place 42 captured: No cents.", 'q: the repair "cents" has mended the letter d1-x']);
+    expect(heard).toEqual(["q: order.place 42 captured: No cents.", 'q: the repair "cents" has mended the dead letter d1-x']);
   });
 
   it("of many that failed of one cause the first three; then how many more, and what shows and retries them all", () => {
@@ -213,7 +213,7 @@ describe("What the terminal says of an instance", () => {
     }
     vi.advanceTimersByTime(10_000);
     expect(heard).toHaveLength(8);
-    expect(heard[6]).toBe("place-order: charge card, 297 more attempts failed the same way, the last of The shop answered 500.");
+    expect(heard[6]).toBe("place-order: charge card, 297 more attempts failed with the same error, the last of The shop answered 500.");
     const [said, see, retry] = heard[7]?.split("\n          ") ?? [];
     expect(said).toBe("place-order: 297 more errored at charge card of the same cause, the last of No.");
     expect(see).toBe("see them: npx millrace instances list --cause c0ffee");

@@ -93,7 +93,7 @@ it("says what to do where the engine refuses: a token that it does not know, a s
   const [ada, reader] = [millrace(caller(at)), millrace(caller(at, { scopes: ["read"] }))];
   const stranger = millrace({ ...at, token: `mr_${"0".repeat(16)}_${"x".repeat(43)}` });
   const refused = [
-    [stranger, LIST, `The token was that of MILLRACE_TOKEN. Set MILLRACE_TOKEN to one of ${at.url}`],
+    [stranger, LIST, `The token is from MILLRACE_TOKEN. Set MILLRACE_TOKEN to one of ${at.url}`],
     [reader, ["instances", "retry", "x", "--reason", "a test"], "operate"],
     [ada, ["instances", "show", "nope"], "There is no instance nope.\nList them: npx millrace instances list"],
     [ada, ["dead-letters", "skip", "nope", "--reason", "a test"], "List them: npx millrace dead-letters list"],
@@ -165,14 +165,14 @@ it("goes on behind what was heard where the stream of a run breaks off", async (
 const typed = (payload: string) => ["enqueue", "order.ship", "--payload", payload];
 
 it.each([
-  [["instances"], "Say what is to be done with instances. There are: list, show, tail, retry,"],
+  [["instances"], "A verb is missing after instances. Verbs: list, show, tail, retry,"],
   [["instances", "lst"], 'There is no "instances lst". Did you mean list?'],
   [
     ["instances", "list", "--staus", "errored"],
-    "Unknown option '--staus'. Did you mean --status? How it is said: npx millrace instances list --help",
+    "Unknown option '--staus'. Did you mean --status? Usage: npx millrace instances list --help",
   ],
   [["instances", "retry"], "ID is missing: npx millrace instances retry ID."],
-  [["instances", "show", "a", "b"], 'One at a time: "b" stands behind "a".'],
+  [["instances", "show", "a", "b"], 'Only one argument: "b" follows "a".'],
   [
     ["instances", "list", "--since", "soon"],
     '--since is a time such as 2026-11-25T08:00:00Z, or a length such as 30m, 12h, 7d; got "soon".',
@@ -214,7 +214,7 @@ it("takes no file for JSON that is not in UTF-8", async () => {
 
 it.each(["mr_x\nmr_y", "mr_x mr_y", "mr_☃"])("takes no token that no header carries, and does not show it", async (token) => {
   const said = await millrace({ url: "http://localhost:1", token })(LIST);
-  expect(said).toMatchObject({ code: 2, out: "", err: expect.stringContaining("What MILLRACE_TOKEN holds is no token: ") });
+  expect(said).toMatchObject({ code: 2, out: "", err: expect.stringContaining("MILLRACE_TOKEN does not hold a token: ") });
   expect(said.err).not.toContain("mr_");
 });
 
@@ -236,6 +236,6 @@ it.skipIf(!existsSync("/dev/full"))("does not end with 0 where what it says cann
       () => ({ code: 0 }),
       (error: unknown) => error,
     );
-  const lost = { code: 1, stderr: expect.stringContaining("What was said could not be written (ENOSPC: no space left on device, write)") };
+  const lost = { code: 1, stderr: expect.stringContaining("The output could not be written (ENOSPC: no space left on device, write)") };
   for (const line of ["instances list --json", "enqueue order.ship --payload {}"]) expect(await ended(line), line).toMatchObject(lost);
 });

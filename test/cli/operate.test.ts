@@ -52,7 +52,7 @@ it("asks once, however often: the same again is told so, its key with other work
   expect(again.err).toContain("The command was sent before, so nothing started. Its instance is ");
 
   const other = [...research(`sage ${fresh()}`), "--key", 'spring, "one"'];
-  expect(await say([...other, "--dry-run"])).toMatchObject({ code: 1, out: expect.stringContaining("A dry run: reused: ") });
+  expect(await say([...other, "--dry-run"])).toMatchObject({ code: 1, out: expect.stringContaining("Dry run: reused: ") });
   expect(await say(other)).toMatchObject({ code: 1, out: "", err: expect.stringContaining("✗ The idempotency key is taken: ") });
 });
 
@@ -63,7 +63,7 @@ it("a repeat of a run that failed ends with 3 and prints the status and the next
   expect(first.code, first.err).toBe(3);
   const again = await say(call);
   expect(again).toMatchObject({ code: 3, out: `${idIn(first.out)}\n` });
-  expect(again.err).toContain("nothing new was started. Its instance is errored.");
+  expect(again.err).toContain("so nothing started. Its instance is errored.");
   expect(again.err).toContain(`instances show ${idIn(first.out)}`);
 });
 
@@ -79,7 +79,7 @@ it("ends with 3 where the run fails, says what a retry would do without doing it
   const plan = await say(["instances", "retry", "latest", "--dry-run"]);
   expect(plan.code, plan.err).toBe(0);
   expect(plan.err).toContain(`latest is ${instance.id}`);
-  expect(plan.out).toMatch(/^A dry run: nothing is changed\.\nIt starts from search the web\./);
+  expect(plan.out).toMatch(/^Dry run: no change was made\.\nIt starts from search the web\./);
   expect(plan.out).toMatch(/^ {2}decide +kept +it happened and is kept$/m);
   expect(plan.out).toMatch(/^ {2}search the web +runs +it runs, or runs again$/m);
   expect(await ask("GET", path)).toMatchObject({ status: "errored" });
@@ -110,7 +110,7 @@ it("answers the question that a run asks, and the run comes to its end by it", a
   await expect.poll(async () => (await asking()).length).toBe(1);
   const [{ id = "" } = {}] = await asking();
   const shown = await say(["instances", "show", id]);
-  expect(shown.out).toMatch(/^publish-article of .* is waiting: “.*” asks a person\.?$/m);
+  expect(shown.out).toMatch(/^publish-article of .* is waiting: “.*” asks an operator\.?$/m);
   const [, question = ""] = /^Answer it: npx millrace approvals approve (\S+) --reason …, or reject$/m.exec(shown.err) ?? [];
   expect((await say(["approvals", "list"])).out).toMatch(new RegExp(`^${question} +publish-article +pending +reject +`, "m"));
   const answered = await say(["approvals", "approve", question, "--reason", "it is right", "--wait"]);
@@ -144,7 +144,7 @@ it("shows a doubt, how it is answered, and goes on by the answer", async () => {
   const lost = await say(["enqueue", "order.change", "--payload", JSON.stringify({ order, change: 1, lost: true }), "--wait"]);
   expect(lost.code, lost.err).toBe(3);
   expect(lost.err).toContain(`change-order of ${order} is in_doubt.`);
-  expect(lost.err).toMatch(/^\d\d:\d\d:\d\d {2}write to the customer: in doubt: nobody knows whether it happened$/m);
+  expect(lost.err).toMatch(/^\d\d:\d\d:\d\d {2}write to the customer: in doubt: unknown whether it happened$/m);
   expect(lost.err).not.toContain("write to the customer: done");
   const [, key = ""] = /npx millrace effects confirm (\S+) --reason … --output …/.exec(lost.err) ?? [];
   expect((await say(["effects", "list"])).out).toMatch(new RegExp(`^${key} +write to the customer +once +in_doubt `, "m"));
@@ -169,7 +169,7 @@ it("says of a doubt that is known to have happened what it answered, ready to be
   const torn = await say(["enqueue", "order.change", "--payload", JSON.stringify({ order, change: 1, torn: true }), "--wait"]);
   expect(torn.code, torn.err).toBe(3);
   expect(torn.err).toContain(
-    '“write to the customer” happened; what is recorded with it was refused. It happened, and answered {"sent":true}.',
+    '“write to the customer” happened, but the rows recorded with it were refused. It happened, and answered {"sent":true}.',
   );
   expect(torn.err).not.toContain("Nobody knows");
   expect(torn.err).not.toContain("effects reject");
@@ -197,7 +197,7 @@ it("shows a dead letter, what a replay would do, and replays it with a corrected
   expect(asItCame).toMatchObject({ code: 1, out: "", err: expect.stringContaining("payload.keyword is missing") });
 
   const corrected = ["dead-letters", "replay", id, "--payload", '{"brand":"acme","keyword":"mint"}'];
-  expect(await say([...corrected, "--dry-run"])).toMatchObject({ code: 0, out: expect.stringContaining("A dry run: starts: ") });
+  expect(await say([...corrected, "--dry-run"])).toMatchObject({ code: 0, out: expect.stringContaining("Dry run: starts: ") });
   expect(await ada.ask("GET", `/v1/dead-letters/${id}`)).toMatchObject({ state: "open" });
   const replayed = await say([...corrected, "--reason", "the keyword was lost", "--json"]);
   const { instance_id: instance } = JSON.parse(replayed.out) as { instance_id: string };
@@ -222,7 +222,7 @@ it("says what it shows to no token without the scope, and by what such a letter 
   const seeded = { payload: {}, cause: "d".repeat(32), error: "schema_version is missing", reason: "invalid_envelope" };
   const [id = ""] = await letters(ada, [{ ...seeded, key: "plain-1", plain: { tenant_id: ada.tenant } }], at);
   const none = await millrace(plain)(["dead-letters", "list", "--reason", "invalid_envelope"]);
-  expect(none.err).toBe("No such dead letter is shown to your token. Letters that belong to no tenant need the scope unattributed.\n");
+  expect(none.err).toBe("No such dead letter is shown to your token. Dead letters without a tenant need the scope unattributed.\n");
   const unseen = await millrace(plain)(["dead-letters", "show", "0".repeat(32)]);
   expect(unseen.err).toContain("needs the scope `unattributed`.\nList them: npx millrace dead-letters list");
 

@@ -11,7 +11,7 @@ it("a number is kept as it is typed, on the way to it too; what JSON cannot writ
   for (const text of ["-", "-05", "05", ".5", "5.", "1e", "NaN", "0x10", "1,5"]) expect(writtenNumber(text).wrong).toMatch("not a number");
   for (const text of ["9007199254740993", "12345678901234567890", "0.1e-400", "0.1234567890123456789"])
     expect(writtenNumber(text).wrong).toMatch(`would be stored as ${Number(text)}`);
-  expect(writtenNumber("1e400").wrong).toMatch("as large");
+  expect(writtenNumber("1e400").wrong).toMatch("too large");
 });
 
 it("what was written as JSON stands in the body as it was written; fields show it where they change nothing of it", () => {
@@ -22,8 +22,8 @@ it("what was written as JSON stands in the body as it was written; fields show i
   expect("value" in read && JSON.parse(jsonText(read.value, "  ").replace("1e400", "1"))).toEqual(JSON.parse(text.replace("1e400", "1")));
   for (const [odd, why] of [
     ['{"a":{"b":1,"b":2}}', "“b” occurs twice"],
-    [`${"[".repeat(5000)}${"]".repeat(5000)}`, "nested deeper"],
-    ["{", "no JSON"],
+    [`${"[".repeat(5000)}${"]".repeat(5000)}`, "nested more deeply"],
+    ["{", "not valid JSON"],
   ] as const)
     expect(readJson(odd)).toEqual({ why: expect.stringContaining(why) });
   expect(wrongIn({ a: [writtenJson("{")], b: writtenJson('"\ud800"') }, "payload").map(({ path }) => path)).toEqual([

@@ -60,9 +60,7 @@ function assertAddress(url: string, from: string): void {
 /** A token as a header takes it. Errors: a `Misuse` that does not tell it. */
 function sendable(token: string, from: string): string {
   if (/^[\x21-\x7e]+$/.test(token)) return token;
-  throw new Misuse(
-    `What ${from} does not hold a token: it contains a space, a line break or another invalid character. Copy the token again.`,
-  );
+  throw new Misuse(`${from} does not hold a token: it contains a space, a line break or another invalid character. Copy the token again.`);
 }
 
 /** An error of asking, with what to do where nothing answered, or something that is no engine. */

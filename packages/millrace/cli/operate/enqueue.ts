@@ -72,10 +72,8 @@ async function check({ api, isJson }: Asked<Options>, message: object): Promise<
   const { outcome, key, holder, refused } = checked;
   const isGood = outcome === "new" || outcome === "repeat";
   if (isJson) sayJson(checked);
-  else if (refused) throw new Refusal(["A dry run: it would be refused.", ...problemLines(refused)].join("\n"));
+  else if (refused) throw new Refusal(["Dry run: it would be refused.", ...problemLines(refused)].join("\n"));
   else
-    say(
-      oneLine(`A dry run: ${outcome}: ${OUTCOMES[outcome]}. Its key: ${key}${holder ? `, held by ${holder.id}, ${holder.status}` : ""}.`),
-    );
+    say(oneLine(`Dry run: ${outcome}: ${OUTCOMES[outcome]}. Its key: ${key}${holder ? `, held by ${holder.id}, ${holder.status}` : ""}.`));
   return isGood ? 0 : 1;
 }
