@@ -53,7 +53,7 @@ it("asks once, however often: the same again is told so, its key with other work
 
   const other = [...research(`sage ${fresh()}`), "--key", 'spring, "one"'];
   expect(await say([...other, "--dry-run"])).toMatchObject({ code: 1, out: expect.stringContaining("Dry run: reused: ") });
-  expect(await say(other)).toMatchObject({ code: 1, out: "", err: expect.stringContaining("✗ The idempotency key is taken: ") });
+  expect(await say(other)).toMatchObject({ code: 1, out: "", err: expect.stringContaining("✗ The idempotency key is in use: ") });
 });
 
 it("a repeat of a run that failed ends with 3 and prints the status and the next command", async () => {
@@ -213,7 +213,7 @@ it("shows a dead letter, what a replay would do, and replays it with a corrected
   });
 
   expect(await say(["dead-letters", "escalate", other, "--reason", "who knows it?"])).toMatchObject({ code: 0 });
-  expect(await say(["dead-letters", "skip", other, "--reason", "nobody"])).toMatchObject({ code: 0, err: "It is given up.\n" });
+  expect(await say(["dead-letters", "skip", other, "--reason", "nobody"])).toMatchObject({ code: 0, err: "Skipped.\n" });
 });
 
 it("says what it shows to no token without the scope, and by what such a letter is mended", async () => {
