@@ -184,7 +184,7 @@ describe("What the terminal says of an instance", () => {
     hear(JSON.stringify({ ...captured, dead_letter: "d1-y", code: "idempotency_key_reused", error: "Another payload." }));
     vi.advanceTimersByTime(10_000);
     const [look, back, up] = [
-      "look at it: npx millrace dead-letters show d1-x",
+      "show it: npx millrace dead-letters show d1-x",
       "replay it: npx millrace dead-letters replay d1-x --reason …",
       "skip it: npx millrace dead-letters skip d1-x --reason …",
     ];

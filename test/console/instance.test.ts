@@ -54,7 +54,7 @@ it("a failure is found, understood and retried by keyboard alone: what the retry
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
   const people = page.getByRole("region", { name: "Operator actions" });
   await people.getByText("ada retried it: the store is mended").waitFor();
-  await page.getByText(/^Run 1 failed at put page: .*\(it answered 403\)/).waitFor();
+  await page.getByText(/^Run 1 failed at put page: .*\(status 403\)/).waitFor();
   await page.getByText(/^run 2 took/).waitFor();
   const { idempotency_key: key } = await ada.ask<{ idempotency_key: string }>(
     "GET",
