@@ -88,7 +88,7 @@ it("a lane that is held says by what and since when; what keeps its order is off
   const failed = await Promise.all(["fr/1", "fr/2", "fr/3"].map((of) => change(of, 1, true)));
   await page.goto("about:blank");
   const now = await ada.open();
-  await now.getByRole("link", { name: /^3 keys of lane orders stand behind one failure: .*has packed this order/ }).waitFor();
+  await now.getByRole("link", { name: /^3 keys of lane orders are blocked by one failure: .*has packed this order/ }).waitFor();
   await expect.poll(() => now.title()).toMatch(/^\(\d+\) Now/);
   await expectFit(now, "now-lanes");
   await now.locator("main").focus();
