@@ -20,7 +20,7 @@ async function errored(): Promise<number> {
   return samples.find(({ name, labels }) => name === "instances_errored_open" && labels.workflow === "lab")?.value ?? 0;
 }
 
-it("an instance that stays errored is told of after a quarter of an hour and every four hours, until somebody closes it", async () => {
+it("an instance that stays errored is notified after 15 minutes and then every 4 hours, until an operator closes it", async () => {
   const before = await errored();
   const { requests } = await receiver();
   // Other tests have left failures of the lab: this one looks at its own.

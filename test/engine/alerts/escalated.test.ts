@@ -17,7 +17,7 @@ async function letter(): Promise<string> {
 const told = (received: Parameters<typeof saidIn>[0][], id: string) =>
   received.map(saidIn).filter(({ data }) => data.rule === "dead_letter_escalated" && data.examples.includes(id));
 
-it("a letter that is escalated is told to the channels once, with the note and who wrote it, and is over when it is settled", async () => {
+it("an escalated dead letter is notified once, with its note and author, and resolved when it is settled", async () => {
   const { requests } = await receiver();
   const [one, other] = [await letter(), await letter()];
   const escalate = (id: string, note: string) => escalateDeadLetter(probeEnv, reader, id, note);

@@ -65,7 +65,7 @@ function minutes(world: World, values: readonly (number | null)[], from = 0): vo
 }
 
 describe("An alert", () => {
-  it("is pending until its bound was exceeded for long enough, then told once", () => {
+  it("is pending until its bound was exceeded for long enough, then notified once", () => {
     const world = new World();
     minutes(world, [11, 11]);
     expect([world.open[0]?.state, world.said]).toEqual(["pending", []]);
@@ -73,14 +73,14 @@ describe("An alert", () => {
     expect([world.open[0]?.state, world.said]).toEqual(["firing", ["firing"]]);
   });
 
-  it("that is over before it was told leaves nothing behind", () => {
+  it("that ends before its notification leaves no row", () => {
     const world = new World();
     minutes(world, [11, 11, null, 11, 10, 11, 11]);
     expect(world.said).toEqual([]);
     expect(world.alerts.size).toBe(1);
   });
 
-  it("that becomes critical is told at once, and again when it is only a warning for a while", () => {
+  it("that becomes critical is notified at once, and again when it is only a warning for a while", () => {
     const world = new World();
     minutes(world, [11, 11, 11, 101, 101, 101, 11, 11, 11, 11]);
     expect(world.notices.map(({ at, change }) => [at / MINUTE, change])).toEqual([
@@ -90,7 +90,7 @@ describe("An alert", () => {
     ]);
   });
 
-  it("does not flap: a short recovery is none, and only one that lasts resolves it", () => {
+  it("does not flap: a short recovery is ignored, and only a lasting one resolves it", () => {
     const world = new World();
     minutes(world, [11, 11, 11, null, 11, null, null, 11, null, null, null, null]);
     expect(world.notices.map(({ at, change }) => [at / MINUTE, change])).toEqual([
@@ -106,7 +106,7 @@ describe("An alert", () => {
     expect(world.notices.map(({ at }) => at / MINUTE)).toEqual([2, 62, 122]);
   });
 
-  it("that is muted is kept and not told; what was missed is told when the mute is over", () => {
+  it("that is muted is recorded and not notified; the missed notification is sent when the mute ends", () => {
     const world = new World();
     minutes(world, [11, 11]);
     world.mute(MINUTE, 10 * MINUTE);
@@ -116,7 +116,7 @@ describe("An alert", () => {
     expect(world.said).toEqual(["firing"]);
   });
 
-  it("that was told and is over while it is muted is told to be over when the mute is", () => {
+  it("that was notified and ends while it is muted is reported as over when the mute ends", () => {
     const world = new World();
     minutes(world, Array(10).fill(11));
     world.mute(10 * MINUTE, 20 * MINUTE);
@@ -134,7 +134,7 @@ describe("An alert", () => {
     expect(world.said).toEqual(["firing"]);
   });
 
-  it("is told, and resolved, in its time though the clock was put back by an hour meanwhile", () => {
+  it("is notified and resolved on time although the clock was set back by an hour meanwhile", () => {
     const [pending, quiet] = [new World(), new World()];
     pending.look(60 * MINUTE, { q: 11 });
     minutes(pending, Array(4).fill(11));
@@ -169,7 +169,7 @@ describe("An alert", () => {
     expect([after.said, after.open]).toEqual([["resolved"], []]);
   });
 
-  it("stays as it was, and is not over, while its gauge cannot be read; what nobody has seen yet does not begin", () => {
+  it("keeps its state while its gauge cannot be read, and does not begin without a reading", () => {
     const world = new World();
     minutes(world, Array(10).fill(11));
     const unread = Array(10).fill(Number.NaN);
@@ -184,7 +184,7 @@ describe("An alert", () => {
     expect(world.open[0]?.version).toBeLessThanOrEqual(12);
   });
 
-  it("counts what happened, and keeps the first three examples and when it happened last", () => {
+  it("counts its events, and keeps the first three examples and the time of the last event", () => {
     const arrived: AlertRule = { ...RULE, gauge: "arrived", warning: { above: 0, forMs: 0 } };
     const world = new World([arrived]);
     const reading = (value: number, fresh: number, examples: string[], lastAt: number) =>
@@ -194,7 +194,7 @@ describe("An alert", () => {
     expect(world.open).toMatchObject([{ count: 9, examples: ["a", "b", "c"], lastAt: MINUTE + 6, since: 6 }]);
   });
 
-  it("of one rule is one of a handful: what is beyond twenty groups is one more", () => {
+  it("of one rule is one of at most twenty groups; further groups are one more", () => {
     const world = new World();
     const many = Object.fromEntries(Array.from({ length: 200 }, (_, index) => [`q${index}`, 11 + index / 1000]));
     for (const at of [0, 1, 2, 3]) world.look(at * MINUTE, many);
@@ -222,7 +222,7 @@ describe("Whatever is seen", () => {
     maxLength: 60,
   });
 
-  it("people are told what the naive model tells them, and no two alerts of one group are open", () => {
+  it("notifications equal those of the naive model, and no two alerts of one group are open", () => {
     fc.assert(
       fc.property(rule, looks, (own, seen) => {
         const world = new World([own]);
@@ -249,7 +249,7 @@ describe("Whatever is seen", () => {
     );
   });
 
-  it("nobody is told anything of what is muted, and each alert is told as a whole: it begins, then it changes or lasts, then it is over", () => {
+  it("a muted alert sends no notification, and each alert's notifications are in order: begin, change or repeat, end", () => {
     fc.assert(
       fc.property(rule, looks, (own, seen) => {
         const world = new World([own]);

@@ -62,7 +62,7 @@ describe("A notice", () => {
     expect(body.text.split("\n").slice(0, 2)).toEqual(["🔴 <b>critical dlq_depth began</b>", "queue orders &amp; &lt;returns&gt;"]);
   });
 
-  it("names the deployment, and leads to what it is about: the one thing, or the list in which it stands", () => {
+  it("names the deployment, and links to its subject: the one item, or the list with it", () => {
     const env = "https://orders.example/";
     const letter = { ...NOTICE, rule: "dead_letter_arrived", examples: ["a_b"], labels: { queue: "orders" } };
     const slack = JSON.parse(slackBody(letter, placed(env, letter))).text.split("\n");
@@ -102,7 +102,7 @@ describe("A notice", () => {
     expect(noMore).toContain("\n3 times\nfrom ");
   });
 
-  it("is never longer than its channel takes, and no mark is cut, whatever its words", () => {
+  it("is never longer than its channel accepts, and no character is cut, for any text", () => {
     const word = fc.string({ unit: fc.constantFrom("&", "<", ">", "*", "_", "`", "a", "🧾"), maxLength: 3000 });
     fc.assert(
       fc.property(fc.dictionary(word, word, { maxKeys: 20 }), fc.array(word, { maxLength: 3 }), word, (labels, examples, meaning) => {
@@ -139,7 +139,7 @@ describe("A channel", () => {
       (found) => found.length > 0,
     );
 
-  it("each gets its own format, under one id at every attempt, and one that fails holds up none of the others", async () => {
+  it("each gets its own format, under one id at every attempt, and one that fails delays none of the others", async () => {
     const treatments = [{ status: 503, times: 1 }, ...TAKEN];
     const { url, requests } = await receiver({ treatments });
     const telegram = { ALERTS_TELEGRAM_TOKEN: "1:a", ALERTS_TELEGRAM_CHAT: "7", ALERTS_TELEGRAM_URL: url };
@@ -165,7 +165,7 @@ describe("A channel", () => {
     expect((await late.requests()).map(({ answered }) => answered)).toEqual([503, 503, 503, 204]);
   });
 
-  it("of Slack that refuses for good is not tried again, and no address stands in the error", async () => {
+  it("of Slack that refuses permanently is not retried, and no address is in the error", async () => {
     const { url, requests } = await receiver({ treatments: [{ status: 404, times: 9 }] });
     only({ ALERTS_SLACK_URL: url });
     await raise();
@@ -208,7 +208,7 @@ describe("A channel", () => {
     expect([minutes >= 20, minutes < 60, Math.max(...pauses) <= 300_000]).toEqual([true, true, true]);
   });
 
-  it("that a channel asks to be put off for a day is put off for five minutes", async () => {
+  it("that a channel asks to defer for a day is deferred for five minutes", async () => {
     const text = JSON.stringify({ parameters: { retry_after: 86_400 } });
     const busy = [
       new Response(null, { status: 503, headers: { "retry-after": "86400" } }),
@@ -246,7 +246,7 @@ describe("A channel", () => {
     ["slack", '{"ok":false,"error":"ratelimited"}'],
     ["slack", '{"status":"error"}'],
     ["telegram", '{"ok":false,"error_code":429}'],
-  ])("%s that answers 200 with %j and Retry-After is put off for as long", async (channel, body) => {
+  ])("%s that answers 200 with %j and Retry-After is deferred for as long", async (channel, body) => {
     const refused = await refusalOf(new Response(body, { headers: { "retry-after": "7" } }), channel);
     expect(refused).toMatchObject({ code: "unavailable", detail: { delayMs: 7000 } });
   });

@@ -38,7 +38,7 @@ it("is raised by the keeper in its round, by the gauges of that round", async ()
   expect(warned.mock.calls.join("\n")).toContain('"rule":"dead_letter_arrived"');
 });
 
-it("is told all the same by the next round when the process dies before it is sent, and once", async () => {
+it("is sent once by the next round when the process dies before it is sent", async () => {
   const { requests } = await receiver();
   const death = dieAt("alert raised, not sent");
   await expect(look(3)).rejects.toThrow("Died at");
@@ -54,7 +54,7 @@ it("is told all the same by the next round when the process dies before it is se
   expect(await ofDoubts()).toEqual(["alert.firing"]);
 });
 
-it("is raised once by two keepers at once, whichever is first", async () => {
+it("is raised once by two concurrent keepers", async () => {
   const { requests } = await receiver();
   for (let turn = 1; turn <= 5; turn++) {
     const all = await Promise.all([look(3), look(3), look(3)]);
@@ -71,7 +71,7 @@ it("is raised once by two keepers at once, whichever is first", async () => {
   expect([seen.length, new Set(seen.map(({ id }) => id)).size]).toEqual([10, 10]);
 });
 
-it("that is muted is kept and sent to nobody; unmuted, people hear of it; both are in the audit", async () => {
+it("that is muted is recorded and not sent; unmuted, it is sent; both are in the audit", async () => {
   const { requests } = await receiver();
   await look(3);
   await requests(1);
@@ -94,7 +94,7 @@ it("that is muted is kept and sent to nobody; unmuted, people hear of it; both a
   ]);
 });
 
-it("whose mute was taken back is told, and so is the next one, though an older one was muted for longer", async () => {
+it("whose mute was undone is sent, and so is the next one, though an older one was muted for longer", async () => {
   const { requests } = await receiver();
   const over = async () => {
     await pass(60_000);
@@ -149,7 +149,7 @@ it("overtaken by an operator's mute, a round writes nothing, and sends nothing",
   expect((await look(3)).did).toBe(1);
 });
 
-it("about the instances that send alerts is logged and sent to nobody, so that none is the cause of the next", async () => {
+it("about the instances that send alerts is logged and not sent, so that no alert causes the next", async () => {
   const warned = vi.spyOn(console, "warn");
   const { requests } = await receiver();
   const id = await rowOf("errored", 0);
@@ -161,7 +161,7 @@ it("about the instances that send alerts is logged and sent to nobody, so that n
   expect(warned.mock.calls.join("\n")).toContain('"workflow":"send-alert"');
 });
 
-it("about a workflow of one's own that follows alerts is sent to nobody either", async () => {
+it("about a custom workflow that follows alerts is not sent either", async () => {
   const { requests } = await receiver();
   const pageSomebody = defineWorkflow({ name: "page-somebody", on: AlertChanged, run: async () => undefined });
   const own = catalog({ consumers: [defineConsumer({ queue: AlertChanged.queue, routes: [on(AlertChanged, start(pageSomebody))] })] });
@@ -181,7 +181,7 @@ it("that is half configured for a channel goes to the others, and the log says w
   expect(failed.mock.calls.join("\n")).toContain("ALERTS_TELEGRAM_CHAT is not set");
 });
 
-it("is sent to nobody where its queue or its sender is not bound, or nothing sends it: the log says so once, with the line to add, before there is anything to tell", async () => {
+it("is not sent where its queue or its sender is not bound, or no workflow sends it: the log says so once, with the line to add, before the first alert", async () => {
   const failed = vi.spyOn(console, "error");
   vars.ALERTS_WEBHOOK_URL = "https://alerts.invalid/hook";
   const said = async (missing: object, known = app) => {
@@ -201,7 +201,7 @@ it("is sent to nobody where its queue or its sender is not bound, or nothing sen
   }
 });
 
-it("is promised to no channel whose variable cannot be meant: that is said before there is anything to tell, once, without its value", async () => {
+it("is assigned to no channel whose variable is invalid: the log says so before the first alert, once, without its value", async () => {
   const failed = vi.spyOn(console, "error");
   vars.ALERTS_SLACK_URL = "hooks.slack.invalid/services/secret";
   for (let time = 0; time < 3; time++) await look(0).finally(() => time === 2 && delete vars.ALERTS_SLACK_URL);
@@ -210,7 +210,7 @@ it("is promised to no channel whose variable cannot be meant: that is said befor
   expect(lines.join()).not.toContain("services");
 });
 
-it("has its link by PUBLIC_URL, and none where that cannot be meant, which the log says once, before there is anything to tell", async () => {
+it("has its link by PUBLIC_URL, and none where that is invalid, which the log says once, before the first alert", async () => {
   const failed = vi.spyOn(console, "error");
   onTestFinished(() => void delete vars.PUBLIC_URL);
   const { requests } = await receiver();
@@ -225,7 +225,7 @@ it("has its link by PUBLIC_URL, and none where that cannot be meant, which the l
   expect(data.url).toMatch(/^https:\/\/orders\.example\/console\//);
 });
 
-it("is told in the name of the default tenant where ALERTS_TENANT is none, and the log says so once, before there is anything to tell", async () => {
+it("is sent for the default tenant where ALERTS_TENANT is no tenant, and the log says so once, before the first alert", async () => {
   const failed = vi.spyOn(console, "error");
   const { requests } = await receiver();
   vars.ALERTS_TENANT = "bad tenant/x";
@@ -241,7 +241,7 @@ it("is told in the name of the default tenant where ALERTS_TENANT is none, and t
   expect(failed.mock.calls.map(String).filter((line) => line.includes("ALERTS_TENANT"))).toHaveLength(1);
 });
 
-it("that is over goes after 30 days, and not before; one that is open, or muted, stays", async () => {
+it("that is over is deleted after 30 days, and not before; one that is open, or muted, stays", async () => {
   const insert = (name: string, state: string, days: number, mutedUntil: number | null) =>
     run(
       `INSERT INTO millrace_alerts (id, rule, labels, state, severity, value, examples, since, fired_at, last_at, updated_at, resolved_at, muted_until, mute_reason, version)
@@ -260,7 +260,7 @@ it("that is over goes after 30 days, and not before; one that is open, or muted,
   expect(own.map(({ id }) => id.replace(/0+$/, "")).toSorted()).toEqual(["muted", "open", "young"]);
 });
 
-it("says nothing in a notice but what comes from code, and counts", () => {
+it("contains nothing in a notice but texts from code, and counts", () => {
   const [rule] = ALERT_RULES;
   const known = { id: fresh("a"), rule: "x", labels: { queue: "q" }, state: "firing", severity: "warning", value: 2, count: 2 } as const;
   const times = { since: 0, criticalSince: null, milderSince: null, quietSince: null, firedAt: 0, told: null, lastAt: 0, updatedAt: 0 };

@@ -65,7 +65,7 @@ it("alerts are listed for tokens with observe, page by page, by state and by rul
   expect(await (await asking(["read", "operate"]))("/v1/alerts")).toMatchObject({ status: 403, body: { code: "forbidden" } });
 });
 
-it("an alert says what its notice came to, to every team that may see it: told once each channel has it, and what the channel answered until then", async () => {
+it("an alert shows the outcome of its notice to every team that may see it: sent once each channel has it, and the channel's answer until then", async () => {
   const { requests } = await receiver({ treatments: [{ status: 410, times: 1 }] });
   await raise();
   await requests(1);
@@ -81,7 +81,7 @@ it("an alert says what its notice came to, to every team that may see it: told o
   expect(Date.parse(told.told_at)).toBeGreaterThanOrEqual(Date.parse(told.notice_at));
 });
 
-it("an alert whose channel is out of reach says so while it is tried again", async () => {
+it("an alert whose channel is out of reach says so while it is retried", async () => {
   const { hook } = await receiver();
   vars.ALERTS_WEBHOOK_URL = `http://127.0.0.1:1/hook/${hook}`;
   await raise();
@@ -93,7 +93,7 @@ it("an alert whose channel is out of reach says so while it is tried again", asy
   expect(tried).toMatchObject({ told_at: null, delivery: { last_error: expect.stringContaining("webhook cannot be reached") } });
 });
 
-it("a row that somebody has spoiled is listed without what nobody can read, and hides none", async () => {
+it("a corrupt row is listed without its unreadable fields, and hides no other row", async () => {
   await raise();
   await run("UPDATE millrace_alerts SET examples = 'no JSON', labels = '[' WHERE rule = 'effects_in_doubt'");
   const { status, body } = await (await asking(["observe"]))("/v1/alerts");
@@ -101,7 +101,7 @@ it("a row that somebody has spoiled is listed without what nobody can read, and 
   expect(body.items).toContainEqual(expect.objectContaining({ rule: "effects_in_doubt", labels: {}, examples: [] }));
 });
 
-it("muting needs observe and operate, a reason and a time in the next 30 days, and stands in the audit of its own tenant", async () => {
+it("muting needs observe and operate, a reason and a time in the next 30 days, and is in the audit of its own tenant", async () => {
   await raise();
   const ask = await asking(["observe", "operate", "read"]);
   const { id } = (await ask("/v1/alerts?state=firing")).body.items[0];

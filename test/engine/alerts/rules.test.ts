@@ -33,7 +33,7 @@ describe("The rules", () => {
     expect(astray.map(({ name }) => name)).toEqual([]);
   });
 
-  it("stand as they would be taken from a deployment, each under a name of its own", () => {
+  it("are listed as a deployment reads them, each under its own name", () => {
     const all = Object.fromEntries(ALERT_RULES.map(({ name }) => [name, {}]));
     expect(changedRules(ALERT_RULES, all)).toEqual(ALERT_RULES);
     expect(Object.keys(all)).toHaveLength(ALERT_RULES.length);

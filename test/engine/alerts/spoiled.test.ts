@@ -45,7 +45,7 @@ it.each([
   },
 );
 
-it("a gauge that is without end is beyond its bound, and told", async () => {
+it("an infinite gauge is beyond its bound, and notified", async () => {
   const { requests } = await receiver();
   expect((await look(Number.POSITIVE_INFINITY)).did).toBe(1);
   expect((await requests(1)).map((one) => saidIn(one).type)).toEqual(["alert.firing"]);

@@ -12,7 +12,7 @@ const calls = (tenantId: string) =>
     tenantId,
   );
 
-it("an address hears of the end once, signed with the secret that its tenant is shown, and of no payload and no result", async () => {
+it("an address is called once when the instance ends, signed with the secret that its tenant is shown, without payload and result", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const id = await ask(caller, async () => ({ secret: "of the result" }), { callback_url: url, correlation_id: "spring" });
@@ -55,7 +55,7 @@ it("an address hears of the end once, signed with the secret that its tenant is 
   expect(await calls(caller.tenantId)).toMatchObject([{ status: "complete", correlation_id: "spring" }]);
 });
 
-it("each run's end is told: a failure without its words, the retry's, and the undo's", async () => {
+it("each run's end is reported: a failure without its message, the retry's, and the undo's", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   let broken = true;
@@ -112,7 +112,7 @@ function fail(): never {
   throw notRetryable("The words of a customer.");
 }
 
-it("a receiver that fails is called again with the same id; one that is gone for good fails the call, for an operator to see and retry", async () => {
+it("a failing receiver is called again with the same id; one that is gone permanently fails the call, for an operator to see and retry", async () => {
   await hurried();
   const caller = await asking();
   const shaky = await addressOf(caller, [{ status: 503, times: 2 }]);
@@ -132,7 +132,7 @@ it("a receiver that fails is called again with the same id; one that is gone for
   expect(new Set((await gone.heard(2)).map(({ id }) => id)).size).toBe(1);
 });
 
-it("an address that refuses every attempt was called and not told: the instance says what it answered, while it is tried again and once it is given up", async () => {
+it("a callback whose address refuses every attempt is not delivered: the instance shows its answer during the retries and after the last", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller, [{ status: 500, times: 99 }]);
   const callback = async (id: string) => (await caller.get(`/v1/instances/${id}`)).body.callback;
@@ -156,7 +156,7 @@ it("an address that refuses every attempt was called and not told: the instance 
   expect((await caller.get(`/v1/instances/${failed.delivery.instance_id}`)).body.workflow).toBe("send-callback");
 });
 
-it("who calls is the instance's own tenant, by its own secret; another tenant sees neither", async () => {
+it("the caller is the instance's own tenant, by its own secret; another tenant sees neither", async () => {
   const [one, other] = [await asking(), await asking()];
   expect((await one.get("/v1/callback-secret")).body.secret).not.toBe((await other.get("/v1/callback-secret")).body.secret);
   const { url, heard } = await addressOf(other);
@@ -167,7 +167,7 @@ it("who calls is the instance's own tenant, by its own secret; another tenant se
   expect((await (await asking(["read", "enqueue", "operate"])).get("/v1/callback-secret")).status).toBe(403);
 });
 
-it("a doubt, a question and a sleep are no ends; a repeat of the command changes no address; without one nobody calls", async () => {
+it("an unknown outcome, a question and a sleep are no ends; a repeat of the command changes no address; without one there is no call", async () => {
   const caller = await asking();
   const [first, second] = [await addressOf(caller), await addressOf(caller)];
   const silent = await ask(caller, async () => null);

@@ -6,7 +6,7 @@ import { deliver, dieAt, envelopeOf, fresh, keeperRound, probeEnv, reaches, rows
 import { held } from "../lab.ts";
 import { addressOf, ask, endsIn } from "./heard.ts";
 
-it("E01 an end whose process dies before its call is kept is told by the keeper, once", async () => {
+it("E01 an end whose process dies before its call is stored is reported by the keeper, once", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   let go = false;
@@ -22,7 +22,7 @@ it("E01 an end whose process dies before its call is kept is told by the keeper,
   expect(await heard()).toHaveLength(1);
 });
 
-it("E02 a call that is kept, and whose process dies before it is started, is started by the keeper, once", async () => {
+it("E02 a stored call whose process dies before its start is started by the keeper, once", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const death = dieAt("callback kept, not started");
@@ -36,7 +36,7 @@ it("E02 a call that is kept, and whose process dies before it is started, is sta
   expect(await heard()).toHaveLength(1);
 });
 
-it("an end that many look for at once is told once", async () => {
+it("an end that many callers check at once is reported once", async () => {
   const caller = await asking();
   const addresses = await Promise.all(Array.from({ length: 5 }, () => addressOf(caller)));
   const ids = await Promise.all(addresses.map(({ url }) => ask(caller, async () => null, { callback_url: url })));
@@ -47,7 +47,7 @@ it("an end that many look for at once is told once", async () => {
   for (const { heard } of addresses) expect(await heard()).toHaveLength(1);
 });
 
-it("a command whose message is refused has an end as well: its address hears that it is dead, and that it was given up", async () => {
+it("a command whose message is refused has an end as well: its address is called when it is dead, and when it is discarded", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const asked = { type: "lab.requested", payload: { name: fresh("given-up") }, callback_url: url, delay_seconds: 3600 };
@@ -65,7 +65,7 @@ it("a command whose message is refused has an end as well: its address hears tha
   expect(endsIn(await heard(2))).toEqual(["1 dead", "1 skipped"]);
 });
 
-it("nobody is called for a tenant that is deleted", async () => {
+it("there is no call for a tenant that is deleted", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const id = await ask(caller, ({ step }) => step.sleep("long", "1 day"), { callback_url: url });

@@ -31,7 +31,7 @@ it.each([
   expect(normalized(one)).not.toBe(normalized(other));
 });
 
-it("is short and quick whatever it is made of", () => {
+it("is short and computed quickly for any input", () => {
   for (const hostile of [
     "'".repeat(1e6),
     '"a'.repeat(5e5),
@@ -47,7 +47,7 @@ it("is short and quick whatever it is made of", () => {
   expect(normalized(`${"x".repeat(199)}😀${"y".repeat(100)}`).isWellFormed()).toBe(true);
 });
 
-it("has an id that depends on what people tell causes apart by, and on no item of a step", () => {
+it("has an id that depends on the parts that distinguish causes, and on no item of a step", () => {
   const cause = { place: "publish", step: "put page [a]", code: "upstream_refused", message: "answered 503" };
   const id = causeId(cause);
   expect(id).toMatch(/^[0-9a-f]{16}$/);

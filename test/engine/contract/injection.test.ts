@@ -11,7 +11,7 @@ const DISGUISED = [{ fragment: ALL_OF_THEM }, { text: ALL_OF_THEM, params: [] }]
 const insert = (name: string, kind: unknown) =>
   sql`INSERT INTO probe_rows (id, kind, name) VALUES (${crypto.randomUUID()}, ${kind as string}, ${name})`;
 
-it.each(DISGUISED)("I12 What an upstream answers is never taken for SQL: %o", async (answer) => {
+it.each(DISGUISED)("I12 An upstream's answer is never interpreted as SQL: %o", async (answer) => {
   const { instanceId, name } = await runLab(({ step, payload }) =>
     step.effect(
       "book",
@@ -27,7 +27,7 @@ it.each(DISGUISED)("I12 What an upstream answers is never taken for SQL: %o", as
   expect(await rows("SELECT kind FROM probe_rows WHERE name = ?1", name)).toEqual([]);
 });
 
-it.each(DISGUISED)("I12 Nor is what an operator confirms: %o", async (output) => {
+it.each(DISGUISED)("I12 An operator's confirmed output is never interpreted as SQL: %o", async (output) => {
   const { instanceId, name } = await runLab(({ step, payload }) =>
     step.effect(
       "mail",

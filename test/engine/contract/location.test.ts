@@ -12,7 +12,7 @@ it("objects are asked for where the deployment says that its database is", () =>
   expect(asked).toEqual(["keeper", { locationHint: "weur" }]);
 });
 
-it("so are the instances of workflows, and they run", async () => {
+it("instances of workflows exist and run there, too", async () => {
   const name = fresh();
   const { instanceId: id } = await start(name, [{ do: "commit", name: "note" }]);
   let hint: string | undefined;
@@ -27,7 +27,7 @@ it("so are the instances of workflows, and they run", async () => {
   expect(await reaches(id, "complete")).toBe("complete");
 });
 
-it("without a place, or with one that the platform does not know, everything is made near whoever asks first", () => {
+it("without a place, or with one that the platform does not know, objects are created near the first caller", () => {
   expect(placed({})).toEqual({});
   expect(placed({ LOCATION_HINT: "moon" })).toEqual({});
 });

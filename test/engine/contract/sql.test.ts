@@ -4,7 +4,7 @@ import { mergeRows } from "../../../packages/millrace/src/contract/sql.ts";
 import { probeEnv } from "../harness.ts";
 
 describe("A statement", () => {
-  it("binds whatever is interpolated, and takes no text of it", async () => {
+  it("binds every interpolated value, and includes no text of it", async () => {
     const value = "'); DROP TABLE millrace_instances; --";
     const statement = sql`SELECT ${value} AS said, ${7} AS number, ${null} AS none`;
     expect(statement).toEqual({ text: "SELECT ?1 AS said, ?2 AS number, ?3 AS none", params: [value, 7, null] });
@@ -18,7 +18,7 @@ describe("A statement", () => {
     expect(await query(probeEnv.DB, outer)).toEqual([{ text: "abcdbc" }]);
   });
 
-  it("takes as text what is written here alone", () => {
+  it("includes as text only literals of the source", () => {
     expect(sql`SELECT ${now} AS now`.params).toEqual([]);
     expect(sql`SELECT 1 ${fragment("AS one")}`.text).toBe("SELECT 1 AS one");
   });

@@ -19,7 +19,7 @@ it("the engine's own steps are called today as by the runs that have begun befor
   ]);
 });
 
-it("each name is read as it was made, whatever the code's step is called", () => {
+it("each name is parsed as it was made, for any name of the code's step", () => {
   for (const code of ["pay", "undo pay [a · b]", "pay · fee", "· x ·", "two\nlines"]) {
     expect(ownStep({ type: "do", name: code })).toBeUndefined();
     for (const part of OWN_PARTS) {
@@ -33,7 +33,7 @@ it("each name is read as it was made, whatever the code's step is called", () =>
   expect(codeLabelOf({ type: "do", name: ownName(ownName("pay", "after_doubt", 1), "run", 3) })).toBe("pay");
 });
 
-it("what only looks like such a name is the code's", () => {
+it("a name that only resembles such a name is the code's", () => {
   for (const name of ["get · answer", "is · paused 1", "call · run", "ask · time is over 1", "a · after doubt 01", " · run 2"]) {
     expect(codeLabelOf({ type: "do", name })).toBe(name);
   }

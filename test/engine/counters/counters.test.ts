@@ -21,7 +21,7 @@ function counting(shards?: number) {
 }
 
 describe("a counter", () => {
-  it("is the sum of what many add at once, each by one call to one of 32 shards", async () => {
+  it("is the sum of concurrent adds, each by one call to one of 32 shards", async () => {
     const { counter, calls } = counting();
     await times(200, (n) => counter.add(n % 3));
     expect(calls.made).toBe(200);
@@ -31,7 +31,7 @@ describe("a counter", () => {
     expect(calls.made).toBe(232);
   });
 
-  it("takes a batch by one call, and counts what has keys once each, in whatever batch they come again", async () => {
+  it("accepts a batch by one call, and counts its keys once each, in every batch that repeats them", async () => {
     const { counter, calls } = counting();
     expect(await counter.addAll([1, 2, { n: 3 }])).toBe(3);
     expect(calls.made).toBe(1);
@@ -45,13 +45,13 @@ describe("a counter", () => {
     expect(await counter.read()).toBe(6 + 30 + 400 + 1_000);
   });
 
-  it("takes a batch whose sum is more than one add may be", async () => {
+  it("accepts a batch whose sum exceeds the bound of one add", async () => {
     const { counter } = counting(1);
     expect(await counter.addAll([1e12, 1e12, 5])).toBe(3);
     expect(await counter.read()).toBe(2e12 + 5);
   });
 
-  it("is exact, whatever is added, said again, evicted or killed in between", async () => {
+  it("is exact after any mix of adds, repeats, evictions and kills", async () => {
     const happening = fc.oneof(
       { weight: 4, arbitrary: fc.record({ what: fc.constant("add" as const), n: fc.integer({ min: -5, max: 50 }) }) },
       {
@@ -133,7 +133,7 @@ describe("a counter", () => {
     expect(await counter.read()).toBe(2);
   });
 
-  it("may be read as it was a while ago, and then asks nobody", async () => {
+  it("may be read from a cache of bounded age, without a call", async () => {
     const { counter, calls } = counting(2);
     await counter.add(5);
     expect(await counter.read()).toBe(5);
@@ -144,7 +144,7 @@ describe("a counter", () => {
     expect(await counter.read()).toBe(6);
   });
 
-  it("says what each minute of a day brought; what is older is in the sum alone, and keys are known for a week", async () => {
+  it("returns each minute of a day; older minutes are in the sum only, and keys are remembered for a week", async () => {
     const { counter, shard } = counting(1);
     const now = Math.floor(Date.now() / 60_000);
     await counter.add(7, { key: "old" });
@@ -179,7 +179,7 @@ describe("a counter", () => {
     expect(await counter.add(1, { key: "old" })).toBe(true);
   });
 
-  it("that nobody added to is 0, and leaves nothing behind where it is read", async () => {
+  it("without adds is 0, and reading it stores nothing", async () => {
     const { counter, shard } = counting(1);
     expect(await counter.read()).toBe(0);
     expect((await counter.perMinute(2)).map(({ count }) => count)).toEqual([0, 0]);

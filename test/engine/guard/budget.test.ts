@@ -36,7 +36,7 @@ it.each([
   expect(await roundTrips({ do: kind, name: "act", emit: kind !== "read" })).toHaveLength(trips);
 });
 
-it("an outcome is one statement, which answers how its instance stands; the first of a run is two, because it says that the run is at work", async () => {
+it("an outcome is one statement, which returns the instance's status; the first of a run is two, because it also sets the status to running", async () => {
   const acts = ["first", "second", "third"].map((name): Script => ({ do: "keyed", name }));
   expect(await roundTrips(...acts)).toEqual([2, 1, 1]);
 });

@@ -7,7 +7,7 @@ import { outputOf, platformReaches, runLab } from "../lab.ts";
 import { followUps } from "./doubtful.ts";
 
 describe("An output that cannot be kept", () => {
-  it("W11 is not JSON: the effect is recorded and never repeated; the operator gives the output, and the run goes on", async () => {
+  it("W11 is not JSON: the effect is recorded and never repeated; the operator enters the output, and the run continues", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "act", output: "cycle", emit: true },
@@ -64,7 +64,7 @@ describe("A doubt that is confirmed with a wrong output", () => {
     return { instanceId, confirm, doubt, sent: () => sent };
   }
 
-  it("W17 that does not fit the step's schema: it is in doubt again, with what is wrong, until it is confirmed with one that fits", async () => {
+  it("W17 that does not fit the step's schema: it is in doubt again, with the reason, until it is confirmed with one that fits", async () => {
     const { instanceId, confirm, doubt, sent } = await posting({ output: z.object({ id: z.string() }) });
     await confirm(null);
     const [again] = await doubt();
@@ -91,7 +91,7 @@ describe("A doubt that is confirmed with a wrong output", () => {
     expect(await rows("SELECT 1 FROM probe_rows WHERE id = ?1", id)).toHaveLength(1);
   });
 
-  it("W17 that its rows cannot be written with: it is in doubt again, with what was to be written", async () => {
+  it("W17 that its rows cannot be written with: it is in doubt again, with the rows that were refused", async () => {
     const { instanceId, confirm, doubt, sent } = await posting({}, ({ id }) => ({
       statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id}, 'post', 'p')`],
     }));
@@ -109,7 +109,7 @@ describe("A doubt that is confirmed with a wrong output", () => {
     expect(sent()).toBe(1);
   });
 
-  it("W17 that the code behind it cannot use: confirmed anew once the instance has ended of it, audited, with a new epoch; a retry goes on", async () => {
+  it("W17 that the following code cannot use: confirmed again once the instance has failed with it, audited, with a new epoch; a retry continues", async () => {
     const { instanceId, confirm, sent } = await posting({});
     await confirm({ nothing: "known" });
     expect(await reaches(instanceId, "errored", "complete")).toBe("errored");

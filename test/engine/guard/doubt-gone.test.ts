@@ -20,8 +20,8 @@ async function passAnew(instanceId: string): Promise<void> {
 
 const effects = (instanceId: string) => effectsOf(probeEnv, operator, instanceId);
 
-describe("A doubt whose entry was deleted, or not restored with a backup", () => {
-  it("W17 is put back by the next pass: nothing is sent again, and a person sees what was sent and answers it", async () => {
+describe("An unknown outcome whose row was deleted, or not restored with a backup", () => {
+  it("W17 is recreated by the next replay: nothing is sent again, and an operator sees the request and answers it", async () => {
     const { name, instanceId, key } = await gone();
     await passAnew(instanceId);
     const [effect] = await until(
@@ -43,7 +43,7 @@ describe("A doubt whose entry was deleted, or not restored with a backup", () =>
     ).toHaveLength(2);
   });
 
-  it("W17 is put back where no pass comes by: the walk wakes the run, which goes on with nothing by itself", async () => {
+  it("W17 is recreated where no replay happens: the scan wakes the run, which does not continue by itself", async () => {
     const { name, instanceId, key } = await gone();
     await walk();
     await lookAgain(instanceId);
@@ -60,7 +60,7 @@ describe("A doubt whose entry was deleted, or not restored with a backup", () =>
     expect(await happened(`${name}/mail`)).toHaveLength(2);
   });
 
-  it("W17 of which the platform knows nothing either ends its instance, with what a person can do: no machine begins it anew", async () => {
+  it("W17 that is unknown to the platform too ends its instance, with instructions for an operator: no retry is automatic", async () => {
     const { name, instanceId } = await gone();
     await (await probeEnv.PROBE.get(instanceId)).terminate();
     await rows("UPDATE millrace_instances SET workflow = 'lab', check_at = 1 WHERE id = ?1", instanceId);

@@ -22,8 +22,8 @@ import { outputOf as answerOf, held, LAB, parkedBesideFailure, runLab } from "..
 import { failed, ONCE, resolve, stateOf } from "../operate/operating.ts";
 import { doubtful, followUps } from "./doubtful.ts";
 
-describe("A once effect whose outcome nobody knows", () => {
-  it("W02 request sent, no reply: it is parked, never repeated, and the operator sees what was sent", async () => {
+describe("A once effect with an unknown outcome", () => {
+  it("W02 request sent, no reply: it is parked, never repeated, and the operator sees the request", async () => {
     const { name, instanceId, effect } = await doubtful();
     expect(await happened(`${name}/mail`)).toHaveLength(1);
     expect(effect).toMatchObject({ class: "once", step: "mail", input: JSON.stringify({ subject: `${name}/mail` }) });
@@ -32,7 +32,7 @@ describe("A once effect whose outcome nobody knows", () => {
     expect((await listEffects(probeEnv, { tenantId: "globex", actor: "gus" }, { state: "in_doubt" })).items).toEqual([]);
   });
 
-  it("W02 on the only attempt it has: it is parked all the same, not errored, and says what went wrong", async () => {
+  it("W02 on the only attempt it has: it is parked too, not errored, and shows its error", async () => {
     const name = fresh();
     await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
     const { instanceId } = await start(name, [{ do: "once", name: "mail", retries: 0 }]);
@@ -42,7 +42,7 @@ describe("A once effect whose outcome nobody knows", () => {
     expect(await happened(`${name}/mail`)).toHaveLength(1);
   });
 
-  it("W22 the upstream says that it is still at work: parked, because nobody knows what comes of it", async () => {
+  it("W22 the upstream reports that it is still at work: parked, because the outcome is unknown", async () => {
     const name = fresh();
     await behave({ subject: `${name}/mail`, mode: "busy", times: 1 });
     const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
@@ -75,7 +75,7 @@ describe("A once effect whose outcome nobody knows", () => {
     ).toHaveLength(1);
   });
 
-  it("W17 confirmed with its output: the run goes on with it, nothing is sent again, and who said so is on record", async () => {
+  it("W17 confirmed with its output: the run continues with it, nothing is sent again, and the operator's name is recorded", async () => {
     const { name, instanceId, key } = await doubtful();
     await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-77" }, "seen in the sent folder");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -152,7 +152,7 @@ describe("A once effect whose outcome nobody knows", () => {
     ]);
   });
 
-  it("is another tenant's business: nobody else can see or resolve it", async () => {
+  it("belongs to its tenant: no other tenant can see or resolve it", async () => {
     const { key } = await doubtful();
     await expect(resolveDoubt(probeEnv, { tenantId: "globex", actor: "gus" }, key, { verb: "reject" }, "mine?")).rejects.toMatchObject({
       code: "effect_not_found",
@@ -202,7 +202,7 @@ describe("A doubt beside a branch that failed", () => {
     expect(posts()).toBe(expected.posts);
   });
 
-  it("W17 that is still open when the other branch is retried: the row says so, and its answer is heard", async () => {
+  it("W17 that is still open when the other branch is retried: the row says so, and its answer is accepted", async () => {
     const { instanceId, key, mend } = await doubtBesideFailure();
     mend();
     await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
@@ -212,7 +212,7 @@ describe("A doubt beside a branch that failed", () => {
     expect(await answerOf(instanceId)).toBe("seen");
   });
 
-  it("W17 that is still open when the platform runs an errored run anew: the row says so, whatever the other branch writes", async () => {
+  it("W17 that is still open when the platform restarts an errored run: the row says so, for every write of the other branch", async () => {
     const isBroken = { book: true };
     const { instanceId } = await runLab(({ step, instanceId: id }) => {
       const book = async () => {
@@ -234,7 +234,7 @@ describe("A doubt beside a branch that failed", () => {
   });
 });
 
-it("W17 An answer that nobody could be told for a day is told when that is possible again: it is not given up, and not asked for each hour", async () => {
+it("W17 An answer that could not be delivered for a day is delivered when that is possible again: it is not dropped, and not retried each hour", async () => {
   const { instanceId, key } = await doubtful();
   const platform = Object.getPrototypeOf(probeEnv.PROBE) as Workflow;
   const away = vi.spyOn(platform, "get").mockRejectedValue(new Error("Network connection lost."));

@@ -175,7 +175,7 @@ describe("A guarded effect", () => {
     expect(acted).toBe(1);
   });
 
-  it("W12 W15 a complete run whose step name depends on chance does nothing more, however often it passes again", async () => {
+  it("W12 W15 a complete run whose step name depends on chance has no further effect in any number of replays", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "commit", name: "first" },
@@ -207,7 +207,7 @@ describe("A guarded effect", () => {
     ]);
   });
 
-  it("W16 an operator retries a failed step: the same generation, the same key, one effect; what was done before is kept", async () => {
+  it("W16 an operator retries a failed step: the same generation, the same key, one effect; earlier outputs are kept", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 2 });
     const { instanceId } = await start(name, [
@@ -255,7 +255,7 @@ describe("A guarded effect", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("errors when its tries are used up, and says which step, how often and what the upstream answered", async () => {
+  it("errors when its tries are used up, and names the step, the count of tries and the upstream's answer", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "refuse", status: 503, times: 9 });
     const { instanceId } = await start(name, [{ do: "natural", name: "act", retries: 2 }]);

@@ -37,7 +37,7 @@ describe("A once effect that happened, and whose rows are refused", () => {
     return { instanceId, mends, doubt, answer, sent: () => sent };
   }
 
-  it("says that it happened, what it answered, what was refused and what helps; that it did not is refused", async () => {
+  it("shows that it happened, its answer, the refused rows and a remedy; a confirmation that it did not happen is refused", async () => {
     const { instanceId, doubt, answer, sent } = await refused();
     const { error, answered, follows, epoch } = await doubt();
     expect(error?.message).toMatch(/^It happened, and answered \{"id":"mail-1"\}\. What is recorded with that was refused: .*UNIQUE/);
@@ -55,7 +55,7 @@ describe("A once effect that happened, and whose rows are refused", () => {
     expect(sent()).toBe(1);
   });
 
-  it("W17 confirmed before that is mended it says again that the rows are at fault, and still what it answered; then it goes on", async () => {
+  it("W17 confirmed before the rows are fixed it reports the rows again, with its answer; afterwards it continues", async () => {
     const { instanceId, mends, doubt, answer, sent } = await refused();
     let { epoch } = await doubt();
     for (const [output, fault] of [
@@ -79,7 +79,7 @@ describe("A once effect that happened, and whose rows are refused", () => {
     expect(sent()).toBe(1);
   });
 
-  it("done again all the same it is a second effect; what the first answered stays on record", async () => {
+  it("repeated by an operator it is a second effect; the first answer stays on record", async () => {
     const { instanceId, mends, answer, doubt, sent } = await refused();
     await doubt();
     mends.id = crypto.randomUUID();
@@ -92,7 +92,7 @@ describe("A once effect that happened, and whose rows are refused", () => {
     ]);
   });
 
-  it("is ended by a cancel that takes nothing back; what it answered is then said for the record", async () => {
+  it("is ended by a cancel without undo; its answer is then given for the record", async () => {
     const { instanceId, answer, doubt, sent } = await refused();
     await doubt();
     await cancelInstance(probeEnv, operator, instanceId, { undo: false, reason: "the row will never fit" });
@@ -119,7 +119,7 @@ describe("A once effect that happened, and whose rows are refused", () => {
     expect(again?.answered).toEqual({ output: null, outputRef: null });
   });
 
-  it("withholds of what it answered what its message marks as sensitive, wherever that is said", async () => {
+  it("hides in every view the parts of its answer that its message marks as sensitive", async () => {
     const [by, person] = [await reader(), ada()];
     const mail = defineStep({ effect: "once", run: async () => ({ sent_to: person.email }) });
     const { instanceId } = await runLab(

@@ -35,7 +35,7 @@ async function eventful() {
 }
 
 describe("The stream of an instance", () => {
-  it("tells attempts, sleeps and the stand in their order, ends with the end, and is silent to who has heard it", async () => {
+  it("contains attempts, sleeps and statuses in order, closes with the end, and sends nothing to a client that has the end", async () => {
     const [open, id] = [await reader(), await eventful()];
     const answer = await open(id);
     expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/event-stream"]);
@@ -63,7 +63,7 @@ describe("The stream of an instance", () => {
     expect((await open(id, told.at(-1)?.id)).status).toBe(204);
   });
 
-  it("resumed behind any of its events, tells the rest: nothing is lost, nothing comes twice", async () => {
+  it("resumed after any of its events, sends the rest: nothing is lost, nothing comes twice", async () => {
     const [open, id] = [await reader(), await eventful()];
     const whole = await new EventReader(await open(id)).all();
     for (const [place, { id: heard }] of whole.slice(0, -1).entries()) {
@@ -71,7 +71,7 @@ describe("The stream of an instance", () => {
     }
   });
 
-  it("tells lean steps, which the platform has none of, among the others: each once, from whatever place on", async () => {
+  it("contains inline steps, which the platform does not list, among the others: each once, from every resume point", async () => {
     const open = await reader();
     mode.steps = "lean";
     onTestFinished(() => {
@@ -97,7 +97,7 @@ describe("The stream of an instance", () => {
     }
   });
 
-  it("tells a history longer than one look hears to its last step, and the end behind it", async () => {
+  it("contains a history longer than one poll to its last step, and then the end", async () => {
     const open = await reader();
     const { instanceId } = await runLab(async ({ step }) => {
       const items = Array.from({ length: 260 }, (_, place) => String(place));
@@ -110,7 +110,7 @@ describe("The stream of an instance", () => {
     expect(told.filter((one) => one.startsWith("end"))).toHaveLength(1);
   });
 
-  it("follows a run as it goes: what it waits for, its failure, and after a retry the next run", async () => {
+  it("follows a run live: its waits, its failure, and after a retry the next run", async () => {
     const open = await reader();
     const { instanceId, state } = await failsUntilMended();
     const first = new EventReader(await open(instanceId));
@@ -130,7 +130,7 @@ describe("The stream of an instance", () => {
     expect(new Set(next.told.map(({ id }) => id)).size).toBe(next.told.length);
   });
 
-  it("tells waits by what they wait for: begun, over by their event or by their time, and asked of a person; then an undo", async () => {
+  it("contains waits by their subject: begun, ended by their event or by their time, and questions to an operator; then an undo", async () => {
     const open = await reader();
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       await step.commit("put", () => ({}), { undo: () => ({}) });
@@ -162,7 +162,7 @@ describe("The stream of an instance", () => {
     expect(undo.map(shortly)).not.toContain("attempt_completed put");
   });
 
-  it("is the tenant's alone, and refuses ids that are none of its own in words", async () => {
+  it("is the tenant's alone, and refuses unknown ids with an error", async () => {
     const [open, stranger, id] = [await reader(), await reader("another"), await eventful()];
     expect((await stranger(id)).status).toBe(404);
     const refused = await open(id, "yesterday");

@@ -31,7 +31,7 @@ it("the engine's routes are mounted into any Hono app, which keeps its own", asy
   expect(stranger.status).toBe(401);
 });
 
-it("an app's own routes stand beside the engine's: behind the same tokens, with its own codes, in the same document", async () => {
+it("an app's own routes are served beside the engine's: with the same tokens, its own codes, in the same document", async () => {
   await probeEnv.DB.exec("CREATE TABLE orders (id TEXT PRIMARY KEY, label TEXT)");
   onTestFinished(async () => void (await probeEnv.DB.exec("DROP TABLE orders")));
   const id = fresh("order");

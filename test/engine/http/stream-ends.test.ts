@@ -32,7 +32,7 @@ async function expectTold(id: string, stream: EventReader, said: readonly string
   expect(ends(await (await follow(id)).all())).toEqual(said);
 }
 
-describe.each(["platform", "lean"] as const)("The stream of a run of %s steps says what a step came to whose attempt ended", (steps) => {
+describe.each(["platform", "lean"] as const)("The stream of a run of %s steps reports the outcome of a step whose attempt ended", (steps) => {
   beforeEach(() => {
     mode.steps = steps;
     onTestFinished(() => {
@@ -70,7 +70,7 @@ describe.each(["platform", "lean"] as const)("The stream of a run of %s steps sa
     await expectTold(id, stream, ["a: done", "b: paused", "b · after pause 1: done"]);
   });
 
-  it("stopped by a cancel, before it began; what is taken back is done", async () => {
+  it("stopped by a cancel, before it began; its undo is done", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await step.read("look", async () => 1);

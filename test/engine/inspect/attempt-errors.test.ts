@@ -9,7 +9,7 @@ import { operator, probeEnv, reaches } from "../harness.ts";
 import { runLab } from "../lab.ts";
 import { reader } from "./told.ts";
 
-it("what an attempt failed of is told in its own words, whatever its code, by the steps and by the stream", async () => {
+it("the error of an attempt is shown with its message, for every code, by the steps and by the stream", async () => {
   let tries = 0;
   const { instanceId } = await runLab(({ step }) =>
     step.read("look", async () => (++tries === 1 ? Promise.reject(new MillraceError("bank_2_away", "The bank is away.")) : 1), {

@@ -34,7 +34,7 @@ it("dead letters that failed for one reason are one cause, with how many there a
   expect([cause?.firstAt, cause?.lastAt]).toEqual([items.at(-1)?.capturedAt, items[0]?.capturedAt]);
 });
 
-it("a cause counts what is open: a letter that is settled leaves it, twice clicked or not, and with the last it is gone", async () => {
+it("a cause counts open items: a settled dead letter leaves it, clicked once or twice, and with the last one it is gone", async () => {
   const tenantId = fresh("tenant");
   await deliver("probe-events", [refused(tenantId, { name: 1 }), refused(tenantId, { name: 2 })]);
   const { items } = await listDeadLetters(probeEnv, { ...reader, tenantId }, {});
@@ -89,7 +89,7 @@ it("errored instances that failed for one reason are one cause, which a retry th
   expect((await found()).find(({ id }) => id === cause?.id)?.count).toBe(1);
 });
 
-it("every cause counts what its table holds, whatever became of the rows", async () => {
+it("every cause counts the rows of its table after any change of them", async () => {
   const wrong = await until(
     () =>
       rows(`SELECT c.* FROM millrace_causes c WHERE c.count <> iif(c.kind = 'letter',

@@ -79,7 +79,7 @@ it.each(modes)(
   },
 );
 
-it.each(modes)("a doubt in a %s run that was stopped says that nothing is sent before a retry, which does what was said", async (steps) => {
+it.each(modes)("an unknown outcome in a %s run that was stopped says that nothing is sent before a retry, which does as described", async (steps) => {
   const { its, id, doubt, again, key } = await lost(steps);
   await cancelInstance(probeEnv, operator, id, { reason: "not now", undo: false });
   expect(await doubt()).toMatchObject({

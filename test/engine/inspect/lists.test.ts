@@ -77,7 +77,7 @@ async function quietRound(): Promise<number> {
 }
 
 // MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/inspect/lists.test.ts: with 2,000 and with a million instances.
-it("K01 a list and a round of the keeper read what they answer, not all that a tenant has ever had", { timeout: 900_000 }, async () => {
+it("K01 a list and a round of the keeper read the rows that they return, not the tenant's whole history", { timeout: 900_000 }, async () => {
   const tenantId = fresh("tenant");
   const { instanceId } = await start(fresh(), [{ do: "commit", name: "z" }]);
   await reaches(instanceId, "complete");
@@ -107,7 +107,7 @@ it("K01 a list and a round of the keeper read what they answer, not all that a t
   expect(Object.entries(many).filter(([list, count]) => list !== "round" && count > 200)).toEqual([]);
 });
 
-it("K01 a rare subject or workflow is found page by page, each of which looks at so many instances and no more", {
+it("K01 a rare subject or workflow is found page by page, each of which checks a bounded number of instances", {
   timeout: 300_000,
 }, async () => {
   await withKeeperAtRest();

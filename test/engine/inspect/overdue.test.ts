@@ -63,7 +63,7 @@ it.each(["yesterday", "2 fortnights", "0 hours", "400 days", "2026-10-01", "-1 h
   },
 );
 
-it("a deadline that is over is refused, and nothing is accepted; a repeat of what is known is not, and clocks may differ by a minute", async () => {
+it("a deadline that is over is refused, and nothing is accepted; a repeat of a known command is not refused, and clocks may differ by a minute", async () => {
   const caller = await asking();
   const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
   const asked = (name: string, must_end_by: string) =>
@@ -88,7 +88,7 @@ it("a deadline that is over is refused, and nothing is accepted; a repeat of wha
   expect(results.map(({ status }: { status: number }) => status)).toEqual([202, 422]);
 });
 
-it("what is past its deadline is overdue while it is under way, and found by that, whoever else asks; nothing ends it", async () => {
+it("an unfinished instance past its deadline is overdue, and found by that filter, for every caller; nothing ends it", async () => {
   const caller = await asking();
   const runs = [await lasting(caller), await lasting(caller), await lasting(caller, { correlation_id: "other" })];
   const [first, second, third] = runs.map(({ id }) => id);
@@ -113,7 +113,7 @@ it("what is past its deadline is overdue while it is under way, and found by tha
   expect((await caller.get(`/v1/instances/${first}`)).body.overdue).toBe(false);
 });
 
-it("what has failed is told of as errored and is not overdue; retried, it is late again at once", async () => {
+it("an errored instance is listed as errored and is not overdue; retried, it is overdue again at once", async () => {
   const caller = await asking();
   const state = { broken: true, go: false };
   const code = async () => {
@@ -135,7 +135,7 @@ it("what has failed is told of as errored and is not overdue; retried, it is lat
   await reaches(id, "complete");
 });
 
-it("what is taken back is late for nobody", async () => {
+it("an instance in undo is not overdue", async () => {
   const caller = await asking();
   let go = false;
   const undo = () => ({});
@@ -160,7 +160,7 @@ it("what is taken back is late for nobody", async () => {
   expect(await reaches(id, "terminated")).toBe("terminated");
 });
 
-it("the keeper counts what is overdue of each workflow, in all tenants, and tells of it", async () => {
+it("the keeper counts the overdue instances of each workflow, in all tenants, and raises an alert", async () => {
   const callers = [await asking(), await asking()];
   const runs = await Promise.all(callers.map((caller) => lasting(caller)));
   const counted = async () => {

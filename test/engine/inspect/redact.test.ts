@@ -74,7 +74,7 @@ describe("A value by its schema", () => {
     expect(redact(schema, value)).toEqual(shown);
   });
 
-  it("is noted with the names that are data, as a record's are, and not with those that the schema says", () => {
+  it("is marked with the field names from data, as a record's are, and not with those of the schema", () => {
     const withheld: unknown[] = [];
     const tags = sensitive(z.record(z.string(), z.object({ street: z.string() })).optional());
     redact(z.object({ tags }), { tags: { maiden: { street: "Elm" } } }, (one) => void withheld.push(one));
@@ -135,7 +135,7 @@ describe("What was withheld", () => {
     expect(hiding([long.repeat(9)])({ any: 1 })).toBe(REDACTED);
   });
 
-  it("stays as it is stored where somebody sends the marker back, and nowhere else", () => {
+  it("stays as stored where a caller sends the marker back, and nowhere else", () => {
     const stored = { a: "1", who: { email: "ada@x", age: 3 }, list: ["p", "q"] };
     const shown = { a: "1", who: { email: REDACTED, age: 3 }, list: [REDACTED, REDACTED] };
     expect(restored({ ...shown, a: "2" }, shown, stored)).toEqual({ ...stored, a: "2" });

@@ -48,8 +48,8 @@ async function shownOf(effect: "natural" | "once", email: string, steps: "lean" 
   return { id, lines: own(), cause };
 }
 
-describe("What a message marks as sensitive, said as the code of an error", () => {
-  it.each(CASES)("and $what is no code to anybody ($steps)", async ({ email, steps }) => {
+describe("Sensitive message fields, thrown as the code of an error", () => {
+  it.each(CASES)("and $what is shown as a code nowhere ($steps)", async ({ email, steps }) => {
     const secret = email();
     const { id, lines, cause } = await shownOf("natural", secret, steps, () =>
       Promise.reject(new MillraceError(secret, "No mailbox.", { upstreamStatus: 404 })),
@@ -75,14 +75,14 @@ describe("What a message marks as sensitive, said as the code of an error", () =
     expect(JSON.stringify(lists.map(({ body }) => body))).not.toContain(email);
   });
 
-  it.each(CASES)("and $what is in no line about a doubt ($steps)", async ({ email, steps }) => {
+  it.each(CASES)("and $what is in no line about an unknown outcome ($steps)", async ({ email, steps }) => {
     const secret = email();
     const { lines } = await shownOf("once", secret, steps, () => Promise.reject(new MillraceError(secret, `Said ${secret}.`)));
     expect(lines).toMatchObject([{ log: "attempt", outcome: "in_doubt", code: "step_failed", error: `Said ${REDACTED}.` }]);
   });
 });
 
-describe("What a message marks as sensitive, thrown by the code of a route", () => {
+describe("Sensitive message fields, thrown by the code of a route", () => {
   const SAID = {
     words: (email: string) => notRetryable(`No mailbox ${email}.`, 404),
     code: (email: string) => new MillraceError(email, "No.", { terminal: true }),
@@ -109,7 +109,7 @@ describe("What a message marks as sensitive, thrown by the code of a route", () 
     if (place === "code") expect(deliveries[0]).toMatchObject({ code: "step_failed", error: "No." });
   });
 
-  it("with a payload that is kept elsewhere is not told from its other words: all of them are hidden", async () => {
+  it("with a payload that is stored elsewhere is not distinguished from its other texts: all of them are hidden", async () => {
     const [name, email, lines] = [fresh("lab"), `lovelace_${letters()}`, linesFromNow("delivery")];
     labCalls.set(name, () => Promise.reject(notRetryable(`No mailbox ${email}.`)));
     const payload = { name, row: name, person: { email, city: "London" } };
@@ -122,7 +122,7 @@ describe("What a message marks as sensitive, thrown by the code of a route", () 
   });
 });
 
-describe("What a message marks as sensitive, in the name of the function that threw", () => {
+describe("Sensitive message fields, in the name of the function that threw", () => {
   it.each(MODES)("is hidden where the log says from where (%s)", async (steps) => {
     const secret = letters();
     const named = { [secret]: () => Promise.reject(new TypeError("It is no address.")) };
@@ -131,7 +131,7 @@ describe("What a message marks as sensitive, in the name of the function that th
   });
 });
 
-it("What a message marks as sensitive, said as the step that an error names, is in no line of the log", async () => {
+it("Sensitive message fields, thrown as the step that an error names, are in no line of the log", async () => {
   const [secret, lines] = [letters(), linesFromNow()];
   const { instanceId: id } = await runLab(
     ({ payload }) => Promise.reject(new MillraceError("card_declined", "No.", { step: `write to ${payload.person?.email}` })),
@@ -146,7 +146,7 @@ it("What a message marks as sensitive, said as the step that an error names, is 
   expect(own()).toMatchObject([{ log: "ended", step: "", at: `write to ${REDACTED}` }]);
 });
 
-it.each(MODES)("An error of ours with a code of its own that is none ends its step where it says so (%s)", async (steps) => {
+it.each(MODES)("An engine error with an invalid code of its own ends its step where its contract says (%s)", async (steps) => {
   let tried = 0;
   const run = async () => {
     tried++;
@@ -161,7 +161,7 @@ it.each(MODES)("An error of ours with a code of its own that is none ends its st
   ]);
 });
 
-it.each(MODES)("An error of ours whose detail cannot be read is that of its step (%s)", async (steps) => {
+it.each(MODES)("An engine error whose detail cannot be read is that of its step (%s)", async (steps) => {
   const odd = Object.defineProperty(new MillraceError("card_declined", "No."), "detail", {
     get: () => {
       throw new Error("It is not to be read.");

@@ -17,7 +17,7 @@ async function follow(path: string): Promise<EventReader> {
   return stream;
 }
 
-describe("What a definition marks as sensitive", () => {
+describe("Fields that a definition marks as sensitive", () => {
   it("is withheld of the stream of an instance: of an attempt that failed, of its status, and of its end", async () => {
     const person = ada();
     const stream = await follow(`/v1/instances/${await told(person, "fails")}/stream`);

@@ -16,8 +16,8 @@ function linesFromNow(): () => string[] {
   return () => spies.flatMap((spy) => spy.mock.calls.map(([line]) => String(line))).filter((line) => line.startsWith('{"log":'));
 }
 
-describe("What a definition marks as sensitive", () => {
-  it("is withheld of an instance: in what was asked, in steps, effects, messages and questions; the rest is shown", async () => {
+describe("Fields that a definition marks as sensitive", () => {
+  it("are hidden of an instance: in input, steps, effects, messages and questions; the rest is shown", async () => {
     const [by, person] = [await reader(), ada()];
     const id = await told(person);
     const { body: instance } = await by.get(`/v1/instances/${id}`);
@@ -85,7 +85,7 @@ describe("What a definition marks as sensitive", () => {
     expect(logged().join("\n")).not.toContain(code);
   });
 
-  it("is withheld of causes, whose words are those of one failure, of log lines, and of what a bulk action says of its items", async () => {
+  it("is hidden in causes, whose message is that of one failure, in log lines, and in the items of a bulk action", async () => {
     const by = await reader();
     const logged = linesFromNow();
     // No quotes, no digits, no @: nothing of it is taken for what varies.
@@ -113,7 +113,7 @@ describe("What a definition marks as sensitive", () => {
     expect(JSON.stringify(kept)).not.toContain("Lovelace");
   });
 
-  it("is withheld of a dead letter, also where it is malformed, misnamed or of a type that nobody knows", async () => {
+  it("is hidden in a dead letter, also where it is malformed, misnamed or of an unknown type", async () => {
     const [by, person] = [await reader(), ada()];
     const shown = async (letter: { id: string }) => (await by.get(`/v1/dead-letters/${letter.id}`)).body;
     const wrong = await shown(await lettered({ name: 7, note: "shown", person }));
@@ -136,7 +136,7 @@ describe("What a definition marks as sensitive", () => {
       expect(JSON.stringify(seen)).not.toContain(person.email);
   });
 
-  it("is withheld of what a replay would do, which stays a plan whatever the message is made", async () => {
+  it("is hidden in the plan of a replay, which stays a plan for any edit of the message", async () => {
     const [by, person] = [await reader(), ada()];
     const { id } = await lettered({ name: 7, person });
     for (const body of [null, 5, person.email, [person]]) {
@@ -171,7 +171,7 @@ describe("What a definition marks as sensitive", () => {
     expect(JSON.stringify(body)).not.toContain(person.email);
   });
 
-  it("is withheld of a question that is found, and of what a bulk action says of a letter", async () => {
+  it("is hidden in a question of a search, and in a bulk action's report of a dead letter", async () => {
     const [by, person] = [await reader(), ada()];
     const id = await told(person);
     const [asked] = (await by.get(`/v1/approvals?instance=${id}`)).body.items;
@@ -183,7 +183,7 @@ describe("What a definition marks as sensitive", () => {
     expect(JSON.stringify(plan.body)).not.toContain(person.email);
   });
 
-  it("is withheld of what a bulk action keeps of its items, also where the words were cut: it stays so when the messages are gone", async () => {
+  it("is hidden in the stored items of a bulk action, also where the text was cut: it stays hidden when the messages are deleted", async () => {
     const [by, person] = [await reader(), ada()];
     const large = defineStep({ effect: "natural", retries: { limit: 0, delay: 10 }, run: async () => ({ n: 1n }) as never });
     // A retry is refused in words that name the step; another goes on, and fails in words that are cut within what is withheld.
@@ -204,7 +204,7 @@ describe("What a definition marks as sensitive", () => {
     expect(JSON.stringify([kept, await failed()])).not.toContain(person.email.slice(0, 8));
   });
 
-  it("is withheld of what a replay would be refused with, also where the body was edited, and of why a repair did not go", async () => {
+  it("is hidden in the refusal of a replay, also where the body was edited, and in the reason of a failed repair", async () => {
     const [by, person, other] = [await reader("enqueue"), ada(), ada()];
     const { id } = await lettered({ name: 7, person });
     const { body: shown } = (await by.get(`/v1/dead-letters/${id}`)).body;

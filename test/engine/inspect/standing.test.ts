@@ -16,7 +16,7 @@ const ship = defineStep<null, null>({
   run: async () => Promise.reject(new Error("The port does not answer.")),
 });
 
-it("an instance whose step is tried again says which, after which attempt and of what, and when the next one is made; so do its steps", async () => {
+it("an instance in retry shows its step, the attempt, its error and the time of the next one; so do its steps", async () => {
   const caller = await asking();
   const began = Date.now();
   const id = await ask(caller, async ({ step }) => {
@@ -44,7 +44,7 @@ it("an instance whose step is tried again says which, after which attempt and of
   expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id, retrying: null }]);
 });
 
-it("an attempt's error is shown in its own words, also where the engine tells the platform a code with them", async () => {
+it("an attempt's error is shown with its own message, also where the engine passes the platform a code with it", async () => {
   const caller = await asking();
   const closed = () => Promise.reject(upstreamRefused("The shop is closed."));
   const id = await ask(caller, ({ step }) => step.read("look", closed, { retries }));
@@ -57,7 +57,7 @@ it("an attempt's error is shown in its own words, also where the engine tells th
   expect(items[0].attempts[0].error.message).toBe("The shop is closed.");
 });
 
-it("a list knows of a failed attempt what a step that claims has written", async () => {
+it("a list shows the failed attempts that a claiming step has written", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.effect("ship", ship, null, { key: "b" }));
   const listed = () => caller.get("/v1/instances");
@@ -102,7 +102,7 @@ it("a sleep of a run that is paused on the platform has no end once its time has
   await reaches(id, "complete");
 });
 
-it("a list by what instances do has those of which it says that they do so, and no other", async () => {
+it("a list filtered by activity contains exactly the instances that show that activity", async () => {
   const caller = await asking();
   const [sleeps, asks, fails] = await Promise.all([
     ask(caller, ({ step }) => step.sleep("until noon", HOUR_MS)),
@@ -166,7 +166,7 @@ it("steps that the platform has forgotten are shown by their effects, beside tho
   ]);
 });
 
-it("of a step that could not be tried again, its steps have the words that the platform keeps from everybody", async () => {
+it("the steps of a run whose step could not be retried show the message that the platform hides", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.commit("pay", () => blocked(), { retries: { limit: 0, delay: 10 } }));
   await reaches(id, "errored");

@@ -5,7 +5,7 @@ import { ask } from "../callbacks/heard.ts";
 import { reaches } from "../harness.ts";
 import { held } from "../lab.ts";
 
-it("an answer that waits comes with the end, and has the result; of what has ended it comes at once", async () => {
+it("a waiting answer returns at the end with the result; for an ended instance it returns at once", async () => {
   const caller = await asking();
   let go = false;
   const id = await ask(caller, async () => {
@@ -33,7 +33,7 @@ it("it comes when a person is asked, and then again when that was answered", asy
   expect((await caller.get(`/v1/instances/${id}?wait=30`)).body.status).toBe("complete");
 });
 
-it("it comes with the end of one that was cancelled while it asked, not with the question that nobody answers any more", async () => {
+it("it returns at the end of an instance that was cancelled during a question, without that question", async () => {
   const caller = await asking();
   let go = false;
   const taken = defineStep({ effect: "natural", run: async () => null, undo: { effect: "natural", run: () => held(() => go) } });
@@ -50,7 +50,7 @@ it("it comes with the end of one that was cancelled while it asked, not with the
   expect((await waiting).body).toMatchObject({ status: "terminated", undo: "done" });
 });
 
-it("it comes when the seconds are over, with what is so then, though the instance sleeps on", async () => {
+it("it returns when the seconds are over, with the current status, though the instance still sleeps", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.sleep("rest", "1 day"));
   const began = Date.now();
@@ -60,7 +60,7 @@ it("it comes when the seconds are over, with what is so then, though the instanc
   expect(["accepted", "queued", "running", "waiting"]).toContain(body.status);
 });
 
-it("who hangs up is waited for no longer", async () => {
+it("a closed connection ends the wait", async () => {
   const caller = await asking();
   let go = false;
   const id = await ask(caller, () => held(() => go));

@@ -69,7 +69,7 @@ describe("An accepted command", () => {
     await expect(start(name, [{ do: "keyed", name: "other" }])).rejects.toMatchObject({ code: "idempotency_key_reused" });
   });
 
-  it("W30 carries a payload too large for a queue by reference, and keeps it for whoever needs it after the end", async () => {
+  it("W30 sends a payload too large for a queue by reference, and keeps it for readers after the end", async () => {
     const name = fresh();
     const payload = { name, steps: [{ do: "commit", name: "note" }], note: "n".repeat(300_000) };
     const { instanceId } = await start(name, [], { payload });

@@ -28,7 +28,7 @@ async function emitted(instanceId: string): Promise<unknown> {
 }
 
 describe("An event committed with a step", () => {
-  it("starts its workflow, sends its command and is told to its object, each once, and leaves the outbox", async () => {
+  it("starts its workflow, sends its command and reaches its object, each once, and leaves the outbox", async () => {
     const name = fresh();
     const { instanceId, correlationId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
     expect(await until(() => applied(name), isOnce)).toEqual(once);
@@ -126,7 +126,7 @@ describe("An event committed with a step", () => {
     await env.DB.prepare("DELETE FROM millrace_outbox").run();
   });
 
-  it("O01 one that was never sent is sent although its queue always has an older one waiting: a look does not make it younger", async () => {
+  it("O01 an unsent one is sent although its queue always has an older one waiting: a check does not renew its age", async () => {
     const name = fresh();
     const unsent = event("probe.done", name, { name, step: "s" });
     const metrics = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS), "metrics").mockImplementation(async () => ({
@@ -150,7 +150,7 @@ describe("An event committed with a step", () => {
     await env.DB.prepare("DELETE FROM millrace_outbox WHERE id = ?1").bind(name).run();
   });
 
-  it("W24 by reference, with a payload that is none of its type, is captured and taken by no wait: the right one that comes later is", async () => {
+  it("W24 by reference, with a payload not of its type, is captured and accepted by no wait: the right one that comes later is accepted", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "wait", name: "answer", subject: name }]);
     await until(
@@ -171,7 +171,7 @@ describe("An event committed with a step", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
-  it("is captured at once when nobody knows it, and the rest of its batch goes on", async () => {
+  it("is captured at once when its type is unknown, and the rest of its batch continues", async () => {
     const name = fresh();
     const unknown = { ...event("probe.done", name, {}), message_type: "probe.dnoe" };
     expect(await deliver("probe-events", [unknown, event("probe.done", name, { name, step: "s" })])).toEqual({ acked: 2, retried: 0 });
@@ -235,7 +235,7 @@ describe("A run that waits for an event", () => {
     expect(await probeOutput(instanceId)).toMatchObject({ outputs: [{ value: "1" }, { value: "2" }] });
   });
 
-  it("for an event that no route signals: errors at once and says what to add, instead of waiting for nothing", async () => {
+  it("for an event that no route signals: errors at once and names the route to add, instead of waiting forever", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "wait-unrouted", name: "answer", subject: name }]);
     expect(await reaches(instanceId, "errored", "waiting", "complete")).toBe("errored");
@@ -249,7 +249,7 @@ describe("A run that waits for an event", () => {
     expect(await rows("SELECT name FROM millrace_waits WHERE instance_id = ?1", instanceId)).toEqual([]);
   });
 
-  it("hears of an event whose wake-up call was lost from the keeper", async () => {
+  it("gets an event whose wake-up call was lost from the keeper", async () => {
     const name = fresh();
     const { instanceId } = await waiting(name);
     await reaches(instanceId, "waiting");

@@ -46,7 +46,7 @@ describe("A command consumer", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("Q03 what the platform cannot create yet is said to be put off, not started; the keeper starts it", async () => {
+  it("Q03 a start that the platform refuses for now is reported as deferred, not started; the keeper starts it", async () => {
     const name = fresh();
     const create = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE) as Workflow, "createBatch").mockRejectedValue(new Error("Out of reach."));
     const log = vi.spyOn(console, "warn");
@@ -207,7 +207,7 @@ describe("A dead letter", () => {
   });
 
   it.each([["Acme Corp"], [""], ["a".repeat(65)], ["acme\0"], [7]])(
-    "I16 of the tenant %j, which nobody can be, is seen by those who see what is unattributed, and by nobody else",
+    "I16 of the invalid tenant %j is visible to operators who see unattributed items, and to no other",
     async (tenant) => {
       const name = fresh();
       await deliver("probe-commands", [{ ...(await command(name)), tenant_id: tenant }]);

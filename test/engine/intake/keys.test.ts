@@ -69,7 +69,7 @@ describe("One key, two payloads", () => {
     expect(await rows("SELECT deliveries FROM millrace_instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 2 }]);
   });
 
-  it("A10 in a burst of events that lead to one command: what the row says runs, the other is captured as a message of its own queue", async () => {
+  it("A10 in a burst of events that lead to one command: the row's one runs, the other is captured as a message of its own queue", async () => {
     const name = fresh();
     const ran: string[] = [];
     labs.set(name, async ({ payload, step }) => {
@@ -142,7 +142,7 @@ describe("One key, two payloads", () => {
     expect(await until(known, (both) => both.length === 2)).toHaveLength(2);
   });
 
-  it("A10 against a key whose work was pruned: captured, not taken for a repeat", async () => {
+  it("A10 against a key whose work was pruned: captured, not handled as a repeat", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }]);
     await reaches(instanceId, "complete");
@@ -210,7 +210,7 @@ describe("The same work, said by another deployment", () => {
 });
 
 describe("A proof that a row is committed", () => {
-  it("Q02 that somebody made up, as long in characters and not in bytes, holds up no neighbour", async () => {
+  it("Q02 that is forged, as long in characters and not in bytes, delays no neighbour", async () => {
     const [odd, good] = [fresh(), fresh()];
     const forged = { ...command(odd, odd, "charge"), acceptance: "é".repeat(32) };
     expect(await deliver("probe-commands", [forged, command(good, good, "charge")])).toEqual({ acked: 2, retried: 0 });
@@ -224,7 +224,7 @@ describe("A proof that a row is committed", () => {
   it.each([
     ["61 seconds old", 61_000, 1],
     ["at a second delivery", 0, 2],
-  ])("Q01 is not believed %s: such a command is taken in by its row", async (_, age, attempts) => {
+  ])("Q01 is not trusted %s: such a command is accepted by its row", async (_, age, attempts) => {
     const name = fresh();
     const message = { ...command(name, name, "charge"), created_at: new Date(Date.now() - age).toISOString() };
     const proof = prove(probeEnv.MILLRACE_KEY, acceptance({ name: "probe" }, message, "probe-commands"));

@@ -37,7 +37,7 @@ const letterOf = async (name: string) => {
   return getDeadLetter(probeEnv, reader, letter?.id ?? "");
 };
 
-describe("A letter says what its message failed of last", () => {
+describe("A dead letter shows the last failure of its message", () => {
   it("also where the process of the last delivery died without a word", async () => {
     const name = fresh();
     const one = message(name);
@@ -68,7 +68,7 @@ describe("A letter says what its message failed of last", () => {
     expect(await noted(name)).toEqual([]);
   });
 
-  it("Q05 though the one who keeps dead letters dies before its row: one letter, with that failure", async () => {
+  it("Q05 though the consumer of the dead-letter queue dies before its row: one dead letter, with that failure", async () => {
     const name = fresh();
     failures.set(name, new MillraceError("upstream_refused", `${name} was refused.`));
     const one = message(name);
@@ -80,7 +80,7 @@ describe("A letter says what its message failed of last", () => {
     expect(await lettersAbout(name)).toMatchObject([{ reason: "upstream_refused", error: `${name} was refused.` }]);
   });
 
-  it("and where nobody ever heard of a failure, that", async () => {
+  it("and without a recorded failure, says so", async () => {
     const name = fresh();
     await deliver([message(name)], 1, probeEnv, "probe-events-dlq");
     expect(await letterOf(name)).toMatchObject({
@@ -90,7 +90,7 @@ describe("A letter says what its message failed of last", () => {
     });
   });
 
-  it("in the words of an error of nobody's, whose code is `exhausted`", async () => {
+  it("in the message of an unknown error, whose code is `exhausted`", async () => {
     const name = fresh();
     failures.set(name, new TypeError(`${name} is undefined.`));
     const one = message(name);
@@ -108,7 +108,7 @@ it("a message that is refused at the door had its first attempt and its last at 
   expect((letter.lastAttemptAt ?? 0) - (letter.firstAttemptAt ?? 0)).toBeLessThan(5000);
 });
 
-it("what goes well is noted nowhere, and a database that is away costs no message its note", async () => {
+it("a success writes no note, and an unavailable database costs no message its note", async () => {
   const [good, away] = [fresh(), fresh()];
   const one = { ...message(away), payload_inline: undefined, payload_ref: `r2://payloads/acme/${away}` };
   const PAYLOADS = { get: () => Promise.reject(new Error(`${away} has no bucket.`)) };
@@ -117,7 +117,7 @@ it("what goes well is noted nowhere, and a database that is away costs no messag
   expect(await noted(away)).toEqual([]);
 });
 
-describe("What a route's own code calls `unavailable`", () => {
+describe("An error that a route's own code calls `unavailable`", () => {
   const busy = (name: string) => new MillraceError("unavailable", `${name} is too busy.`, { delayMs: 1000 });
 
   it("comes back as any failure does, with no copy beside it, and is a dead letter in the end", async () => {

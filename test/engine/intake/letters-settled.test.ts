@@ -43,7 +43,7 @@ describe("A skip", () => {
   });
 
   it.each([1, 2])(
-    "A03 a copy that is refused is no end for the command whose own message comes later (at delivery %i): it runs, and the keeper looks at it again",
+    "A03 a refused copy does not end the command whose own message comes later (at delivery %i): it runs, and the keeper checks it again",
     async (attempts) => {
       const watched: boolean[] = [];
       const isWatched = async (id: string) =>
@@ -100,7 +100,7 @@ describe("A replay", () => {
     expect(await rows("SELECT id FROM millrace_instances WHERE idempotency_key = ?1", message.idempotency_key)).toEqual([]);
   });
 
-  it("may mend a type that its queue does not carry", async () => {
+  it("may repair to a type that its queue does not carry", async () => {
     const name = fresh();
     const message = event("probe.routed", name, { name });
     await deliver("probe-events", [{ ...message, message_type: "probe.rooted" }]);
@@ -115,7 +115,7 @@ describe("A replay", () => {
     ).toHaveLength(1);
   });
 
-  it("T01 a payload that names another tenant is that of the envelope's", async () => {
+  it("T01 a payload that names another tenant belongs to the envelope's", async () => {
     const name = fresh();
     await deliver("probe-events", [event("lab.event" as never, name, { name, note: "globex" })]);
     expect(await rows("SELECT tenant_id FROM millrace_instances WHERE subject = ?1", name)).toEqual([{ tenant_id: "acme" }]);

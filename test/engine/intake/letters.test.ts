@@ -37,7 +37,7 @@ describe("A message of our own that is refused at the door", () => {
     expect(await lettersAbout(`"name":"${name}"`)).toHaveLength(1);
   });
 
-  it("Q11 a copy that comes after the letter was skipped does nothing, also when its code is mended by then", async () => {
+  it("Q11 a copy that comes after the dead letter was skipped does nothing, also when its code is fixed by then", async () => {
     const name = fresh();
     const message = { ...event("probe.routed", name, { name: 7 }), created_at: new Date(Date.now() - 120_000).toISOString() };
     await deliver("probe-events", [message]);
@@ -156,7 +156,7 @@ describe("A command whose row is committed", () => {
   });
 
   it.each(["waits for its message", "was believed dead, and died as its message brought it back"])(
-    "A03 never started, its message exhausted: the keeper starts what %s",
+    "A03 never started, its message exhausted: the keeper starts %s",
     async (state) => {
       const name = fresh();
       dieAt("A03 accept committed, not enqueued");
@@ -175,7 +175,7 @@ describe("A command whose row is committed", () => {
     },
   );
 
-  it("I16 of a type that nobody performs any more: one letter and a dead row, which a skip ends for good", async () => {
+  it("I16 of a type without a handler: one dead letter and a dead row, which a skip ends for good", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
@@ -210,7 +210,7 @@ describe("A poisonous message", () => {
   });
 });
 
-it("I18 Q02 messages of bytes are letters of their own, each with what it said", async () => {
+it("I18 Q02 messages of bytes are dead letters of their own, each with its content", async () => {
   const orders = [fresh("order"), fresh("order")];
   const bytes = orders.map((order) => new TextEncoder().encode(order).buffer);
   expect(await deliver("probe-events", [...bytes, bytes[0]])).toEqual({ acked: 3, retried: 0 });
@@ -226,7 +226,7 @@ it("NUL in a subject or a key makes a letter of a message: SQL's functions would
   expect(await rows("SELECT id FROM millrace_signals WHERE subject LIKE ?1", `${name}%`)).toEqual([]);
 });
 
-describe("A queue that forgets what it was sent", () => {
+describe("A queue that loses its messages", () => {
   it("O02 loses nothing: a message leaves the outbox when it is taken, not when it is sent", async () => {
     const name = fresh();
     const queue = Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue;

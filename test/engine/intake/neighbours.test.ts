@@ -7,7 +7,7 @@ import { deliver, event, fresh, probeEnv, rows, until } from "../harness.ts";
 import { keepRow, kept, lettersAbout, routed } from "./routed.ts";
 
 describe("A row that the database refuses", () => {
-  it("Q08 one of a hundred: 99 are taken in, and it is a letter at once, with the database's own words", async () => {
+  it("Q08 one of a hundred: 99 are accepted, and it is a dead letter at once, with the database's own message", async () => {
     const name = fresh();
     const one = (row: string) => event("lab.event" as never, name, { name, row });
     const events = Array.from({ length: 99 }, () => one("lab"));
@@ -45,7 +45,7 @@ describe("A row that the database refuses", () => {
     expect(writes()).toBeLessThanOrEqual(5);
   });
 
-  it("Q08 a database that asks for less makes no letters: what had its last try begins anew behind the others", async () => {
+  it("Q08 a database that asks for less makes no dead letters: a message at its last try starts again after the others", async () => {
     const name = fresh();
     const writes = troubled(name, "D1_ERROR: D1 DB is overloaded. Requests queued for too long.");
     const send = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "send").mockResolvedValue(undefined as never);
@@ -73,7 +73,7 @@ describe("A row that the database refuses", () => {
 });
 
 describe("A handler that hangs", () => {
-  it("Q09 holds up its own event alone: the others are taken in before it is given up, and it comes back", async () => {
+  it("Q09 delays its own event alone: the others are accepted before it times out, and it comes back", async () => {
     const [name, stuck] = [fresh(), fresh("stuck")];
     const hang = call<{ name: string }>(async ({ payload }) => payload.name === stuck && new Promise(() => undefined), { timeout: 1500 });
     const handle = routed(on(ProbeRouted, keepRow, hang));
@@ -91,7 +91,7 @@ describe("A handler that hangs", () => {
     expect(await kept(stuck)).toEqual([]);
   });
 
-  it("Q09 at its last attempt is a letter that says what was waited for", async () => {
+  it("Q09 at its last attempt is a dead letter that names the missing event", async () => {
     const stuck = fresh("stuck");
     const handle = routed(
       on(
@@ -108,7 +108,7 @@ describe("A handler that hangs", () => {
 });
 
 describe("Events that lead to thousands of commands", () => {
-  it("Q08 are committed in writes that the database and an isolate bear, and sent once each", async () => {
+  it("Q08 are committed in writes within the limits of the database and an isolate, and sent once each", async () => {
     const name = fresh();
     const note = "n".repeat(2000);
     const parts = Array.from({ length: 100 }, (_, part) => `${part}`);

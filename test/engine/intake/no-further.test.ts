@@ -55,7 +55,7 @@ describe("A message that goes no further", () => {
     ["a cycle", cycle()],
     ["an object with a secret", { password: "hunter2" }],
     ["50,000 characters", "hunter2".padStart(50_000)],
-  ])("Q02 with %s where its names should be is a letter, and the log line about it tells none of that", async (_, subject) => {
+  ])("Q02 with %s where its names should be is a dead letter, and the log line about it contains none of that", async (_, subject) => {
     const name = fresh();
     const said = vi.spyOn(console, "error");
     onTestFinished(() => said.mockRestore());
@@ -87,7 +87,7 @@ describe("A message that goes no further", () => {
     expect(await rows("SELECT deliveries FROM millrace_instances WHERE idempotency_key = ?1", `${name}/good`)).toEqual([{ deliveries: 1 }]);
   });
 
-  it("Q08 whose letter the database refuses comes back alone: those of its neighbours are stored", async () => {
+  it("Q08 whose dead letter the database refuses comes back alone: those of its neighbours are stored", async () => {
     const name = fresh();
     const prototype = Object.getPrototypeOf(env.DB) as D1Database;
     const real = prototype.batch;
@@ -102,7 +102,7 @@ describe("A message that goes no further", () => {
     expect(await lettersAbout(name)).toHaveLength(3);
   });
 
-  it("Q02 with 10,000 fields that nobody knows is a letter of fifty issues", async () => {
+  it("Q02 with 10,000 unknown fields is a dead letter of fifty issues", async () => {
     const name = fresh();
     const unknown = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`${index}`, 0]));
     expect(await deliver("probe-events", [{ ...command(name, {}), ...unknown }])).toEqual({ acked: 1, retried: 0 });
@@ -110,7 +110,7 @@ describe("A message that goes no further", () => {
     expect(JSON.parse(letter?.issues ?? "[]")).toHaveLength(50);
   });
 
-  it("Q09 whose call throws what has no text comes back, and its neighbours are settled", async () => {
+  it("Q09 whose call throws a value without text comes back, and its neighbours are settled", async () => {
     const name = fresh();
     const handle = routed(
       on(

@@ -79,7 +79,7 @@ it.each([
   expect(await errorOf(instanceId)).toMatchObject({ step: "look", code: "config_invalid" });
 });
 
-it("T01 Code is given the envelope to be read: it changes neither whose message its step sends, nor whose question it asks", async () => {
+it("T01 Code gets the envelope read-only: it changes neither the message that its step sends, nor the question it asks", async () => {
   const name = fresh();
   const { instanceId } = await runLab(async ({ step, envelope }) => {
     expect(() => Object.assign(envelope, { tenant_id: "umbrella" })).toThrow(TypeError);
@@ -157,7 +157,7 @@ const strange: [what: string, make: () => unknown, said: string][] = [
   ["a cycle", () => looped(), "The step's output is not JSON (a cycle or a BigInt): return plain data."],
 ];
 
-it("What throws as an output is read says nothing that its message withholds", async () => {
+it("An error that throws when an output is read contains nothing that its message hides", async () => {
   const person = { email: "ada@shop.example", city: "Graz" };
   const { instanceId } = await runLab(
     ({ step, payload }) => step.read("look", async () => ({ toJSON: () => fails(`No ${payload.person?.email}.`) }) as never, ONCE),
@@ -187,7 +187,7 @@ it.each(strange)("W11 A step that answers %s fails by its name instead of being 
   });
 });
 
-it("W11 A step may answer whatever JSON brings back: also objects without a prototype, and fields that are not there", async () => {
+it("W11 A step may return every value that JSON restores: also objects without a prototype, and missing fields", async () => {
   const { instanceId } = await runLab(async ({ step }) => {
     const bare = Object.assign(Object.create(null), { a: [null, { b: undefined }], [Symbol.dispose]: () => undefined }) as unknown;
     return step.read("look", async () => bare, ONCE);
@@ -254,7 +254,7 @@ it("A02 The same key and the same text in another version of the payload is anot
   expect(other).toMatchObject({ code: "idempotency_key_reused" });
 });
 
-it("R02 A statement that cannot be written is its author's trouble, whatever words of a troubled database it holds", async () => {
+it("R02 A statement that cannot be written is its author's error, for any text of a database error in it", async () => {
   const { instanceId } = await runLab(({ step }) =>
     step.commit("note", () => ({ statements: [sql`UPDATE probe_rows SET kind = 'daily limit overloaded' WHERE name = ${Number.NaN}`] })),
   );

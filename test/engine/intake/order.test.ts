@@ -64,7 +64,7 @@ describe.each<[string, Rule]>([
     expect(numbers(heard)).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it("that come twice in one batch are followed once; the repeat is confirmed when the first is taken in, and not before", async () => {
+  it("that come twice in one batch are followed once; the repeat is confirmed when the first is accepted, and not before", async () => {
     const { heard, failing, deliver } = listening(rule);
     const nth = stream();
     failing.add(`${nth(1).subject}#1`);
@@ -76,7 +76,7 @@ describe.each<[string, Rule]>([
     expect(await lettersAbout(nth(1).subject)).toEqual([]);
   });
 
-  it("of another subject, source or tenant are another stream, and what has no number goes its own way", async () => {
+  it("of another subject, source or tenant are another stream, and unnumbered messages are in no stream", async () => {
     const { heard, deliver } = listening(rule);
     const subject = fresh();
     const [one, other] = [stream(subject), stream(subject, "another")];
@@ -118,7 +118,7 @@ describe.each<[string, Rule]>([
     expect(await rows("SELECT count(*) AS count FROM probe_rows WHERE name = ?1", `${subject}#2`)).toEqual([{ count: 1 }]);
   });
 
-  it("a crash before they are taken in leaves the stream where it was", async () => {
+  it("a crash before they are accepted leaves the stream where it was", async () => {
     const { deliver } = listening(rule);
     const nth = stream();
     const fails = vi.spyOn(Object.getPrototypeOf(probeEnv.DB) as D1Database, "batch").mockRejectedValueOnce(new Error("died"));
@@ -142,7 +142,7 @@ describe("A gap", () => {
     expect(await lettersAbout(late(0).subject)).toMatchObject([{ reason: "out_of_order", error: expect.stringContaining("too late") }]);
   });
 
-  it("under wait: what is behind comes back without losing a try, and goes on when the gap is filled", async () => {
+  it("under wait: later messages come back without losing a try, and continue when the gap is filled", async () => {
     const back = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "send").mockResolvedValue(undefined as never);
     onTestFinished(() => back.mockRestore());
     const { heard, deliver } = listening({ gap: "wait", limit: "2 minutes" });
@@ -156,7 +156,7 @@ describe("A gap", () => {
     expect(numbers(heard)).toEqual([1, 2, 3, 4]);
   });
 
-  it("under wait: what is too old goes on without it, and what comes late is a letter that an operator can let through", async () => {
+  it("under wait: a message past its age continues without it, and a late one is a dead letter that an operator can release", async () => {
     const { heard, deliver } = listening({ gap: "wait", limit: "2 minutes" });
     const nth = stream();
     expect(await deliver([nth(1), nth(4, { created_at: LONG_AGO })])).toEqual({ acked: 2, retried: 0 });
@@ -171,7 +171,7 @@ describe("A gap", () => {
     expect(numbers(heard)).toEqual([1, 4, 2]);
   });
 
-  it("under retry: what is behind has its tries, then is a letter with the reason; what fills it goes on", async () => {
+  it("under retry: later messages have their tries, then are dead letters with the reason; the missing message continues", async () => {
     const { heard, deliver } = listening({ gap: "retry" });
     const nth = stream();
     expect(await deliver([nth(2)]), "no stream begins with 2").toEqual({ acked: 0, retried: 1 });
@@ -184,7 +184,7 @@ describe("A gap", () => {
     expect(numbers(heard)).toEqual([1, 2]);
   });
 
-  it("under skip: what is behind goes on at once, and what comes late is left out", async () => {
+  it("under skip: later messages continue at once, and a late one is left out", async () => {
     const { heard, deliver } = listening({ gap: "skip" });
     const nth = stream();
     expect(await deliver([nth(1), nth(5)])).toEqual({ acked: 2, retried: 0 });
@@ -193,7 +193,7 @@ describe("A gap", () => {
     expect(await lettersAbout(nth(1).subject)).toEqual([]);
   });
 
-  it("behind a message whose code fails nothing goes on, and nothing of its stream is lost", async () => {
+  it("after a message whose code fails nothing continues, and nothing of its stream is lost", async () => {
     const { heard, failing, deliver } = listening({ gap: "wait", limit: "2 minutes" });
     const nth = stream();
     failing.add(`${nth(2).subject}#2`);

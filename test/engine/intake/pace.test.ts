@@ -61,7 +61,7 @@ describe("A command's priority", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("what the platform does not start now travels its queue", async () => {
+  it("starts that the platform refuses now return to their queue", async () => {
     const name = fresh();
     const busy = { createBatch: () => Promise.reject(new Error("429 too many")) } as unknown as Workflow;
     const [answer] = await acceptCommands({ ...probeEnv, PROBE: busy } as never, paced, by, [
@@ -111,7 +111,7 @@ describe("A rate per second", () => {
   it.each([
     [3, [0, 0, 0, 1, 1, 1, 2]],
     [0.5, [0, 2, 4, 6, 8, 10, 12]],
-  ])("of %d spreads what one event sends", async (rate, delays) => {
+  ])("of %d spreads the commands of one event", async (rate, delays) => {
     const sent = keptFromTheQueue();
     const name = fresh();
     expect(await told(each(rate), name)).toEqual({ acked: 1, retried: 0 });
@@ -131,7 +131,7 @@ describe("A rate per second", () => {
 });
 
 describe("The deadline of a batch", () => {
-  it("sends back what is not taken in by then, however often, and keeps the rest", async () => {
+  it("returns the commands that are not accepted by then, any number of times, and keeps the rest", async () => {
     const back = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "send").mockResolvedValue(undefined as never);
     onTestFinished(() => back.mockRestore());
     const name = fresh();

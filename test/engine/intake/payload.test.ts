@@ -54,7 +54,7 @@ describe("A payload by reference", () => {
     expect(await errorOf(instanceId)).toBeNull();
   });
 
-  it("W30 a client's repeat of a command that is complete does not take away what its undo needs", async () => {
+  it("W30 a client's repeat of a command that is complete does not remove data that its undo needs", async () => {
     const name = fresh();
     const payload = { name, steps: [{ do: "keyed", name: "act", undo: "natural" }], note: NOTE };
     const { instanceId } = await start(name, [], { payload });
@@ -77,7 +77,7 @@ describe("A reference that leads to no payload", () => {
     return letter;
   }
 
-  it("Q09 because what is there is not JSON: a letter at once, which quotes none of it", async () => {
+  it("Q09 because it is not JSON: a dead letter at once, which quotes none of it", async () => {
     const path = `payloads/acme/${fresh()}`;
     await env.PAYLOADS.put(path, "private text");
     const letter = await letterOf(`r2://${path}`);
@@ -126,7 +126,7 @@ describe("Trouble of R2", () => {
     expect(steps.map((step) => step.name)).toEqual(["large"]);
   });
 
-  it("W31 for longer than a blip, between two steps: a step of its own reads on, with a step's patience", async () => {
+  it("W31 for longer than a short failure, between two steps: a step of its own retries the read", async () => {
     const large = "x".repeat(200_000);
     let reading: { failed: () => number } | undefined;
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
@@ -169,7 +169,7 @@ describe("Trouble of R2", () => {
 });
 
 describe("A bucket that is slow", () => {
-  it("W25 decides no race: a large event that was told before an effect answered has won on every pass", async () => {
+  it("W25 decides no race: a large event that was delivered before an effect answered has won in every replay", async () => {
     const winners: string[] = [];
     let acted = false;
     const act = defineStep({
@@ -223,7 +223,7 @@ describe("A bucket that is slow", () => {
     expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1 AND step LIKE 'then%'", instanceId)).toHaveLength(1);
   });
 
-  it("W31 an attempt at a large read that ends late writes over nothing: each has a name of its own", async () => {
+  it("W31 a late attempt at a large read writes over nothing: each has its own name", async () => {
     let list = "a".repeat(1_500_000);
     const { instanceId } = await runLab(async ({ step }) => (await step.read("list", async () => list)).length);
     expect(await platformReaches(instanceId, "complete")).toBe("complete");
@@ -250,7 +250,7 @@ describe("A message", () => {
     expect(await rows("SELECT 1 FROM millrace_inbox, json_each(messages) WHERE instance_id = ?1", instanceId)).toHaveLength(100);
   });
 
-  it("W32 of a hundred large ones that a wait may take, all are kept from one delivered batch", async () => {
+  it("W32 of a hundred large ones that a wait may accept, all are kept from one delivered batch", async () => {
     const about = fresh();
     const large = Array.from({ length: 100 }, (_, index) =>
       event("probe.signal", about, { about, value: `${index}/${"v".repeat(30_000)}` }),
@@ -261,7 +261,7 @@ describe("A message", () => {
   });
 });
 
-it("Q02 A payload as deep as a message bears is accepted and runs; one deeper is refused where it is asked for, and kept nowhere", async () => {
+it("Q02 A payload of the maximum depth is accepted and runs; a deeper one is refused on request, and not stored", async () => {
   const nested = (levels: number): unknown => (levels === 0 ? 1 : { a: nested(levels - 1) });
   const Deep = defineCommand({
     type: "lab.deep",

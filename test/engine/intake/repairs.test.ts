@@ -52,7 +52,7 @@ const repairsOf = async (id: string) =>
   (await listActions(probeEnv, operator, { limit: 200 })).items.filter(({ verb, target }) => verb === "repair" && target === id);
 
 describe("A letter that a repair is for", () => {
-  it("is mended as it is captured: its message goes on under its key, once, and the letter says which repair and what changed", async () => {
+  it("is repaired on capture: its message continues under its key, once, and the dead letter shows the repair and the change", async () => {
     const name = fresh();
     const { heard, deliver } = repairing(titled);
     const one = broken(name);
@@ -76,7 +76,7 @@ describe("A letter that a repair is for", () => {
     expect(await lettersAbout(name)).toHaveLength(1);
   });
 
-  it("is mended of a command as well: its instance starts under its own key", async () => {
+  it("is repaired for a command as well: its instance starts under its own key", async () => {
     const name = fresh();
     const { deliver } = repairing({
       name: "no-steps",
@@ -92,7 +92,7 @@ describe("A letter that a repair is for", () => {
     expect(await reaches(action?.instanceId ?? "", "complete")).toBe("complete");
   });
 
-  it("is mended by the first repair that is for it, and by no other", async () => {
+  it("is repaired by the first repair that matches, and by no other", async () => {
     const name = fresh();
     const second = vi.fn(() => true);
     const { deliver } = repairing({ ...titled, name: "not-this", when: () => false }, titled, { ...titled, name: "third", when: second });
@@ -101,7 +101,7 @@ describe("A letter that a repair is for", () => {
     expect(second).not.toHaveBeenCalled();
   });
 
-  it("is counted by its queue, the repair, and what came of it", async () => {
+  it("is counted by its queue, the repair, and its outcome", async () => {
     const name = fresh();
     const { deliver } = repairing({ ...titled, name: "a-counted-one" });
     const series = ["probe-events", "a-counted-one", "sent"];
@@ -112,7 +112,7 @@ describe("A letter that a repair is for", () => {
   });
 });
 
-describe("A letter whose repair does not go", () => {
+describe("A dead letter whose repair fails", () => {
   it.each<[string, Pick<Repair, "mend"> & Partial<Repair>, object]>([
     [
       "throws",
@@ -192,7 +192,7 @@ describe("A letter whose repair does not go", () => {
   });
 });
 
-it("what was mended and fails again, or a person has replayed, is a person's: no repair meets its own work", async () => {
+it("a repaired message that fails again, or one that an operator has replayed, is left to the operator: no repair runs on its own work", async () => {
   const name = fresh();
   const asked = vi.fn(() => true);
   const { app, failing, deliver } = repairing({ ...titled, when: asked });
@@ -239,7 +239,7 @@ it("Q12 a process that dies between the repair's row and its send loses nothing 
   expect(await repairsOf((await letterOf(name)).id)).toHaveLength(1);
 });
 
-it("Q12 a repair whose database went away as it was tried is tried when the delivery comes back", async () => {
+it("Q12 a repair whose database was unavailable is tried when the delivery comes back", async () => {
   const name = fresh();
   const { app, deliver } = repairing(titled);
   const one = { ...broken(name), created_at: new Date(Date.now() - 120_000).toISOString() };
@@ -259,7 +259,7 @@ it("Q12 a repair whose database went away as it was tried is tried when the deli
   expect(await letterOf(name)).toMatchObject({ state: "replayed", repair: { outcome: "sent" } });
 });
 
-it("repairs of a lane are refused, because a mended message would come behind what has passed it", () => {
+it("repairs of a lane are refused, because a repaired message would come after the messages that have passed it", () => {
   const queue = defineLaneQueue({ name: "any-lane" });
   expect(() => defineConsumer({ queue, onFailure: "park", repairs: [titled], routes: [] })).toThrow("remove the repairs");
 });

@@ -29,7 +29,7 @@ describe("An event that the outside world states", () => {
     expect(await outputOf(id)).toEqual(["yes", "yes again"]);
   });
 
-  it("W24 is heard by a wait that begins after it was stated, if its instance was accepted before", async () => {
+  it("W24 reaches a wait that begins after its publication, if its instance was accepted before", async () => {
     const caller = await callerWith();
     let go = false;
     const { id, name } = await runFor(caller, async ({ step, payload }) => {
@@ -44,7 +44,7 @@ describe("An event that the outside world states", () => {
     expect(await outputOf(id)).toBe("early");
   });
 
-  it("A06 starts a workflow, sends a command and is told to an object, each once, though fifty state it at once", async () => {
+  it("A06 starts a workflow, sends a command and reaches an object, each once, though fifty callers publish it at once", async () => {
     const [caller, name, key] = [await callerWith(), fresh(), fresh("key")];
     const answers = await Promise.all(Array.from({ length: 50 }, () => state(caller, done(name), key)));
     expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(202));
@@ -53,7 +53,7 @@ describe("An event that the outside world states", () => {
     expect(await settled(name)).toEqual(ONCE);
   });
 
-  it("is its token's tenant's and actor's, about what its definition says, with its job, its cause and its trace", async () => {
+  it("has its token's tenant and actor, its definition's subject, and its job, its cause and its trace", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     const stated = { ...signal(name, "yes"), correlation_id: "job 7", causation_id: "a scan" };
@@ -74,7 +74,7 @@ describe("An event that the outside world states", () => {
     expect((await state(caller, { ...stated, correlation_id: "job 8" }, "scan-1")).body).toEqual({ ...body, replayed: true });
   });
 
-  it("T01 A07 wakes nobody of another tenant, whose own event may have the same key", async () => {
+  it("T01 A07 wakes no instance of another tenant, whose own event may have the same key", async () => {
     const [one, other] = [await callerWith(), await callerWith()];
     const { id, name } = await listen(one);
     await openWaits(id, 1);
@@ -162,7 +162,7 @@ describe("A door", () => {
     expect(body.results).toMatchObject([{ status: 403, problem: { code: "forbidden" } }]);
   });
 
-  it("that asks for another scope lets nobody in without it", async () => {
+  it("that asks for another scope refuses tokens without it", async () => {
     const routed = { type: "probe.routed", payload: { name: fresh(), parts: [] } };
     const { detail } = expectProblem(await state(await callerWith(["enqueue"]), routed), 403, "forbidden");
     expect(detail).toBe("probe.routed needs the scope `operate`, which the token lacks. Use a token with that scope.");

@@ -48,7 +48,7 @@ describe("The outbox", () => {
     await run("DELETE FROM millrace_outbox");
   });
 
-  it("leaves a message alone that its queue takes in the moment it would be given up", async () => {
+  it("leaves a message alone that its queue accepts at the moment of its last attempt", async () => {
     const name = fresh("taken");
     await put(name, "{}", 2100, "NO_SUCH_QUEUE");
     const taken = () => run("UPDATE millrace_outbox SET error = NULL WHERE id = ?1", name);
@@ -187,7 +187,7 @@ describe("The audit and the tokens", () => {
     );
   });
 
-  it("tokens leave 30 days after they expired; those that never do stay", async () => {
+  it("tokens are deleted 30 days after they expired; tokens without an expiry stay", async () => {
     const actor = fresh("actor");
     const mint = (expiresAt?: number) => mintToken(probeEnv, { tenantId: "acme", actor, scopes: ["read"], expiresAt });
     await mint(daysAgo(31));

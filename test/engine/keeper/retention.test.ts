@@ -31,7 +31,7 @@ describe("Instances", () => {
     expect(await count("millrace_tombstones", "id = unhex(?1)", young)).toBe(0);
   });
 
-  it.each(["errored", "dead"])("%s that nobody looked after leave after 90 days", async (status) => {
+  it.each(["errored", "dead"])("%s without an operator's action are deleted after 90 days", async (status) => {
     const old = await rowOf(status, 91);
     const young = await rowOf(status, 89);
     await retentionPass();
@@ -67,7 +67,7 @@ describe("Instances", () => {
     expect(await count("millrace_inbox", "instance_id = ?1", open)).toBe(1);
   });
 
-  it("one that ended lately stays, however long ago it began; and it does not hide the old ones behind it", async () => {
+  it("one that ended lately stays, for any age of its start; and it does not hide older ones queued after it", async () => {
     const began = await rowOf("complete", 500);
     await run("UPDATE millrace_instances SET updated_at = ?2 WHERE id = ?1", began, daysAgo(1));
     const old = await rowOf("complete", 400);
@@ -76,7 +76,7 @@ describe("Instances", () => {
     expect(await statusOf(old)).toBeUndefined();
   });
 
-  it("one with an action that the platform has not heard of yet is left alone until it has", async () => {
+  it("one with an action that the platform does not have yet is left alone until it has", async () => {
     const id = await rowOf("errored", 100);
     await run(
       `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at) VALUES (?1, 'acme', 'tess', 'retry', ?2, ?2, 'r', 'applied', 0)`,
@@ -90,7 +90,7 @@ describe("Instances", () => {
     expect(await statusOf(id)).toBeUndefined();
   });
 
-  it("one with an effect whose outcome nobody knows is left alone until a person has answered", async () => {
+  it("one with an unknown outcome is left alone until an operator has answered", async () => {
     const id = await rowOf("errored", 100);
     await run("UPDATE millrace_inbox SET state = 'in_doubt' WHERE instance_id = ?1", id);
     await retentionPass();
@@ -100,7 +100,7 @@ describe("Instances", () => {
     expect(await statusOf(id)).toBeUndefined();
   });
 
-  it("one that an operator retries in the moment it would leave stays whole", async () => {
+  it("one that an operator retries at the moment of its deletion stays whole", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 1 });
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", retries: 0 }]);
@@ -113,7 +113,7 @@ describe("Instances", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("a pass ends at the first young one: it does not read what is young", async () => {
+  it("a scan ends at the first young row: it does not read young rows", async () => {
     await run(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
        INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)

@@ -22,7 +22,7 @@ describe("Payloads and outputs in R2", () => {
   const put = (key: string) => env.PAYLOADS.put(key, "1");
   const there = async (key: string) => (await env.PAYLOADS.head(key)) !== null;
 
-  it("an output goes when its instance has gone, and not before, whichever attempt wrote it", async () => {
+  it("an output is deleted after its instance is deleted, and not before, for every attempt that wrote it", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "read", name: "look", output: 200_000 },
@@ -77,7 +77,7 @@ describe("Payloads and outputs in R2", () => {
     await run("DELETE FROM millrace_outbox");
   });
 
-  it("young objects stay, and so does what others keep in the bucket", async () => {
+  it("young objects stay, and so do other objects of the bucket", async () => {
     const [young, foreign] = [`payloads/acme/${fresh()}/x`, `manifests/${fresh()}`];
     await put(young);
     await put(foreign);
@@ -87,7 +87,7 @@ describe("Payloads and outputs in R2", () => {
     expect([await there(young), await there(foreign)]).toEqual([false, true]);
   });
 
-  it("goes through a large bucket in slices of 1,000, and each slice goes on behind the one before", async () => {
+  it("goes through a large bucket in slices of 1,000, and each slice continues after the one before", async () => {
     const keys = Array.from({ length: 1100 }, (_, index) => `payloads/bulk/${String(index).padStart(5, "0")}/x`);
     for (let at = 0; at < keys.length; at += 50) await Promise.all(keys.slice(at, at + 50).map(put));
     const first = await pruneObjects(probeEnv, DAY_MS, "payloads/");
@@ -124,7 +124,7 @@ describe("A sweep", () => {
   const sweepOf = (...rules: Retention[]) =>
     runInDurableObject(keeperOf(probeEnv), (_, { storage }) => sweep(storage, probeEnv as never, rules));
 
-  it("a rule that fails leaves the others their turn, and goes on later from where it stood", async () => {
+  it("a failing rule leaves the others their turn, and continues later from its position", async () => {
     const [broken, sound] = [fresh("broken"), fresh("sound")];
     const fails = rule(broken, async (_, __, from) => {
       if (from !== null) throw new Error("no");
@@ -157,7 +157,7 @@ describe("A sweep", () => {
     expect(asked[endless]?.[slices]).toBe(String(slices));
   });
 
-  it("spends two seconds of a round at most: the rest of a slow pass, and what comes behind it, goes on in the next", async () => {
+  it("spends two seconds of a round at most: the rest of a slow scan, and later scans, continue in the next", async () => {
     const [slow, later] = [fresh("slow"), fresh("later")];
     let clock = Date.now();
     const time = vi.spyOn(Date, "now").mockImplementation(() => clock);
@@ -198,7 +198,7 @@ describe("A sweep", () => {
     expect(answers.map(({ meta }) => meta.rows_written)).toEqual(answers.map(() => 0));
   });
 
-  it("says what it removed in one log line, by names and numbers", async () => {
+  it("reports its removals in one log line, by names and numbers", async () => {
     // What other tests have left goes first.
     await retentionPass();
     await letter("replayed", 31);

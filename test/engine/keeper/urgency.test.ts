@@ -11,7 +11,7 @@ import { LAB, platformReaches, runLab } from "../lab.ts";
 import { accepted, example, MANY, nextLook, open, promised, roundOverSleepers, run, unsent } from "./crowd.ts";
 
 describe("The keeper", () => {
-  it("K01 starts what was accepted within one round, whatever else is open, unsent or cannot be carried out", async () => {
+  it("K01 starts accepted commands within one round, with any number of open, unsent or failing others", async () => {
     const gone = fresh("retired");
     const like = await example();
     await open(MANY.hopeless, `${gone}-promised`, like);
@@ -27,7 +27,7 @@ describe("The keeper", () => {
     expect(ms).toBeLessThan(10_000);
   }, 300_000);
 
-  it("K01 goes on within a round while there is work and time", async () => {
+  it("K01 continues within a round while there is work and time", async () => {
     const gone = fresh("retired");
     await open(1000, gone, await example());
     await run("UPDATE millrace_instances SET seen = 1 WHERE workflow = ?1", gone);
@@ -78,7 +78,7 @@ describe("The keeper", () => {
     expect(shown).toMatchObject({ result: "failed", appliedAt: null, error: expect.stringContaining("is not bound") });
   });
 
-  it("K01 is held up by no instance that the platform does not answer for: what was accepted starts, what ended is written down, what was promised is kept", async () => {
+  it("K01 is blocked by no instance that the platform does not answer for: accepted commands start, ends are recorded, promises are kept", async () => {
     const mended = { yet: false };
     const failing = await runLab(async ({ step }) => {
       await step.read(
@@ -161,7 +161,7 @@ describe("The keeper", () => {
     expect(await runs()).toHaveLength(2);
   }, 60_000);
 
-  it("K01 starts a clock again that the platform has given up: by its cron, and by whatever comes by a minute later", async () => {
+  it("K01 restarts a clock that the platform has dropped: by its cron, and by any request a minute later", async () => {
     const alarm = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.getAlarm());
     // A round that is under way sets the alarm anew at its end.
     const lose = async () => {
@@ -212,7 +212,7 @@ describe("The keeper", () => {
     expect(await keeperAge(probeEnv)).toBeLessThan(60_000);
   });
 
-  it("K01 tells how long ago its last round began", async () => {
+  it("K01 reports how long ago its last round began", async () => {
     await keeperOf(probeEnv).round();
     expect(await keeperAge(probeEnv)).toBeLessThan(10_000);
   });

@@ -15,7 +15,7 @@ function refusal(work: () => unknown): Promise<{ code: string; message: string; 
   );
 }
 
-describe("a sender is told", () => {
+describe("a sender gets an error", () => {
   it("that no lane of this name is deployed, and which was probably meant", async () => {
     const { code, message, detail } = await refusal(() => new LabLane(misspelt).send(0));
     expect({ code, detail }).toMatchObject({ code: "config_invalid", detail: { didYouMean: "holding" } });
@@ -81,12 +81,12 @@ describe("a sender is told", () => {
     }
   });
 
-  it("nothing of a name whose characters are two units each: characters are counted as in envelopes", async () => {
+  it("none for a name whose characters are two units each: characters are counted as in envelopes", async () => {
     const key = fresh("k").padEnd(30, "x") + "😀".repeat(240);
     expect(await laneOf(laneEnv, blocking, key).send({ n: 0 }, { idempotencyKey: "😀".repeat(500) })).toMatchObject({ duplicate: false });
   });
 
-  it("of each of very many keys at once what became of its messages: the bad one is refused alone, and none of the others is lost", {
+  it("for each of very many keys the outcome of its messages: the bad one is refused alone, and none of the others is lost", {
     timeout: 300_000,
   }, async () => {
     // The local runtime has files open for each object, and may have few: ten thousand at once end it.
@@ -105,7 +105,7 @@ describe("a sender is told", () => {
     expect(seen).toMatchObject({ state: "empty", letters: 0 });
   });
 
-  it("that a lane is full, and what it holds is handed out all the same", async () => {
+  it("for a full lane, whose messages are delivered nevertheless", async () => {
     const lane = new LabLane(small);
     await lane.object.pause();
     expect(await lane.send(0)).toHaveLength(1);
@@ -121,7 +121,7 @@ describe("a sender is told", () => {
 });
 
 describe("a handler", () => {
-  it("that never settles is given up at its deadline, and what it says afterwards is not heard", async () => {
+  it("that never settles is aborted at its deadline, and its later answer is ignored", async () => {
     const hung: LaneBatch[] = [];
     const errors: (string | null)[] = [];
     const lane = new LabLane(impatient, (batch) => {
@@ -141,7 +141,7 @@ describe("a handler", () => {
     expect(errors).toEqual([expect.stringContaining("did not end within 0.1 seconds")]);
   });
 
-  it("that throws what is no error, or at once, is tried again", async () => {
+  it("that throws a value other than an error, or synchronously, is retried", async () => {
     const thrown: unknown[] = [null, undefined, "a text", Object.create(null)];
     const lane = new LabLane(blocking, () => {
       if (thrown.length > 0) throw thrown.pop();
@@ -151,7 +151,7 @@ describe("a handler", () => {
     expect(lane.calls.length).toBe(5);
   });
 
-  it("whose name, retries, batch or deadline cannot be is refused where its object is made, with what to change", async () => {
+  it("with an invalid name, retries, batch or deadline is refused where its object is made, with the value to change", async () => {
     const { laneObject } = await import("millrace/worker");
     const wrong = [
       { ...blocking, name: "Orders" },

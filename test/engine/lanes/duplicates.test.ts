@@ -20,7 +20,7 @@ it("a key that is sent again while its message waits, or after it was done, is t
   expect(lane.calls.flat()).toEqual([0, 3]);
 });
 
-it("a batch may say one key twice: the first is kept, and what has another key or none is apart", async () => {
+it("a batch may contain one key twice: the first is kept, and messages with another key or none are separate", async () => {
   const lane = new LabLane(blocking);
   const sent = await lane.client.sendBatch(
     ["a", "b", "a", undefined, undefined].map((idempotencyKey, n) => lane.message(n, { idempotencyKey })),
@@ -55,7 +55,7 @@ it("a key is forgotten after its time, by an alarm, and its message's is not whi
   expect(again.id).not.toBe(first.id);
 });
 
-it("a lane that has nothing more to remember leaves nothing behind, not even its name, and begins anew with what comes", async () => {
+it("a lane with an expired memory stores nothing, not even its name, and starts again with the next message", async () => {
   const lane = new LabLane(small);
   await lane.client.send(lane.message(0).body, { idempotencyKey: "a" });
   await lane.is("empty");
@@ -86,7 +86,7 @@ it("a lane that is paused, or has a dead letter, is not forgotten", async () => 
   expect([(await paused.object.look()).state, (await parked.object.look()).letters]).toEqual(["paused", 1]);
 });
 
-it("what is sent in the moment in which a lane forgets itself is kept, through its death", async () => {
+it("a message sent at the moment in which a lane clears its memory is kept, through its death", async () => {
   let open = false;
   const lane = new LabLane(blocking, () => open || Promise.reject(new Error("Not yet.")));
   await lane.send(0);

@@ -6,7 +6,7 @@ import { rows, until } from "../harness.ts";
 import { LabLane, laneEnv } from "./lab.ts";
 import { TurnKey } from "./turning.ts";
 
-it("a lane is erased while its handler is at work: what that settles is nobody's any more, and what is sent then is new, and waits for it", async () => {
+it("a lane is erased while its handler is at work: its settlements are ignored, and messages sent then are new, and wait for it", async () => {
   let [released, running, most] = [false, 0, 0];
   const lane = new LabLane(blocking, async () => {
     most = Math.max(most, ++running);

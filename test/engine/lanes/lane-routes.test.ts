@@ -29,7 +29,7 @@ async function caller(tenantId: string, scopes: readonly Scope[] = ["read", "ope
 const pathOf = ({ name: { lane, key } }: TurnKey) => `/v1/lanes/${lane}/${encodeURIComponent(key)}`;
 
 describe("the routes of lanes", () => {
-  it("list a lane that stands still, until it flows again", async () => {
+  it("list a stopped lane, until it flows again", async () => {
     const ask = await caller("acme");
     const key = new TurnKey(blocked, "acme", `order/${crypto.randomUUID()} ü`);
     await key.poison();
@@ -51,7 +51,7 @@ describe("the routes of lanes", () => {
     expect(await ask(pathOf(key))).toMatchObject({ status: 200, body: { state: "empty", depth: 0, head: null, ahead: [] } });
   });
 
-  it("count those that stand still for one cause, and list them by it", async () => {
+  it("count the lanes stopped by one cause, and list them by it", async () => {
     const tenant = fresh("tenant");
     const ask = await caller(tenant);
     const [first, second, third] = [new TurnKey(heldUp, tenant), new TurnKey(heldUp, tenant), new TurnKey(blocked, tenant)];
@@ -82,7 +82,7 @@ describe("the routes of lanes", () => {
     expect((await ask("/v1/lanes?limit=1&state=held")).body).toMatchObject({ items: [{ state: "held" }], next_cursor: expect.any(String) });
   });
 
-  it("steer by a reason, and refuse what is not possible with a sentence, both in the audit", async () => {
+  it("require a reason, and refuse impossible actions with an error, both in the audit", async () => {
     const ask = await caller("acme");
     const key = new TurnKey(parked);
     expect(await ask(`${pathOf(key)}/resume`, { reason: "Try." })).toMatchObject({ status: 409, body: { code: "invalid_transition" } });
@@ -156,7 +156,7 @@ describe("a lane that is not wired", () => {
   const on = defineCommand({ type: "loose.asked", payload: z.object({}), key: () => "one", subject: () => "one", queue });
   const workflow = { ...parked.workflow, name: "turn-parked", on };
 
-  it("is refused where its object is not bound, with what is missing", async () => {
+  it("is refused where its object is not bound, with the missing binding", async () => {
     const consumer = defineConsumer({ queue, starts: [workflow], onFailure: "park" });
     const env = { ...probeEnv, LANES: undefined };
     const asked = { type: "loose.asked", payload: {} };
@@ -165,7 +165,7 @@ describe("a lane that is not wired", () => {
     expect(answer).toMatchObject({ code: "config_invalid", message: expect.stringContaining('"Lanes": {"type": "durable-object"') });
   });
 
-  it("says in the catalog what its consumer lacks", () => {
+  it("shows in the catalog the missing parts of its consumer", () => {
     const consumed = (options: object) => () => catalog({ consumers: [defineConsumer({ queue, starts: [workflow], ...options })] });
     expect(consumed({})).toThrow(/needs onFailure in its consumer/);
     expect(consumed({ onFailure: "park", sequence: { gap: "skip" } })).toThrow(/block the message that fills it/);

@@ -67,7 +67,7 @@ describe("a lane", () => {
 });
 
 describe("many lanes", () => {
-  it("go side by side: one that is stuck holds up no other key", async () => {
+  it("run in parallel: one that is stuck blocks no other key", async () => {
     let released = false;
     const stuck = new LabLane(blocking, async () => {
       while (!released) await scheduler.wait(5);
@@ -85,7 +85,7 @@ describe("many lanes", () => {
     await stuck.is("empty");
   });
 
-  it("of one key and several tenants or names are apart, whatever the key holds", async () => {
+  it("of one key and several tenants or names are separate, for any content of the key", async () => {
     const key = fresh('","');
     const about = (tenant?: string) => ({ key, tenant, body: { n: 0 } });
     const [one, two, none] = await sendToLanes(laneEnv, blocking, [about("acme"), about("globex"), about(), about("acme")]);
@@ -94,7 +94,7 @@ describe("many lanes", () => {
     expect(answers).toEqual([2, 1, 1, 1]);
   });
 
-  it("take what is sent to two hundred keys at once, each with an answer of its own", async () => {
+  it("accept messages for two hundred keys at once, each with an answer of its own", async () => {
     const run = fresh();
     const messages = numbers(400).map((n) => ({ key: n % 200 === 7 ? "k".repeat(501) : `${run} ${n % 200}`, body: { n } }));
     const answers = await sendToLanes(laneEnv, blocking, messages);

@@ -46,7 +46,7 @@ describe("a head that fails", () => {
     expect(lane.calls.at(-1)).toEqual([2, 3]);
   });
 
-  it("becomes a dead letter under `park`, with its body and its last error, and the lane goes on", async () => {
+  it("becomes a dead letter under `park`, with its body and its last error, and the lane continues", async () => {
     const taken: LaneLetter<LaneBody>[] = [];
     const lane = new LabLane(parking, ({ messages }) => {
       if (messages.some(({ body }) => body.n === 1)) throw new Error("Number one is poison.");
@@ -140,7 +140,7 @@ describe("a head that fails", () => {
     expect(lane.calls).toEqual([[0, 1], [0], [1]]);
   });
 
-  it("is handed out by the alarm of a lane that nobody touches after its object died", async () => {
+  it("is delivered by the alarm of a lane without requests after its object died", async () => {
     const lane = new LabLane(blocking, () => (lane.calls.length === 1 ? new Promise(() => undefined) : undefined));
     await lane.send(...numbers(3));
     await until(
@@ -198,7 +198,7 @@ describe("a dead letter", () => {
     expect({ handed, depth: (await lane.object.look()).depth }).toEqual({ handed: 1, depth: 0 });
   });
 
-  it("whose hand-off fails is kept and handed over again by itself, while its lane goes on", async () => {
+  it("whose hand-off fails is kept and handed over again by itself, while its lane continues", async () => {
     let refusals = 1;
     const taken: number[] = [];
     const lane = new LabLane(parking, refusing(0, 2).handle);
@@ -237,7 +237,7 @@ describe("a dead letter", () => {
 });
 
 describe("a person", () => {
-  it("pauses a lane, looks through what waits, page by page, and lets it go on, also through an eviction", async () => {
+  it("pauses a lane, lists its waiting messages, page by page, and resumes it, also through an eviction", async () => {
     const lane = new LabLane(blocking);
     expect(await lane.object.pause()).toEqual({ done: true });
     await lane.client.sendBatch(numbers(150).map((n) => lane.message(n, n === 1 ? { idempotencyKey: "a" } : {})));

@@ -23,7 +23,7 @@ describe("a turn", () => {
     expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
   });
 
-  it("L11 is over at once when its run has told its end before it was noted", async () => {
+  it("L11 is over at once when its run has reported its end before it was noted", async () => {
     const key = new TurnKey(blocked);
     const started = pauseAt("L11 started, its turn not noted");
     await key.askAll("a", "b");
@@ -46,7 +46,7 @@ describe("a turn", () => {
     await key.seenBy("b ends");
   });
 
-  it("L12 is over when the database says so, where the run has told nobody", async () => {
+  it("L12 is over when the database says so, where the run has reported no end", async () => {
     const key = new TurnKey(blocked);
     const untold = dieAt("L12 ended, its lane not told", key.id("a"));
     await key.askAll("a", "b");
@@ -90,7 +90,7 @@ describe("a turn", () => {
 });
 
 describe("the keeper", () => {
-  it("L13 sends to its lane what was accepted and not sent, and starts nothing out of turn", async () => {
+  it("L13 sends accepted and unsent commands to its lane, and starts none out of turn", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     await key.ask("a");
@@ -108,7 +108,7 @@ describe("the keeper", () => {
     expect((await key.seenBy("b ends")).slice(2)).toEqual(["c begins", "c ends", "b begins", "b ends"]);
   });
 
-  it("L14 starts what has had its turn and was lost by the platform since", async () => {
+  it("L14 starts a command that has had its turn and was lost by the platform since", async () => {
     const key = new TurnKey(parked);
     const id = await key.ask("a");
     await key.reaches("a", "complete");
@@ -119,7 +119,7 @@ describe("the keeper", () => {
     expect(await key.seen()).toEqual(["a begins", "a ends"]);
   });
 
-  it("L14 does not start past its lane what a person took out of it and has replayed since", async () => {
+  it("L14 does not start past its lane a command that an operator removed from it and has replayed since", async () => {
     const key = new TurnKey(blocked);
     const letGo = key.gate("a");
     await key.askAll("a", "b", "c");
@@ -140,7 +140,7 @@ describe("the keeper", () => {
     expect((await key.seenBy("b ends")).slice(2)).toEqual(["c begins", "c ends", "b begins", "b ends"]);
   });
 
-  it("L14 does not start what a person took out of the lane, however long its dead letter is on the way", async () => {
+  it("L14 does not start a command that an operator removed from the lane, for any delay of its dead letter", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     await key.askAll("a", "b");
@@ -160,7 +160,7 @@ describe("the keeper", () => {
   });
 });
 
-it("L15 what a person did with a lane is audited, also where the database was away just then", async () => {
+it("L15 an operator's action on a lane is audited, also where the database was unavailable at that moment", async () => {
   const key = new TurnKey(parked);
   failAt("L15 steered, not audited", new Error("The database is away."));
   const { actionId } = await steerLane(probeEnv, key.by, key.name, { verb: "pause", reason: "Two of everything." });

@@ -46,7 +46,7 @@ describe("an instance that fails", () => {
     await key.seenBy("b ends");
   });
 
-  it("keeps nobody waiting any more once an operator lets it go", async () => {
+  it("blocks no message any more once an operator releases it", async () => {
     const key = new TurnKey(blocked);
     key.breaks("a");
     await key.askAll("a", "b");
@@ -105,7 +105,7 @@ describe("an instance that a person closes for good", () => {
     }
   });
 
-  it("lets it go on where the process dies before the lane is told: the keeper keeps what was promised, and a lane that is looked at finds out", async () => {
+  it("is released where the process dies before the lane is notified: the keeper keeps the promise, and a lane that is read detects it", async () => {
     const [told, looked] = [new TurnKey(heldUp), new TurnKey(heldUp)];
     for (const key of [told, looked]) {
       key.breaks("a");
@@ -142,8 +142,8 @@ describe("an instance that a person closes for good", () => {
   });
 });
 
-describe("what a message marks as sensitive", () => {
-  it("is withheld of why its lane stands still, in the lane and in the list: of a run that failed, and of a message that nobody heard", async () => {
+describe("a message's sensitive fields", () => {
+  it("are hidden in the reason why its lane is stopped, in the lane and in the list: of a failed run, and of an undelivered message", async () => {
     const secret = fresh("secret");
     const run = new TurnKey(heldUp);
     const no = notRetryable(`No mailbox ${secret}.`);
@@ -169,8 +169,8 @@ describe("what a message marks as sensitive", () => {
   });
 });
 
-describe("a message that cannot be taken in", () => {
-  it("is a dead letter of a lane that parks, at once when no try can mend it", async () => {
+describe("a message that cannot be accepted", () => {
+  it("is a dead letter of a lane that parks, at once when no retry can succeed", async () => {
     const key = new TurnKey(parked);
     await key.poison();
     await key.ask("b");
@@ -221,7 +221,7 @@ describe("the tries of an event in its lane", () => {
     expect(tries()).toBe(4 + 2);
   });
 
-  it("are spent by what its own code calls unavailable", async () => {
+  it("are used up by an error that its own code calls unavailable", async () => {
     const { key, tries } = await state(whispered, () => new MillraceError("unavailable", "They are too busy."));
     expect(await key.letters()).toMatchObject([{ queue: "lane:whispered" }]);
     expect(tries()).toBe(2);

@@ -10,8 +10,8 @@ type Steer = Omit<Parameters<typeof steerLane>[3], "reason">;
 const steer = (key: TurnKey, how: Steer) => steerLane(probeEnv, key.by, key.name, { ...how, reason: "A test." });
 const changed = { code: "invalid_transition", message: expect.stringContaining("read the lane again") };
 
-describe("who names what is meant", () => {
-  it("is refused by every action if something else stands there by now", async () => {
+describe("an action that names its message", () => {
+  it("is refused if the lane has another message there by now", async () => {
     const key = new TurnKey(heldUp);
     key.breaks("a");
     key.breaks("b");
@@ -28,7 +28,7 @@ describe("who names what is meant", () => {
     await key.seenBy("c ends");
   });
 
-  it("lets go of no other instance that failed beside it", async () => {
+  it("releases no other instance that failed beside it", async () => {
     const key = new TurnKey(paired);
     key.breaks("a");
     key.breaks("b");
@@ -46,7 +46,7 @@ describe("who names what is meant", () => {
 });
 
 describe("an instance that had failed and is retried", () => {
-  it("is shown as under way, and what waits behind it is not skipped in its stead", async () => {
+  it("is shown as running, and the message queued behind it is not skipped in its place", async () => {
     const key = new TurnKey(blocked);
     key.breaks("a");
     await key.askAll("a", "b");
@@ -65,7 +65,7 @@ describe("an instance that had failed and is retried", () => {
   });
 });
 
-it("what waits behind an instance that was held for and is mended is not skipped unless it is named", async () => {
+it("a message queued behind a blocking instance that is fixed is not skipped unless it is named", async () => {
   const key = new TurnKey(heldUp);
   const mend = key.breaks("a");
   await key.askAll("a", "b");

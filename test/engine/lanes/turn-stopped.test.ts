@@ -7,7 +7,7 @@ import { TurnKey } from "./turning.ts";
 
 const status = async (id: string) => (await getInstance(probeEnv, operator, id)).status as string;
 
-it("What waits for its turn and is cancelled never begins: the next of its key has its turn", async () => {
+it("A command that waits for its turn and is cancelled never begins: the next of its key has its turn", async () => {
   const key = new TurnKey(parked);
   const letGo = key.gate("a");
   await key.askAll("a", "b", "c");
@@ -26,7 +26,7 @@ it("What waits for its turn and is cancelled never begins: the next of its key h
   expect(await key.seenBy("c ends")).toEqual(["a begins", "a ends", "c begins", "c ends"]);
 });
 
-it("What waits for its turn is not paused, because its lane is; what has its turn is, and keeps it", async () => {
+it("A command that waits for its turn is not paused, because its lane is; one that has its turn is, and keeps it", async () => {
   const key = new TurnKey(parked);
   const letGo = key.gate("a");
   await key.askAll("a", "b");

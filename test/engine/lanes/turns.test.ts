@@ -35,7 +35,7 @@ describe("a lane in front of a workflow", () => {
     await two.seenBy("a ends");
   });
 
-  it("takes what steps emit in the order of the steps, and of each step's list", async () => {
+  it("accepts the messages of steps in the order of the steps, and of each step's list", async () => {
     const key = new TurnKey(parked);
     await runLab(async ({ step }) => {
       await step.commit("first", () => ({ emit: [parked.command.from(key.payload("a")), parked.command.from(key.payload("b"))] }));
@@ -47,7 +47,7 @@ describe("a lane in front of a workflow", () => {
     expect(await until(left, (rest) => rest.length === 0)).toEqual([]);
   });
 
-  it("starts what is asked for a subject whose characters are two units each, as many as fit an object's name", async () => {
+  it("starts commands for a subject whose characters are two units each, as many as fit an object's name", async () => {
     const payload = { key: fresh("k").padEnd(30, "x") + "😀".repeat(240), name: "long" };
     const { instanceId } = await acceptCommand(probeEnv, app, { tenantId: "acme", source: "test" }, { type: parked.command.type, payload });
     expect(await reaches(instanceId, "complete")).toBe("complete");

@@ -38,7 +38,7 @@ it.each([
   expect(calls.objects).toBeLessThan(asked / (atOnce === 1 ? 5 : 1));
 });
 
-it("who is far below the limit costs no call, and who is refused costs none until there is room", async () => {
+it("a caller far below the limit costs no call, and a refused one costs none until there is capacity", async () => {
   const { env, calls } = counting();
   const [leases, name] = [new Leases(), fresh("door")];
   for (let n = 0; n < 10; n++) expect(await leases.spend(env, name, WINDOW)).toBe(0);
@@ -51,7 +51,7 @@ it("who is far below the limit costs no call, and who is refused costs none unti
   expect(leases.refusedFor(fresh("door"))).toBe(0);
 });
 
-it("a limiter that fails holds nobody back", async () => {
+it("a limiter that fails blocks no caller", async () => {
   const leases = new Leases();
   const env = { RATE_LIMIT: { getByName: () => ({ lease: () => Promise.reject(new Error("no")) }) } } as unknown as Required<LimitEnv>;
   for (let n = 0; n < 300; n++) expect(await leases.spend(env, "door", WINDOW)).toBe(0);

@@ -11,7 +11,7 @@ const taken = (answers: { taken: boolean }[]) => answers.filter((one) => one.tak
 const refusal = (seconds: number) => ({ status: 429, headers: { "retry-after": String(seconds) } });
 
 describe("a limit", () => {
-  it("L03 takes now or says when, whoever asks, and forgets nothing when its object is evicted between any two of them", async () => {
+  it("L03 grants now or returns a time, to any caller, and forgets nothing when its object is evicted between any two calls", async () => {
     for (const [rules, most] of [[HOURLY, 10] as const, [BUCKET, 5] as const, [[...HOURLY, ...BUCKET], 5] as const]) {
       const name = fresh("limit");
       const answers: Awaited<ReturnType<ReturnType<typeof limitOf>["tryTake"]>>[] = [];
@@ -41,7 +41,7 @@ describe("a limit", () => {
     expect(heard.filter(Boolean).length + taken(after)).toBeLessThanOrEqual(10);
   });
 
-  it("a bucket lets a burst go at once and then as much as it is filled", async () => {
+  it("a bucket grants a burst at once and then its fill rate", async () => {
     const limit = limitOf(env, fresh("limit"), [{ burst: 3, refill: 1, periodMs: 100 }]);
     const began = Date.now();
     await times(5, () => limit.take());
@@ -49,7 +49,7 @@ describe("a limit", () => {
     expect(Date.now() - began).toBeLessThan(5_000);
   });
 
-  it("weighs by cost, and refuses at once what never fits", async () => {
+  it("weighs by cost, and refuses at once a cost that never fits", async () => {
     const limit = limitOf(env, fresh("limit"), [...HOURLY, ...BUCKET]);
     await expect(limit.tryTake(6)).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("at most 5 at once") });
     expect(await limit.tryTake(5)).toEqual({ taken: true, waitMs: 0 });
@@ -70,7 +70,7 @@ describe("a limit", () => {
     await patient;
   });
 
-  it("one 429 holds everybody back: those who ask, and those who wait already", async () => {
+  it("one 429 delays all callers: new ones, and those that wait already", async () => {
     const [name, rule] = [fresh("limit"), { limit: 1, periodMs: 2_500 }];
     const limit = () => limitOf(env, name, [rule], { marginMs: 0 });
     await limitOf(env, name, [rule]).take();
@@ -93,7 +93,7 @@ describe("a limit", () => {
     expect(waitMs).toBeLessThanOrEqual(3_600_000);
   });
 
-  it("those who are turned away are told times as far apart as they may go", async () => {
+  it("refused callers get times as far apart as possible", async () => {
     const limit = limitOf(env, fresh("limit"), [{ burst: 1, refill: 1, periodMs: 60_000 }]);
     await limit.take();
     const refused = await times(5, () => limit.take(1, { patienceMs: 2_000 }).catch((error) => error.detail.delayMs as number));
@@ -133,7 +133,7 @@ describe("a limit", () => {
     await expect(limitOf(env, "wrong", HOURLY).pause(ms)).rejects.toEqual(no);
   });
 
-  it("says what to bind where the object is not", () => {
+  it("names the binding to add where the object is not bound", () => {
     expect(() => limitOf({ RATE_LIMIT: undefined } as unknown as LimitEnv, "x", HOURLY)).toThrow(
       expect.objectContaining({ code: "config_invalid" }),
     );

@@ -31,7 +31,7 @@ const anything = fc.array(fc.oneof({ weight: 8, arbitrary: ask }, { weight: 1, a
   maxLength: 60,
 });
 
-it("no window and no bucket is ever exceeded, whoever asks, is late, is refused upstream or is evicted in between", () => {
+it("no window and no bucket is ever exceeded, for any callers, delays, upstream refusals and evictions", () => {
   fc.assert(
     fc.property(window, bucket, anything, fc.integer({ min: 0, max: 300 }), (one, other, happenings, marginMs) => {
       const { sent } = play([one, other], happenings, marginMs);
@@ -49,7 +49,7 @@ it("no window and no bucket is ever exceeded, whoever asks, is late, is refused 
   );
 });
 
-it("nobody is refused while there is room: where none waits and no upstream has complained, a refusal means that it is full", () => {
+it("no caller is refused while there is capacity: without waiting callers and upstream refusals, a refusal means that it is full", () => {
   const impatient = fc.array(
     ask.map((one) => ({ ...one, patienceMs: 0, isLate: false })),
     { maxLength: 60 },
@@ -83,7 +83,7 @@ it("nobody is refused while there is room: where none waits and no upstream has 
   );
 });
 
-it("an upstream that has had enough hears of nobody for as long as it says, but of those within a second whose calls were let go already", () => {
+it("an upstream that refused gets no call for its Retry-After, except calls within a second that were granted already", () => {
   fc.assert(
     fc.property(window, anything, (rule, happenings) => {
       const { sent, heard } = play([rule], happenings);
@@ -111,14 +111,14 @@ it("after a refusal the rate is half, and whole again thirty seconds later; ten 
   expect(rateIn(32, 42)).toBeGreaterThan(18);
 });
 
-it("what an upstream says is left is all that goes until its reset", () => {
+it("the remaining count of an upstream bounds the grants until its reset", () => {
   const rule = { limit: 100, periodMs: 1_000 };
   const { sent } = play([rule], [{ what: "little left", afterMs: 0, count: 3, forMs: 5_000 }, ...times(50, eager)]);
   expect(sent.filter(({ at }) => at < 1_005_000)).toHaveLength(3);
   expect(sent.filter(({ at }) => at < 1_007_000)).toHaveLength(50);
 });
 
-it("of several resets each holds: what a day has left is all that goes after the second's reset, in whatever order they were told", () => {
+it("of several resets each applies: a day's remaining count bounds the grants after the second's reset, in any order of reports", () => {
   const day: Happening = { what: "little left", afterMs: 0, count: 2, forMs: 60_000 };
   const burst: Happening = { what: "little left", afterMs: 0, count: 0, forMs: 1_000 };
   for (const told of [
@@ -131,7 +131,7 @@ it("of several resets each holds: what a day has left is all that goes after the
   }
 });
 
-it("those whose moments are let go already are counted to what is left", () => {
+it("grants whose time is assigned already count toward the remaining count", () => {
   const rule = { burst: 1, refill: 10, periodMs: 1_000 };
   const { sent } = play([rule], [...times(30, { ...eager, afterMs: 0 }), { what: "little left", afterMs: 300, count: 2, forMs: 6_000 }]);
   const after = sent.filter(({ at }) => at > 1_001_300 && at < 1_006_300);
@@ -141,7 +141,7 @@ it("those whose moments are let go already are counted to what is left", () => {
 it.each([
   ["punctual", () => 0],
   ["twenty milliseconds late for those who waited", (nth: number) => (nth < 8 ? 20 : 0)],
-])("after a refusal those who waited go before those who came later, each in the order of asking, with timers that are %s", (_, lateMs) => {
+])("after a refusal waiting callers go before later ones, each in the order of asking, with timers that are %s", (_, lateMs) => {
   const rule = { burst: 1, refill: 1, periodMs: 1_000 };
   const askers = (count: number, cost: number): Happening[] =>
     times(count, { what: "ask", afterMs: 40, cost, patienceMs: 60_000, isLate: false });

@@ -17,7 +17,7 @@ const isListed = (tenantId: string, count = 1) =>
     ({ length }) => length === count,
   );
 
-it("a tenant sees how much is used of each rule of its limits, and what a refusal has narrowed; another sees nothing of it", async () => {
+it("a tenant sees the use of each rule of its limits, and the effect of a refusal; another sees nothing of it", async () => {
   const [ada, stranger] = [await asking(["read"]), await asking(["read"])];
   const name = fresh("mailer");
   const limit = limitOf(env, name, RULES, { tenantId: ada.tenantId });
@@ -39,7 +39,7 @@ it("a tenant sees how much is used of each rule of its limits, and what a refusa
   expect(Date.parse(paused.paused_until) - Date.now()).toBeGreaterThan(50_000);
 });
 
-it("whoever waits for a turn is counted, and a limit that tenants share shows each of them what all have used", async () => {
+it("waiting callers are counted, and a shared limit shows each tenant the use of all", async () => {
   const [ada, bob] = [await asking(["read"]), await asking(["read"])];
   const name = fresh("carrier");
   const of = (tenantId: string) => limitOf(env, name, [{ burst: 1, refill: 1, periodMs: 1500 }], { tenantId });
@@ -52,7 +52,7 @@ it("whoever waits for a turn is counted, and a limit that tenants share shows ea
   await turn;
 });
 
-it("limits are read by pages, by name; one that nobody took from for a day is there no more, until somebody does", async () => {
+it("limits are read by pages, by name; one without a grant for a day is not listed, until the next grant", async () => {
   const ada = await asking(["read"]);
   const prefix = fresh("limit");
   const names = [1, 2, 3].map((nth) => `${prefix} ${nth}`);

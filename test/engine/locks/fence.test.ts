@@ -9,7 +9,7 @@ const put = (id: string, text: string) =>
   sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id}, 'fenced', ${text}) ON CONFLICT (id) DO UPDATE SET name = excluded.name`;
 const standing = async (id: string) => (await rows<{ name: string }>("SELECT name FROM probe_rows WHERE id = ?1", id))[0]?.name;
 
-it("L02 a holder that was paused and writes late is refused, with all that stands in its batch; so it is told", async () => {
+it("L02 a holder that was paused and writes late is refused, with its whole batch, and gets an error", async () => {
   const { under, object, name } = lock();
   const row = fresh("row");
   const late = under(async ({ fence }) => {
@@ -35,7 +35,7 @@ it("a holder may write as often as it likes, and one with a higher token needs n
   expect(await standing(row)).toBe("two");
 });
 
-it("L02 a step's commit carries the fence: what it writes under an old token is refused, the row and the outcome alike", async () => {
+it("L02 a step's commit carries the fence: its write under an old token is refused, the row and the outcome alike", async () => {
   const { under } = lock();
   const row = fresh("row");
   const old = await under(({ fence }) => fence);

@@ -40,7 +40,7 @@ describe("a lock", () => {
     expect(tokens).toEqual([...new Set(tokens)].toSorted((one, other) => one - other));
   });
 
-  it("answers what was run, and is free again after an error", async () => {
+  it("returns the result of its function, and is free again after an error", async () => {
     const { under } = lock();
     expect(await under(() => 42)).toBe(42);
     await expect(under(() => Promise.reject(new Error("burnt")))).rejects.toThrow("burnt");
@@ -86,7 +86,7 @@ describe("a lock", () => {
     expect(lost).toBe(false);
   });
 
-  it("those who wait keep their places when its object dies, and one who does not come back is passed over", async () => {
+  it("waiting callers keep their places when its object dies, and one that does not come back is passed over", async () => {
     const { under, die, object, name } = lock();
     const { open, passed } = gate();
     const order: string[] = [];
@@ -111,7 +111,7 @@ describe("a lock", () => {
     expect(order).toEqual(["first", "second", "third"]);
   });
 
-  it("tells its holder when it is lost, and does not answer what was run", async () => {
+  it("notifies its holder when it is lost, and does not return the result of its function", async () => {
     const { under, stub } = lock({ ttl: "1 second" });
     const lost = under(async ({ signal }) => {
       await runInDurableObject(stub, (_, { storage }) => storage.kv.put("state", { ...storage.kv.get<object>("state"), holder: null }));
@@ -186,7 +186,7 @@ describe("a lock", () => {
     expect(inAll).toBe("in all three");
   });
 
-  it("says what to bind where the object is not", async () => {
+  it("names the binding to add where the object is not bound", async () => {
     const unbound = withLock({ LOCK: undefined } as unknown as LockEnv, "x", {}, () => 1);
     await expect(unbound).rejects.toMatchObject({
       code: "config_invalid",

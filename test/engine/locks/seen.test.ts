@@ -73,7 +73,7 @@ it("a lock that is held for long is listed with its holder and age, to its tenan
   ).toEqual([]);
 });
 
-it("one whose holder died stands in the list no longer than its time, and the list forgets it when somebody looks", async () => {
+it("one whose holder died is listed no longer than its time, and the list drops it at the next read", async () => {
   const tenantId = fresh("tenant");
   const ask = await caller(tenantId);
   const one = lock({ tenantId });

@@ -19,7 +19,7 @@ const happening = fc.oneof(
   fc.record({ what: fc.constant("forgotten after a day" as const) }),
 );
 
-it("tokens only grow, one holds at a time, the first of those who are there is next, and nobody waits for a free lock: whatever dies", () => {
+it("tokens only grow, one holds at a time, the first waiting caller is next, and a free lock has no waiting callers: through any crash", () => {
   fc.assert(
     fc.property(fc.array(happening, { maxLength: 80 }), (happenings) => {
       let turns: Turns = FREE;

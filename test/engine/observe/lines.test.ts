@@ -25,8 +25,8 @@ function lines(): () => Line[] {
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const job = { correlationId: "job 8", traceparent: `00-${TRACE}-b7ad6b7169203331-01` };
 
-describe("What went well is in the log too:", () => {
-  it("what a message marks as sensitive is withheld of the names that its lines say, too", async () => {
+describe("Successes are in the log too:", () => {
+  it("a message's sensitive fields are hidden in the names of its lines, too", async () => {
     const name = fresh("lab");
     const said = lines();
     const secret = `secret-${crypto.randomUUID()}`;
@@ -73,7 +73,7 @@ describe("What went well is in the log too:", () => {
     expect(unnamed, "docs/logs.md names every field").toEqual([]);
   });
 
-  it("a batch of one message says no more than that message; one of several says how many became what", async () => {
+  it("a line about a batch of one message has that message's fields only; one about several has counts by outcome", async () => {
     const said = lines();
     const one = () => event("probe.signal", fresh(), { about: fresh(), value: "x" });
     await deliver("probe-events", [one()]);
@@ -89,7 +89,7 @@ describe("What went well is in the log too:", () => {
 describe("Beyond the rate", () => {
   const traces = Array.from({ length: 4096 }, () => crypto.randomUUID().replaceAll("-", ""));
 
-  it("lines are sampled by their trace: the lines of a job stay or go together, and each says for how many it stands", () => {
+  it("lines are sampled by their trace: the lines of a job stay or go together, and each has its weight", () => {
     const env = { LOG_GOOD_PER_SECOND: "64" };
     const second = (at: number) =>
       traces.flatMap((trace) => [sampledAs(env, trace, at)].flatMap((count) => (count ? [{ trace, count }] : [])));
@@ -100,7 +100,7 @@ describe("Beyond the rate", () => {
     expect(other).toEqual(one);
   });
 
-  it("sums are right within what chance allows, and up to the rate every line stands for itself", () => {
+  it("sums are right within the error of sampling, and up to the rate every line has weight 1", () => {
     const env = { LOG_GOOD_PER_SECOND: "512" };
     const standing = traces.slice(0, 512).map((trace) => sampledAs(env, trace, 2e12));
     expect(standing.every((count) => count === 1)).toBe(true);
@@ -109,7 +109,7 @@ describe("Beyond the rate", () => {
     expect(sum).toBeLessThan(4096 * 1.2);
   });
 
-  it("what failed, was captured or put off is written all the same", async () => {
+  it("failures, captures and deferrals are always logged", async () => {
     const rate = probeEnv as unknown as { LOG_GOOD_PER_SECOND: unknown };
     const before = rate.LOG_GOOD_PER_SECOND;
     rate.LOG_GOOD_PER_SECOND = "0";

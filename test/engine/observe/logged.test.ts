@@ -102,7 +102,7 @@ describe("In the log", () => {
     expect(lines()).toEqual([expect.objectContaining(ended)]);
   });
 
-  it("an effect in doubt says so with its step, and what the upstream said last", async () => {
+  it("an effect in doubt is logged with its step, and the upstream's last answer", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     await behave({ subject: `${name}/mail`, mode: "busy", times: 1 });
@@ -173,7 +173,7 @@ describe("In the log", () => {
     ).not.toContain(secret);
   });
 
-  it("an attempt whose time is up says so, also one that goes on all the same", async () => {
+  it("an attempt that times out is logged, also one that still runs", async () => {
     const name = fresh("lab");
     const lines = linesAbout(name);
     await behave({ subject: name, mode: "slow", delayMs: 2000, times: 1 });
@@ -261,7 +261,7 @@ describe("In the log", () => {
     ]);
   });
 
-  it("so does one that is captured because its key is another payload's", async () => {
+  it("so is one that is captured because its key is another payload's", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     const key = crypto.randomUUID();
@@ -271,7 +271,7 @@ describe("In the log", () => {
     expect(lines()).toEqual([expect.objectContaining({ ...said, dead_letter: letter?.id, delivery_id: expect.any(String) })]);
   });
 
-  it("an end that only the keeper found is told by it", async () => {
+  it("an end that only the keeper found is logged by it", async () => {
     const name = fresh("lab");
     const { instanceId } = await runLab(({ step }) => step.sleep("a while", "1 hour"), { name });
     await platformReaches(instanceId, "waiting", "running");

@@ -29,7 +29,7 @@ const post = defineStep({
 });
 
 describe("With a collector", () => {
-  it("a job is one trace: what was asked, its wait, its steps with their calls and messages, and all that those lead to", async () => {
+  it("a job is one trace: its command, its wait, its steps with their calls and messages, and all that they cause", async () => {
     collected();
     const [name, traceId] = [fresh("lab"), newTraceId()];
     const { instanceId } = await runLab(
@@ -87,7 +87,7 @@ describe("With a collector", () => {
     expect(JSON.stringify(spans)).not.toMatch(/secret|natural/);
   });
 
-  it("what a message marks as sensitive is withheld of the errors of its spans", async () => {
+  it("a message's sensitive fields are hidden in the errors of its spans", async () => {
     collected({ OTLP_NAMES: "plain" });
     const [traceId, email] = [newTraceId(), `${fresh("ada")}@example.com`];
     const no = notRetryable(`No mailbox ${email}.`);
@@ -191,7 +191,7 @@ describe("With a collector", () => {
     expect(await requestsOf(`${unsampled.slice(0, 18)}f${unsampled.slice(19)}`)).toEqual([]);
   });
 
-  it("what is sent carries the headers that are set, decoded, and as many spans as there are in one request", async () => {
+  it("a request carries the headers that are set, decoded, and as many spans as there are in one request", async () => {
     collected({ OTLP_HEADERS: "x-team=acme%20inc,authorization=Bearer%20abc" });
     const traces = Array.from({ length: 20 }, newTraceId);
     await deliver(

@@ -2,7 +2,7 @@ import { expect, it, vi } from "vitest";
 import { isExported } from "../../../packages/millrace/src/observe/traces/span.ts";
 import { wordsOf } from "../../../packages/millrace/src/observe/words.ts";
 
-it("what an upstream answered is in no line of a deployed engine: it may repeat what it was sent", () => {
+it("an upstream's answer is in no line of a deployed engine: it may repeat its request", () => {
   const message = "pages answered 422 (<p>The customer's own text</p>).";
   expect(wordsOf({}, message, 422)).toBe("An upstream responded 422: the instance has its text.");
   expect(wordsOf({ MILLRACE_DEVELOPMENT: "true" }, message, 422)).toBe(message);

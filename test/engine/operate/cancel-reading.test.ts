@@ -27,7 +27,7 @@ async function reading(how: "fails" | "hangs"): Promise<{ its: Scene; id: string
 }
 
 it.each(["fails", "hangs"] as const)(
-  "a cancel ends a run at once whose read %s, and reads nothing again: its effects are taken back",
+  "a cancel ends a run at once whose read %s, and reads nothing again: its effects are undone",
   async (how) => {
     const { its, id, asked } = await reading(how);
     expect((await planCancel(probeEnv, operator, id)).effects).toEqual([{ step: "a", item: "", verdict: "undone" }]);
@@ -43,7 +43,7 @@ it.each(["fails", "hangs"] as const)(
 );
 
 it.each(["fails", "hangs"] as const)(
-  "a stop does so of a run whose read %s, and leaves nothing open that an undo would be asked for",
+  "a stop ends a run at once whose read %s, and leaves no effect unknown that an undo would ask for",
   async (how) => {
     const { its, id, asked } = await reading(how);
     await cancel(id, { undo: false });
@@ -77,7 +77,7 @@ it("a restart does not wait for a read that hangs either", async () => {
   its.state.go = true;
 });
 
-it("an undo reads nothing behind the last that was done, also where the code asks until something is so, and goes on where that fails", async () => {
+it("an undo reads nothing after the last completed effect, also where the code polls for a condition, and continues where that fails", async () => {
   const its = scene();
   let asked = 0;
   const id = await play(its, async (step) => {
@@ -94,7 +94,7 @@ it("an undo reads nothing behind the last that was done, also where the code ask
   expect([its.log, asked]).toEqual([["a", "undo a of its a"], 2]);
 });
 
-it("an undo reads again what was read before something that was done: the code goes the same way", async () => {
+it("an undo repeats the reads before a completed effect: the code takes the same branch", async () => {
   const its = scene();
   let asked = 0;
   const id = await play(its, async (step) => {

@@ -23,7 +23,7 @@ const audited = (id: string) => rows("SELECT verb, result FROM millrace_actions 
 
 describe("W23 a cancel races the effect", () => {
   it.each(["keyed", "natural", "lookup", "once"] as const)(
-    "I15 of class %s: it is recorded first, then taken back, before what was done earlier; nothing behind it begins",
+    "I15 of class %s: it is recorded first, then undone, before the earlier effects; no later step begins",
     async (of: Class) => {
       const its = scene();
       const id = await play(its, async (step) => {
@@ -45,7 +45,7 @@ describe("W23 a cancel races the effect", () => {
     },
   );
 
-  it("an effect that takes long is waited for, however often the keeper comes: nothing is taken back beside it", async () => {
+  it("a long effect is awaited, for any number of the keeper's rounds: nothing is undone in parallel", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -60,7 +60,7 @@ describe("W23 a cancel races the effect", () => {
     expect(its.log).toEqual(["a", "b", "undo b of its b", "undo a of its a"]);
   });
 
-  it("nothing is taken back beside it either where a resume comes right before, and is carried out behind", async () => {
+  it("nothing is undone in parallel either where a resume comes right before, and is executed after", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -80,7 +80,7 @@ describe("W23 a cancel races the effect", () => {
     expect(its.log).toEqual(["a", "b", "undo b of its b", "undo a of its a"]);
   });
 
-  it("a commit: its rows are there, and taken back with the rest", async () => {
+  it("a commit: its rows exist, and are undone with the rest", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "commit", name: "rows", undo: "rows" },
@@ -96,7 +96,7 @@ describe("W23 a cancel races the effect", () => {
   });
 
   it.each(["keyed", "natural"] as const)(
-    "W20 an effect of class %s whose answer was lost, between two tries: it is made certain under its key, then taken back",
+    "W20 an effect of class %s whose answer was lost, between two tries: its outcome is determined under its key, then it is undone",
     async (of) => {
       const its = scene();
       its.state.lose = true;
@@ -115,7 +115,7 @@ describe("W23 a cancel races the effect", () => {
     },
   );
 
-  it("a once effect whose answer was lost parks, and goes the way that a person says", async () => {
+  it("a once effect whose answer was lost parks, and follows the operator's answer", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -136,7 +136,7 @@ describe("W23 a cancel races the effect", () => {
 });
 
 describe("A cancelled instance", () => {
-  it("that sleeps, or waits for an event, is ended and taken back at once", async () => {
+  it("that sleeps, or waits for an event, is ended and undone at once", async () => {
     for (const rest of ["sleep", "wait"] as const) {
       const its = scene();
       const id = await play(its, async (step) => {
@@ -167,7 +167,7 @@ describe("A cancelled instance", () => {
     expect(await audited(id)).toEqual([{ verb: "cancel", result: "applied" }]);
   });
 
-  it("that waits for its time never starts, though the process dies before the platform hears of the cancel", async () => {
+  it("that waits for its time never starts, though the process dies before the platform has the cancel", async () => {
     const its = scene();
     dieAt("A03 accept committed, not enqueued");
     await play(its, (step) => its.act(step, "a")).catch(() => undefined);
@@ -180,7 +180,7 @@ describe("A cancelled instance", () => {
     expect(its.log).toEqual([]);
   });
 
-  it("whose message waits behind others never starts, though the process dies before the platform hears of the cancel", async () => {
+  it("whose message is queued never starts, though the process dies before the platform has the cancel", async () => {
     const its = scene();
     const { id, message } = await waiting(its, (step) => its.act(step, "a"));
     dieAt("cancel promised, not applied");
@@ -190,7 +190,7 @@ describe("A cancelled instance", () => {
     expect(its.log).toEqual([]);
   });
 
-  it("is cancelled once, whoever clicks: one action, and each click its own row in the audit", async () => {
+  it("is cancelled once, for any number of clicks: one action, and each click its own row in the audit", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -231,7 +231,7 @@ describe("A cancelled instance", () => {
     expect(its.log).toEqual(["a"]);
   });
 
-  it.each(["retried", "undone"] as const)("one that was stopped, and is %s at once, has what is under way recorded first", async (how) => {
+  it.each(["retried", "undone"] as const)("one that was stopped, and is %s at once, records its running effects first", async (how) => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "c");
@@ -253,7 +253,7 @@ describe("A cancelled instance", () => {
     expect(its.log).toEqual(["c", "a", ...behind]);
   });
 
-  it("keeps what it did with `undo: false`, and does the rest when it is retried", async () => {
+  it("keeps its effects with `undo: false`, and does the rest when it is retried", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -274,7 +274,7 @@ describe("A cancelled instance", () => {
   });
 
   it.each(["cancel promised, not applied", "stopped on the platform, not begun anew"] as const)(
-    "is taken back by the keeper when the process dies at: %s",
+    "is undone by the keeper when the process dies at: %s",
     async (point) => {
       const its = scene();
       const id = await play(its, async (step) => {

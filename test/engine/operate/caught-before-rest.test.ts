@@ -37,7 +37,7 @@ const ways = (["platform", "lean"] as const).flatMap((steps) =>
 );
 
 it.each(ways)(
-  "a cancel of a run that rests by a %s behind a caught %s effect of a %s step, with nothing else on record, takes back what happened",
+  "a cancel of a run that rests by a %s after a caught %s effect of a %s step, with nothing else on record, undoes the completed effect",
   async (rest, of_, steps) => {
     const { id, state } = await beginUnwritten(steps, of_, rests[rest]);
     await comes(() => hasCome(id));
@@ -66,7 +66,7 @@ it.each(["platform", "lean"] as const)("so does an undo behind a stop of such a 
   expect(state).toEqual({ mended: true, stands: false, asked: 2 });
 });
 
-it.each(["platform", "lean"] as const)("of one without a way back a cancel of a run of %s steps says that it may stand", async (steps) => {
+it.each(["platform", "lean"] as const)("of one without an undo a cancel of a run of %s steps says that it may remain", async (steps) => {
   mode.steps = steps;
   onTestFinished(() => {
     mode.steps = "platform";
@@ -83,7 +83,7 @@ it.each(["platform", "lean"] as const)("of one without a way back a cancel of a 
   expect((await planUndo(probeEnv, operator, id)).effects).toEqual([of("charge", "unknown")]);
 });
 
-it("a restart tells the code of that failure again, as its dry run says, and what it begins behind the sleep happens once", async () => {
+it("a restart throws that failure to the code again, as its dry run says, and its effects after the sleep happen once", async () => {
   const asked: string[] = [];
   let isLost = true;
   const charge = effect("keyed", async () => {
@@ -110,7 +110,7 @@ it("a restart tells the code of that failure again, as its dry run says, and wha
 });
 
 it.each(["platform", "lean"] as const)(
-  "so does a cancel where a branch sleeps beside that of a %s step, which does no more",
+  "so does a cancel where a branch sleeps beside that of a %s step, which has no further effect",
   async (steps) => {
     mode.steps = steps;
     onTestFinished(() => {
@@ -128,7 +128,7 @@ it.each(["platform", "lean"] as const)(
   },
 );
 
-it.each(["platform", "lean"] as const)("and where a pause holds what a run of %s steps goes on to", async (steps) => {
+it.each(["platform", "lean"] as const)("and where a pause holds the next step of a run of %s steps", async (steps) => {
   mode.steps = steps;
   onTestFinished(() => {
     mode.steps = "platform";

@@ -17,7 +17,7 @@ const fails = (step: Steps) =>
   step.effect("last", defineStep({ effect: "once", ...ONCE, run: () => Promise.reject(new Error("No.")) }), {});
 
 it.each(ways)(
-  "an undo does a %s effect once more whose answers were lost, and whose %s step's failure the code caught: then takes it back",
+  "an undo repeats a %s effect whose answers were lost, and whose %s step's failure the code caught: then undoes it",
   async (effect, steps) => {
     const { id, state } = await begin(steps, effect);
     expect(await ended(id)).toBe("complete");
@@ -44,7 +44,7 @@ it.each(ways)("a cancel does so with a %s effect of a run of %s steps that sleep
 });
 
 it.each(ways)(
-  "an undo of a run that ended with a %s effect of a %s step whose answers were lost does it once more too",
+  "an undo of a run that ended with a %s effect of a %s step whose answers were lost repeats it too",
   async (effect, steps) => {
     mode.steps = steps;
     onTestFinished(() => {
@@ -61,7 +61,7 @@ it.each(ways)(
   },
 );
 
-it("where its upstream still says nothing the undo fails, and a person has it leave that effect alone: that it may stand is said", async () => {
+it("where its upstream still does not answer the undo fails, and an operator leaves that effect alone: the record says that it may remain", async () => {
   const { id, state } = await begin("platform", "keyed");
   expect(await ended(id)).toBe("complete");
   await undo(id);
@@ -76,7 +76,7 @@ it("where its upstream still says nothing the undo fails, and a person has it le
 });
 
 it.each(["keyed", "lookup"] as const)(
-  "a retry, a restart and a skip say of a %s effect that the code caught that it is told so again",
+  "a retry, a restart and a skip report for a %s effect that the code caught that it is thrown again",
   async (effect) => {
     const { id } = await begin("platform", effect, fails);
     await comes(async () => (await stateOf(id, "last")) !== undefined);
@@ -92,7 +92,7 @@ it.each(["keyed", "lookup"] as const)(
 );
 
 it.each(["platform", "lean"] as const)(
-  "nothing is under way of a lookup that a run of %s steps has caught, and sleeps behind",
+  "a lookup that a run of %s steps has caught before a sleep is not running",
   async (steps) => {
     const { id } = await begin(steps, "lookup", sleeps);
     await comes(async () => (await stateOf(id, "owe")) === "done");

@@ -10,7 +10,7 @@ import { comes, kept, play, scene } from "./scene.ts";
 const close = (id: string) => closeInstance(probeEnv, operator, id, "nobody needs it any more");
 const standing = (id: string) => getInstance(probeEnv, operator, id);
 
-it("A closed instance is given up for good: no retry or undo moves it, and what it failed of stays on record with the reason", async () => {
+it("A closed instance is final: no retry or undo moves it, and its error stays on record with the reason", async () => {
   const { instanceId: id } = await failsUntilMended();
   await failed(id);
   expect(await planClose(probeEnv, operator, id)).toMatchObject({ refused: null, effects: [] });
@@ -57,7 +57,7 @@ it.each(["platform", "lean"] as const)(
   },
 );
 
-it("What is under way is not closed, nor what has done all", async () => {
+it("A running instance cannot be closed, nor a complete one", async () => {
   const its = scene();
   const id = await play(its, (step) => its.act(step, "a", "natural", "slow"));
   await comes(() => its.log.includes("a"));
@@ -88,7 +88,7 @@ it("One in doubt is closed where its entry is gone, and not before: then no answ
 });
 
 it.each(["platform", "lean"] as const)(
-  "What was stopped is not closed while an effect of its %s steps is in doubt; once a person has said that nobody can tell, it is, and nothing is sent",
+  "A stopped instance is not closed while an effect of its %s steps is in doubt; once an operator has marked it as unknown, it is, and nothing is sent",
   async (steps) => {
     mode.steps = steps;
     onTestFinished(() => {
@@ -113,7 +113,7 @@ it.each(["platform", "lean"] as const)(
   },
 );
 
-it("A dry run says what stands: what an undo has taken back before it failed, what it has not, and what failed without a record", async () => {
+it("A dry run lists the remaining effects: those that an undo has undone before it failed, those that it has not, and failures without a record", async () => {
   const stuck = { undo: back(() => Promise.reject(upstreamRefused("The van has left."))) };
   const van = effect("keyed", async () => "a van", stuck);
   const charge = effect("keyed", async () => "a charge", { undo: back(async () => "refunded") });

@@ -24,7 +24,7 @@ async function cancelAsForeseen(id: string): Promise<void> {
   await cancelInstance(probeEnv, operator, id, { reason: "called off" });
 }
 
-describe("W20 a cancel takes back an effect whose first answer was lost", () => {
+describe("W20 a cancel undoes an effect whose first answer was lost", () => {
   it("and whose next try a pause has held", async () => {
     const its = scene();
     const step = losing(its.log, () => "it");
@@ -40,7 +40,7 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("also where its name has in it what stands before the words of the engine's own steps", async () => {
+  it("also where its name contains the prefix of the engine's own steps", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -108,7 +108,7 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
     expect(its.log).toEqual(["a", "undo a of its a"]);
   });
 
-  it.each(["stopped and retried", "restarted twice"] as const)("and whose run was %s, before the next came by it", async (how) => {
+  it.each(["stopped and retried", "restarted twice"] as const)("and whose run was %s, before the next reached it", async (how) => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -140,7 +140,7 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("and whose run was restarted, and has not come there again", async () => {
+  it("and whose run was restarted, and has not reached it again", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -210,7 +210,7 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
     expect(its.log).toEqual(["a", "asked", "asked", "undo a of its a"]);
   });
 
-  it.each(["undone", "retried"] as const)("also where the run is stopped, and %s before the platform has heard of that", async (how) => {
+  it.each(["undone", "retried"] as const)("also where the run is stopped, and %s before the platform has that", async (how) => {
     const its = scene();
     const step = losing(its.log, () => "it");
     let [passes, goOn] = [0, 1];

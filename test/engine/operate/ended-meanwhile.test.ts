@@ -3,7 +3,7 @@ import { terminate } from "../../../packages/millrace/src/operate/carry-out/end-
 
 const refusing = (message: string) => ({ terminate: () => Promise.reject(new Error(message)) }) as unknown as WorkflowInstance;
 
-it("a run that has ended by itself as it is to be ended is ended: nobody waits an hour to try again", async () => {
+it("a run that ends by itself while it is being ended is ended: no retry waits for an hour", async () => {
   await terminate(refusing("(instance.cannot_terminate) Cannot terminate instance since its on a finite state"));
   await expect(terminate(refusing("The platform is busy."))).rejects.toThrow("busy");
 });

@@ -46,7 +46,7 @@ describe("A run that is paused in a wait, and whose event comes,", () => {
     return { its, id };
   }
 
-  it("asks nobody anything before it is resumed", async () => {
+  it("asks no question before it is resumed", async () => {
     const { id } = await pausedIn((step) => step.approve("may it", { question: "May it?" }));
     expect(await asked(id)).toEqual([]);
     expect(await states(id)).toEqual(["first: paused", "first: complete", "first · paused 1: waiting"]);
@@ -73,7 +73,7 @@ describe("A run that is paused in a wait, and whose event comes,", () => {
     expect(its.log).toEqual(["heard"]);
   });
 
-  it("is taken back by a cancel, and its code hears nothing", async () => {
+  it("is undone by a cancel, and its code gets no event", async () => {
     const { its, id } = await pausedIn((step, of) => of.act(step, "a"));
     await cancelInstance(probeEnv, operator, id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -81,7 +81,7 @@ describe("A run that is paused in a wait, and whose event comes,", () => {
     expect(its.log.filter((line) => line !== "heard")).toEqual([]);
   });
 
-  it("stays so where the platform passes through it anew, and where it is paused a second time", async () => {
+  it("stays so where the platform replays it, and where it is paused a second time", async () => {
     const { its, id } = await pausedIn((step, of) => of.act(step, "a"));
     const before = labPasses.get(id) ?? 0;
     const instance = await LAB.get(id);
@@ -152,7 +152,7 @@ describe("A run that is paused while an effect is under way", () => {
   });
 });
 
-it("A question that is answered while its run is paused is kept for that: the run goes on with the answer once it is resumed", async () => {
+it("A question that is answered while its run is paused is kept: the run continues with the answer once it is resumed", async () => {
   const its = scene();
   const id = await play(its, async (step) => its.log.push(String((await step.approve("may it", { question: "May it?" })).approved)));
   await comes(async () => (await asked(id)).length === 1);
@@ -164,7 +164,7 @@ it("A question that is answered while its run is paused is kept for that: the ru
   expect(its.log).toEqual(["true"]);
 });
 
-it("A wait, and the effect behind it, need one look between them: a pause is heard of before either", async () => {
+it("A wait, and the effect after it, need one query between them: a pause is detected before either", async () => {
   const its = scene();
   const id = await play(its, async (step) => {
     await hears(its, step, "first");

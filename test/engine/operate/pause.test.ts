@@ -17,7 +17,7 @@ async function nothingBegins(): Promise<void> {
 }
 
 describe("A paused instance", () => {
-  it("begins no step until it is resumed; what was under way is recorded first", async () => {
+  it("begins no step until it is resumed; running effects are recorded first", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a", "once", "slow");
@@ -120,7 +120,7 @@ describe("A paused instance", () => {
     expect(tries).toBe(2);
   });
 
-  it("that had not begun is started by nobody: its first step begins when it is resumed", async () => {
+  it("that had not begun is not started: its first step begins when it is resumed", async () => {
     const its = scene();
     dieAt("A03 accept committed, not enqueued");
     await play(its, (step) => its.act(step, "a")).catch(() => undefined);
@@ -135,7 +135,7 @@ describe("A paused instance", () => {
     expect(its.log).toEqual(["a"]);
   });
 
-  it("whose message waits behind others is not started by it, though the process dies before the platform hears of the pause", async () => {
+  it("whose message is queued is not started by it, though the process dies before the platform has the pause", async () => {
     const its = scene();
     const { id, message } = await waiting(its, (step) => its.act(step, "a"));
     dieAt("pause committed, not applied");
@@ -148,7 +148,7 @@ describe("A paused instance", () => {
     expect(its.log).toEqual(["a"]);
   });
 
-  it("can be cancelled: what it did is taken back", async () => {
+  it("can be cancelled: its effects are undone", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a", "keyed", "slow");
@@ -162,7 +162,7 @@ describe("A paused instance", () => {
     expect(its.log).toEqual(["a", "undo a of its a"]);
   });
 
-  it("stays paused when the platform passes through it anew, as after a killed process", async () => {
+  it("stays paused when the platform replays it, as after a killed process", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a", "natural", "slow");
@@ -185,7 +185,7 @@ describe("A paused instance", () => {
   });
 
   it.each(["pause committed, not applied", "resume promised, not applied"] as const)(
-    "goes on where the process dies at: %s",
+    "continues where the process dies at: %s",
     async (point) => {
       const its = scene();
       const id = await play(its, async (step) => {
@@ -205,7 +205,7 @@ describe("A paused instance", () => {
     },
   );
 
-  it("is paused and resumed once, whoever clicks; and neither where it is over", async () => {
+  it("is paused and resumed once, for any number of clicks; and neither where it is over", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a", "natural", "slow");
@@ -223,7 +223,7 @@ describe("A paused instance", () => {
   });
 });
 
-it("A run that is resumed while the database does not say how it stands goes on once it does", async () => {
+it("A run that is resumed while the database does not return its status continues once it does", async () => {
   const its = scene();
   const id = await play(its, async (step) => {
     await its.act(step, "a", "once", "slow");

@@ -20,7 +20,7 @@ import { comes, kept, play, scene } from "./scene.ts";
 const restart = (id: string) => restartInstance(probeEnv, operator, id, "it hangs");
 
 it.each(["nothing", "restart promised, not applied", "stopped on the platform, not begun anew", "restarted, not told"] as const)(
-  "W15 A restarted instance passes through its code from the beginning: what is recorded answers, with no new effect (dies at: %s)",
+  "W15 A restarted instance runs its code from the beginning: recorded outcomes answer, with no new effect (dies at: %s)",
   async (point) => {
     const its = scene();
     const id = await play(its, async (step) => {
@@ -76,7 +76,7 @@ it("An effect under way is recorded before its run is ended, and not repeated", 
   expect(its.log).toEqual(["a", "b"]);
 });
 
-it("A restarted run whose effect has ended in doubt meanwhile waits for a person, and says so", async () => {
+it("A restarted run whose effect has ended in doubt meanwhile waits for an operator, and says so", async () => {
   const { its, id, restarted } = await restartedAtWork();
   Object.assign(its.state, { go: true, lose: true });
   await restarted;
@@ -133,7 +133,7 @@ it("While it is being restarted, a second click, a resume and a pause change not
   expect(its.log).toEqual(["a", "b"]);
 });
 
-it("Of one that has failed the step that it failed of is among what runs, nothing is said to hang, and the audit keeps what it failed of", async () => {
+it("A dry run of a failed run lists the failed step among those that run, reports no hanging step, and the audit keeps its error", async () => {
   const { instanceId: id } = await failsUntilMended();
   await failed(id);
   const plan = await planRestart(probeEnv, operator, id);
@@ -144,7 +144,7 @@ it("Of one that has failed the step that it failed of is among what runs, nothin
   expect(JSON.parse(String(row?.detail))).toMatchObject({ run: 2, failed: { step: "a", code: expect.any(String) } });
 });
 
-it("One that is paused goes on with its restart, as a dry run says: with the step too that the pause holds back", async () => {
+it("A paused run continues with its restart, as a dry run says: with the step too that the pause holds back", async () => {
   const its = scene();
   const id = await play(its, async (step) => {
     await its.act(step, "a", "once", "slow");
@@ -166,7 +166,7 @@ it("One that is paused goes on with its restart, as a dry run says: with the ste
   expect(its.log).toEqual(["a", "look"]);
 });
 
-it("What is complete is not restarted", async () => {
+it("A complete run is not restarted", async () => {
   const its = scene();
   const id = await play(its, (step) => its.act(step, "a"));
   expect(await kept(id, "complete")).toBe("complete");

@@ -59,7 +59,7 @@ function leftStanding(instanceId: string): void {
   onTestFinished(() => standing.mockRestore());
 }
 
-describe("A run whose end is in its row, and that a killed process has left standing on the platform", () => {
+describe("A run whose end is in its row, and that a killed process has left running on the platform", () => {
   it("W33 is woken where it does not end by itself, and is retried as soon as it has ended", async () => {
     const { instanceId, state } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");
@@ -86,7 +86,7 @@ describe("A run whose end is in its row, and that a killed process has left stan
 });
 
 describe("A retry from a step", () => {
-  it("that the instance has not recorded is refused with the names there are; from one that only reads it goes on", async () => {
+  it("that the instance has not recorded is refused with the recorded names; from one that only reads it continues", async () => {
     const state = { broken: true, reads: 0 };
     const { instanceId } = await runLab(async ({ step }) => {
       await step.read("look", async () => ++state.reads);
@@ -108,7 +108,7 @@ describe("A retry from a step", () => {
 });
 
 describe("A retry of an instance that has not failed", () => {
-  it("says what to do first: of one under way or being undone to wait for its end, and how; of one that is done to undo it", async () => {
+  it("names the action to take first: for a running or undoing one to wait for its end, and how; for a complete one to undo it", async () => {
     const state = { go: false, back: false };
     const back = defineStep({ effect: "natural", run: () => held(() => state.back) });
     const act = defineStep({ effect: "natural", run: () => held(() => state.go), undo: back as never });
@@ -176,7 +176,7 @@ describe("A retry that is carried out by several", () => {
     expect(restarts).toBe(1);
   });
 
-  it("W18 W33 of a run that is still in its last moments: its undo begins behind them, and what was taken back is done again", async () => {
+  it("W18 W33 of a run that is still in its last moments: its undo begins after them, and undone effects are done again", async () => {
     const name = fresh();
     const back = defineStep({ effect: "natural", run: async () => 1 });
     let did = 0;
@@ -199,7 +199,7 @@ describe("A retry that is carried out by several", () => {
   });
 });
 
-it("An action that nothing carries out is not taken for another one: it stays open, and says what is missing", async () => {
+it("An action without a handler is not mistaken for another one: it stays open, and names the missing part", async () => {
   const { instanceId } = await runLab(({ step }) => step.sleep("rest", "1 hour"));
   await platformReaches(instanceId, "running", "waiting");
   await rows(

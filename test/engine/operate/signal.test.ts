@@ -93,7 +93,7 @@ it("W24 A signal that comes before the instance waits is kept until it does", as
   expect(await outputOf(id)).toEqual(["early", "late"]);
 });
 
-it("W24 A signal that was kept and not told is told by the keeper", async () => {
+it("W24 A signal that was stored and not delivered is delivered by the keeper", async () => {
   const { its, id } = await waits();
   dieAt("signal of a person kept, not sent", id);
   await expect(signal(id, its.name, "one", "one")).rejects.toThrow("Died");
@@ -105,7 +105,7 @@ it("W24 A signal that was kept and not told is told by the keeper", async () => 
   expect(await kept(id, "complete", "errored")).toBe("complete");
 });
 
-it("A signal is refused that nobody waits for, that is about something else, or none of its type, or to an instance that is over", async () => {
+it("A signal is refused without a wait for it, about another subject, of another type, or to an instance that is over", async () => {
   const { its, id } = await waits();
   const send = (type: string, payload: unknown) =>
     signalInstance(probeEnv, app, operator, id, { type, payload, idempotencyKey: crypto.randomUUID(), reason: "they called" });

@@ -31,7 +31,7 @@ async function skippedInVain(id: string, more: { output?: unknown } = UNFIT): Pr
 }
 
 describe("W17 I15 A step that was skipped with an output which is none of it", () => {
-  it("is what it was before: an effect of which nobody knows whether it happened is asked for by an undo, and taken back", async () => {
+  it("keeps its status: an effect with an unknown outcome is asked for by an undo, and undone", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     const before = await rows("SELECT state, class, token, repeats, error FROM millrace_inbox WHERE instance_id = ?1 AND step = 'pay'", id);
@@ -52,7 +52,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     { of: "keyed", steps: "lean" },
     { of: "natural", steps: "platform" },
   ] as const)(
-    "is what it was before: a $of one that was refused ($steps) did not happen, and an undo does not do it",
+    "keeps its status: a $of one that was refused ($steps) did not happen, and an undo does not do it",
     async ({ of, steps }) => {
       mode.steps = steps;
       onTestFinished(() => {
@@ -70,7 +70,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     },
   );
 
-  it.each(["keyed", "natural", "lookup", "once"] as const)("of class %s runs anew in a retry", async (of) => {
+  it.each(["keyed", "natural", "lookup", "once"] as const)("of class %s runs again in a retry", async (of) => {
     const at = bank();
     const id = await failedToPay(at, of, "refuses");
     const before = await effectsOf(probeEnv, operator, id);
@@ -98,7 +98,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     expect(await outputOf(id)).toBe(2);
   });
 
-  it.each(["from", "restart"] as const)("runs anew also where a person says so otherwise (%s)", async (how) => {
+  it.each(["from", "restart"] as const)("runs again also where an operator decides otherwise (%s)", async (how) => {
     const at = bank();
     const id = await failedToPay(at, "keyed");
     await skippedInVain(id);
@@ -112,7 +112,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     expect(at.log).toEqual(["van", "pay", "pay"]);
   });
 
-  it("is skipped with one that fits, and no undo takes it back", async () => {
+  it("is skipped with one that fits, and no undo reverts it", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     await skippedInVain(id);
@@ -124,7 +124,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     expect(at.log).toEqual(["van", "pay", "van back"]);
   });
 
-  it("is asked for by an undo also where the code went on without it", async () => {
+  it("is asked for by an undo also where the code continued without it", async () => {
     const at = bank();
     const { instanceId: id } = await runLab(async ({ step }) => {
       const paid = await step.effect("pay", pays(at, "lookup"), null).catch((error: Error) => error.message);
@@ -139,7 +139,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     expect(at.log).toEqual(["pay", "ask", "pay back"]);
   });
 
-  it("is free to be done again where it had been taken back, and was to be done once more", async () => {
+  it("can be done again where it had been undone, and was to be repeated", async () => {
     const at = { ...bank(), away: false };
     const { instanceId: id } = await runLab(async ({ step }) => (await step.effect("pay", pays(at, "lookup"), null)).paid);
     expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -158,7 +158,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
 });
 
 describe("W17 A word on a step that is refused", () => {
-  it("keeps what was known of it also behind several, of which one was never looked at", async () => {
+  it("keeps its known state also after several, of which one was never checked", async () => {
     const at = bank();
     const state = { broken: false };
     const { instanceId: id } = await runLab(async ({ step }) => {
@@ -175,7 +175,7 @@ describe("W17 A word on a step that is refused", () => {
     expect(await statesOf(id)).toEqual(["pay 1: claimed"]);
   });
 
-  it("of before entries kept what they were, leaves an effect that may have happened to be asked for", async () => {
+  it("of earlier rows that kept their state, leaves an effect that may have happened to be asked for", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     dieAt("skip promised, not applied");
@@ -199,7 +199,7 @@ describe("W17 A word on a step that is refused", () => {
 });
 
 describe("W17 A step that was skipped with an output that its rows cannot be written with", () => {
-  it("says so, and what helps: another output, or a retry once the code is mended, which does it under its key", async () => {
+  it("says so, with a remedy: another output, or a retry once the code is fixed, which does it under its key", async () => {
     const state = { broken: true, keys: new Set<string>(), calls: 0 };
     const pay = defineStep({
       effect: "keyed",

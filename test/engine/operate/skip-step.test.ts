@@ -30,7 +30,7 @@ const pays = (of: "keyed" | "natural" | "lookup" | "once") => {
 
 describe("A step that an instance failed of", () => {
   it.each(["keyed", "natural", "lookup", "once"] as const)(
-    "of class %s is skipped with an output: the run goes on behind it",
+    "of class %s is skipped with an output: the run continues after it",
     async (of) => {
       const its = scene();
       const { instanceId: id } = await runLab(
@@ -82,7 +82,7 @@ describe("A step that an instance failed of", () => {
     expect(await outputOf(id)).toEqual([1, 2]);
   });
 
-  it("W17 is given another output where the code behind it cannot use the first, and is still no effect that an undo takes back", async () => {
+  it("W17 gets another output where the following code cannot use the first, and is still no effect that an undo reverts", async () => {
     const its = scene();
     const { instanceId: id } = await runLab(
       async ({ step }) => {
@@ -115,7 +115,7 @@ describe("A step that an instance failed of", () => {
     expect((await effectsOf(probeEnv, operator, id))[0]).toMatchObject({ step: "pay", state: "done", skipped: true });
   });
 
-  it("is given another output once the run has failed of something else: a retry goes on from there, with that", async () => {
+  it("gets another output once the run has failed of another step: a retry continues from there, with that", async () => {
     const mails: unknown[] = [];
     let isOpen = false;
     const mail = effect("natural", async ({ input }) =>
@@ -139,7 +139,7 @@ describe("A step that an instance failed of", () => {
     expect(mails).toEqual([7]);
   });
 
-  it("ends the run again with an output that is none of it, and goes on with the next", async () => {
+  it("ends the run again with an invalid output, and continues with the next", async () => {
     const { instanceId: id } = await runLab(async ({ step }) => (await step.effect("pay", pays("keyed"), {})).paid);
     await failed(id);
     await skip(id, "pay", { paid: "seven" });
@@ -149,7 +149,7 @@ describe("A step that an instance failed of", () => {
     expect(await kept(id, "complete", "errored")).toBe("complete");
   });
 
-  it("is not taken back by an undo, because it did not happen", async () => {
+  it("is not undone, because it did not happen", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -202,7 +202,7 @@ it("A step is not skipped that did not fail, nor in an instance that did not", a
   expect(results).toHaveLength(5);
 });
 
-it("A step is not skipped in a run that began, and failed of another, while somebody still looked at the one before", async () => {
+it("A step is not skipped in a run that began, and failed of another, while a lookup of the one before was still open", async () => {
   const state = { paid: false };
   const { instanceId: id } = await runLab(async ({ step }) => {
     const pay = async () => (state.paid ? 1 : Promise.reject(notRetryable("The bank is gone.")));
@@ -229,7 +229,7 @@ it("A step is not skipped in a run that began, and failed of another, while some
   expect(await standing(id)).toMatchObject({ run: 2, status: "errored", error: { step: "send" } });
 });
 
-it("A step that failed behind a pause is one that its instance failed of, under its name in the code", async () => {
+it("A step that failed after a pause is reported as its instance's failure, under its name in the code", async () => {
   const its = scene();
   const id = await play(its, async (step) => {
     await its.act(step, "a", "once", "slow");

@@ -20,7 +20,7 @@ import { entries, takenBack, undone, undoRows } from "./undoing.ts";
 
 describe("W18 undone, then retried", () => {
   it.each(["keyed", "natural", "lookup", "once"] as const)(
-    "a %s effect happens again, on purpose, once, under a new key; what stayed is not repeated",
+    "a %s effect happens again, on purpose, once, under a new key; remaining effects are not repeated",
     async (kind) => {
       const name = fresh();
       const { instanceId } = await start(name, [
@@ -88,7 +88,7 @@ describe("W19 a crash inside an undo", () => {
     expect(await takenBack(name)).toHaveLength(1);
   });
 
-  it("an undo whose end nobody wrote down is found by the keeper, and is an end as undone", async () => {
+  it("an undo whose end was not recorded is found by the keeper, and is an end as undone", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", undo: "keyed" }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -101,7 +101,7 @@ describe("W19 a crash inside an undo", () => {
     expect(await ended()).toBe("terminated");
   });
 
-  it("one undo fails: the instance is errored, what was taken back is not repeated, and a retry goes on with the undo", async () => {
+  it("one undo fails: the instance is errored, completed undos are not repeated, and a retry continues with the undo", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "first", undo: "keyed", retries: 0 },
@@ -131,7 +131,7 @@ describe("W19 a crash inside an undo", () => {
     expect(await happened(`${name}/first`)).toHaveLength(1);
   });
 
-  it("the whole undo is restarted from its beginning: nothing is taken back twice", async () => {
+  it("the whole undo is restarted from its beginning: nothing is undone twice", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "first", undo: "natural" },
@@ -150,7 +150,7 @@ describe("W19 a crash inside an undo", () => {
     expect(await undoRows(name)).toHaveLength(2);
   });
 
-  it("an undo of class once whose outcome nobody knows is parked for a person, and goes on with the answer", async () => {
+  it("an undo of class once with an unknown outcome is parked for an operator, and continues with the answer", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "first", undo: "keyed" },

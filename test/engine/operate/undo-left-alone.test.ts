@@ -139,7 +139,7 @@ describe("W20 An effect of which an undo cannot find out whether it happened", (
 });
 
 it.each([false, true])(
-  "W25 A read that an undo needs, and that nobody answers any more, is skipped with an output, as in any run (cut off: %s)",
+  "W25 A read that an undo needs, and that is not answered any more, is skipped with an output, as in any run (cut off: %s)",
   async (cut) => {
     const world: string[] = [];
     const state = { gone: false };

@@ -51,7 +51,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect whose answ
     ["keyed", "400", "is caught"],
     ["natural", "401", "is caught"],
   ] as const)(
-    "and whose next try was refused (%s, %s), may have happened: an undo takes it back where that %s",
+    "and whose next try was refused (%s, %s), may have happened: an undo reverts it where that %s",
     async (of, refusal, end) => {
       const world: string[] = [];
       const definition = payment(world, ["lost", refusal], of);
@@ -70,7 +70,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect whose answ
     },
   );
 
-  it("and that a cancel meets between two tries, the last of them refused, is taken back", async () => {
+  it("and that a cancel meets between two tries, the last of them refused, is undone", async () => {
     const world: string[] = [];
     const definition = { ...payment(world, ["lost", "400"], "keyed"), retries: { limit: 5, delay: 2000 } };
     const id = await run(steps, async (step) => {
@@ -134,7 +134,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect whose answ
     ["401", "not_retryable"],
     ["429", "retry_after"],
   ] as const)(
-    "and whose look-up is refused with %s in an undo fails that, by its name; a person has it left alone",
+    "and whose look-up is refused with %s in an undo fails that, by its name; an operator leaves it alone",
     async (answer, code) => {
       const world: string[] = [];
       const booking = defineStep({
@@ -165,7 +165,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect whose answ
 });
 
 describe.each(["platform", "lean"] as const)(
-  "W19 %s steps: an effect whose answer was lost in one run, and that the next did not come to",
+  "W19 %s steps: an effect whose answer was lost in one run, and that the next did not reach",
   (steps) => {
     /** A payment behind a look that fails on demand. */
     async function lostOnce(world: string[]) {
@@ -182,7 +182,7 @@ describe.each(["platform", "lean"] as const)(
       return { id, state };
     }
 
-    it.each(["a restart", "a retry"])("is taken back by an undo behind %s", async (act) => {
+    it.each(["a restart", "a retry"])("is undone after %s", async (act) => {
       const world: string[] = [];
       const { id, state } = await lostOnce(world);
       state.away = true;
@@ -197,7 +197,7 @@ describe.each(["platform", "lean"] as const)(
       expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
     });
 
-    it("fails the undo while what comes before it in the code cannot be read", async () => {
+    it("fails the undo while a read before it in the code fails", async () => {
       const world: string[] = [];
       const { id, state } = await lostOnce(world);
       state.away = true;

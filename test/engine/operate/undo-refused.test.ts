@@ -19,7 +19,7 @@ import {
 import { entries, takenBack, undone } from "./undoing.ts";
 
 describe("W20 undoing an unknown outcome", () => {
-  it("a lookup effect that had happened is found, recorded and taken back, once", async () => {
+  it("a lookup effect that had happened is found, recorded and undone, once", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "drop", times: 1 });
     const { instanceId } = await start(name, [{ do: "lookup", name: "act", undo: "natural", retries: 0, emit: true }]);
@@ -31,7 +31,7 @@ describe("W20 undoing an unknown outcome", () => {
     expect(await takenBack(name)).toEqual([`act/undo ${effects[0]?.id}`]);
   });
 
-  it("a lookup effect that had not happened is asked for, not done, and not taken back", async () => {
+  it("a lookup effect that had not happened is asked for, not done, and not undone", async () => {
     const name = fresh();
     dieAt("W01 claimed, effect not started", name);
     const { instanceId } = await start(name, [
@@ -52,7 +52,7 @@ describe("W20 undoing an unknown outcome", () => {
     expect((await entries(instanceId)).filter(({ step }) => step === "act")).toEqual([{ step: "act", generation: 1, state: "failed" }]);
   });
 
-  it("a once effect in doubt is refused until a person has said what came of it; then that is taken back", async () => {
+  it("a once effect in doubt is refused until an operator has entered its outcome; then that is undone", async () => {
     const name = fresh();
     await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
     const { instanceId } = await start(name, [{ do: "once", name: "mail", undo: "natural" }]);
@@ -66,7 +66,7 @@ describe("W20 undoing an unknown outcome", () => {
     expect(await takenBack(name)).toEqual(["mail/undo mail-9"]);
   });
 
-  it("an effect in doubt is refused as well beside one that could be taken back, in a run that has ended: nothing is taken back", async () => {
+  it("an effect in doubt is refused as well beside one that could be undone, in a run that has ended: nothing is undone", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "before", undo: "natural" },
@@ -80,7 +80,7 @@ describe("W20 undoing an unknown outcome", () => {
     });
   });
 
-  it("W11 an output that could not be kept stops the undo before anything is taken back; once it is given, the undo goes on", async () => {
+  it("W11 an output that could not be stored stops the undo before anything is undone; once it is entered, the undo continues", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "before", undo: "natural" },
@@ -99,8 +99,8 @@ describe("W20 undoing an unknown outcome", () => {
   });
 });
 
-describe("What cannot be undone", () => {
-  it("is what is still under way, what is undone already, and what is another tenant's", async () => {
+describe("An instance that cannot be undone", () => {
+  it("is one that still runs, one that is undone already, and one of another tenant", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "act", undo: "natural" },
@@ -152,7 +152,7 @@ describe("What cannot be undone", () => {
     expect((await getInstance(probeEnv, operator, instanceId)).status).toBe("errored");
   });
 
-  it("is said beforehand also of what was done again without a record: it is done once more, to be certain", async () => {
+  it("the dry run also lists repeated effects without a record: such an effect is done once more, to determine its outcome", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "commit", name: "rows", undo: "rows" },

@@ -54,7 +54,7 @@ describe("An undo that fails and is retried", () => {
   it.each([
     ["a promise", async () => ({})],
     ["a single statement", () => ({ statements: sql`SELECT 1` })],
-  ])("W19 writes what it says, or says that it cannot: of %s it takes back nothing", async (_, wrong) => {
+  ])("W19 writes its record, or reports that it cannot: of %s it undoes nothing", async (_, wrong) => {
     const state = { wrong: true };
     const { instanceId } = await runLab(({ step }) =>
       step.commit("write", () => ({}), { undo: (() => (state.wrong ? wrong() : {})) as never }),
@@ -69,7 +69,7 @@ describe("An undo that fails and is retried", () => {
     expect(await ended(instanceId)).toBe("terminated");
   });
 
-  it.each(["keyed", "once", "natural"] as const)("W19 I15 takes back once, by a %s step whose answer cannot be kept", async (of) => {
+  it.each(["keyed", "once", "natural"] as const)("W19 I15 undoes once, by a %s step whose answer cannot be stored", async (of) => {
     const refunds: string[] = [];
     const refund = effect(of, async ({ key }) => {
       refunds.push(key);
@@ -93,7 +93,7 @@ describe("An undo that fails and is retried", () => {
     expect(refunds).toHaveLength(1);
   });
 
-  it.each([true, false])("W20 W25 goes on where it asks about an effect that the code had caught (it happened: %s)", async (found) => {
+  it.each([true, false])("W20 W25 continues where it asks about an effect that the code had caught (it happened: %s)", async (found) => {
     const world: string[] = [];
     const upstream = { away: true, found };
     const { instanceId } = await runLab(async ({ step }) => {
@@ -114,7 +114,7 @@ describe("An undo that fails and is retried", () => {
 });
 
 describe("An undo", () => {
-  it("W25 I15 of a run that was retried in vain finds what its code did about that failure", async () => {
+  it("W25 I15 of a run that was retried in vain finds the code's handling of that failure", async () => {
     const world: string[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       const pay = effect("once", async () => Promise.reject(notRetryable("No funds.")));
@@ -132,7 +132,7 @@ describe("An undo", () => {
     expect(world).toEqual(["hold", "hold back"]);
   });
 
-  it("W25 I15 of a run that failed of a read which had answered before takes back what was done behind that", async () => {
+  it("W25 I15 of a run that failed of a read which had answered before undoes the effects after that", async () => {
     const world: string[] = [];
     const list = { gone: false, complete: false };
     const { instanceId } = await runLab(async ({ step }) => {
@@ -153,7 +153,7 @@ describe("An undo", () => {
     expect(world).toEqual(["van", "van back"]);
   });
 
-  it("W18 I13 that is over, and that the platform makes anew, takes back nothing that a retry has done again since", async () => {
+  it("W18 I13 that is over, and that the platform restarts, undoes nothing that a retry has done again since", async () => {
     const world: string[] = [];
     let over = false;
     const { instanceId } = await runLab(async ({ step }) => {
@@ -179,7 +179,7 @@ describe("An undo", () => {
     expect(world).toEqual(["van", "van back", "van"]);
   });
 
-  it("W33 W10 waits until the platform has ended the run: what that still does is not behind the undo", async () => {
+  it("W33 W10 waits until the platform has ended the run: later effects of that run are included", async () => {
     const world: string[] = [];
     let released = false;
     const { instanceId } = await runLab(async ({ step }) => {
@@ -232,7 +232,7 @@ describe("An undo", () => {
     expect(backs).toEqual([{ state: "done" }, { state: "done" }]);
   });
 
-  it("W20 I15 takes back what it asks about in its turn, as the dry run says", async () => {
+  it("W20 I15 undoes the effect that it asks about in its turn, as the dry run says", async () => {
     const world: string[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       await step.effect("book", booking(world, { away: false, found: true }), null).catch(() => undefined);

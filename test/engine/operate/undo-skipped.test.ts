@@ -23,7 +23,7 @@ async function vanAndBooking(world: string[]): Promise<string> {
 
 describe("W19 I15 A step by which an undo takes an effect back", () => {
   it.each(["keyed", "natural", "lookup", "once"] as const)(
-    "of class %s, which is refused for good, is skipped: its effect is taken back by a person's word, and the undo goes on with the rest",
+    "of class %s, which is refused for good, is skipped: its effect is undone by an operator's decision, and the undo continues with the rest",
     async (of) => {
       const world: string[] = [];
       const { instanceId: id, name } = await runLab(async ({ step, payload }) => {
@@ -160,7 +160,7 @@ describe("W19 I15 A step by which an undo takes an effect back", () => {
   });
 });
 
-it("An undo passes by nothing that it did not fail of, for nobody else's tenant, and once for two clicks", async () => {
+it("An undo skips nothing but its failed step, for no other tenant, and once for two clicks", async () => {
   const world: string[] = [];
   const id = await vanAndBooking(world);
   await expect(skip(id, "undo book", { output: null })).rejects.toMatchObject({ code: "invalid_transition" });
@@ -204,7 +204,7 @@ it("A skip that no output would help is refused with its reason, not for the out
   }
 });
 
-it("The dry run of retrying an undo that failed says of each effect that is left what the undo does, wherever it starts", async () => {
+it("The dry run of retrying an undo that failed lists the undo's action for each remaining effect, from any start", async () => {
   const world: string[] = [];
   const { instanceId: id } = await runLab(async ({ step }) => {
     await step.effect("van", van(world), null);

@@ -5,7 +5,7 @@ import { carriedOut, losing, refusing } from "./cutting-off.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
 describe("W20 An undo of a run that was stopped", () => {
-  it("takes back an effect whose first answer was lost", async () => {
+  it("undoes an effect whose first answer was lost", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -38,7 +38,7 @@ describe("W20 An undo of a run that was stopped", () => {
   });
 
   it.each(["an undo", "a later run"] as const)(
-    "is refused, with why, where %s has settled that since: nothing is left to take back",
+    "is refused, with the reason, where %s has settled that since: no effect remains to undo",
     async (how) => {
       const its = scene();
       const { state, next } = refusing();

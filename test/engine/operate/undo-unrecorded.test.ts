@@ -28,7 +28,7 @@ const refused = effect("keyed", () => Promise.reject(upstreamRefused("The till h
 const van = effect("keyed", async () => "a van", wayBack);
 
 it.each(modes)(
-  "an undo says of an effect that failed without a record, and whose %s step's failure the code caught, that it may stand",
+  "an undo reports for an effect that failed without a record, and whose %s step's failure the code caught, that it may remain",
   async (steps) => {
     const { id, status } = await run(steps, async (step) => {
       await step.effect("van", van, {});
@@ -44,7 +44,7 @@ it.each(modes)(
 );
 
 it.each(modes)(
-  "of %s steps that failed and were caught it names none that reads or commits, and says of one that was refused that it did not happen",
+  "of %s steps that failed and were caught it names none that reads or commits, and reports a refused one as not happened",
   async (steps) => {
     const { id, status } = await run(steps, async (step) => {
       await step.read("quote", () => Promise.reject(new Error("No price.")), ONCE).catch(() => 0);
@@ -64,7 +64,7 @@ it.each(modes)(
   },
 );
 
-it.each(modes)("an undo of a run of %s steps with nothing on record is refused with the name of what may have happened", async (steps) => {
+it.each(modes)("an undo of a run of %s steps with nothing on record is refused with the name of the effect that may have happened", async (steps) => {
   const { id, status } = await run(steps, (step) => step.effect("charge", charge, {}));
   expect(status).toBe("errored");
   expect(await plan(id)).toEqual({
@@ -74,7 +74,7 @@ it.each(modes)("an undo of a run of %s steps with nothing on record is refused w
   await expect(undo(id)).rejects.toMatchObject({ message: expect.stringContaining('may have happened: "charge"') });
 });
 
-it("an undo of a run that failed at what only reads names nothing that may have happened", async () => {
+it("an undo of a run that failed at a read-only step names nothing that may have happened", async () => {
   const { id } = await run("platform", (step) => step.read("quote", () => Promise.reject(new Error("No price.")), ONCE));
   expect(await errorOf(id)).toMatchObject({ step: "quote" });
   expect(await plan(id)).toEqual({ refused: "The instance has nothing on record that could be taken back.", effects: [] });

@@ -20,7 +20,7 @@ import {
 import { entries, takenBack, undone, undoRows } from "./undoing.ts";
 
 describe("An instance that is undone", () => {
-  it("I15 has its effects taken back in reverse order, each once, with the output each had; what cannot be taken back stays", async () => {
+  it("I15 has its effects undone in reverse order, each once, with its own output; effects without an undo remain", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "first", undo: "natural" },
@@ -71,7 +71,7 @@ describe("An instance that is undone", () => {
     ]);
   });
 
-  it("tells others by messages, once, in one write with the undo", async () => {
+  it("sends messages to others, once, in one write with the undo", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", emit: true, undo: "keyed" }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -80,7 +80,7 @@ describe("An instance that is undone", () => {
     expect(await until(followUps, (found) => found.length >= 2)).toHaveLength(2);
   });
 
-  it("is undone after a failure too: what had happened until then, and nothing more", async () => {
+  it("is undone after a failure too: the effects until then, and nothing more", async () => {
     const name = fresh();
     await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 });
     const { instanceId } = await start(name, [
@@ -94,7 +94,7 @@ describe("An instance that is undone", () => {
     expect(await happened(`${name}/never`)).toEqual([]);
   });
 
-  it("has parallel items taken back also where one of them had failed", async () => {
+  it("has parallel items undone also where one of them had failed", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act/b`, mode: "refuse", status: 400, times: 9 });
     const { instanceId } = await start(name, [
@@ -129,7 +129,7 @@ describe("An instance that is undone", () => {
     expect(await takenBack(name)).toEqual([`lost/undo ${(await happened(`${name}/lost`))[0]?.id}`]);
   });
 
-  it("sleeps and waits for nobody: what had come is remembered, what had slept is over", async () => {
+  it("sleeps and waits for nothing: received events are remembered, and sleeps are over", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "sleep", name: "rest", timeoutMs: 50 },
@@ -148,7 +148,7 @@ describe("An instance that is undone", () => {
     expect(steps.map((step) => step.name)).toEqual(["rest", "wait", "wait · signal", "act", "undo act"]);
   });
 
-  it("is undone to the end although its code catches what ends the walk", async () => {
+  it("is undone to the end although its code catches the error that ends the replay", async () => {
     const name = fresh();
     await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 });
     const { instanceId } = await start(name, [
@@ -161,7 +161,7 @@ describe("An instance that is undone", () => {
     expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["last", "first"]);
   });
 
-  it("is not undone in part, or in silence, when its code ends before it comes by all that could be taken back", async () => {
+  it("is not undone in part, or silently, when its code ends before it reaches all undoable effects", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "first", undo: "natural" },
@@ -197,7 +197,7 @@ describe("An instance that is undone", () => {
   });
 });
 
-it("An instance that the platform has lost is created anew, and its first steps ask what is recorded although it looks young", async () => {
+it("An instance that the platform has lost is created again, and its first steps query the records although it looks young", async () => {
   const name = fresh();
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "natural", name: "act" }]).catch(() => undefined);

@@ -27,7 +27,7 @@ function hearing(): (instanceId: string) => Advice[] {
 const upstream = inject("upstreamUrl");
 const look = () => fetch(`${upstream}/log?of=nobody`).then(({ status }) => status);
 
-it("an effect that the code did not wait for is told by its name, and done", async () => {
+it("an effect that the code did not wait for is reported by its name, and done", async () => {
   const heard = hearing();
   const { instanceId } = await runLab(async ({ step }) => {
     void step.commit("send shipping note", () => ({}));
@@ -40,7 +40,7 @@ it("an effect that the code did not wait for is told by its name, and done", asy
   expect(heard(instanceId)).toMatchObject([{ step: "send shipping note", said: expect.stringContaining("It was not awaited") }]);
 });
 
-it("a keyed step whose code does not read its key is told in development; one that does, and one of another class, are not", async () => {
+it("a keyed step whose code does not read its key is reported in development; one that does, and one of another class, are not", async () => {
   const heard = hearing();
   const effect = async ({ input }: EffectCall<string>) => input;
   const forgets = defineStep({ effect: "keyed", run: effect });
@@ -58,7 +58,7 @@ it("a keyed step whose code does not read its key is told in development; one th
   expect(heard(instanceId)).toMatchObject([{ step: "charge card", said: expect.stringContaining("did not read `key`") }]);
 });
 
-it("a fetch between steps is told in development; one within a step is not", async () => {
+it("a fetch between steps is reported in development; one within a step is not", async () => {
   const heard = hearing();
   const inside = await runLab(async ({ step }) => {
     await step.read("look", look);

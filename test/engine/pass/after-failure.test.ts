@@ -39,8 +39,8 @@ async function failedPayment(thrown: (cause: unknown) => Error) {
 
 const states = async (id: string) => (await effectsOf(probeEnv, operator, id)).map(({ step, state }) => `${step}: ${state}`).toSorted();
 
-describe("A failure that the code caught, and threw as an error of its own", () => {
-  it.concurrent("W25 is its step's where the error says its cause: the row has both sentences, and a retry tries that step anew", async () => {
+describe("A failure that the code caught, and threw as its own error", () => {
+  it.concurrent("W25 is its step's where the error has its cause: the row has both messages, and a retry tries that step again", async () => {
     const { instanceId, world } = await failedPayment((cause) => new Error("The order cannot be paid.", { cause }));
     expect(await errorOf(instanceId)).toMatchObject({
       step: "pay",
@@ -52,7 +52,7 @@ describe("A failure that the code caught, and threw as an error of its own", () 
     expect([world.paid, await states(instanceId)]).toEqual([1, ["note it: done", "pay: done"]]);
   });
 
-  it.concurrent("W25 is that step's of which it heard last, where no branch came through", async () => {
+  it.concurrent("W25 belongs to the step that failed last, where no branch succeeded", async () => {
     const refuse = (what: string) => async () => {
       throw notRetryable(`No ${what}.`);
     };
@@ -67,7 +67,7 @@ describe("A failure that the code caught, and threw as an error of its own", () 
     });
   });
 
-  it.concurrent("W25 and that does not say its cause is tried anew when an operator names it and says that what was done instead may stand", async () => {
+  it.concurrent("W25 and without its cause is tried again when an operator names it and accepts that its fallback may remain", async () => {
     const { instanceId, world } = await failedPayment(() => new Error("The order cannot be paid."));
     expect(await errorOf(instanceId)).toMatchObject({ step: "", message: "The order cannot be paid." });
     const again = (anyway: boolean) => retryInstance(probeEnv, operator, instanceId, { from: "pay", anyway, reason: "unlocked" });
@@ -107,8 +107,8 @@ async function wentOnAndFailed() {
 
 const verdicts = ({ effects }: Pick<ActionPlan, "effects">) => Object.fromEntries(effects.map(({ step, verdict }) => [step, verdict]));
 
-describe("A dry run of a run that caught a failure and went on", () => {
-  it.concurrent("W25 says that the failure is told again, and the step not tried anew, which is what a retry and a restart do", async () => {
+describe("A dry run of a run that caught a failure and continued", () => {
+  it.concurrent("W25 says that the failure is thrown again, and the step not tried again, as a retry and a restart do", async () => {
     const { instanceId, world } = await wentOnAndFailed();
     const told = { mail: "caught", "note it": "kept", fails: "runs" };
     expect(verdicts(await planRetry(probeEnv, operator, instanceId))).toEqual(told);
@@ -119,7 +119,7 @@ describe("A dry run of a run that caught a failure and went on", () => {
     expect(world.asked).toBe(1);
   });
 
-  it.concurrent("W25 says of a step that is named, and that may be done beside what was done instead, that it runs", async () => {
+  it.concurrent("W25 says of a named step, which may be done beside its fallback, that it runs", async () => {
     const { instanceId, world } = await wentOnAndFailed();
     const named = { from: "mail", anyway: true };
     expect(verdicts(await planRetry(probeEnv, operator, instanceId, named))).toEqual({ mail: "runs", "note it": "kept" });
@@ -138,7 +138,7 @@ describe("An undo of a run whose read still fails", () => {
       undo: defineStep<Done<unknown, number>, unknown>({ effect: "keyed", run: async () => world.push("released") }),
     });
 
-  it.concurrent("I15 takes back what was done before that read: behind it there is nothing", async () => {
+  it.concurrent("I15 undoes the effects before that read: after it there is nothing", async () => {
     const world: string[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       await step.effect("reserve", room(world), {});
@@ -150,7 +150,7 @@ describe("An undo of a run whose read still fails", () => {
     expect(world).toEqual(["reserved", "released"]);
   });
 
-  it.concurrent("I15 takes nothing back while what was done behind it cannot be found, says so with that read's error, and goes on once it can be read", async () => {
+  it.concurrent("I15 undoes nothing while the effects after it cannot be found, reports that read's error, and continues once it can be read", async () => {
     const world: string[] = [];
     let gone = false;
     const { instanceId } = await runLab(async ({ step }) => {

@@ -6,7 +6,7 @@ import { outputOf, restartLab, runLab } from "../lab.ts";
 import { effect, ended, ONCE } from "../operate/operating.ts";
 
 it.each(["lean", "platform"] as const)(
-  "W25 what a caught error says and is, the code hears alike on its first pass and on later ones (%s)",
+  "W25 a caught error has the same message and class on the first pass of the code and on later ones (%s)",
   async (steps) => {
     const heard: unknown[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
@@ -37,7 +37,7 @@ it.each(["lean", "platform"] as const)(
   },
 );
 
-it("W25 very many caught failures are put on record once, and what had settled before with one of them alone", async () => {
+it("W25 very many caught failures are recorded once, and earlier outcomes with one of them only", async () => {
   const names = Array.from({ length: 300 }, (_, nth) => `read ${nth}`);
   const { instanceId } = await runLab(async ({ step }) => {
     const reads = names.map((name) =>

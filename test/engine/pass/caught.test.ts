@@ -35,7 +35,7 @@ const ships = ({ step }: LabCall, state: World) =>
 const noFunds = () => notRetryable("No funds.");
 const down = () => new Error("The card service is down.");
 
-describe("What the code did instead of a step that failed", () => {
+describe("The code's fallback for a step that failed", () => {
   it.each([
     ["keyed", noFunds],
     ["natural", noFunds],
@@ -57,7 +57,7 @@ describe("What the code did instead of a step that failed", () => {
     },
   );
 
-  it("W25 is retried alone also where the code then threw in words of its own", async () => {
+  it("W25 is retried alone also where the code then threw its own error", async () => {
     const state = world();
     const { instanceId } = await runLab(async ({ step }) => {
       const byInvoice = () => step.effect("invoice", lost("keyed", "invoice", state), null);
@@ -116,7 +116,7 @@ describe("What the code did instead of a step that failed", () => {
     expect(state.happened).toEqual([]);
   });
 
-  it("W15 W25 is all that a complete run ever does: passed again, what had failed in it fails", async () => {
+  it("W15 W25 is all that a complete run ever does: replayed, its failed step fails again", async () => {
     const state = world();
     const { instanceId } = await runLab(async ({ step }) => {
       await step.commit("first", () => ({}));
@@ -187,7 +187,7 @@ describe("A retry that names a step which failed and was caught", () => {
   });
 });
 
-it("W25 A caught failure stays caught when the entry that remembers it is claimed anew, behind one that builds on it", async () => {
+it("W25 A caught failure stays caught when the entry that remembers it is claimed again, after one that depends on it", async () => {
   const happened: string[] = [];
   const state = { voucher: false, ship: false };
   const { instanceId } = await runLab(async ({ step, instanceId: id }) => {

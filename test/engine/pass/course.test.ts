@@ -81,7 +81,7 @@ describe("A doubt that was answered", () => {
   });
 
   it.each(["reject", "retry_anyway", "confirm"] as const)(
-    "W17 is carried out (%s) though the code had ended: a run with a doubt is not complete, whoever awaits it",
+    "W17 is executed (%s) though the code had ended: a run with an unknown outcome is not complete, for any waiting caller",
     async (verb) => {
       const { world, definition } = mail();
       const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
@@ -120,7 +120,7 @@ describe("A once effect", () => {
     expect([died(), sent, await stateOf(instanceId, "mail")]).toEqual([true, 1, "in_doubt"]);
   });
 
-  it.concurrent("W17 whose messages cannot be made is in doubt at once, with what it answered and what is wrong", async () => {
+  it.concurrent("W17 whose messages cannot be made is in doubt at once, with its answer and the error", async () => {
     const definition = defineStep({ effect: "once", ...ONCE, run: async () => "mail-7" });
     const record = () => {
       throw new Error("The shop's name is missing.");
@@ -176,7 +176,7 @@ it.concurrent("W25 an effect that is named as the code ends does not begin behin
   expect(done.length).toBe(before);
 });
 
-it.concurrent("W25 a fallback whose answer was lost is retried alone: what it fell back from is not tried again", async () => {
+it.concurrent("W25 a fallback whose answer was lost is retried alone: the step that it replaced is not tried again", async () => {
   const charged: string[] = [];
   let lost = true;
   const cardA = defineStep({
@@ -207,7 +207,7 @@ it.concurrent("W25 a fallback whose answer was lost is retried alone: what it fe
   expect(charged).toEqual(["B"]);
 });
 
-it.concurrent("W27 an event goes to the wait that the code stands at, not to a younger one of an earlier run", async () => {
+it.concurrent("W27 an event goes to the current wait of the code, not to a younger one of an earlier run", async () => {
   let both = true;
   const waitAt = (step: Steps, name: string, subject: string) => step.waitFor(name as never, ProbeSignal, { subject, timeout: "1 hour" });
   const { instanceId, name } = await runLab(async ({ step, payload, instanceId: id }) => {
@@ -229,7 +229,7 @@ it.concurrent("W27 an event goes to the wait that the code stands at, not to a y
 });
 
 it.concurrent.each([0, Number.NaN, 0.5, -1])(
-  "A map over %d items at a time is refused with what to do, and not taken for done",
+  "A map over %d items at a time is refused with a remedy, and not treated as done",
   async (concurrency) => {
     const { instanceId } = await runLab(({ step }) =>
       step.map(["a"], { key: (one) => one, concurrency }, (_, each) => each.commit("take", () => ({}))),

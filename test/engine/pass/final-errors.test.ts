@@ -50,7 +50,7 @@ function payment(run: () => Promise<unknown>, steps: StepMode) {
 }
 
 describe("A step's error that ends it at once", () => {
-  it.each(CASES)("$what is its run's failure, in its own words and after one attempt ($steps)", async ({ run, steps }) => {
+  it.each(CASES)("$what is its run's failure, with its own message and after one attempt ($steps)", async ({ run, steps }) => {
     const attempts = failedAttempts();
     const { world, pay } = payment(run, steps);
     const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
@@ -59,7 +59,7 @@ describe("A step's error that ends it at once", () => {
     expect([world.tried, attempts(instanceId)]).toEqual([1, ["failed"]]);
   });
 
-  it.each(CASES)("$what is heard by the code as the platform tells its own class ($steps)", async ({ run, steps }) => {
+  it.each(CASES)("$what reaches the code as the platform's own class does ($steps)", async ({ run, steps }) => {
     const { world, pay } = payment(run, steps);
     const heard: unknown[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
@@ -84,12 +84,12 @@ describe("A step's error that ends it at once", () => {
     expect(world.tried).toBe(1);
   });
 
-  it.each(CASES)("$what leaves a once in doubt: nobody knows whether it happened ($steps)", async ({ run, steps }) => {
+  it.each(CASES)("$what leaves a once in doubt: its outcome is unknown ($steps)", async ({ run, steps }) => {
     const { instanceId } = await runLab(({ step }) => step.effect("pay", effect("once", run), {}, { steps }));
     expect(await reaches(instanceId, "in_doubt", "errored", "complete")).toBe("in_doubt");
   });
 
-  it.each(MODES)("is none of ours that repeats that name as an upstream said it: that one is retried (%s)", async (steps) => {
+  it.each(MODES)("an error that repeats that name as an upstream sent it is not the engine's: it is retried (%s)", async (steps) => {
     const said = `NonRetryableError: ${SAID}`;
     const { world, pay } = payment(throwing(new MillraceError("upstream_refused", said)), steps);
     const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
@@ -98,7 +98,7 @@ describe("A step's error that ends it at once", () => {
     expect(world.tried).toBe(3);
   });
 
-  it.each(MODES)("is none whose words only begin like that name: it is retried, and said as it is (%s)", async (steps) => {
+  it.each(MODES)("an error whose text only begins like that name is not the engine's: it is retried, and shown as it is (%s)", async (steps) => {
     const said = "NonRetryableErrors are funny";
     const { world, pay } = payment(throwing(new Error(said)), steps);
     const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
@@ -144,7 +144,7 @@ const ODD_DETAILS: Record<string, () => object> = {
 const ODD_CASES = MODES.flatMap((steps) => Object.entries(ODD_DETAILS).map(([what, detail]) => ({ what, detail, steps })));
 
 describe("A step's error with a detail", () => {
-  it.each(ODD_CASES)("$what is its run's failure all the same, by its code and after its attempts ($steps)", async ({ detail, steps }) => {
+  it.each(ODD_CASES)("$what is its run's failure nevertheless, by its code and after its attempts ($steps)", async ({ detail, steps }) => {
     const refusal = () => Object.assign(new Error(SAID), { name: "MillraceError", code: "upstream_refused", detail: detail() });
     const { world, pay } = payment(() => Promise.reject(refusal()), steps);
     const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));

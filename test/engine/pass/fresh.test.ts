@@ -4,7 +4,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 const begun = async (process: string): Promise<typeof import("../../../packages/millrace/src/pass/fresh.ts")> =>
   import(/* @vite-ignore */ `../../../packages/millrace/src/pass/fresh.ts?process=${process}`);
 
-it("W25 a run that was created before this process began is never taken for one that nobody has passed through: the process before may have", async () => {
+it("W25 a run that was created before this process began is never treated as one without a replay: the process before may have run it", async () => {
   const { isFirstPass } = await begun("one");
   const created = new Date();
   expect(isFirstPass("of-before", created)).toBe(false);
@@ -22,7 +22,7 @@ it("W25 one that was created since is, once: and not when it is no longer young"
   expect(isFirstPass("older", created)).toBe(false);
 });
 
-it("one that is created behind a clock that was ahead is too, once this process has been asked by the right time: and an earlier one is not", async () => {
+it("one that is created after a clock that was ahead is too, once this process has been called by the right time: and an earlier one is not", async () => {
   const { isFirstPass } = await begun("three");
   const right = Date.now();
   const clock = vi.spyOn(Date, "now").mockReturnValue(right + 3_600_000);

@@ -53,7 +53,7 @@ describe("A failure that the code caught, where the effect behind it happened an
     expect(asked).toEqual(["card", "invoice", "invoice"]);
   });
 
-  it("W25 W03 stays caught also where what says so turned out not to have happened", async () => {
+  it("W25 W03 stays caught also where the record of it turned out not to have happened", async () => {
     const { asked, card, act } = shop();
     const voucher = effect("once", () => Promise.reject(noFunds()));
     const { instanceId, passedAnew } = await diesBehindEffect(({ step }) =>
@@ -147,7 +147,7 @@ describe("A retry behind such a death", () => {
   const noShip = ({ step }: { step: Steps }, state: { mended: boolean }) =>
     step.read("ship", async () => (state.mended ? 1 : Promise.reject(new Error("Nobody ships."))), ONCE);
 
-  it("W25 W03 that names the failed step is refused, unless both may stand", async () => {
+  it("W25 W03 that names the failed step is refused, unless both may remain", async () => {
     const { asked, act } = shop();
     const world = { away: false, funds: false };
     const card = effect("once", async () => (world.funds ? asked.push("card") && "card" : Promise.reject(noFunds())));
@@ -183,7 +183,7 @@ describe("A retry behind such a death", () => {
     expect(asked).toEqual(["card", "invoice", "invoice"]);
   });
 
-  it("W25 W03 tries the step anew that the code threw on", async () => {
+  it("W25 W03 tries the step again that the code threw on", async () => {
     const { asked, card, act } = shop();
     const { instanceId, passedAnew } = await diesBehindEffect(async ({ step }) => {
       try {

@@ -5,8 +5,8 @@ import { errorOf, held, restartLab, runLab } from "../lab.ts";
 import { effect, ended, failed, ONCE, resolve, retry } from "../operate/operating.ts";
 import { refuse } from "./refuse.ts";
 
-describe("What the code had heard stays the way that it went", () => {
-  it("W25 of several failures the run's is the one that it heard of last: what was done because of the others stays alone", async () => {
+describe("Errors that the code received keep its branch", () => {
+  it("W25 of several failures the run's is the last one that it received: fallbacks for the others stay as they are", async () => {
     const world = { broken: true, did: [] as string[] };
     const { instanceId } = await runLab(async ({ step }) => {
       const one = (name: string) =>
@@ -30,7 +30,7 @@ describe("What the code had heard stays the way that it went", () => {
     expect(world.did).toEqual(["mail"]);
   });
 
-  it("W15 I17 in a complete run that the platform makes anew, where nothing was recorded behind the failure", async () => {
+  it("W15 I17 in a complete run that the platform restarts, where nothing was recorded after the failure", async () => {
     const world = { broken: true, sent: 0 };
     const { instanceId } = await runLab(async ({ step }) => {
       const found = await step
@@ -56,7 +56,7 @@ describe("What the code had heard stays the way that it went", () => {
     expect([world.sent, await statusOf(instanceId)]).toEqual([0, "complete"]);
   });
 
-  it("W15 I17 in a complete run that the platform makes anew, where a race with nothing behind it comes out otherwise now", async () => {
+  it("W15 I17 in a complete run that the platform restarts, where a race with nothing after it has another winner now", async () => {
     const did: string[] = [];
     let isOver = false;
     const { instanceId } = await runLab(async ({ step }) => {
@@ -161,7 +161,7 @@ describe("What the code had heard stays the way that it went", () => {
   );
 
   it.each(["unnamed", "named"])(
-    "W25 where what was done instead is recorded nowhere, because its answer was lost: no retry (%s) does both",
+    "W25 where the fallback has no record, because its answer was lost: no retry (%s) does both",
     async (how) => {
       const world = { card: false, answers: false, missing: true, did: [] as string[] };
       const { instanceId } = await runLab(async ({ step }) => {
@@ -206,7 +206,7 @@ describe("What the code had heard stays the way that it went", () => {
     },
   );
 
-  it("W25 where what was done instead was in doubt, done once more, and refused then", async () => {
+  it("W25 where the fallback was in doubt, repeated, and refused then", async () => {
     const world = { card: false, mode: "lost" };
     const { instanceId } = await runLab(async ({ step }) => {
       const card = await step

@@ -40,7 +40,7 @@ it("W25 an effect behind a caught failure is not begun where a person has paused
   expect(asked).toEqual(["card", "instead"]);
 });
 
-it("W25 what a run keeps of a caught failure outlasts a restart that is asked for at that moment", async () => {
+it("W25 a run's record of a caught failure outlasts a restart that is requested at that moment", async () => {
   const { card, asked } = shop();
   const is = { caught: false, promised: false, over: false };
   const begun = () => asked.includes("instead");

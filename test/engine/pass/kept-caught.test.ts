@@ -6,7 +6,7 @@ import { runLab } from "../lab.ts";
 import { effect, ended, ONCE } from "../operate/operating.ts";
 import { down, noFunds, shop } from "./shop.ts";
 
-describe("What it costs that a caught failure is on record before an effect", () => {
+describe("The cost of recording a caught failure before an effect", () => {
   /** How often a run writes in its midst what it has caught. */
   async function writesOf(code: (call: LabCall) => Promise<unknown>, end = "complete"): Promise<number> {
     const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");

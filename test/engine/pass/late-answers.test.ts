@@ -15,7 +15,7 @@ const errs =
   };
 
 describe("An end that comes of a failure which the platform remembers", () => {
-  it.concurrent("I17 is told: of two branches that failed side by side the other one is retried", async () => {
+  it.concurrent("I17 is reported: of two branches that failed side by side the other one is retried", async () => {
     let mended = false;
     let heard = false;
     const { instanceId } = await runLab(({ step }) => {
@@ -40,7 +40,7 @@ describe("An end that comes of a failure which the platform remembers", () => {
     expect(await errorOf(instanceId)).toMatchObject({ step: "first", message: "The first is broken." });
   });
 
-  it.concurrent("I17 is told: the code throws on as the cause what it had caught in the run before", async () => {
+  it.concurrent("I17 is reported: the code throws as the cause the error that it had caught in the run before", async () => {
     let mended = false;
     const { instanceId } = await runLab(async ({ step }) => {
       const cause = await step.read("rates", errs("No rates."), ONCE).catch((error: unknown) => error);
@@ -60,7 +60,7 @@ describe("An end that comes of a failure which the platform remembers", () => {
 });
 
 describe("A doubt", () => {
-  it.concurrent("W02 W10 is what a once effect leaves that hangs beyond its last attempt, also where the code catches that; a late success ends it", async () => {
+  it.concurrent("W02 W10 is the error of a once effect that hangs beyond its last attempt, also where the code catches that; a late success ends it", async () => {
     let released = false;
     const { instanceId } = await runLab(async ({ step }) => {
       const mail = async () => {
@@ -121,7 +121,7 @@ describe("A doubt", () => {
     expect(sent).toBe(times);
   });
 
-  it.concurrent("W17 that was confirmed anew is gone on with by the retry", async () => {
+  it.concurrent("W17 that was confirmed again is used by the retry", async () => {
     const shipped: unknown[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       const order = await step.effect("order", effect("once", errs("No answer.")), null);
@@ -199,7 +199,7 @@ function loseAnswerOf(statement: RegExp): () => boolean {
   return () => lost;
 }
 
-it("W02 W17 A once effect that happened, and could not be recorded at its last attempt, is in doubt, whoever catches that", async () => {
+it("W02 W17 A once effect that happened, and could not be recorded at its last attempt, is in doubt, for any catch", async () => {
   const { record } = Recorder.prototype;
   onTestFinished(() => {
     Recorder.prototype.record = record;

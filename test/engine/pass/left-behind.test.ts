@@ -6,8 +6,8 @@ import { fresh, probeEnv, reaches, rows } from "../harness.ts";
 import { errorOf, held, LAB, outputOf, platformOf, runLab } from "../lab.ts";
 import { effect, ended, failed, ONCE, resolve, retry, stateOf } from "../operate/operating.ts";
 
-describe("A run that is retried, of what the runs before it left", () => {
-  it.concurrent("W25 keeps what the first had caught, though the second failed before it came by it", async () => {
+describe("A retried run, with state of the runs before it", () => {
+  it.concurrent("W25 keeps the failures that the first had caught, though the second failed before it reached them", async () => {
     const world = { away: false, card: false, answers: false, did: [] as string[] };
     const { instanceId } = await runLab(async ({ step }) => {
       await step.read("config", async () => (world.away ? Promise.reject(new Error("Away.")) : 1), ONCE);
@@ -25,7 +25,7 @@ describe("A run that is retried, of what the runs before it left", () => {
     expect(world.did).toEqual(["invoice"]);
   });
 
-  it.concurrent("W25 gives a branch that was between two tries its tries: no code has heard that it failed", async () => {
+  it.concurrent("W25 gives a branch that was between two tries its tries: no code has received its failure", async () => {
     const state = { broken: true, tries: 0 };
     const send = defineStep<unknown, unknown>({
       effect: "keyed",
@@ -50,7 +50,7 @@ describe("A run that is retried, of what the runs before it left", () => {
     expect([await outputOf(instanceId), state.tries]).toEqual(["sent", 2]);
   });
 
-  it.concurrent("W25 tries a branch anew that failed in the last moments of the run before: no code has heard of that", async () => {
+  it.concurrent("W25 retries a branch that failed in the last moments of the run before: no code has received its failure", async () => {
     const state = { broken: true, over: false };
     const { instanceId } = await runLab(async ({ step }) => {
       const slow = effect("keyed", async () => {
@@ -74,7 +74,7 @@ describe("A run that is retried, of what the runs before it left", () => {
     expect(await outputOf(instanceId)).toBe("slow");
   });
 
-  it.concurrent("W17 W25 tries a doubtful effect anew whose second refusal no code had heard of", async () => {
+  it.concurrent("W17 W25 retries an effect in doubt whose second refusal no code had received", async () => {
     const state = { tries: 0, broken: true, threw: false };
     const { instanceId } = await runLab(async ({ step }) => {
       const mail = effect("once", async () => {
@@ -99,7 +99,7 @@ describe("A run that is retried, of what the runs before it left", () => {
     expect(await outputOf(instanceId)).toBe("sent");
   });
 
-  it.concurrent("W27 holds nobody up behind the wait that is tried anew: its neighbour may be who causes the event", async () => {
+  it.concurrent("W27 delays no step after the wait that is tried again: its neighbour may cause the event", async () => {
     const state = { asks: false };
     const { instanceId } = await runLab(async ({ step, payload: { name } }) => {
       const waits = async () => {
@@ -123,7 +123,7 @@ describe("A run that is retried, of what the runs before it left", () => {
     expect(await outputOf(instanceId)).toBe("hello");
   });
 
-  it("W25 fails of a branch that nobody waits for, and whose output is gone, also where it learns that behind the end of its code", async () => {
+  it("W25 fails of a branch that is not awaited, and whose output is gone, also where it detects that after the end of its code", async () => {
     const state = { broken: true };
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
       const large = step.commit("large", () => ({ output: "l".repeat(200_000) }));
@@ -147,7 +147,7 @@ describe("A run that is retried, of what the runs before it left", () => {
     expect(await errorOf(instanceId)).toMatchObject({ code: "payload_missing" });
   });
 
-  it.concurrent("W02 W17 asks a person where an effect hangs: what hung says nothing any more, once the next run waits", async () => {
+  it.concurrent("W02 W17 asks an operator where an effect hangs: the hung attempt is ignored, once the next run waits", async () => {
     const mail = effect("once", () => held(() => false), { timeout: 300 });
     const { instanceId } = await runLab(({ step }) => step.effect("mail", mail, {}));
     await failed(instanceId);
@@ -208,7 +208,7 @@ it.concurrent("W16 A run that ended, and that the platform has forgotten since, 
   expect(state.paid).toBe(1);
 });
 
-it.concurrent("W17 A doubt shows what was sent at last, not what was refused before", async () => {
+it.concurrent("W17 An unknown outcome shows the last request, not an earlier refused one", async () => {
   const state = { to: "old", refuses: true };
   const { instanceId } = await runLab(async ({ step }) => {
     const to = await step.read("address", async () => state.to);
@@ -228,7 +228,7 @@ it.concurrent("W17 A doubt shows what was sent at last, not what was refused bef
 });
 
 it.concurrent.each(["keyed", "once", "read"] as const)(
-  "W25 The code hears of a failed %s what it failed of, with its code, in every pass",
+  "W25 The code gets the error of a failed %s, with its code, in every replay",
   async (kind) => {
     const heard: unknown[] = [];
     const state = { broken: true };

@@ -6,7 +6,7 @@ import { errorOf, LAB, platformReaches, restartLab, runLab } from "../lab.ts";
 import { recorded, retried, world } from "./world.ts";
 
 describe("Branches side by side, each of several steps", () => {
-  it("W25 go on after an operator's retry and any number of restarts, whichever was faster the first time", async () => {
+  it("W25 continue after an operator's retry and any number of restarts, for either winner of the first time", async () => {
     const { done, waits, refusing, act, chain } = world();
     waits.a1 = () => done.includes("b2");
     refusing.add("last");
@@ -33,7 +33,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(done.toSorted()).toEqual(["a1", "a2", "a3", "b1", "b2"]);
   });
 
-  it("W25 I15 are taken back in the reverse order of what was recorded", async () => {
+  it("W25 I15 are undone in the reverse order of their records", async () => {
     const { done, back, waits, chain } = world();
     waits.a1 = () => done.includes("b2");
     const { instanceId } = await runLab(({ step }) => Promise.all([chain(step, "a1", "a2"), chain(step, "b1", "b2")]));
@@ -43,7 +43,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(back).toEqual(["a2", "a1", "b2", "b1"]);
   });
 
-  it("W20 W25 an effect whose answer was lost is asked for by an undo also where the code caught that, and taken back with what was done instead", async () => {
+  it("W20 W25 an effect whose answer was lost is asked for by an undo also where the code caught that, and undone with its fallback", async () => {
     const { done, back, act } = world();
     const booked: string[] = [];
     const booking = defineStep({
@@ -70,7 +70,7 @@ describe("Branches side by side, each of several steps", () => {
     ]);
   });
 
-  it("I16 an instance that is undone does nothing again when the platform makes its pass anew: only a retry does", async () => {
+  it("I16 an undone instance does nothing again when the platform replays it: only a retry does", async () => {
     const { done, chain } = world();
     const { instanceId } = await runLab(({ step }) => chain(step, "a", "b"));
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -98,7 +98,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(done).toEqual(["a1", "b1"]);
   });
 
-  it("W25 nor is the end told before that branch's effect is recorded", async () => {
+  it("W25 nor is the end reported before that branch's effect is recorded", async () => {
     const { done, waits, chain, act } = world();
     const name = fresh("lab");
     let ended = false;
@@ -117,7 +117,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(done).toEqual(["a1", "b1"]);
   });
 
-  it("W25 an error that was caught is caught again by every later pass, also when the upstream would have it now; an operator's retry tries anew", async () => {
+  it("W25 an error that was caught is caught again by every later replay, also when the upstream would accept it now; an operator's retry tries again", async () => {
     const { done, refusing, act } = world();
     refusing.add("by card").add("book");
     const heard: unknown[] = [];
@@ -152,7 +152,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(other.done).toEqual(["tell that it failed", "pay"]);
   });
 
-  it("W25 a retry of a run whose own code threw does not try anew what the code went on without, nor does one that names it: both ways would be taken", async () => {
+  it("W25 a retry of a run whose own code threw does not retry a step that the code continued without, nor does one that names it: both branches would run", async () => {
     const { done, refusing, act } = world();
     refusing.add("by card");
     let mended = false;
@@ -214,7 +214,7 @@ describe("Branches side by side, each of several steps", () => {
   });
 });
 
-it("A step name that leaves no room for what the engine appends is refused with what to do", async () => {
+it("A step name that leaves no space for the engine's suffix is refused with a remedy", async () => {
   const { act } = world();
   const { instanceId } = await runLab(({ step }) => act(step, "n".repeat(217)));
   expect(await reaches(instanceId, "errored")).toBe("errored");

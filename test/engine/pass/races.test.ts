@@ -26,7 +26,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(back).toEqual(["loser", "after first", "second", "first"]);
   });
 
-  it("W25 W18 a race that was decided once more, after an undo and a retry, keeps that winner too, beside a step that was never taken back", async () => {
+  it("W25 W18 a race that was decided once more, after an undo and a retry, keeps that winner too, beside a step that was never undone", async () => {
     const { done, back, waits, act } = world();
     const look = { ms: 0 };
     const winners: unknown[] = [];
@@ -58,7 +58,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(back).toEqual(["slow", "after look", "c", ...done.slice(0, 2).toReversed()]);
   });
 
-  it("W25 W18 a run that is done again goes the way that a step says which was never taken back, also where all is otherwise as fast", async () => {
+  it("W25 W18 a run that is done again takes the branch of a step that was never undone, also where all is otherwise as fast", async () => {
     const { done, refusing, act } = world();
     const ms: Record<string, number> = { q: 20, r: 120, p: 70, last: 200 };
     refusing.add("last");
@@ -82,7 +82,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(done).toHaveLength(3);
   });
 
-  it("W25 W18 a claim of what is done again says what had settled before it in its own run: a pass that finds it goes on", async () => {
+  it("W25 W18 a claim of a repeated effect contains the outcomes settled before it in its own run: a replay that finds it continues", async () => {
     const { waits, refusing, act } = world();
     const name = fresh("lab");
     const look = { ms: 0, claimed: 0 };
@@ -136,7 +136,7 @@ describe("Branches side by side, each of several steps", () => {
     ]);
   });
 
-  it("W25 I3 what a race's loser had begun when a crash came is begun again, recorded, and can be taken back, though the race is decided sooner now; nothing behind it is", async () => {
+  it("W25 I3 an effect of a race's loser that a crash cut off is begun again, recorded, and can be undone, though the race is decided sooner now; no later step is", async () => {
     const { done, back, waits, chain, act } = world();
     const name = fresh("lab");
     const crash = pauseAt("W03 effect done, not recorded", name);
@@ -180,7 +180,7 @@ describe("Branches side by side, each of several steps", () => {
   });
 });
 
-it("W25 a race that its run ended with has the same winner when the platform makes the complete run anew", async () => {
+it("W25 a race that its run ended with has the same winner when the platform restarts the complete run", async () => {
   let holds = true;
   const real = probeEnv.PAYLOADS.get.bind(probeEnv.PAYLOADS);
   // What the loser answered is recorded first, and read so slowly that the code hears of the winner before.

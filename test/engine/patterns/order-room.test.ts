@@ -42,7 +42,7 @@ function order() {
 }
 
 describe("the order room of docs/patterns.md", () => {
-  it("hands over when both tasks before it are done, each task once, however often it is placed and told", async () => {
+  it("hands over when both tasks before it are done, each task once, for any number of placements and reports", async () => {
     const one = order();
     await Promise.all([one.place(), one.place()]);
     expect(await one.comesTo(DONE)).toEqual(DONE);
@@ -54,7 +54,7 @@ describe("the order room of docs/patterns.md", () => {
     expect(one.asked()).toHaveLength(3);
   });
 
-  it("that dies before it has asked asks again by its alarm, and remembers what is done", async () => {
+  it("that dies before it has asked asks again by its alarm, and remembers completed tasks", async () => {
     const one = order();
     const death = dieAt("A01 before accept commits");
     await one.dies();
@@ -76,7 +76,7 @@ describe("the order room of docs/patterns.md", () => {
     expect(one.asked()).toHaveLength(3);
   });
 
-  it("hears of an end also when its process died before the event left, and applies it once when told twice", async () => {
+  it("is notified of an end also when its process died before the event left, and applies it once when notified twice", async () => {
     const one = order();
     const death = dieAt("O01 committed, not relayed", one.id("pick"));
     await one.place();
@@ -94,7 +94,7 @@ describe("the order room of docs/patterns.md", () => {
     expect(one.asked()).toHaveLength(3);
   });
 
-  it("stands still at a task that failed, and goes on when an operator has retried it", async () => {
+  it("stops at a task that failed, and continues when an operator has retried it", async () => {
     const one = order();
     one.refused.add("label");
     await one.place();

@@ -50,7 +50,7 @@ describe("the lane per customer of docs/patterns.md", () => {
     expect(await one.plan()).toEqual([{ plan: "free" }]);
   });
 
-  it("a change that fails keeps those behind it waiting, and nobody else, until it is retried", async () => {
+  it("a change that fails delays those queued behind it, and no others, until it is retried", async () => {
     const [one, other] = [customer(), customer()];
     refused.add(`${one.name}/pro to team`);
     await one.changes("pro", "team", "free");

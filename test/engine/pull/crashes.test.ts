@@ -5,7 +5,7 @@ import { pullLetterTakers, renders } from "../../probe/pull.ts";
 import { until } from "../../until.ts";
 import { LabQueue, movedClock, textOf } from "./lab.ts";
 
-it("dying right behind any write loses nothing: what was sent is there, what is leased stays leased, what is done stays done", async () => {
+it("dying right after any write loses nothing: sent messages exist, leased ones stay leased, and done ones stay done", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);
   await queue.send("a", "b", "c", "d");

@@ -66,7 +66,7 @@ it("bytes come back as they were sent, and a letter that is skipped stays settle
   expect((await asked(queue, `/${text?.id}/replay`, { reason: "After all." })).body).toMatchObject({ sent: false });
 });
 
-it("a replay takes no other body: what is on a pull queue, the deployment's own code has said", async () => {
+it("a replay accepts no other body: the body of a pull queue is set by the deployment's code", async () => {
   const queue = new LabQueue(plain);
   await queue.send("as it came");
   await giveUp(queue);

@@ -5,7 +5,7 @@ import { keepings, pullLetterTakers, renders } from "../../probe/pull.ts";
 import { until } from "../../until.ts";
 import { ALONE, LabQueue, movedClock, textOf } from "./lab.ts";
 
-it("what is leased nobody else gets, until it is acknowledged or its time is over", async () => {
+it("a leased message is given to no other consumer until it is acknowledged or its lease ends", async () => {
   const queue = new LabQueue(renders);
   await queue.send("one", "two", "three");
   const first = await queue.pull({ batch_size: 2 });
@@ -16,7 +16,7 @@ it("what is leased nobody else gets, until it is acknowledged or its time is ove
   expect(await queue.object.look()).toMatchObject({ depth: 1, leased: 1, waiting: 0, letters: 0 });
 });
 
-it("a lease that has run out is over: its message comes again with one more attempt, and a late acknowledgement does nothing and is told so", async () => {
+it("an expired lease is over: its message is delivered again with one more attempt, and a late acknowledgement has no effect and is answered so", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);
   await queue.send("slow");
@@ -33,7 +33,7 @@ it("a lease that has run out is over: its message comes again with one more atte
   expect(await queue.object.look()).toMatchObject({ depth: 1, leased: 1 });
 });
 
-it("an acknowledgement that comes too late does nothing, also where nobody else has pulled meanwhile", async () => {
+it("an acknowledgement that comes too late has no effect, also without another pull meanwhile", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);
   await queue.send("slow");
@@ -43,7 +43,7 @@ it("an acknowledgement that comes too late does nothing, also where nobody else 
   expect((await queue.pull()).map(({ attempts }) => attempts)).toEqual([2]);
 });
 
-it("what is given back comes again at once, or after its delay, and what is acknowledged and given back at once is acknowledged", async () => {
+it("a released message is delivered again at once, or after its delay, and one acknowledged and released at once is acknowledged", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);
   await queue.send("now", "later", "both");
@@ -99,7 +99,7 @@ it("a message whose deliveries are used up becomes a dead letter, which is hande
   expect(await queue.object.look()).toMatchObject({ depth: 0, leased: 0, letters: 0 });
 });
 
-it("a lease that nobody ends is ended by the alarm, and its message given up without anybody's pulling", async () => {
+it("a lease without acknowledgement is ended by the alarm, and its message dropped without a pull", async () => {
   const queue = new LabQueue(keepings, ALONE);
   await queue.send("lost");
   await queue.pull({ visibility_timeout_ms: 20 });
@@ -115,7 +115,7 @@ it("a lease that nobody ends is ended by the alarm, and its message given up wit
   expect(await queue.object.replayLetter("none")).toBe(false);
 });
 
-it("what is too old is given up, but not while it is leased", async () => {
+it("a message past its retention is dropped, but not while it is leased", async () => {
   using clock = movedClock();
   const queue = new LabQueue(keepings, ALONE);
   await queue.send("held", "old");
@@ -128,7 +128,7 @@ it("what is too old is given up, but not while it is leased", async () => {
   expect((await queue.pull()).map(textOf)).toEqual(["young"]);
 });
 
-it("what is too old is given up behind one that is leased for longer, and nobody is handed it meanwhile", async () => {
+it("a message past its retention is dropped when queued behind a longer lease, and is not delivered meanwhile", async () => {
   using clock = movedClock();
   const queue = new LabQueue(keepings, ALONE);
   await queue.send("held");
@@ -145,7 +145,7 @@ it("what is too old is given up behind one that is leased for longer, and nobody
   expect(await queue.pull()).toEqual([]);
 });
 
-it("retention rings for who is behind a leased head, without anybody's coming by", async () => {
+it("retention is applied by the alarm to messages queued behind a leased head, without a pull", async () => {
   using clock = movedClock();
   const queue = new LabQueue(keepings, ALONE);
   await queue.send("held");
@@ -160,7 +160,7 @@ it("retention rings for who is behind a leased head, without anybody's coming by
   expect(await queue.object.letters()).toMatchObject([{ body: "old", reason: "expired" }]);
 });
 
-it("of those that may come the first that was sent goes first, whenever each became due", async () => {
+it("of the due messages the first sent is delivered first, in any order of due times", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);
   await queue.client.sendBatch([3, 1, 2].map((delaySeconds, at) => ({ body: at + 1, delaySeconds })));

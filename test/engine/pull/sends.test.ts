@@ -23,7 +23,7 @@ it.each([
   expect(await queue.object.look()).toMatchObject({ depth: 0 });
 });
 
-it("takes as much as a Cloudflare queue: 100 messages in one call, and a body of 128 KB", async () => {
+it("accepts as much as a Cloudflare queue: 100 messages in one call, and a body of 128 KB", async () => {
   const queue = new LabQueue(renders);
   const sent = await queue.client.sendBatch(Array.from({ length: 100 }, (_, n) => ({ body: n })));
   expect(new Set(sent.map(({ id }) => id)).size).toBe(100);
@@ -42,7 +42,7 @@ it("says which list lacks a queue that the object does not know, to who sends an
   }
 });
 
-it("a key is counted in characters, and who is no tenant has no queue, because nobody could pull from it", async () => {
+it("a key is counted in characters, and an unknown tenant has no queue, because it could not pull from it", async () => {
   expect(await new LabQueue(renders).client.send(1, { idempotencyKey: "🙂".repeat(500) })).toMatchObject({ duplicate: false });
   const said = { code: "invalid_payload", message: expect.stringContaining('"Acme" is not a tenant') };
   expect(() => pullQueueOf(pullEnv, renders, "Acme")).toThrow(expect.objectContaining(said));

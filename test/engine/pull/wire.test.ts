@@ -76,7 +76,7 @@ it("says to a token that asks too often when there is room again", async () => {
   expect([headers.get("ratelimit"), headers.get("ratelimit-policy")]).toEqual([expect.stringContaining("r=0"), '"token";q=1;w=10']);
 });
 
-it("is open to nobody without a token of this tenant that may pull this queue", async () => {
+it("requires a token of this tenant that may pull this queue", async () => {
   const queue = new LabQueue(renders);
   await queue.send("secret");
   const other = new LabQueue(renders);

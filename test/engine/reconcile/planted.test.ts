@@ -62,7 +62,7 @@ describe("Of planted disagreements the walk", () => {
   );
 });
 
-it("A row under way whose instance the platform does not know is the keeper's: it is started, and nothing is left to find", async () => {
+it("An unfinished row whose instance the platform does not know belongs to the keeper: it is started, and nothing remains to report", async () => {
   const name = fresh("gone");
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "commit", name: "work" }]).catch(() => undefined);

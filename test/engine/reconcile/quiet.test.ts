@@ -39,7 +39,7 @@ const suspected = async (ids: readonly string[]) =>
     )
   ).map(({ what }) => what);
 
-it("nothing of work that is under way is ever confirmed, however often the walk goes by", async () => {
+it("unfinished work is never confirmed, for any number of scans", async () => {
   const ids = await busy(12);
   const open = () =>
     rows("SELECT 1 FROM millrace_instances WHERE status <> 'complete' AND id IN (SELECT value FROM json_each(?1))", JSON.stringify(ids));
@@ -54,7 +54,7 @@ it("nothing of work that is under way is ever confirmed, however often the walk 
   expect(await suspected(ids)).toEqual([]);
 });
 
-it("what died in its middle is no disagreement once the keeper has been there", async () => {
+it("work interrupted by a crash is no disagreement after the keeper's round", async () => {
   const names = ["A03 accept committed, not enqueued", "W01 claimed, effect not started", "W03 effect done, not recorded"] as const;
   const ids: string[] = [];
   for (const point of names) {
@@ -80,7 +80,7 @@ it("what died in its middle is no disagreement once the keeper has been there", 
   expect(await confirmed(ids)).toEqual([]);
 });
 
-it("a check that fails leaves the others their turn, and goes on an hour later from where it stood", async () => {
+it("a failing check leaves the others their turn, and continues an hour later from its position", async () => {
   const seen: (string | null)[] = [];
   let breaks = true;
   const ours: Check = {
@@ -108,7 +108,7 @@ it("a check that fails leaves the others their turn, and goes on an hour later f
   });
 });
 
-it("what is found is counted by its kind, and each tenant's own is listed", async () => {
+it("each finding is counted by its kind, and listed for its tenant", async () => {
   const [kind, tenantId] = [fresh("kind"), fresh("tenant")];
   const found = ["a", "b"].map((what) => ({ kind, what: `${kind}-${what}`, tenantId, place: "", detail: "One says so, the other not." }));
   const ours: Check = { name: fresh("ours"), everyHours: 1, kinds: { [kind]: { says: "" } }, slice: async () => ({ found, next: null }) };

@@ -39,7 +39,7 @@ describe("The end of a run", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("I13 W33 an end is not written over an ended instance: only what succeeded replaces what failed, within one run", async () => {
+  it("I13 W33 an end is not written over an ended instance: only a success replaces a failure, within one run", async () => {
     const done = await start(fresh(), [{ do: "commit", name: "c" }]);
     expect(await reaches(done.instanceId, "complete")).toBe("complete");
     await say({ id: done.instanceId, run: 1, status: "errored" });
@@ -69,7 +69,7 @@ describe("The end of a run", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("I17 what errored is looked at once more, and then no more", async () => {
+  it("I17 an errored instance is checked once more, and then no more", async () => {
     const { instanceId } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
@@ -135,7 +135,7 @@ function losesAnswerTo(instanceId: string): () => boolean {
   return () => isLost;
 }
 
-it("I17 A run that the platform makes anew long after it failed is no failed one any more: its row says what it does", async () => {
+it("I17 A run that the platform restarts long after it failed is not failed any more: its row shows its current status", async () => {
   const state = { broken: true };
   const { instanceId } = await runLab(async ({ step }) => {
     await step.read("check", async () => (state.broken ? Promise.reject(new Error("Broken.")) : 1), { retries: { limit: 0, delay: 10 } });

@@ -28,7 +28,7 @@ describe("Trouble of the recorder", () => {
     return { said: () => said, mend };
   }
 
-  it("W31 the end of a run that nobody could write down does not fail the run: the keeper asks the platform", async () => {
+  it("W31 the end of a run that could not be recorded does not fail the run: the keeper asks the platform", async () => {
     let id = "";
     const finishes = d1Says("D1_ERROR: Exceeded maximum DB size.", ({ statement, params }) => {
       return statement.includes("UPDATE millrace_instances SET status = r.value") && id !== "" && String(params[0]).includes(id);
@@ -45,7 +45,7 @@ describe("Trouble of the recorder", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("I17 the end of a run that wrote nothing since it slept is told until it is written: the keeper would not look for a day", async () => {
+  it("I17 the end of a run that wrote nothing since it slept is reported until it is written: the keeper would not check for a day", async () => {
     let id = "";
     const finishes = d1Says(
       "D1_ERROR: D1 DB is overloaded. Requests queued for too long.",
@@ -63,7 +63,7 @@ describe("Trouble of the recorder", () => {
     expect(await statusOf(instanceId)).toBe("complete");
   });
 
-  it("R02 a time to come back that the database names is kept to by the step, through the recorder and whatever its own delay", async () => {
+  it("R02 a Retry-After of the database is observed by the step, through the recorder and before its own delay", async () => {
     let id = "";
     d1Says("D1_ERROR: Your account has exceeded D1's free tier daily row write limit.", ({ params }) => {
       return id !== "" && params.some((value) => typeof value === "string" && value.includes(id));
@@ -135,7 +135,7 @@ describe("Outputs", () => {
     await env.DB.prepare("DELETE FROM millrace_inbox WHERE instance_id = ?1").bind(instanceId).run();
   });
 
-  it("W32 one of more than 4 MiB is not kept, and the error says what to do; a commit with it writes nothing", async () => {
+  it("W32 one of more than 4 MiB is not stored, and the error gives the remedy; a commit with it writes nothing", async () => {
     const { instanceId } = await runLab(({ step }) => step.commit("huge", () => ({ output: "x".repeat(4 * 1024 * 1024) })));
     expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
     expect(await errorOf(instanceId)).toMatchObject({

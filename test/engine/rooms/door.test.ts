@@ -25,7 +25,7 @@ it("a browser comes in with a ticket that a token was given, as a subprotocol, f
   expect(await codeOf(await room.upgrade({ origin: "null", ...offering(ticket) }))).toEqual([403, "forbidden"]);
 });
 
-it("a ticket opens its own room alone, for thirty seconds, and nobody can write one", async () => {
+it("a ticket opens its own room alone, for thirty seconds, and cannot be forged", async () => {
   using clock = movedClock();
   const room = new LabRoom(desk);
   const other = new LabRoom(desk);
@@ -41,7 +41,7 @@ it("a ticket opens its own room alone, for thirty seconds, and nobody can write 
   expect(await codeOf(await room.upgrade(offering(ticket)))).toEqual([401, "unauthorized"]);
 });
 
-it("is open to nobody without a token or a ticket, to no scope that does not suffice, and to nothing but a WebSocket", async () => {
+it("refuses requests without a token or a ticket, with an insufficient scope, and without a WebSocket", async () => {
   const room = new LabRoom(desk);
   const bearer = { authorization: `Bearer ${await room.token("ada", "read")}` };
   expect(await codeOf(await room.upgrade({}))).toEqual([401, "unauthorized"]);
@@ -79,7 +79,7 @@ it.each([
   expect(bob.closed).toBeUndefined();
 });
 
-it("who sends too fast is sent away: five at once here, and then one a second", async () => {
+it("a client that sends too fast is disconnected: five at once, and then one per second", async () => {
   using clock = movedClock();
   const room = new LabRoom(desk);
   const ada = await room.enter("ada");
@@ -113,7 +113,7 @@ it.each([
   expect([ada.closed, (await room.object.look()).sequence]).toEqual([undefined, 0]);
 });
 
-it("a message of as many bytes as may be is heard, however its frame is written, and one byte more is too much", async () => {
+it("a message of the maximum size in bytes is accepted, in any framing, and one byte more is refused", async () => {
   const room = new LabRoom(desk);
   const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
   const most = "界".repeat(329);
@@ -126,7 +126,7 @@ it("a message of as many bytes as may be is heard, however its frame is written,
   expect(await ada.isClosed()).toMatchObject({ code: 1009 });
 });
 
-it("a room's key of two hundred characters opens, whatever they are, and one that makes no name of an object is refused", async () => {
+it("a room's key of two hundred characters opens, for any characters, and one that makes no valid object name is refused", async () => {
   const room = new LabRoom(desk);
   const headers = { upgrade: "websocket", authorization: `Bearer ${await room.token("ada", "read")}` };
   const at = (key: string) => room.ask(`/rooms/desk/${encodeURIComponent(key)}`, headers);
@@ -145,14 +145,14 @@ it.each([
   expect(writing).toThrow(expect.objectContaining({ code: "invalid_payload", message: expect.stringContaining(path) }));
 });
 
-it("where Workers alone speak, no token does", async () => {
+it("in a room for Workers only, a token cannot send", async () => {
   const room = new LabRoom(ticker);
   const ada = await room.enter("ada");
   ada.say({ type: "send", body: 1 });
   expect((await ada.hears("refused"))[0]?.code).toBe("forbidden");
 });
 
-it("whose token has ended hears nothing more, and who is dismissed is gone", async () => {
+it("a client with an expired token receives nothing more, and a dismissed one is disconnected", async () => {
   using clock = movedClock();
   const room = new LabRoom(desk);
   const soon = roomTicket(roomEnv, desk, room.key, room.tenant, { name: "ada", until: Date.now() + 60_000 });

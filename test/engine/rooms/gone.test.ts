@@ -22,7 +22,7 @@ const SENT_AWAY: [why: string, code: number, away: (room: LabRoom, deaf: Ear) =>
 ];
 
 it.each(SENT_AWAY)(
-  "who %s is out of the room, also where the client does not close: nobody hears it, and `left` is told once",
+  "a client that %s leaves the room, also where it does not close: it receives nothing, and `left` is sent once",
   async (_, code, away) => {
     using clock = movedClock();
     const room = new LabRoom(desk);
@@ -49,7 +49,7 @@ it.each(SENT_AWAY)(
   },
 );
 
-it("whose token has ended is out of the room once somebody speaks, and erased, a room hears nothing of who was in it", async () => {
+it("a client with an expired token leaves the room at the next message, and an erased room has no record of it", async () => {
   using clock = movedClock();
   const room = new LabRoom(desk);
   const ticket = roomTicket(roomEnv, desk, room.key, room.tenant, { name: "ada", maySend: true, until: Date.now() + 60_000 });

@@ -8,7 +8,7 @@ import { LabRoom, roomEnv } from "./lab.ts";
 
 const say = (text: string, key?: string) => ({ type: "send", body: { text }, ...(key && { key }) });
 
-it("what is said is heard by all, in one order, with the speaker's name from the token", async () => {
+it("a message reaches all clients, in one order, with the sender's name from the token", async () => {
   const room = new LabRoom(desk);
   const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
   ada.say(say("one"));
@@ -33,7 +33,7 @@ it("refuses a message with NaN, which JSON would change to null", async () => {
   expect((await room.enter("ada")).welcome).toMatchObject({ messages: [] });
 });
 
-it("whoever joins hears the last fifty, and who comes again with `since` only what it has not heard", async () => {
+it("a joining client gets the last fifty, and one that rejoins with `since` only the messages that it missed", async () => {
   const room = new LabRoom(desk);
   for (let n = 1; n <= 60; n++) await room.client.send({ text: `${n}` });
   const { welcome } = await room.enter("ada");
@@ -47,7 +47,7 @@ it("whoever joins hears the last fifty, and who comes again with `since` only wh
   expect((await room.enter("ada", { since: 10 })).welcome).toMatchObject({ missed: false });
 });
 
-it("what is told at the join has a bound in bytes, too", async () => {
+it("the history sent at the join has a bound in bytes, too", async () => {
   const room = new LabRoom(ticker);
   for (const body of ["a".repeat(60), "b".repeat(60), "c"]) await room.client.send(body);
   const { welcome } = await room.enter("ada", { since: 0 });
@@ -63,7 +63,7 @@ it("a message is one written row, and takes the place of an old one", async () =
   expect((await room.client.send(13, { idempotencyKey: "13" })).duplicate).toBe(true);
 });
 
-it("one key is one message: from a Worker, and from a client who is told the first one again", async () => {
+it("one key is one message: from a Worker, and from a client, which gets the first one again", async () => {
   const room = new LabRoom(desk);
   const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
   expect(await room.client.send({ text: "paid" }, { idempotencyKey: "order/7", from: "till" })).toEqual({ sequence: 1, duplicate: false });
@@ -92,7 +92,7 @@ it("a client's key belongs to its name: no other name and key are taken for it",
   ]);
 });
 
-it("who is here: a list at the join, then who comes and who goes, each name once however many sockets it has", async () => {
+it("members: a list at the join, then joins and leaves, each name once for any number of sockets", async () => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada");
   const bobs = [await room.enter("bob"), await room.enter("bob")];
@@ -110,7 +110,7 @@ it("who is here: a list at the join, then who comes and who goes, each name once
   ).toMatchObject({ present: 2, sockets: 2 });
 });
 
-it("a room without presence tells nobody who is here, and a full one lets nobody in", async () => {
+it("a room without presence sends no list of members, and a full one refuses joins", async () => {
   const room = new LabRoom(ticker);
   const ada = await room.enter("ada");
   const bob = await room.enter("bob");
@@ -122,7 +122,7 @@ it("a room without presence tells nobody who is here, and a full one lets nobody
   expect([refused.status, await refused.json()]).toMatchObject([429, { code: "rate_limited" }]);
 });
 
-it("one name holds so many sockets of a room, and leaves the others to the rest", async () => {
+it("one name has a maximum of sockets in a room, and leaves the others to the rest", async () => {
   const room = new LabRoom(desk);
   const sockets = await Promise.all(Array.from({ length: 8 }, () => room.enterAs("ada")));
   const [refused, other] = await Promise.all([
@@ -153,7 +153,7 @@ it("through a crash of its object nothing that was said is lost: sockets drop, a
   expect([welcome?.missed, welcome?.messages.map(({ body }) => body)]).toEqual([false, [{ text: "right before" }, { text: "meanwhile" }]]);
 });
 
-it("an author's mistakes are told: a room that the object does not know, a body too large, one without JSON", async () => {
+it("an author's mistakes are reported: a room that the object does not know, a body too large, one without JSON", async () => {
   const large = new LabRoom(desk).client.send({ text: "x".repeat(1000) });
   await expect(large).rejects.toMatchObject({ code: "payload_too_large" });
   await expect(new LabRoom(desk).client.send(undefined)).rejects.toMatchObject({ code: "invalid_payload" });
@@ -180,7 +180,7 @@ it.each([
   ["rate.perSecond", { rate: { burst: 1, perSecond: Number.NaN } }],
   ["rate.perSecond", { rate: { burst: 1, perSecond: 0 } }],
   ["presence", { presence: -1 }],
-])("a definition whose %s is no such number is refused", (what, wrong) => {
+])("a definition whose invalid option is %s is refused", (what, wrong) => {
   expect(() => roomObject([defineRoom({ name: "desk", ...wrong })])).toThrow(what);
 });
 
@@ -196,7 +196,7 @@ it("two kinds of rooms of one name are refused", () => {
   expect(() => roomObject([desk, ticker, defineRoom({ name: "desk" })])).toThrow('Two kinds of rooms are called "desk"');
 });
 
-it("erased, a room has nothing to tell, and says to who comes with an old `since` that something is missing", async () => {
+it("an erased room has no history, and reports a gap to a client with an old `since`", async () => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada");
   await room.client.send({ text: "secret" });

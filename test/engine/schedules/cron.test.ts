@@ -40,7 +40,7 @@ it("a time of day in a gap that ends at midnight is due at midnight, and counted
   });
 });
 
-it("every time that passed is counted: one alone, some, and more than anybody counts", () => {
+it("every missed time is counted: one alone, some, and more than the maximum count", () => {
   const minute = { cron: "* * * * *", timeZone: "UTC" };
   const first = at("2026-01-01T00:00:00Z");
   expect(passedSince(minute, first, first + 59_999)).toEqual({ last: first, earlier: null });

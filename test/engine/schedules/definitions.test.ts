@@ -38,7 +38,7 @@ describe("A schedule", () => {
     expect((await caller.get("/v1/schedules")).body.items).toEqual([]);
   });
 
-  it("whose pattern cannot be read is told which field it is, as it was written", async () => {
+  it("with an invalid pattern is refused with the name of the field, as it was written", async () => {
     const caller = await callerWith();
     for (const [at, range] of ["0 to 59", "0 to 23", "1 to 31", "1 to 12", "0 to 7"].entries()) {
       for (const wrong of [
@@ -61,7 +61,7 @@ describe("A schedule", () => {
     }
   });
 
-  it("keeps its command as that is read: one that its schema does not know is refused, and a large one", async () => {
+  it("keeps its command as parsed: one that its schema refuses is refused, and a large one", async () => {
     const { caller, path, put } = await scheduled();
     const known = { brand: "acme", keyword: "cold brew" };
     const unknown = await put({ command: { type: "research.requested", payload: { ...known, more: "x" } } });
@@ -74,7 +74,7 @@ describe("A schedule", () => {
     expect((await caller.get(path)).body.command.payload).toEqual({ ...known, cycle: "first" });
   });
 
-  it("is one of a thousand at most, listed page by page; those that are there can still be changed", async () => {
+  it("is one of at most a thousand, listed page by page; existing ones can still be changed", async () => {
     const { caller, put } = await scheduled();
     await seedSchedules(caller, 999, "nobody.knows");
     const more = { cron: "0 7 * * 1", command: research("cold brew"), reason };
@@ -105,7 +105,7 @@ describe("A schedule", () => {
     expect(time).toMatch(/^0[23]:/);
   });
 
-  it("can be ended, and what became of its times can still be read", async () => {
+  it("can be ended, and the outcomes of its times can still be read", async () => {
     const { caller, path, runs } = await scheduled();
     await dueSince(caller, thisHour());
     await platformCron();

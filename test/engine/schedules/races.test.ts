@@ -82,7 +82,7 @@ describe("A time that the keeper has read", () => {
   });
 });
 
-describe("A time that the keeper starts while somebody", () => {
+describe("A time that the keeper starts while another caller", () => {
   const wanted = {
     cron: otherTimes.cron,
     timeZone: "UTC",
@@ -187,7 +187,7 @@ describe("A run by hand", () => {
     expect(await runs()).toMatchObject([{ state: "by_hand", instance_id: other.instanceId }]);
   });
 
-  it("has a note and a line in the audit of its own, however many come in one millisecond", async () => {
+  it("has its own note and line in the audit, for any number in one millisecond", async () => {
     const { caller, path, runs } = await scheduled();
     const by = { tenantId: caller.tenantId, actor: "ada", scopes: ["enqueue", "operate"] } as const;
     const moment = Date.now();

@@ -5,7 +5,7 @@ import { type Caller, callerWith, expectProblem, type Json, reaches, research } 
 import { dueSince, HOUR_MS, instancesOf, platformCron, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
 
 describe("A time that has come", () => {
-  it("becomes one command, whoever looks at the clock, and however often", async () => {
+  it("becomes one command, for any number of concurrent polls", async () => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     await dueSince(caller, due);
@@ -85,7 +85,7 @@ describe("A time that has come", () => {
   });
 });
 
-describe("Times that passed while nobody was there", () => {
+describe("Times that passed while the keeper was not running", () => {
   it("are stated as missed, and the last one runs if it is not too late", async () => {
     const { caller, runs } = await scheduled();
     const last = thisHour();
@@ -125,7 +125,7 @@ describe("Times that passed while nobody was there", () => {
   });
 });
 
-describe("A time that has come and that nobody has started yet", () => {
+describe("A due time that is not started yet", () => {
   it.each([
     ["paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
     ["changed", (caller: Caller, path: string) => caller.call("PUT", path, { cron: "30 * * * *", command: research("tea"), reason })],
@@ -150,7 +150,7 @@ describe("A time that has come and that nobody has started yet", () => {
 });
 
 describe("A schedule that is written as of a revision", () => {
-  it("is not written over what somebody else has made of it, nor over one that is there", async () => {
+  it("is not written over an operator's change, nor over an existing one", async () => {
     const caller = await callerWith();
     const put = (cron: string, revision: number) =>
       caller.call("PUT", "/v1/schedules/nightly", { cron, command: research("tea"), reason, revision });
@@ -184,7 +184,7 @@ describe("A resumption of an active schedule", () => {
 });
 
 describe("A paused schedule", () => {
-  it("that is paused again tells of every time that came when it is resumed, and not before", async () => {
+  it("that is paused again reports every time that came when it is resumed, and not before", async () => {
     const { caller, path, runs } = await scheduled();
     await caller.post(`${path}/pause`, { reason: "holidays" });
     const first = thisHour() - 2 * HOUR_MS;
@@ -216,7 +216,7 @@ describe("A paused schedule", () => {
     expect(await instancesOf(caller)).toEqual([]);
   });
 
-  it("is resumed by whoever may ask for its command, and by nobody else", async () => {
+  it("can be resumed by a caller that may send its command, and by no other", async () => {
     const { caller, path } = await scheduled();
     await caller.post(`${path}/pause`, { reason: "holidays" });
     const operator = await callerWith(["read", "operate"], caller.tenantId);

@@ -23,7 +23,7 @@ import { held, outputOf, parkedBesideFailure, runLab } from "../lab.ts";
 import { asking, audited, LONG, outputs, questions, stranger } from "./asking.ts";
 
 describe("A question to a person", () => {
-  it("parks its instance, shows what a yes leads to, and goes on with the answer", async () => {
+  it("parks its instance, shows the effects of a yes, and continues with the answer", async () => {
     const { name, instanceId, id, question } = await asking();
     expect(await statusOf(instanceId)).toBe("waiting");
     expect(question).toMatchObject({
@@ -90,7 +90,7 @@ describe("A question to a person", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("is another tenant's business: nobody else can see or answer it", async () => {
+  it("belongs to its tenant: no other tenant can see or answer it", async () => {
     const { instanceId, id } = await asking();
     expect((await listApprovals(probeEnv, stranger, { instance: instanceId })).items).toEqual([]);
     await expect(getApproval(probeEnv, stranger, id)).rejects.toMatchObject({ code: "approval_not_found" });
@@ -99,7 +99,7 @@ describe("A question to a person", () => {
     expect((await getApproval(probeEnv, operator, id)).state).toBe("pending");
   });
 
-  it("cannot be answered when its run is over without it: who answers is told so", async () => {
+  it("cannot be answered when its run is over without it: the caller gets that reason", async () => {
     const { instanceId } = await runLab(({ step }) =>
       Promise.race([step.approve("ask", { question: "May it?", timeout: "1 hour" }), step.sleep("patience", 20)]),
     );
@@ -115,7 +115,7 @@ describe("A question to a person", () => {
     expect((await listApprovals(probeEnv, operator, { state: "pending", instance: instanceId })).items).toEqual([]);
   });
 
-  it("cannot be answered while its run is undone; of one that is done again it can", async () => {
+  it("cannot be answered while its run is undone; one that is done again can", async () => {
     const world = { away: true };
     const note = defineStep({
       effect: "keyed",
@@ -141,7 +141,7 @@ describe("A question to a person", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
-  it("goes on although the process died between the answer and its telling: the keeper tells", async () => {
+  it("continues although the process died between the answer and its delivery: the keeper delivers", async () => {
     const { name, instanceId, id } = await asking();
     dieAt("answered, not told");
     await expect(decideApproval(probeEnv, operator, id, "approve", "yes")).rejects.toThrow("Died");
@@ -151,7 +151,7 @@ describe("A question to a person", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("is told in time also when the answer comes before the wait begins", async () => {
+  it("is delivered in time also when the answer comes before the wait begins", async () => {
     const { name, instanceId, id } = await asking();
     // As if the platform had not come to the wait yet: it is restarted, and the answer is there before it asks again.
     const instance = await probeEnv.PROBE.get(instanceId);
@@ -166,7 +166,7 @@ describe("A question to a person", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("W15 restarted after its answer: it is answered from the row, nobody is asked again", async () => {
+  it("W15 restarted after its answer: it is answered from the row, without a second question", async () => {
     const { name, instanceId, id } = await asking();
     await decideApproval(probeEnv, operator, id, "reject", "not today");
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -176,7 +176,7 @@ describe("A question to a person", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("restarted while it waits: the same question, and its time goes on from where it was", async () => {
+  it("restarted while it waits: the same question, and its time continues from where it was", async () => {
     const { instanceId, id, question } = await asking();
     await (await probeEnv.PROBE.get(instanceId)).restart();
     await decideApproval(probeEnv, operator, id, "approve", "yes");
@@ -184,7 +184,7 @@ describe("A question to a person", () => {
     expect(await questions(instanceId)).toMatchObject([{ id, askedAt: question?.askedAt, dueAt: question?.dueAt }]);
   });
 
-  it("W16 answered while its run was errored: the retry of another branch tells the answer", async () => {
+  it("W16 answered while its run was errored: the retry of another branch delivers the answer", async () => {
     const { instanceId, mend } = await parkedBesideFailure(
       (step) => step.approve("ask", { question: "May it?", timeout: "1 hour" }),
       async (id) => (await rows("SELECT 1 FROM millrace_approvals WHERE instance_id = ?1", id)).length > 0,

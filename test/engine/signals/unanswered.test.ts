@@ -4,19 +4,19 @@ import { describe, expect, it } from "vitest";
 import { dieAt, fresh, operator, probeEnv, reaches, rows, start } from "../harness.ts";
 import { asking, audited, LONG, outputs } from "./asking.ts";
 
-describe("A question that nobody answers in time", () => {
+describe("A question that is not answered in time", () => {
   it.each([
     { otherwise: undefined, approved: false },
     { otherwise: "reject" as const, approved: false },
     { otherwise: "approve" as const, approved: true },
-  ])("with otherwise $otherwise: approved is $approved, by nobody", async ({ otherwise, approved }) => {
+  ])("with otherwise $otherwise: approved is $approved, without an approver", async ({ otherwise, approved }) => {
     const { instanceId, id } = await asking(fresh(), { timeoutMs: 300, ...(otherwise && { otherwise }) });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect((await outputs(instanceId))[1]).toEqual({ approved, by: null, reason: null });
     expect(await getApproval(probeEnv, operator, id)).toMatchObject({ state: approved ? "approved" : "rejected", decidedBy: null });
   });
 
-  it("is not answered afterwards: refused with what is true now", async () => {
+  it("cannot be answered afterwards: refused with the current status", async () => {
     const { instanceId, id } = await asking(fresh(), { timeoutMs: 300 });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     await expect(decideApproval(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
@@ -50,8 +50,8 @@ describe("A question that nobody answers in time", () => {
   });
 });
 
-describe("What cannot be asked", () => {
-  it("is refused before anybody is asked: a question that is none", async () => {
+describe("An invalid question", () => {
+  it("is refused before an operator sees it: an invalid question", async () => {
     const { instanceId } = await start(fresh(), [{ do: "approve", name: "ask", subject: "x".repeat(500), ...LONG }]);
     expect(await reaches(instanceId, "errored", "waiting")).toBe("errored");
     const [row] = await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", instanceId);

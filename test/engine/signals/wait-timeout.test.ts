@@ -26,7 +26,7 @@ async function await14Days(before: (instanceId: string, order: string) => Promis
   return { instanceId, status, overdue: row?.overdue_at !== null };
 }
 
-it("a wait whose time is over is caught by its code: what the business wants then is done", async () => {
+it("a wait whose time is over is caught by its code, which applies its own fallback", async () => {
   const { instanceId, status, overdue } = await await14Days((id, order) =>
     probeEnv.DB.prepare(
       `INSERT INTO millrace_waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, over_at)
@@ -47,7 +47,7 @@ it("a wait that fails of anything else is none of that: the run ends with the tr
 
 // MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/signals/wait-timeout.test.ts: a local pause takes most of a minute. What
 // decides is in wait-times.test.ts: the platform says that a wait is over, and the row says how much of it is left.
-it.runIf(IS_FULL_SIZE)("a run that the platform pauses while it waits is told no time-out: resumed, it takes its event", async () => {
+it.runIf(IS_FULL_SIZE)("a run that the platform pauses while it waits gets no time-out: resumed, it accepts its event", async () => {
   let heard = "";
   const { instanceId, name } = await runLab(async ({ step, payload }) => {
     heard = await hear(step, "answer", payload.name);

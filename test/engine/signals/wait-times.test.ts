@@ -13,7 +13,7 @@ const timeWasUp = (id: string) =>
   );
 
 it.concurrent.each(["a wait", "a question"])(
-  "W26 The time of %s runs from its first asking, whatever other branch is retried meanwhile",
+  "W26 The time of %s runs from its first request, for any retries of other branches meanwhile",
   async (what) => {
     const timeout = 4000;
     let broken = true;
@@ -42,7 +42,7 @@ it.concurrent.each(["a wait", "a question"])(
 );
 
 describe("A timer of the platform's that is early by the database's clock", () => {
-  it.concurrent("W26 has a question wait for the rest: a person who answers then is heard", async () => {
+  it.concurrent("W26 leaves a question the rest of its time: an operator's answer within it is accepted", async () => {
     const answers: unknown[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       answers.push(await step.approve("ask", { question: "May it?", timeout: 300 }));

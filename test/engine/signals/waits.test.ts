@@ -61,7 +61,7 @@ describe("A run that waits", () => {
     expect(heard).toBe("yes");
   });
 
-  it("A10 two events of one key in one delivery: the wait hears the one that is kept, also where that came before", async () => {
+  it("A10 two events of one key in one delivery: the wait gets the one that is kept, also where that came before", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard.push(await hear(step, "first", payload.name));
@@ -75,7 +75,7 @@ describe("A run that waits", () => {
     expect(heard.toSorted()).toEqual(["kept", "kept too"]);
   });
 
-  it("W24 an event that is sent again under its key is the same event, whatever had it sent: it answers one wait", async () => {
+  it("W24 an event that is sent again under its key is the same event, for any cause: it answers one wait", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard.push(await hear(step, "first", payload.name));
@@ -97,7 +97,7 @@ describe("A run that waits", () => {
     expect(heard).toEqual(["yes", "another yes"]);
   });
 
-  it("W26 a wait's time ends as its event arrives: whoever was told first by the database has won, on every later pass", async () => {
+  it("W26 a wait's time ends as its event arrives: the first of them to reach the database wins, in every later replay", async () => {
     let heard = "";
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard = await hear(step, "answer", payload.name, 400);
@@ -115,7 +115,7 @@ describe("A run that waits", () => {
     expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([{ step: "go on" }]);
   });
 
-  it("W26 an event that comes when the time is over is no answer, though the run has not noticed; an operator's retry waits anew and takes it", async () => {
+  it("W26 an event that comes when the time is over is no answer, though the run has not noticed; an operator's retry waits again and accepts it", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard.push((await step.waitFor("answer", ProbeSignal, { subject: payload.name, timeout: 50 })).value);
@@ -129,7 +129,7 @@ describe("A run that waits", () => {
     expect(heard).toEqual(["late"]);
   });
 
-  it("W28 event kept, telling lost, another branch has written meanwhile: the keeper tells whatever the status, once", async () => {
+  it("W28 event kept, delivery lost, another branch has written meanwhile: the keeper delivers in every status, once", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(({ step, payload, instanceId: id }) =>
       Promise.all([
@@ -150,7 +150,7 @@ describe("A run that waits", () => {
     expect(await rows("SELECT told_at IS NOT NULL AS told FROM millrace_waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
   });
 
-  it("W28 the keeper's telling is lost too: it tells once more, and those who heard are not told again", async () => {
+  it("W28 the keeper's delivery is lost too: it delivers once more, and waits that have theirs get none", async () => {
     const heard: string[] = [];
     const wait = () => runLab(async ({ step, payload }) => heard.push(`${payload.name} ${await hear(step, "answer", payload.name)}`));
     const [one, other] = [await wait(), await wait()];
@@ -173,7 +173,7 @@ describe("A run that waits", () => {
     expect(heard).toEqual([`${one.name} yes`, `${other.name} yes`]);
   });
 
-  it("W28 an event that came while the run was errored, and was told into the void: the retry of another branch tells it again", async () => {
+  it("W28 an event that came while the run was errored, and whose delivery had no receiver: the retry of another branch delivers it again", async () => {
     const { instanceId, name, mend } = await parkedBesideFailure(
       (step, about) => hear(step, "answer", about),
       async (id) => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", id)).length > 0,
@@ -186,7 +186,7 @@ describe("A run that waits", () => {
     expect(await rows("SELECT told_at > 1 AS told FROM millrace_waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
   });
 
-  it("W28 a retry dies between its restart and the telling: the keeper tells", async () => {
+  it("W28 a retry dies between its restart and the delivery: the keeper delivers", async () => {
     const { instanceId, name, mend } = await parkedBesideFailure(
       (step, about) => hear(step, "answer", about),
       async (id) => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", id)).length > 0,
@@ -200,7 +200,7 @@ describe("A run that waits", () => {
     expect(await outputOf(instanceId)).toBe("yes");
   });
 
-  it("W28 an event that comes between the promise of a retry and its restart is told behind the restart, not before", async () => {
+  it("W28 an event that comes between the promise of a retry and its restart is delivered after the restart, not before", async () => {
     const { instanceId, name, mend } = await parkedBesideFailure(
       (step, about) => hear(step, "answer", about),
       async (id) => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", id)).length > 0,
@@ -226,7 +226,7 @@ describe("A run that waits", () => {
     expect(heard.toSorted()).toEqual(["1", "2", expect.stringMatching(/3|4/)]);
   });
 
-  it("T01 a wait takes no event of another tenant, neither one that came before nor one that comes now", async () => {
+  it("T01 a wait accepts no event of another tenant, neither an earlier nor a later one", async () => {
     const name = fresh();
     // Older than the events, so that only the tenant keeps them apart.
     const { instanceId } = await start(name, [

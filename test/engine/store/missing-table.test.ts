@@ -40,7 +40,7 @@ it("a column that is not there is named with its table", async () => {
   expect((await errorOf(instanceId)).message).toContain('The database has no column "points" in the table "probe_rows".');
 });
 
-it("an upstream that says the same of its own database is tried again as ever", async () => {
+it("an upstream that reports the same error about its own database is retried as usual", async () => {
   let asked = 0;
   const { instanceId } = await runLab(({ step }) =>
     step.read(

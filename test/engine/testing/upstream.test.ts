@@ -36,7 +36,7 @@ it("a recording upstream honours a key, and counts each request without one", as
   expect(upstream.effects({ url: "refunds" })).toEqual([]);
 });
 
-it("a recording upstream refuses, loses and delays answers as it is told, and gives fetch back", async () => {
+it("a recording upstream refuses, loses and delays answers as configured, and restores fetch", async () => {
   const real = globalThis.fetch;
   const upstream = recordingUpstream({ answer: ({ key }, done) => Response.json({ key, done: done.length }) });
   upstream.next({ does: "fail", status: 429 });
@@ -69,7 +69,7 @@ it("a retry and a sleep take no time while pauses are skipped, and the upstream 
   expect(upstream.effects({ instanceId })).toHaveLength(1);
 });
 
-it("untilEnded says how an instance stands that does not end", async () => {
+it("untilEnded reports the status of an instance that does not end", async () => {
   const { instanceId } = await runLab(({ step }) => step.approve("may", { question: "May it?" }));
   await expect(untilEnded(probeEnv, instanceId, { withinMs: 300 })).rejects.toThrow(/has not ended after 300 ms: its status is \w+\.$/);
   await expect(untilEnded(probeEnv, "none", { withinMs: 0 })).rejects.toThrow("it has no row.");

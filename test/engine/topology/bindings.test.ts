@@ -35,7 +35,7 @@ const BINDINGS = [
 const by = { tenantId: "acme", source: "test" };
 const without = (binding: string) => ({ ...probeEnv, [binding]: undefined }) as typeof probeEnv;
 
-it.each(BINDINGS)("a deployment without %s says so in its first answer, whichever route is asked", async (binding, says) => {
+it.each(BINDINGS)("a deployment without %s reports it in its first answer, on every route", async (binding, says) => {
   const api = engineRoutes(app);
   const logged = vi.spyOn(console, "error").mockImplementation(() => {});
   for (const [path, method] of [
@@ -65,7 +65,7 @@ it.each(BINDINGS)(
 );
 
 it.each(BINDINGS)(
-  "messages go back to their queue from a deployment without %s, and the log says what is missing",
+  "messages return to their queue from a deployment without %s, and the log names the missing binding",
   async (binding, says) => {
     const logged = vi.spyOn(console, "log").mockImplementation(() => {});
     const warned = vi.spyOn(console, "warn").mockImplementation(() => {});

@@ -213,13 +213,13 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
   ],
 ];
 
-describe("Refused where it is defined, with what to do, is", () => {
+describe("Refused at its definition, with a remedy, is", () => {
   it.each(REFUSED)("%s", (_, define, says) => {
     expect(define).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(says) }));
   });
 });
 
-it("A message whose key or subject is no text says that its definition is at fault, and not who asked", () => {
+it("A message whose key or subject is no text is reported as a fault of its definition, and not of the caller", () => {
   for (const [what, make] of [
     ["promise", async () => "x"],
     ["undefined", () => undefined],
@@ -258,7 +258,7 @@ const FAILS: [what: string, code: Code, step: string, says: string][] = [
   ["a sleep of no length", ({ step }) => step.sleep("nap", "soon" as never), "nap", "is not a duration"],
 ];
 
-describe("Its run fails at once, with what to do, of", () => {
+describe("Its run fails at once, with a remedy, for", () => {
   it.concurrent.each(FAILS)("%s", async (_, code, step, says) => {
     const { instanceId } = await runLab(code);
     expect(await reaches(instanceId, "errored", "complete", "waiting")).toBe("errored");

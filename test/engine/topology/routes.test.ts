@@ -34,7 +34,7 @@ describe("project", () => {
     for (const [index, name] of names.entries()) expect(await kept("project", name)).toEqual([{ id: events[index]?.idempotency_key }]);
   });
 
-  it("keeps one row however often and in whatever order the event comes", async () => {
+  it("keeps one row for any number and order of the event's deliveries", async () => {
     const name = fresh();
     const [one, two] = [routed(name), routed(name)];
     await deliver("probe-events", [two, one, two]);
@@ -44,7 +44,7 @@ describe("project", () => {
 });
 
 describe("call", () => {
-  it("that throws brings only its own event back, with nothing of it taken in; the rest of the batch is settled", async () => {
+  it("that throws returns only its own event to the queue, with nothing of it accepted; the rest of the batch is settled", async () => {
     const names = [fresh(), fresh(), fresh()] as const;
     const events = names.map((name) => keptBySender(name, { parts: ["a"] }));
     routing.failing.add(names[1]);
@@ -81,7 +81,7 @@ describe("sendEach", () => {
   });
 });
 
-it("a command that follows from an event says what caused it in whole characters, however long the event's key is", async () => {
+it("a command that follows from an event names its cause in whole characters, for a key of any length", async () => {
   const name = fresh();
   const key = "k".repeat(299);
   expect(await deliver("probe-events", [event("probe.routed", name, { name, parts: ["a"] }, `${key}😀`)])).toEqual({
@@ -98,7 +98,7 @@ it("a command that follows from an event says what caused it in whole characters
 });
 
 describe("once", () => {
-  it("is shared by the events of one batch, and made anew for the next", async () => {
+  it("is shared by the events of one batch, and created again for the next", async () => {
     const shared = fresh("settings");
     const events = Array.from({ length: 5 }, () => routed(fresh(), { shared }));
     await deliver("probe-events", events);
@@ -113,7 +113,7 @@ describe("once", () => {
     expect([routing.made.get(one), routing.made.get(two)]).toEqual([1, 1]);
   });
 
-  it("forgets what failed: whoever asks next has it made again, and all share that", async () => {
+  it("forgets a failure: the next caller creates it again, and all share that", async () => {
     const shared = fresh("settings");
     routing.failFirst.set(shared, 1);
     expect(await deliver("probe-events", [routed(fresh(), { shared }), routed(fresh(), { shared })])).toEqual({ acked: 2, retried: 0 });
@@ -128,7 +128,7 @@ describe("once", () => {
 });
 
 describe("onConfirmed", () => {
-  it("is told of events that were taken in, and of those that were captured at the door, if their senders keep them", async () => {
+  it("is notified of accepted events, and of captured ones, if their senders keep them", async () => {
     const [good, bad, ours] = [keptBySender(fresh()), { ...keptBySender(fresh()), payload_inline: { name: 7 } }, routed(fresh())];
     expect(await deliver("probe-events", [good, bad, ours, "not an envelope"])).toEqual({ acked: 4, retried: 0 });
     expect([confirmed(good), confirmed(bad), confirmed(ours)]).toEqual([1, 1, 0]);
@@ -137,7 +137,7 @@ describe("onConfirmed", () => {
     ]);
   });
 
-  it("is told of events that ran out of tries, and not of messages that our own outbox keeps", async () => {
+  it("is notified of events that ran out of tries, and not of messages that the engine's outbox keeps", async () => {
     const message = keptBySender(fresh());
     const command = {
       ...event("probe.done", "x", { name: fresh(), steps: [] }),
@@ -149,7 +149,7 @@ describe("onConfirmed", () => {
     expect([confirmed(message), confirmed(command)]).toEqual([1, 0]);
   });
 
-  it("that fails loses nothing: the event is taken in and settled, and told again when it comes again", async () => {
+  it("that fails loses nothing: the event is accepted and settled, and reported again when it comes again", async () => {
     const name = fresh();
     const [message, exhausted] = [keptBySender(name), keptBySender(fresh())];
     routing.confirmFails = true;

@@ -40,12 +40,12 @@ function refuse(name: string, times: number): { heard: number } {
   return seen;
 }
 
-describe("A queue that stands for several", () => {
+describe("One of several queues under one name", () => {
   it.each([
     [ONE, ""],
     [TWO, "-2"],
     ["big", "-big"],
-  ])("takes what is asked for the tenant %s, what that emits and what follows from it, by one of them: %s", async (tenant, end) => {
+  ])("accepts commands of the tenant %s, their events and the commands that follow, by one of them: %s", async (tenant, end) => {
     const [first, second] = [fresh(), fresh()];
     refuse(second, 1);
     await ask(tenant, first, [second]);
@@ -81,7 +81,7 @@ describe("A queue that stands for several", () => {
     expect(heard).toBe(1);
   });
 
-  it("has a dead letter go back to the one that its tenant has now, also from one that nothing is sent to any more", async () => {
+  it("replays a dead letter to the queue that its tenant has now, also from one that has no senders any more", async () => {
     const name = fresh();
     const seen = refuse(name, 2);
     const consume = dispatch(app);
@@ -102,7 +102,7 @@ describe("A queue that stands for several", () => {
     expect(await until(async () => seen.heard, Boolean)).toBe(1);
   });
 
-  it("goes on with a sender's order when more of them change the way of its messages", async () => {
+  it("keeps a sender's order when a larger number changes the route of its messages", async () => {
     const heard: string[] = [];
     const subject = fresh();
     const numbered = (sequence: number) => ({ ...event("probe.routed", subject, { name: `${subject}#${sequence}` }), sequence });
@@ -120,7 +120,7 @@ describe("A queue that stands for several", () => {
     expect(heard).toEqual([1, 2, 3].map((number) => `${subject}#${number}`));
   });
 
-  it("spreads one tenant's messages by what they are about, where it says so", () => {
+  it("spreads one tenant's messages by their subject, where configured", () => {
     const queue = defineQueue({ name: "orders", partitions: 4, by: "subject", tenants: ["big"] });
     const subjects = Array.from({ length: 100 }, (_, index) => `order-${index}`);
     const counts = Map.groupBy(subjects, (subject) => queueFor(queue, { tenant_id: "acme", subject }));

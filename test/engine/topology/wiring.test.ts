@@ -24,7 +24,7 @@ const asked = (type: string, queue = ProbeRequested.queue) => defineCommand({ ty
 const workflow = (name: string, on: ReturnType<typeof asked>) => defineWorkflow({ name, on, run: async () => undefined });
 const by = { tenantId: "acme", source: "test" };
 
-it("a command whose workflow is not bound is refused, with the line to add, and leaves nothing behind", async () => {
+it("a command whose workflow is not bound is refused, with the line to add, and stores nothing", async () => {
   const app = catalog({ consumers: [startsOf(workflow("never-bound", asked("probe.unbound")))] });
   const [answer] = await acceptCommands(probeEnv, app, by, [{ type: "probe.unbound", payload: { name: "unbound" } }]);
   expect(answer).toMatchObject({
@@ -169,7 +169,7 @@ it("workflows and events are those of the consumers", () => {
   expect(app.subscribers("probe.paid").targets).toEqual([]);
 });
 
-it("an unknown type is told what it resembles, or what a new one needs", () => {
+it("an unknown type gets the most similar name, or the steps to add a new one", () => {
   expect(() => app.performer("probe.requestd")).toThrow('Did you mean "probe.requested"?');
   expect(() => app.performer("customer.welcome")).toThrow("add its workflow to the starts of its queue");
   expect(() => app.subscribers("customer.welcomed")).toThrow("to the routes of its queue");

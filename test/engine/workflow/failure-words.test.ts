@@ -90,7 +90,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (of) => {
     ["an effect once", (step, fail) => step.effect("call", { ...effect("once", async () => fail()), ...TWICE }, {})] as (typeof steps)[0],
   ];
   describe.each(told)("%s", (_, make, tries, code) => {
-    it.each(coded)("W34 ends %s whose upstream said a NUL", async (_, fails) => {
+    it.each(coded)("W34 ends %s whose upstream returned a NUL", async (_, fails) => {
       const { error, ...rest } = await failing(fails, () => make("upstream said \0 PNG"));
       expect(rest).toEqual({ tries, status: "errored", brokenOff: null, instead: 1 });
       expect(error).toMatchObject({ step: "call", code, attempts: tries, message: "upstream said \uFFFD PNG" });

@@ -75,7 +75,7 @@ describe("A run whose code ends before an effect that it did not wait for", () =
 });
 
 describe("An operator's retry", () => {
-  it("W17 W16 of a run that failed behind the answer to a doubt begins the effect anew, at once", async () => {
+  it("W17 W16 of a run that failed after the answer to an unknown outcome begins the effect again, at once", async () => {
     const state = { lost: true, broken: true };
     const mail = defineStep({
       effect: "once",
@@ -100,8 +100,8 @@ describe("An operator's retry", () => {
   });
 });
 
-describe("A doubt whose run is complete", () => {
-  it("W17 is not run anyway, because nobody would: what happened can still be said", async () => {
+describe("An unknown outcome whose run is complete", () => {
+  it("W17 is not run, because no caller remains: its outcome can still be recorded", async () => {
     const { instanceId } = await runLab(async ({ step }) => void (await step.commit("act", () => ({}))));
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await probeEnv.DB.prepare("UPDATE millrace_inbox SET state = 'in_doubt' WHERE instance_id = ?1").bind(instanceId).run();
@@ -125,7 +125,7 @@ describe("The end of a run", () => {
   it.each([
     ["failed and as complete", ["errored", "complete"]],
     ["complete and as failed", ["complete", "errored"]],
-  ] as const)("I17 told as %s in one group of the recorder is complete", async (_, ends) => {
+  ] as const)("I17 reported as %s in one group of the recorder is complete", async (_, ends) => {
     let done = false;
     const { instanceId } = await runLab(({ step }) => step.read("still at work", () => held(() => done)));
     await platformReaches(instanceId, "running");
@@ -142,7 +142,7 @@ describe("The end of a run", () => {
   });
 
   it.each(["dead", "skipped"])(
-    "I17 whose message was believed %s while it was being started: the row says what happened",
+    "I17 whose message was reported as %s while it was being started: the row shows its true status",
     async (believed) => {
       let go = false;
       const { instanceId } = await runLab(async ({ step }) => {
@@ -244,7 +244,7 @@ describe("The end of a run", () => {
   it.each([
     ["is no JSON", () => ({ big: 1n }), "output_not_serializable"],
     ["is larger than the platform keeps", () => "x".repeat(1024 * 1024), "output_too_large"],
-  ])("W11 with a result that %s: the row and the platform agree, with what to do", async (_, result, code) => {
+  ])("W11 with a result that %s: the row and the platform agree, with a remedy", async (_, result, code) => {
     const { instanceId } = await runLab(async ({ step }) => {
       await step.commit("note", () => ({}));
       return result();

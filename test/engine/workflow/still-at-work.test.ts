@@ -32,7 +32,7 @@ describe("An attempt that the platform has given up, while it was paused", () =>
     return { name, instanceId };
   }
 
-  it("W01 W04 W25 writes no commit, and begins no effect: the code went on without", async () => {
+  it("W01 W04 W25 writes no commit, and begins no effect: the code continued without it", async () => {
     const did: string[] = [];
     const effect = defineStep<unknown, unknown>({
       effect: "lookup",
@@ -87,7 +87,7 @@ describe("Code that works for itself between two steps", () => {
     expect(await stateOf(instanceId, "fast won")).toBe("done");
   });
 
-  it.concurrent("W19 is waited for by an undo, whose other branch has nothing to take back", async () => {
+  it.concurrent("W19 is awaited by an undo, whose other branch has nothing to undo", async () => {
     const did: string[] = [];
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
       const check = async () => {
@@ -136,7 +136,7 @@ it("A03 An effect that the code began last, and did not wait for, is done also w
   expect(did).toBe(1);
 });
 
-it.concurrent("W17 A retry tries the step that its run failed with, also where it starts at an output that was mended since", async () => {
+it.concurrent("W17 A retry tries the step that its run failed with, also where it starts at an output that was fixed since", async () => {
   const world = { broken: true };
   const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
     const check = effect(
@@ -200,7 +200,7 @@ it.concurrent("W14 A sleep that was over before something was done is not slept 
   expect(await ended(instanceId)).toBe("complete");
 });
 
-it.concurrent("W14 Code hears nothing of a pause: a sleep that the platform pauses goes on when it is resumed", async () => {
+it.concurrent("W14 Code is not notified of a pause: a sleep that the platform pauses continues when it is resumed", async () => {
   const { instanceId } = await runLab(async ({ step }) => {
     await step.commit("before", () => ({}));
     // So long that the pause comes within it, however busy the machine is.

@@ -7,7 +7,7 @@ import { back, effect, ended, failed, ONCE, resolve, retry, undo } from "../oper
 import { refuse } from "../pass/refuse.ts";
 
 describe("An undo", () => {
-  it("W19 that met a read in trouble takes back what there is once that is over, though the code catches the failure", async () => {
+  it("W19 that met a failing read undoes its effects once the read succeeds, though the code catches the failure", async () => {
     const world = { away: false, did: [] as string[] };
     const { instanceId } = await runLab(async ({ step }) => {
       const config = await step
@@ -33,7 +33,7 @@ describe("An undo", () => {
     expect(world.did).toEqual(["pay", "refund"]);
   });
 
-  it("W19 takes nothing back with another input than went in, while a read fails whose answer that came from", async () => {
+  it("W19 does not undo with an input other than the original, while the read fails that the input came from", async () => {
     const world = { away: false, did: [] as unknown[] };
     const { instanceId } = await runLab(async ({ step }) => {
       const region = await step
@@ -82,7 +82,7 @@ describe("An undo", () => {
     expect(world.did).toEqual(["sorry", "not sorry"]);
   });
 
-  it("W20 says in its plan what a person had done once more, because nobody knew whether it had happened", async () => {
+  it("W20 shows in its plan the effect that an operator repeated after an unknown outcome", async () => {
     const world = { mode: "lost" };
     const { instanceId } = await runLab(async ({ step }) => {
       await step.commit("note", () => ({}), { undo: () => ({}) });

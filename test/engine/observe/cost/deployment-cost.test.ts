@@ -19,7 +19,7 @@ async function ask(path: string, scopes: readonly string[], tenantId = "acme", a
   return { status: response.status, body: (await response.json()) as any };
 }
 
-it("an instance's cost is told to its tenant, and to no other", async () => {
+it("an instance's cost is shown to its tenant, and to no other", async () => {
   const { instanceId } = await start(fresh(), [{ do: "commit", name: "a" }]);
   await reaches(instanceId, "complete");
   const { body } = await ask(`/v1/instances/${instanceId}`, ["read"]);
@@ -56,7 +56,7 @@ it("a workflow's cost is that of its newest runs, at the rate at which they end,
   expect(JSON.stringify(body)).not.toContain("acme");
 });
 
-it("a run whose record of what it spent is spoiled is reckoned as an estimate, and hides no other's", async () => {
+it("a run whose cost record is corrupt is estimated, and hides no other's", async () => {
   const { instanceId } = await start(fresh(), [{ do: "commit", name: "a" }]);
   await reaches(instanceId, "complete");
   for (const spoiled of ["[", "7", '{"1":null}', '{"1":{"steps":"many"}}']) {
@@ -67,7 +67,7 @@ it("a run whose record of what it spent is spoiled is reckoned as an estimate, a
   }
 });
 
-it("a workflow that never ran is reckoned by what its code names, and says so", async () => {
+it("a workflow that never ran is estimated from its code, and says so", async () => {
   const never = defineWorkflow({
     name: "never-ran",
     on: ProbeFollow,

@@ -20,7 +20,7 @@ async function costOf(script: Script | ((name: string) => Script), meanwhile?: (
   return { ...(await shownOf(ids)), counted: written(name, correlationId, ...ids), ids };
 }
 
-describe("what a run is shown to have cost is what D1 and the platform counted", () => {
+describe("the shown cost of a run is the count of D1 and the platform", () => {
   const COMMIT = { do: "commit", name: "rows" } as const;
   it.each<[string, Script]>([
     ["a read", [{ do: "read", name: "a" }]],
@@ -55,7 +55,7 @@ describe("what a run is shown to have cost is what D1 and the platform counted",
     expect([shown.rows, shown.steps, shown.marks]).toEqual([written(correlationId, ...ids), shown.onPlatform, ["counted"]]);
   });
 
-  it("a refusal that the code catches, and what it does instead", async () => {
+  it("a refusal that the code catches, with its fallback", async () => {
     const { written } = countRows();
     const does = defineStep({ effect: "keyed", run: async ({ key }) => key });
     const { correlationId } = await runLab(async ({ step }) => {
@@ -68,7 +68,7 @@ describe("what a run is shown to have cost is what D1 and the platform counted",
     expect([shown.rows, shown.steps, shown.marks]).toEqual([written(correlationId, ...ids), shown.onPlatform, ["counted"]]);
   });
 
-  it("a run with a deadline, whose end an address hears of by an instance of its own", async () => {
+  it("a run with a deadline, whose end is reported to an address by a separate instance", async () => {
     const { url, heard } = await addressOf(await asking(["tokens"], operator.tenantId));
     const { written } = countRows();
     const name = fresh();
@@ -110,7 +110,7 @@ describe("what a run is shown to have cost is what D1 and the platform counted",
   });
 });
 
-describe("what is estimated says so", () => {
+describe("an estimate is marked as one", () => {
   it("a failed run that an operator retried: its failed step is billed twice", async () => {
     const subject = fresh();
     await behave({ subject, mode: "refuse", status: 400, times: 1 });

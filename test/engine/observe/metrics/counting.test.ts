@@ -12,7 +12,7 @@ async function counted(name: string, ...labels: string[]): Promise<number | numb
   return ever[name]?.[JSON.stringify(labels)] ?? 0;
 }
 
-it("what was counted is seen once, in however many parts it is taken over", async () => {
+it("each count is seen once, in any number of parts in which it is merged", async () => {
   const queue = fresh("queue");
   count(probeEnv, "queue_messages_sent_total", { queue });
   await settleCounts(probeEnv);
@@ -25,7 +25,7 @@ it("what was counted is seen once, in however many parts it is taken over", asyn
   expect(await env.DB.prepare("SELECT count(*) AS n FROM millrace_tallies").first("n")).toBe(0);
 });
 
-it("what is shown of a counter never goes back, however many counts of others wait to be taken over", async () => {
+it("the shown value of a counter never decreases, for any number of counts that wait to be merged", async () => {
   const [first, second] = [fresh("queue"), fresh("queue")];
   const insert = (queue: string, at: number) => {
     const body = JSON.stringify({ queue_messages_sent_total: { [JSON.stringify([queue])]: 1 } });
@@ -43,7 +43,7 @@ it("what is shown of a counter never goes back, however many counts of others wa
   expect([await shown(first), await shown(second)]).toEqual([600, 600]);
 });
 
-it("a row of counts that somebody has spoiled hides nothing of what else was counted, and holds up no gauge", async () => {
+it("a corrupt row of counts hides no other count, and delays no gauge", async () => {
   const queue = fresh("queue");
   count(probeEnv, "queue_messages_sent_total", { queue });
   await settleCounts(probeEnv);

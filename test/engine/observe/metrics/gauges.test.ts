@@ -63,7 +63,7 @@ it("a storm of failures in one workflow hides none in another, and is counted up
   expect(await reading("instances_errored_open", { workflow: other })).toBe(1);
 });
 
-it("an app's gauge that never answers, or fails, holds up no reading; what it said before is not known any more", {
+it("an app's gauge that never answers, or fails, delays no reading; its earlier value is unknown", {
   timeout: 30_000,
 }, async () => {
   const own = { name: "own", labels: {}, value: 7 };
@@ -73,7 +73,7 @@ it("an app's gauge that never answers, or fails, holds up no reading; what it sa
   expect([await said(), await said(), await said()]).toEqual([7, Number.NaN, Number.NaN]);
 });
 
-it("what an app answers in place of gauges takes nothing else with it, and the log says what is wrong", async () => {
+it("an app's invalid answer for gauges affects no other gauge, and the log names the error", async () => {
   const warned = vi.spyOn(console, "warn").mockImplementation(() => {});
   const own = { name: "own", labels: {}, value: 7 };
   const answers: unknown[] = [
@@ -96,7 +96,7 @@ it("what an app answers in place of gauges takes nothing else with it, and the l
   warned.mockRestore();
 });
 
-it("the share of retries is told from twenty deliveries on", async () => {
+it("the share of retries is shown from twenty deliveries on", async () => {
   const [few, many] = [fresh("few"), fresh("many")];
   for (const [queue, received] of [
     [few, 2],
@@ -111,7 +111,7 @@ it("the share of retries is told from twenty deliveries on", async () => {
 });
 
 // MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/observe/metrics/gauges.test.ts: with a million instances.
-it("K01 gauges and counts read what is not well, and not what a deployment has ever had", { timeout: 900_000 }, async () => {
+it("K01 gauges and counts read the open failures, and not the whole history of a deployment", { timeout: 900_000 }, async () => {
   const tenantId = fresh("tenant");
   const { instanceId } = await start(fresh(), []);
   await reaches(instanceId, "complete");

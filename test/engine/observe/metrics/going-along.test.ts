@@ -34,7 +34,7 @@ function committing(counts: GatheredCounts, atOnce: boolean, refuses: (batch: nu
 
 const NOTHING = { statements: [sql`SELECT 1 AS one`], read: ([rows]: Record<string, unknown>[][]) => rows?.[0]?.one };
 
-it("what is gathered goes along with a commit, and takes no round trip of its own", async () => {
+it("gathered counts are written with a commit, without their own round trip", async () => {
   const queue = fresh("queue");
   const counts = new GatheredCounts({});
   counts.add(tallyOf(queue, 2));
@@ -52,7 +52,7 @@ it("counts that are younger than ten seconds wait, within their minute", () => {
   expect(counts.along(true)).toBeDefined();
 });
 
-it("a refused neighbour has its error, and what went along is written once all the same", async () => {
+it("a refused neighbour has its error, and the attached counts are written nevertheless", async () => {
   const queue = fresh("queue");
   const counts = new GatheredCounts({});
   counts.add(tallyOf(queue, 5));
@@ -95,7 +95,7 @@ it("two keepers that take over the same tallies count them once", async () => {
   expect(JSON.parse(hours ?? "{}").queue_messages_sent_total[JSON.stringify([queue])]).toBe(7);
 });
 
-it("a keeper whose database is slow counts no tallies that another has taken over since it read them", async () => {
+it("a keeper whose database is slow counts no tallies that another has merged since it read them", async () => {
   const queue = fresh("queue");
   const { text, params } = insertTally({ id: crypto.randomUUID(), at: Date.now(), body: JSON.stringify(tallyOf(queue, 7)) });
   await env.DB.prepare(text)
@@ -114,7 +114,7 @@ it("a keeper whose database is slow counts no tallies that another has taken ove
   expect(await sent(queue)).toBe(7);
 });
 
-it("a name has so many series and no more: what comes beyond is counted as other", () => {
+it("a name has a bounded number of series: further ones are counted as other", () => {
   const tally: Tally = {};
   for (let queue = 0; queue < MAX_SERIES + 10; queue++) addCount(tally, "queue_messages_sent_total", { queue: `made-up-${queue}` }, 1);
   const series = tally.queue_messages_sent_total ?? {};
@@ -122,7 +122,7 @@ it("a name has so many series and no more: what comes beyond is counted as other
   expect(series['["other"]']).toBe(10);
 });
 
-it("where a dataset is bound, what is written goes there too, and a dataset that refuses holds nothing up", () => {
+it("where a dataset is bound, counts are written there too, and a dataset that refuses delays nothing", () => {
   const points: unknown[] = [];
   const METRICS = { writeDataPoint: (point: unknown) => void points.push(point) };
   const counts = new GatheredCounts({ METRICS });

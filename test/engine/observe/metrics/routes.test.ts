@@ -26,7 +26,7 @@ it("only a token with the scope observe sees the deployment's health", async () 
   }
 });
 
-it("a scrape reads every series in both texts, whatever stands in a label", async () => {
+it("a scrape reads every series in both formats, for any text of a label", async () => {
   const queue = `odd "queue"\\ of\nlines ${fresh()}`;
   count(probeEnv, "queue_messages_sent_total", { queue }, 3);
   for (const seconds of [0.004, 0.2, 1000]) observe(probeEnv, "queue_processing_duration_seconds", { queue }, seconds);
@@ -49,7 +49,7 @@ it("a scrape reads every series in both texts, whatever stands in a label", asyn
   }
 });
 
-it("the health table says of each queue what was counted, and of each number where it comes from", async () => {
+it("the health table shows the counts of each queue, and the source of each number", async () => {
   const { instanceId } = await start(fresh(), [{ do: "commit", name: "one" }]);
   await reaches(instanceId, "complete");
   await settleCounts(probeEnv);
@@ -64,7 +64,7 @@ it("the health table says of each queue what was counted, and of each number whe
   expect(Object.keys(health.sources)).toEqual(numbers);
 });
 
-it("messages are shown by minute and type, dead letters of the day by queue and type, and neither says what a tenant wrote", async () => {
+it("messages are shown by minute and type, dead letters of the day by queue and type, and neither contains a tenant's text", async () => {
   const tenantId = fresh("tenant");
   const type = `made.up.${fresh()}`;
   await probeEnv.PROBE_COMMANDS.send({ tenant_id: tenantId, message_type: type });

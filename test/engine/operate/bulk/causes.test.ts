@@ -43,7 +43,7 @@ it("of thirty letters of three causes one cause is replayed by its id, and the o
   expect(none).toMatchObject({ state: "complete", matched: 0 });
 });
 
-it("what waits is cancelled, each on record; another tenant's is left; its status has to be said, and it has no cause", async () => {
+it("waiting instances are cancelled, each on record; another tenant's are untouched; the filter needs a status, and accepts no cause", async () => {
   const [operator, other] = [await theOperator(), await theOperator()];
   const own = await waitingRuns(operator.tenantId, 4);
   const [foreign = ""] = await waitingRuns(other.tenantId, 1);
@@ -60,7 +60,7 @@ it("what waits is cancelled, each on record; another tenant's is left; its statu
   expect(await operator.over(again.body.id)).toMatchObject({ state: "complete", skipped: 4, failed: 0 });
 });
 
-it("a cancel of many leaves standing what they did where it is asked to, and says so: in its dry run, on its page and in the audit", async () => {
+it("a cancel of many without undo keeps their effects, and says so: in its dry run, on its page and in the audit", async () => {
   const operator = await theOperator();
   const its = scene();
   const own = await waitingRuns(operator.tenantId, 3, ({ step }) => its.act(step, "a"));
@@ -90,7 +90,7 @@ it("a cancel of many leaves standing what they did where it is asked to, and say
   expect((await operator.start({ verb: "pause", filter: { status: "waiting" } })).body).toMatchObject({ undo: null });
 });
 
-it("what waits is paused, and resumed, and a cause of instances is closed by its id", async () => {
+it("waiting instances are paused, and resumed, and a cause of instances is closed by its id", async () => {
   const operator = await theOperator();
   const own = await waitingRuns(operator.tenantId, 2);
   const all = async (verb: string, filter: object) => operator.over((await operator.start({ verb, filter, ramp: [] })).body.id);

@@ -70,7 +70,7 @@ describe("A bulk action is refused, and nothing is kept of it,", () => {
     expect(await over(begun.body.id)).toMatchObject({ state: "complete", matched: 5, done: 5 });
   });
 
-  it("for a reason that nobody can see", async () => {
+  it("for an invisible reason", async () => {
     const { ask } = await theOperator();
     const answer = await ask<Refused>("/v1/bulk-actions", { ...none, reason: "\u200b\u2060" });
     expect(answer).toMatchObject({ status: 422, body: { issues: [{ path: "reason" }] } });
@@ -170,7 +170,7 @@ describe("A bulk action of a tenant", () => {
     ]);
   });
 
-  it("is frozen at the click: what fails behind it is not part of it, and its items are read page by page", async () => {
+  it("is frozen at the click: later failures are not part of it, and its items are read page by page", async () => {
     const operator = await theOperator();
     await lettersOfThreeCauses(operator.tenantId, [0, 5, 0]);
     const { body } = await operator.start({ verb: "skip", filter: {}, ramp: [1] });
@@ -186,7 +186,7 @@ describe("A bulk action of a tenant", () => {
     expect(new Set(audit.map(({ target }) => target))).toEqual(new Set([...first.items, ...second.items].map(({ target }) => target)));
   });
 
-  it("is halted while a chunk is being recorded: what is done stays done, and each thing is told", async () => {
+  it("is halted while a chunk is being recorded: done items stay done, and each item is reported", async () => {
     const operator = await theOperator();
     await lettersOfThreeCauses(operator.tenantId, [0, 4, 0]);
     const { body } = await operator.start({ verb: "skip", filter: {}, ramp: [] });
@@ -200,7 +200,7 @@ describe("A bulk action of a tenant", () => {
   });
 });
 
-it("a dry run says of what is final that it is", async () => {
+it("a dry run marks final actions as final", async () => {
   const { ask } = await theOperator();
   const follows = async (verb: string) =>
     (await ask<{ follows: string | null }>("/v1/bulk-actions", { verb, filter: {}, reason: "r", dry_run: true })).body.follows;
@@ -208,7 +208,7 @@ it("a dry run says of what is final that it is", async () => {
   expect([await follows("retry"), await follows("replay")]).toEqual([null, null]);
 });
 
-it("a dry run says of a cancel that it takes back, and of a retry how many were undone and are done again, which its filter can leave out", async () => {
+it("a dry run of a cancel says that it undoes, and one of a retry counts the undone items that run again, which its filter can leave out", async () => {
   const { ask, tenantId } = await theOperator();
   const dry = async (verb: string, filter: object) =>
     (await ask<{ follows: string | null; matched: number }>("/v1/bulk-actions", { verb, filter, reason: "r", dry_run: true })).body;

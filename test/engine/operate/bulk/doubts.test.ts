@@ -69,7 +69,7 @@ describe("Many doubts", () => {
     expect(items.body.items).toMatchObject(charges.ids.map((instance_id, n) => ({ n, target: charges.keys[n], instance_id, ...item })));
   });
 
-  it("are done again together, where nobody can tell: each under a new key", async () => {
+  it("are repeated together, where the outcome stays unknown: each under a new key", async () => {
     const operator = await theOperator();
     const { ids, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
     state.loses = false;
@@ -121,7 +121,7 @@ describe("Many doubts", () => {
     });
   });
 
-  it("B02 answered by somebody else meanwhile are left out; one that is in doubt again since is not what was counted, and is refused", async () => {
+  it("B02 answered by another operator meanwhile are left out; one that is in doubt again since is not the counted one, and is refused", async () => {
     const operator = await theOperator();
     const { ids, keys, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
     const held = pauseAt("B02 acted, chunk not recorded", operator.idOf("once"));
@@ -152,7 +152,7 @@ describe("Many doubts", () => {
     expect(timesOf()).toEqual([2, 1, 2]);
   });
 
-  it("of what was stopped are said not to have happened, and nothing is sent; of what is undone none is done again", async () => {
+  it("of stopped runs are recorded as not happened, and nothing is sent; of undone runs none is repeated", async () => {
     const operator = await theOperator();
     const { ids, keys, timesOf } = await doubtful(operator.tenantId, "charge", 2);
     const [stopped = "", undone = ""] = ids;
@@ -246,7 +246,7 @@ describe("Many doubts", () => {
     expect(await reaches(failed.instanceId, "errored")).toBe("errored");
   });
 
-  it("say nothing of a person whom their messages withhold, and their list forgets one whose name is in a key", async () => {
+  it("contain no personal data that their messages hide, and their list leaves out one whose name is in a key", async () => {
     const operator = await theOperator();
     const email = `${fresh("ada")}@ex.test`;
     const state = { loses: true };

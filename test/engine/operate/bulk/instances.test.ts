@@ -75,7 +75,7 @@ describe("A bulk retry", () => {
     expect(audit.every(({ verb, result }) => verb === "retry" && result === "applied")).toBe(true);
   });
 
-  it("sees what fails again, stops itself by the share of a stage, and goes on when an operator says so", async () => {
+  it("detects repeated failures, stops itself by the share of a stage, and continues when an operator resumes it", async () => {
     const operator = await theOperator();
     const { ids, mend } = await broken(operator, 13);
     const { body } = await operator.start({ verb: "retry", filter: {}, ramp: [1, 10] });
@@ -118,7 +118,7 @@ describe("A bulk retry", () => {
     expect(await auditOf(body.id)).toHaveLength(12);
   });
 
-  it("B02 is halted behind a death: what was done and not recorded is told before it rests", async () => {
+  it("B02 is halted after a crash: unrecorded results are recorded before it rests", async () => {
     const operator = await theOperator();
     const { did, mend } = await broken(operator, 6);
     mend();
@@ -178,7 +178,7 @@ describe("A bulk retry", () => {
     expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: 3 });
   });
 
-  it("B03 of many stages goes on as another instance when one has had its turns, also where it dies between the two", async () => {
+  it("B03 of many stages continues as another instance after its maximum of turns, also where it dies between the two", async () => {
     const operator = await theOperator();
     // A stage is a turn that acts, and another one that waits where its run has not ended by then: together more than a pass has.
     const may = { end: 0 };

@@ -30,7 +30,7 @@ describe.each(["lean", "platform"] as const)("%s steps are shown in the order of
     expect(await shown(id)).toEqual(["a", "c", "g"]);
   });
 
-  it("behind what an undo did, where a retry does again what that took back", async () => {
+  it("after an undo's effect, where a retry does again the undone effect", async () => {
     const id = await begun(mode, async ({ step }) => {
       for (const name of ["a", "c", "d"] as const) {
         await step.commit(name as "a", () => ({}), name === "d" ? { undo: () => ({}) } : {});

@@ -6,7 +6,7 @@ import { type Code, lean, onPlatform, runIn, upstream, withRecordersThatKnow } f
 
 withRecordersThatKnow();
 
-it("a lean run that goes well is remembered by the inbox alone, and people see of it what they see of any other", async () => {
+it("a lean run that succeeds is recorded by the inbox alone, and is shown like any other", async () => {
   const code: Code = async ({ step }) => {
     await step.effect("first", upstream().definition, "a");
     await step.effect("second", upstream("keyed").definition, "b");
@@ -34,7 +34,7 @@ it("a lean run that goes well is remembered by the inbox alone, and people see o
   expect(await steps(other)).toMatchObject({ amount: 3, mark: "counted" });
 });
 
-it("what a restarted run keeps of the one before stands where its code takes it, and says so", async () => {
+it("kept outputs of the run before a restart are shown where its code uses them, and marked", async () => {
   const state = { broken: true };
   const code: Code = async ({ step }) => {
     await step.commit("kept", () => ({}));
@@ -58,7 +58,7 @@ it("what a restarted run keeps of the one before stands where its code takes it,
   ]);
 });
 
-it("a lean step that was taken back is shown with the time that it took, before what its undo did", async () => {
+it("a lean step that was undone is shown with its duration, before the effect of its undo", async () => {
   const id = await lean(async ({ step }) => {
     await step.commit("put", () => ({}), { undo: () => ({}) });
     await step.commit("stays", () => ({}));

@@ -45,7 +45,7 @@ it("undo and retry work across a change of mode", async () => {
   }
 });
 
-it("W23 a cancel waits for the effect that a pass has under way itself: what it did is recorded first", async () => {
+it("W23 a cancel waits for an effect that a replay itself runs: it is recorded first", async () => {
   const { calls, state, definition } = upstream();
   const { instanceId } = await runIn("lean", async ({ step }) => {
     await step.read("long ago", async () => 1);

@@ -37,7 +37,7 @@ it("from its second attempt on a lean step is one of the platform's, which makes
   expect(hopeless.calls).toHaveLength(3);
 });
 
-it("a lean attempt that is slow goes on as a step of the platform's, once", async () => {
+it("a lean attempt that is slow continues as a step of the platform's, once", async () => {
   const { calls, state, definition } = upstream();
   state.takesMs = IN_PASS_MS + 500;
   const id = await lean(({ step }) => step.effect("act", definition, "a"));
@@ -66,7 +66,7 @@ it("W15 a repeated pass answers a lean step from the inbox: nothing is done, not
   expect(await outputOf(id)).toEqual(["a", "kept", large, true]);
 });
 
-it("a pass that follows another takes a step itself only behind what no pass before can have heard of", async () => {
+it("a replay that follows another runs a step itself only where no earlier replay can have begun it", async () => {
   const { calls, definition } = upstream();
   const state = { broken: true };
   const { instanceId } = await runIn("lean", async ({ step }) => {
@@ -123,7 +123,7 @@ it.each([
   },
 );
 
-it("a young run that another process has begun is not taken for one that nobody has: the recorder remembers every pass", async () => {
+it("a young run that another process has begun is not treated as new: the recorder remembers every replay", async () => {
   const name = fresh("lean");
   const id = instanceIdOf("acme", "lab", name);
   expect(await recorderOf(probeEnv, id).begin(id, "another", Date.now() + 60_000)).toBe(true);
@@ -141,7 +141,7 @@ it("a young run that another process has begun is not taken for one that nobody 
   expect(await onPlatform(instanceId)).toEqual(["may have been begun"]);
 });
 
-it("side by side with what an earlier pass may have begun nothing is taken for new", async () => {
+it("beside steps that an earlier replay may have begun no step is treated as new", async () => {
   const { calls, definition } = upstream();
   const state = { broken: true };
   const { instanceId } = await runIn("lean", async ({ step }) => {
@@ -168,7 +168,7 @@ it("a stretch of lean steps that grows long has a step of the platform's in it",
   expect(await onPlatform(id)).toEqual([`each [${STRETCH.steps}]`]);
 });
 
-it("what can be taken back, and records its outcome alone, stays a step of the platform's: a cancel must know that it was begun", async () => {
+it("an undoable step that records its outcome alone stays a step of the platform's: a cancel must see that it was begun", async () => {
   const { act } = world();
   const id = await lean(async ({ step }) => {
     await act(step, "a");
@@ -248,7 +248,7 @@ it("an object remembers a pass for a minute and longer, however many have asked 
   expect(passes.isFirst("young", "another", 1_070_000)).toBe(false);
 });
 
-it("a stretch of lean steps that calls much has a step of the platform's in it, and begins anew behind that", async () => {
+it("a stretch of lean steps with many calls has a step of the platform's in it, and starts again after that", async () => {
   const { definition } = upstream();
   const busy = defineStep({
     effect: "natural",
@@ -265,7 +265,7 @@ it("a stretch of lean steps that calls much has a step of the platform's in it, 
   expect(await onPlatform(id)).toEqual(["behind"]);
 });
 
-it("a lean step whose output could not be kept fails in every pass, and answers nothing", async () => {
+it("a lean step whose output could not be stored fails in every replay, and returns nothing", async () => {
   const large = defineStep({
     effect: "natural",
     retries: { limit: 0, delay: 10 },

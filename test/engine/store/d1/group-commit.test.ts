@@ -43,7 +43,7 @@ const codes = async (all: Promise<unknown>[]) =>
   (await Promise.allSettled(all)).map((one) => (one.status === "fulfilled" ? one.value : (one.reason.code ?? "refused")));
 
 describe("Group commit", () => {
-  it("R01 what is no statement, or cannot be bound, is rejected at the door: its neighbours commit, in the same group", async () => {
+  it("R01 an invalid statement, or one with invalid values, is rejected on entry: its neighbours commit, in the same group", async () => {
     const name = fresh();
     const { db, seen } = watched();
     const commits = new GroupCommit(db);
@@ -97,7 +97,7 @@ describe("Group commit", () => {
     expect(seen.most).toBe(1);
   });
 
-  it("R01 a hundred units whose outcome is there already, after an answer that was lost, are settled by one look", async () => {
+  it("R01 a hundred units whose outcome exists already, after an answer that was lost, are settled by one query", async () => {
     const name = fresh();
     const { db, seen } = watched();
     const commits = new GroupCommit(db);
@@ -111,7 +111,7 @@ describe("Group commit", () => {
     expect(seen.batches).toBeLessThanOrEqual(6);
   });
 
-  it("R01 a batch that never returns is given up: its units are told that nobody knows, the next ones commit", async () => {
+  it("R01 a batch that never returns times out: its units get an unknown outcome, the next ones commit", async () => {
     const name = fresh();
     const { db } = watched({ before: (batches) => (batches === 1 ? new Promise(() => undefined) : undefined) });
     const commits = new GroupCommit(db, { answerWithinMs: 50 });
@@ -150,7 +150,7 @@ describe("Group commit", () => {
     expect(seen.batches).toBe(4);
   });
 
-  it("R02 as much waits as can be held, in number and in bytes; what comes on top is refused with a time to come back", async () => {
+  it("R02 the queue is bounded in number and in bytes; units beyond it are refused with a time to retry", async () => {
     const name = fresh();
     for (const bounds of [{ waitingUnits: 3 }, { waitingBytes: 300 }]) {
       const commits = new GroupCommit(env.DB, bounds);
@@ -178,7 +178,7 @@ describe("Group commit", () => {
   });
 
   it.each(["", "  -- nothing\n", "SELECT 'a;b' AS said /* ; */ ;", "SELECT 1; SELECT 2", "SELECT 1 AS said; ; DELETE FROM probe_rows;"])(
-    "R01 T01 whatever the text of a neighbour's statement (%j), each unit hears the answer to its own",
+    "R01 T01 for any text of a neighbour's statement (%j), each unit gets its own answer",
     async (text) => {
       const { db } = watched();
       const commits = new GroupCommit(db);

@@ -20,7 +20,7 @@ it.each([1, 2, 4, 7, 22, 23, 24])("pages of %i show each item once, in order, an
   expect(seen).toEqual(ITEMS);
 });
 
-it("a cursor that nobody can read begins at the top, and a limit beyond the most is that", async () => {
+it("an invalid cursor begins at the top, and a limit beyond the maximum is the maximum", async () => {
   expect((await keysetPage({ cursor: "what?", limit: 1 }, (item) => item, load)).items).toEqual(ITEMS.slice(0, 1));
   let asked = 0;
   await keysetPage(
@@ -34,7 +34,7 @@ it("a cursor that nobody can read begins at the top, and a limit beyond the most
   expect(asked).toBe(201);
 });
 
-it("a look that ended before the list did goes on from there", async () => {
+it("a list that ended early continues from its cursor", async () => {
   const { items, next } = await keysetPage(
     { limit: 5 },
     (item) => item,

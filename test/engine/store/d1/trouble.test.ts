@@ -50,7 +50,7 @@ const SAID: readonly [Trouble, string][] = [
   ["fatal", "Cannot read properties of undefined (reading 'id')"],
 ];
 
-describe("R02 what the platform's errors ask for", () => {
+describe("R02 the reaction to each error of the platform", () => {
   it.each(SAID)("%s: %s", (trouble, message) => {
     expect(troubleOf(new Error(message))).toBe(trouble);
   });
@@ -61,7 +61,7 @@ describe("R02 what the platform's errors ask for", () => {
     expect(troubleOf("thrown text")).toBe("fatal");
   });
 
-  it("R02 trouble is told with a time to come back, once, and a slip of the caller's own stays what it is", () => {
+  it("R02 a database error is reported with a time to retry, once, and a caller's own mistake stays a caller's mistake", () => {
     const told = asUnavailable(new Error("D1_ERROR: Currently processing a long-running export."), "The database");
     expect(told).toMatchObject({ code: "unavailable", detail: { delayMs: 30_000 } });
     expect(asUnavailable(told, "The recorder")).toBe(told);
