@@ -75,7 +75,7 @@ function assertion(
 const refusedAs = (answer: Answer) => [answer.status, answer.body.code];
 
 describe("A person whom Cloudflare Access has let in", () => {
-  it("is known by their e-mail address, as the grants say: what they do is theirs in the audit", async () => {
+  it("is known by their e-mail address, as granted: their actions are under their name in the audit", async () => {
     const { ask, own, tenantId } = await team();
     const ada = await assertion(own);
     const name = fresh("nightly");
@@ -103,7 +103,7 @@ describe("A person whom Cloudflare Access has let in", () => {
     expect((await callerWith(["read"], tenantId)).tenantId).toBe(tenantId);
   });
 
-  it("may be granted by their domain, has no more than is granted, and nothing where nobody named them", async () => {
+  it("may be granted by their domain, has no more than is granted, and nothing without a grant", async () => {
     const { ask, own } = await team((tenant) => ({ "@example.com": { tenant, scopes: ["read"] } }));
     expect((await ask(await assertion(own, { email: "grace@EXAMPLE.com" }))).status).toBe(200);
     expectProblem(await ask(await assertion(own), "PUT", "/v1/brands/b", {}, {}, { max_drafts: 3 }), 403, "forbidden");
@@ -113,7 +113,7 @@ describe("A person whom Cloudflare Access has let in", () => {
     }
   });
 
-  it("is nobody by an assertion for somebody else, of somebody else, too old, unsigned, or signed by what is no key of the team", async () => {
+  it("is refused with an assertion for another audience, of another team, expired, unsigned, or signed by a key that the team does not have", async () => {
     const { ask, own } = await team();
     const stranger = { ...others, kid: fresh("kid") };
     const spki = new TextEncoder().encode(await exportSPKI(own.publicKey));
@@ -152,7 +152,7 @@ describe("A person whom Cloudflare Access has let in", () => {
     ]);
   });
 
-  it("goes on while keys are rotated, which are read again where one is unknown, and not for each request", async () => {
+  it("continues while keys are rotated, which are fetched again for an unknown one, and not for each request", async () => {
     const { ask, own, publish, asked } = await team();
     expect((await ask(await assertion(own))).status).toBe(200);
     for (let times = 0; times < 5; times++) expect((await ask(await assertion(own, { exp: `${times + 1}h` }))).status).toBe(200);
@@ -177,7 +177,7 @@ describe("A person whom Cloudflare Access has let in", () => {
     }
   });
 
-  it("changes nothing from a page of another origin, whose requests Access would let through with its cookie", async () => {
+  it("changes nothing from a page of another origin, whose requests Access would pass with its cookie", async () => {
     const { ask, own } = await team();
     const put = async (headers: Record<string, string>) =>
       (await ask(await assertion(own), "PUT", "/v1/brands/b", headers, {}, { max_drafts: 3 })).status;

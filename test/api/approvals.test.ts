@@ -35,7 +35,7 @@ describe("Questions to people over HTTP", () => {
     expect(none).toEqual([]);
   });
 
-  it("show what a yes leads to, and until when it may be said", async () => {
+  it("show the effects of a yes, and the deadline of the answer", async () => {
     const caller = await callerWith();
     const id = await seedApproval(caller.tenantId);
     const { body } = await caller.get(`/v1/approvals/${id}`);

@@ -14,7 +14,7 @@ async function mutating(): Promise<string[]> {
 const auditOf = async (caller: Caller, query = "") => (await caller.get(`/v1/audit?limit=100${query}`)).body.items as Json[];
 
 describe("The audit", () => {
-  it("knows of each route that changes something what keeps the record of it", async () => {
+  it("contains for each route that changes something the component that writes its record", async () => {
     expect((await mutating()).toSorted()).toEqual([...Object.keys(ROUTES), ...Object.keys(ELSEWHERE)].toSorted());
   });
 
@@ -46,7 +46,7 @@ describe("The audit", () => {
     expect(await auditOf(caller, `&target=${letter}`)).toMatchObject([{ before: { state: "open" }, after: { state: "skipped" } }]);
   });
 
-  it("calls what it is about as people do: an instance, the step of an effect, a dead letter", async () => {
+  it("names its subject as operators do: an instance, the step of an effect, a dead letter", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "in_doubt", subject: "acme/mint" });
     const effect = await seedEffect(id, { step: "send mail" });
@@ -76,7 +76,7 @@ describe("The audit", () => {
     for (const { result, before, after } of rows) expect([before !== null, after !== null]).toEqual(Array(2).fill(result === "applied"));
   });
 
-  it("is only added to: the database refuses whoever changes what it says, or takes a row away, also by writing over it", async () => {
+  it("is append-only: the database refuses to change or delete a row, also by overwriting it", async () => {
     const caller = await callerWith();
     await caller.call("PUT", `/v1/brands/${fresh("brand")}`, { max_drafts: 3 });
     const [row] = await auditOf(caller);
@@ -116,7 +116,7 @@ describe("What is refused", () => {
     }
   });
 
-  it("is a row where it is another tenant's, or not possible as it stands, with what was meant", async () => {
+  it("is a row where it is another tenant's, or not possible in its state, with the intended target", async () => {
     const [owner, caller] = [await callerWith(), await callerWith()];
     const instance = await seedInstance(owner.tenantId, failed);
     expectProblem(await caller.post(`/v1/instances/${instance}/retry`, because), 404, "instance_not_found");
@@ -150,7 +150,7 @@ describe("What is refused", () => {
 });
 
 describe("The audit is asked", () => {
-  it("who did what, and when: by actor, verb and time, and without what bulk actions did to each thing", async () => {
+  it("actor, action and time: filtered by actor, verb and time, and without the items of bulk actions", async () => {
     const caller = await callerWith();
     const grace = fresh("grace");
     const other = await callerWith(["operate", "read"], caller.tenantId, grace);

@@ -51,7 +51,7 @@ describe("A token", () => {
     expect(JSON.stringify(row)).not.toContain(secret);
   });
 
-  it("is needed for everything under /v1, also for what does not exist", async () => {
+  it("is needed for everything under /v1, also for unknown routes", async () => {
     for (const { method, path } of [...(await operations()), { method: "GET", path: "/v1/nothing" }]) {
       const answer = await send(path, { method });
       expect(expectProblem(answer, 401, "unauthorized").detail).toMatch(/POST \/v1\/tokens.*`npm run token`/);
@@ -80,7 +80,7 @@ describe("A token", () => {
     for (const problem of answers) expect(problem).toEqual(answers[0]);
   });
 
-  it("that comes without its scheme is told what is missing, whether it is good or not, and is not repeated", async () => {
+  it("without its scheme is answered with the missing part, for a good one or not, and is not repeated", async () => {
     const { token } = await callerWith();
     for (const presented of [token, `mr_${"0".repeat(16)}_${"A".repeat(43)}`]) {
       const answer = await send("/v1/audit", { headers: { authorization: presented } });
@@ -89,12 +89,12 @@ describe("A token", () => {
     }
   });
 
-  it("works until it expires, whatever the case of its scheme", async () => {
+  it("works until it expires, for any case of its scheme", async () => {
     const token = await mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ["read"], expiresAt: Date.now() + 60_000 });
     expect((await send("/v1/audit", { headers: { authorization: `bearer ${token}` } })).status).toBe(200);
   });
 
-  it("needs the scope that the document names, and is told which it lacks", async () => {
+  it("needs the scope that the document names, and a refusal names the missing one", async () => {
     for (const { method, path, scopes } of await operations()) {
       const [scope] = scopes;
       const caller = await callerWith(ALL_SCOPES.filter((one) => !scopes.includes(one)));

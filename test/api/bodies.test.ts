@@ -40,7 +40,7 @@ describe("A hostile body", () => {
     expect(expectProblem(answer, 422, "invalid_payload").issues).toMatchObject([{ path: "payload.a.__proto__" }]);
   });
 
-  it("of bytes that are not UTF-8 is refused, and the answer says what to send", async () => {
+  it("of bytes that are not UTF-8 is refused, and the answer names the encoding to send", async () => {
     const caller = await callerWith();
     const raw = new TextEncoder().encode(JSON.stringify(research("caf?")));
     raw[raw.indexOf("?".charCodeAt(0))] = 0xe9;
@@ -121,7 +121,7 @@ describe("A hostile body", () => {
     expect((await caller.post("/v1/commands", research("tea"), headers)).status).toBe(202);
   });
 
-  it("that is refused is read to its end all the same: who is still sending hears the answer", async () => {
+  it("that is refused is read to its end: a client that is still sending gets the answer", async () => {
     const { token } = await callerWith();
     for (const [path, type, status] of [
       ["/v1/qualification-rules/try", "application/json", 413],
@@ -141,7 +141,7 @@ describe("A hostile body", () => {
     }
   });
 
-  it("that begins and never goes on holds no refusal back, on any route", async () => {
+  it("that begins and never continues delays no refusal, on any route", async () => {
     const unable = await callerWith(["unattributed"]);
     const able = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed"]);
     const document: Json = await (await exports.default.fetch("http://localhost/openapi.json")).json();
@@ -177,7 +177,7 @@ describe("A hostile body", () => {
     expect(answers.filter(([, , , status]) => Number(status) < 400 || Number(status) >= 500)).toEqual([]);
   });
 
-  it("that breaks off is refused, and is no error of ours", async () => {
+  it("that breaks off is refused, and is no internal error", async () => {
     const logged = vi.spyOn(console, "error");
     onTestFinished(() => logged.mockRestore());
     const body = new ReadableStream({
@@ -191,7 +191,7 @@ describe("A hostile body", () => {
     expect(logged).not.toHaveBeenCalled();
   });
 
-  it("whose type is very long is refused, and no other is guessed", async () => {
+  it("of a very long type is refused, and no other is suggested", async () => {
     const caller = await callerWith();
     const long = "t".repeat(3_900_000);
     const [stated] = (await caller.post("/v1/facts", { facts: [{ type: long }] })).body.results;
@@ -199,7 +199,7 @@ describe("A hostile body", () => {
     expect(stated.problem).not.toHaveProperty("did_you_mean");
   });
 
-  it("with thousands of fields that nobody knows is told of fifty", async () => {
+  it("with thousands of unknown fields is answered with fifty of them", async () => {
     const caller = await callerWith();
     const unknown = Object.fromEntries(Array.from({ length: 3000 }, (_, n) => [`field_${n}`, n]));
     const refused = expectProblem(await caller.post("/v1/commands", { ...research("tea"), ...unknown }), 422, "invalid_payload");
@@ -263,7 +263,7 @@ describe("A hostile body", () => {
   });
 
   it.each([["text/plain"], ["application/x-www-form-urlencoded"], ["application/cloudevents-batch+json"], ["application/jsonp"]])(
-    "of type %s is refused, and the answer says what to send",
+    "of type %s is refused, and the answer names the type to send",
     async (type) => {
       const caller = await callerWith();
       const problem = expectProblem(

@@ -15,8 +15,8 @@ async function fill(table: string, tenantId: string, count: number, columns: str
     .run();
 }
 
-describe("What one tenant may have is bounded", () => {
-  it("a thousand brands: one more is refused in words, wherever it comes from; those that are there can still be changed", async () => {
+describe("Limits of one tenant", () => {
+  it("a thousand brands: one more is refused with a reason, from every source; existing ones can still be changed", async () => {
     const caller = await callerWith();
     await fill("brands", caller.tenantId, 999, "brand", "'b' || i");
     expect((await caller.call("PUT", "/v1/brands/last", {})).status).toBe(200);
@@ -86,7 +86,7 @@ describe("What one tenant may have is bounded", () => {
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(47);
   });
 
-  it("60 streams begun in a minute; whoever has seen the end takes up none", async () => {
+  it("60 streams begun in a minute; a stream that has ended does not count", async () => {
     const caller = await callerWith();
     const { body } = await upload(caller, contactsCsv(1));
     await reaches(caller, body.instance_id, "complete");

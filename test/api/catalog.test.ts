@@ -9,7 +9,7 @@ const research = (keyword: string, more: object = {}) => ({ type: "research.requ
 const named = (items: Json[], name: string) => items.find((one) => one.name === name || one.type === name);
 
 describe("The catalog", () => {
-  it("says what a message is, who may send it, what performs it and what follows from it", async () => {
+  it("describes a message, its permitted senders, its handler and the messages that follow", async () => {
     const { body } = await (await callerWith(["read"])).get("/v1/catalog");
     expect(named(body.messages, "research.requested")).toMatchObject({
       kind: "command",
@@ -33,7 +33,7 @@ describe("The catalog", () => {
     expect(named(body.workflows, "generate-article").on).toEqual({ kind: "event", type: "research.completed" });
   });
 
-  it("knows of a workflow's steps and of what they emit what the tenant's own instances did", async () => {
+  it("lists a workflow's steps and emitted messages from the tenant's own instances", async () => {
     const [caller, stranger] = [await callerWith(), await callerWith()];
     const { body } = await caller.ask(fresh("keyword"));
     await reaches(caller, body.instance_id, "complete");
@@ -65,7 +65,7 @@ describe("The catalog", () => {
 });
 
 it.each(["nope", "__proto__", "content.unpublish.not", "research.completed", "bulk_action.run"])(
-  "A first command for new users that nobody could send, such as %s, is refused as the Worker is loaded, with those that are open",
+  "A first command for new users without a permitted sender, such as %s, is refused as the Worker is loaded, with the open ones",
   (type) => {
     expect(() => engineRoutes(app, { firstCommand: { type, payload: {}, why: "to try" } })).toThrow(
       /not a command open to the outside.* research\.requested/,
@@ -89,7 +89,7 @@ describe("A message that is looked at before it goes", () => {
     expect(await look({}, stranger)).toMatchObject({ outcome: "new", holder: null });
   });
 
-  it("is for those alone who may send: to others it would say which words of a payload are somebody's key", async () => {
+  it("requires the permission to send: to others it would reveal which fields of a payload are a key", async () => {
     const answer = await (await callerWith(["read", "operate"])).post("/v1/catalog/check", research("mint"));
     expect(answer).toMatchObject({ status: 403, body: { code: "forbidden" } });
   });

@@ -3,7 +3,7 @@ import { callerWith, expectProblem, type Json } from "./client.ts";
 import { seedInstance, seedLetter } from "./seed.ts";
 
 describe("GET /v1/dead-letters/causes", () => {
-  it("has a group for each cause, the one that was seen last first, page by page", async () => {
+  it("has a group for each cause, the most recent first, page by page", async () => {
     const caller = await callerWith();
     for (const [cause, capturedAt, error] of [
       ["aaaa", 10, "Order 1 is late."],
@@ -28,7 +28,7 @@ describe("GET /v1/dead-letters/causes", () => {
     expect((await caller.get(`/v1/dead-letters?cause=aaaa&cursor=${list.next_cursor}`)).body.items).toHaveLength(1);
   });
 
-  it("filters by queue, reason and type, and refuses names that nobody has", async () => {
+  it("filters by queue, reason and type, and refuses unknown names", async () => {
     const caller = await callerWith();
     await seedLetter(caller.tenantId, { cause: "aaaa", queue: "publish-commands", reason: "invalid_payload" });
     await seedLetter(caller.tenantId, { cause: "bbbb" });
@@ -40,7 +40,7 @@ describe("GET /v1/dead-letters/causes", () => {
     expectProblem(await caller.get("/v1/dead-letters/causes?queue=publish-comands"), 422, "invalid_payload");
   });
 
-  it("shows what names no tenant only to tokens with the scope `unattributed`, and nobody another tenant's", async () => {
+  it("shows items without a tenant only to tokens with the scope `unattributed`, and items of another tenant to none", async () => {
     const [plain, trusted] = [await callerWith(["read"]), await callerWith(["read", "unattributed"])];
     await seedLetter(plain.tenantId, { cause: "mine" });
     const cause = crypto.randomUUID();

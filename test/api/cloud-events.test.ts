@@ -55,7 +55,7 @@ describe("A CloudEvent", () => {
     expect(issues).toMatchObject([{ path }]);
   });
 
-  it("in binary mode names what its headers lack", async () => {
+  it("in binary mode names the missing headers", async () => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.post("/v1/commands", {}, { "ce-type": "research.requested" }), 422, "invalid_payload");
     expect(issues.map(({ path }: { path: string }) => path).sort()).toEqual(["id", "source", "specversion"]);

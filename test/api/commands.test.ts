@@ -188,7 +188,7 @@ describe("POST /v1/commands", () => {
     expect((await caller.get("/v1/instances")).body.items).toEqual([]);
   });
 
-  it("names the field that is written wrong beside the one that is missing", async () => {
+  it("names the misspelled field beside the missing one", async () => {
     const caller = await callerWith();
     const wrong = { type: "research.requested", payload: { brand: "acme", keywrd: "tea" } };
     const { issues, detail } = expectProblem(await caller.post("/v1/commands", wrong), 422, "invalid_payload");
@@ -209,7 +209,7 @@ describe("POST /v1/commands", () => {
     expect(detail).toContain('"content.published" is an event');
   });
 
-  it("refuses a type nobody performs, and guesses which was meant", async () => {
+  it("refuses a type without a handler, and suggests the intended one", async () => {
     const caller = await callerWith();
     const problem = expectProblem(await caller.post("/v1/commands", { type: "content.publsh", payload: {} }), 404, "unknown_message_type");
     expect(problem.did_you_mean).toBe("content.publish");

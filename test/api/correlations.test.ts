@@ -24,7 +24,7 @@ async function belong(job: string, ids: readonly string[], causes: readonly stri
   }
 }
 
-it("a job is told from causes to effects: every instance, what its steps emitted, and what that started", { timeout: 60_000 }, async () => {
+it("a job is listed from causes to effects: every instance, the messages that its steps emitted, and the instances that they started", { timeout: 60_000 }, async () => {
   const caller = await callerWith();
   const job = fresh("spring");
   const asked = { type: "research.requested", correlation_id: job, payload: { brand: "acme", keyword: fresh("cold brew") } };
@@ -90,7 +90,7 @@ it("a job of ten thousand members is read in pages that are as small as those of
   expect(nodes).toEqual(nodes.toSorted());
 });
 
-it("dead letters stand among the members of their job, behind what emitted them", async () => {
+it("dead letters are listed among the members of their job, after the step that emitted them", async () => {
   const caller = await callerWith();
   const job = fresh("job");
   const id = await seedInstance(caller.tenantId);
@@ -104,7 +104,7 @@ it("dead letters stand among the members of their job, behind what emitted them"
   expect(summary.dead_letters).toEqual([{ state: "open", count: 1 }]);
 });
 
-it("what one instance emitted in hundreds is told as a few and counted by type", async () => {
+it("hundreds of messages of one instance are listed in part and counted by type", async () => {
   const caller = await callerWith();
   const job = fresh("job");
   const id = await seedInstance(caller.tenantId);
@@ -126,7 +126,7 @@ it("what one instance emitted in hundreds is told as a few and counted by type",
   expect(collapsed).toEqual([{ instance_id: id, message_type: "content.publish", count: 280 }]);
 });
 
-it("what retention has removed is said: causes that are gone, and pruned instances that a message started", async () => {
+it("removals by retention are shown: missing causes, and pruned instances that a message started", async () => {
   const caller = await callerWith();
   const job = fresh("job");
   const ids = [await seedInstance(caller.tenantId), await seedInstance(caller.tenantId)];
@@ -140,7 +140,7 @@ it("what retention has removed is said: causes that are gone, and pruned instanc
   ]);
 });
 
-it("another tenant's job is not found, nor one that nobody has; and a cause that is another tenant's is not told apart from none", async () => {
+it("another tenant's job is not found, nor an unknown one; and a cause of another tenant is reported as none", async () => {
   const [caller, stranger] = [await callerWith(), await callerWith()];
   const job = fresh("job");
   const id = await seedInstance(caller.tenantId);

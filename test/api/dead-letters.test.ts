@@ -29,7 +29,7 @@ describe("GET /v1/dead-letters", () => {
     expectProblem(await caller.get("/v1/dead-letters?state=lost"), 422, "invalid_payload");
   });
 
-  it("shows what names no tenant only to tokens with the scope `unattributed`", async () => {
+  it("shows items without a tenant only to tokens with the scope `unattributed`", async () => {
     const id = await seedLetter(null, { body: "not even an envelope" });
     const [plain, trusted] = [await callerWith(["read", "operate"]), await callerWith(["read", "operate", "unattributed"])];
     const unseen = await plain.get(`/v1/dead-letters/${id}`);
@@ -99,7 +99,7 @@ describe("A dead letter", () => {
     await reaches(caller, body.instance_id, "complete");
   });
 
-  it("is corrected as strictly as a command is sent: with no field, subject or mark that nobody knows", async () => {
+  it("is corrected as strictly as a command is sent: without unknown fields, subjects or marks", async () => {
     const caller = await callerWith();
     const key = fresh();
     const came = { ...envelopeFor(caller.tenantId, key, { brand: "acme" }), subject: "as-it-came", acceptance: "theirs" };
@@ -129,7 +129,7 @@ describe("A dead letter", () => {
     await reaches(caller, body.instance_id, "complete");
   });
 
-  it("is not corrected into a command whose door is closed to the token", async () => {
+  it("is not corrected into a command that the token may not send", async () => {
     const caller = await callerWith();
     const asked = { ...envelopeFor(caller.tenantId, fresh()), message_type: "nobody.knew" };
     const id = await seedLetter(caller.tenantId, { queue: "webhooks", body: asked, reason: "unknown_message_type" });
@@ -182,7 +182,7 @@ function factsOf(tenantId: string): Promise<{ payload: string }[]> {
   );
 }
 
-it("letters of a rare queue or reason are found page by page, each of which looks at so many and no more", async () => {
+it("dead letters of a rare queue or reason are found page by page, each of which checks a bounded number", async () => {
   const caller = await callerWith(["read", "unattributed"]);
   const rare = fresh("queue");
   for (const [tenant, of] of [

@@ -12,7 +12,7 @@ async function doubtful(caller: Caller) {
 }
 
 describe("An effect in doubt", () => {
-  it("is listed with what was sent", async () => {
+  it("is listed with its request", async () => {
     const caller = await callerWith();
     const { instanceId, key } = await doubtful(caller);
     for (const path of ["/v1/effects?state=in_doubt", "/v1/effects"]) {
@@ -81,7 +81,7 @@ describe("An effect in doubt", () => {
     expect((await caller.get(`/v1/instances/${instanceId}`)).body.status).toBe("in_doubt");
   });
 
-  it("is what a retry of its instance is refused for, with what to do instead", async () => {
+  it("is the reason why a retry of its instance is refused, with the alternative", async () => {
     const caller = await callerWith();
     const { instanceId } = await doubtful(caller);
     const dry = await caller.post(`/v1/instances/${instanceId}/retry`, { reason: "again", dry_run: true });

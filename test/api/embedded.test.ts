@@ -18,7 +18,7 @@ describe("/embedded", () => {
     expect((await ask("true")).status).toBe(200);
   });
 
-  it("is not there for anybody without the scope", async () => {
+  it("is hidden from tokens without the scope", async () => {
     const plain = await callerWith(["enqueue", "read", "operate", "unattributed"]);
     for (const [method, path] of [
       ["GET", "/embedded/ledger"],
@@ -44,7 +44,7 @@ describe("/embedded", () => {
     }
   });
 
-  it("shows what the upstreams really did", async () => {
+  it("shows the true effects of the upstreams", async () => {
     const caller = await callerWith(["enqueue", "read", "embedded"]);
     const keyword = fresh();
     const { body } = await caller.ask(keyword);

@@ -40,7 +40,7 @@ describe("A must_end_by at or before the time at which a delayed command is due"
 });
 
 describe("A callback_url", () => {
-  it("hears of the end of the command that named it, signed with the secret of its tenant", async () => {
+  it("receives the end of the command that named it, signed with the secret of its tenant", async () => {
     const caller = await callerWith([...scopes]);
     const hook = fresh("callback");
     await tell(hook, { secrets: [(await caller.get("/v1/callback-secret")).body.secret] });

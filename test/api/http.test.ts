@@ -43,7 +43,7 @@ describe("Every answer", () => {
 });
 
 describe("GET /healthz", () => {
-  it("says that the database answers, and since when the keeper has not looked, to anybody", async () => {
+  it("reports that the database answers, and the time since the keeper's last round, without a token", async () => {
     const { status, headers, body } = await send("/healthz");
     expect([status, body, headers.get("cache-control")]).toEqual([
       200,
@@ -54,7 +54,7 @@ describe("GET /healthz", () => {
   });
 });
 
-describe("A database whose migrations are not applied", () => {
+describe("A database without applied migrations", () => {
   /** The API over the real database, without what these words name in its schema. */
   function without(name: string) {
     const DB = Object.create(env.DB, {
@@ -87,14 +87,14 @@ describe("A database whose migrations are not applied", () => {
     }
   });
 
-  it("is told from one whose migrations are applied: that answers 200, and 401 to an unknown token", async () => {
+  it("differs from one with applied migrations: that answers 200, and 401 to an unknown token", async () => {
     const ask = without("no table of this name");
     expect(await ask("/healthz")).toMatchObject({ status: 200, body: { ok: true } });
     expectProblem(await ask("/v1/instances", { authorization: "Bearer x" }), 401, "unauthorized");
   });
 });
 
-describe("What is our fault", () => {
+describe("An internal error", () => {
   /** The API over the real bindings, but for a database that fails with these words. */
   async function overBroken(message: string, path: string) {
     const token = await mintToken(env, { tenantId: "acme", actor: "ada", scopes: ["read"] });
@@ -148,7 +148,7 @@ describe("What is our fault", () => {
 });
 
 describe("GET /", () => {
-  it("tells people what runs here and how to ask for work", async () => {
+  it("describes the running engine and how to send a command", async () => {
     const { status, headers, body } = await send("/");
     expect(status).toBe(200);
     expect(headers.get("content-type")).toContain("text/html");
@@ -199,7 +199,7 @@ describe("GET /", () => {
     expect((await send("/")).headers.get("content-security-policy")).not.toBe(policy);
   });
 
-  it("escapes what it shows", async () => {
+  it("escapes its values", async () => {
     const [first] = app.workflows;
     const evil = { ...app, workflows: [{ ...first, name: "<img src=x>" }] } as unknown as Catalog;
     const response = await createApi(evil).fetch(new Request("http://localhost/"), env, createExecutionContext());

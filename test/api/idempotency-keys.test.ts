@@ -4,7 +4,7 @@ import { callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
 const KEY = "Idempotency-Key";
 
 describe("Idempotency-Key", () => {
-  it("is read by the routes that document it, and refused in words by every other one that changes something", async () => {
+  it("is read by the routes that document it, and refused with a reason by every other one that changes something", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "embedded"]);
     const { paths } = (await send("/openapi.json")).body as Json;
     const readers: string[] = [];
@@ -41,7 +41,7 @@ describe("Idempotency-Key", () => {
     ]);
   });
 
-  it("is refused where a repeat would do it again in the words of that, and may stand before any GET", async () => {
+  it("is refused where a repeat would have a second effect, with that reason, and is permitted before any GET", async () => {
     const caller = await callerWith();
     const why = async (path: string) => expectProblem(await caller.post(path, {}, { [KEY]: "k" }), 422, "invalid_payload").detail;
     expect(await why("/v1/webhooks/x/test")).toContain("each call is another delivery");
@@ -53,7 +53,7 @@ describe("Idempotency-Key", () => {
   describe("of an endpoint", () => {
     const config = (extra = {}) => ({ url: `http://127.0.0.1:9/${fresh()}`, fact_types: ["outcome", "charge"], ...extra });
 
-    it("makes one of two equal requests, and both are told the same", async () => {
+    it("makes one of two equal requests, and both get the same answer", async () => {
       const caller = await callerWith();
       const asked = config();
       const answers = await Promise.all([1, 2, 3].map(() => caller.post("/v1/webhooks", asked, { [KEY]: "first" })));
@@ -80,7 +80,7 @@ describe("Idempotency-Key", () => {
       expect(new Set(answers.map(({ body }) => body.secret)).size).toBe(4);
     });
 
-    it("refuses another request under a key, and one whose endpoint is no longer as it was", async () => {
+    it("refuses another request under a key, and one whose endpoint has changed since", async () => {
       const caller = await callerWith();
       const asked = config();
       const again = (body: object) => caller.post("/v1/webhooks", body, { [KEY]: "k" });

@@ -43,7 +43,7 @@ describe("An action on one instance over HTTP", () => {
     expect((await caller.get("/v1/audit")).body.items).toMatchObject([{ target: id, reason: "now", result: "no_change" }]);
   });
 
-  it("closes what failed, and a signal without a key is refused", async () => {
+  it("closes a failed instance, and a signal without a key is refused", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "errored" });
     const { status, body } = await caller.post(`/v1/instances/${id}/close`, { reason: "it is off the plan" });

@@ -50,7 +50,7 @@ describe("GET /v1/instances", () => {
 });
 
 describe("GET /v1/instances/{id}", () => {
-  it("shows the row, in words and times for people, and what the platform says", async () => {
+  it("shows the row, with readable labels and times, and the platform's status", async () => {
     const caller = await callerWith();
     const error = { step: "put page", code: "upstream_refused", message: "No.", attempts: 3, upstreamStatus: 403 };
     const id = await seedInstance(caller.tenantId, { status: "errored", error, acceptedAt: 0 });
@@ -87,7 +87,7 @@ describe("GET /v1/instances/{id}", () => {
     });
   });
 
-  it("says what an instance waits for: the question by the id that answers it, and until when", async () => {
+  it("shows an instance's waits: the question by the id that answers it, and its deadline", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "waiting" });
     const approval = await seedApproval(caller.tenantId, { instanceId: id, dueAt: 0 });
@@ -197,7 +197,7 @@ describe("POST /v1/instances/{id}/retry", () => {
     expect(audit.items[0].applied_at).toMatch(/Z$/);
   });
 
-  it("says in a dry run what would be kept, run again, or is in doubt, and does nothing", async () => {
+  it("reports in a dry run the outputs kept, the steps that run again, and unknown outcomes, and does nothing", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "errored" });
     for (const state of ["done", "failed", "in_doubt", "superseded"]) await seedEffect(id, { step: state, state });
@@ -216,7 +216,7 @@ describe("POST /v1/instances/{id}/retry", () => {
     expect((await caller.get("/v1/audit")).body.items).toEqual([]);
   });
 
-  it("refuses to retry what has not stopped, and audits that it was asked", async () => {
+  it("refuses to retry an instance that has not stopped, and audits the request", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "complete" });
     const problem = expectProblem(await caller.post(`/v1/instances/${id}/retry`, { reason: "r" }), 409, "invalid_transition");

@@ -6,7 +6,7 @@ import { envelopeFor, hexId, seedLetter } from "./seed.ts";
 
 const DAY_MS = 86_400_000;
 
-it("a key says who holds it, since when, until when, how often it was asked for, and what it says as a hash", async () => {
+it("a key shows its holder, its time, its expiry, its number of requests, and its payload as a hash", async () => {
   const caller = await callerWith();
   const key = fresh("order");
   const { body } = await caller.ask(fresh("keyword"), { "idempotency-key": key });
@@ -35,7 +35,7 @@ it("a key is held by each workflow by itself: one of them can be asked for, and 
   expect(refused.issues[0].message).toContain("research-keyword");
 });
 
-it("a key whose instance was pruned is held by its tombstone, of the tenant alone", async () => {
+it("a key of a pruned instance is held by its tombstone, of the tenant alone", async () => {
   const [caller, stranger] = [await callerWith(), await callerWith()];
   const key = fresh("order");
   const id = instanceId(caller.tenantId, "research-keyword", key);
@@ -50,7 +50,7 @@ it("a key whose instance was pruned is held by its tombstone, of the tenant alon
   expectProblem(await stranger.get(`/v1/keys/${key}`), 404, "key_not_found");
 });
 
-it("another payload under the same key is told with what became of it", async () => {
+it("another payload under the same key is refused with the status of the first", async () => {
   const [caller, stranger] = [await callerWith(), await callerWith()];
   const key = fresh("order");
   const { body } = await caller.ask(fresh("keyword"), { "idempotency-key": key });
@@ -65,7 +65,7 @@ it("another payload under the same key is told with what became of it", async ()
   expectProblem(await stranger.get(`/v1/keys/${key}`), 404, "key_not_found");
 });
 
-it("keys of any characters are asked for, and those nobody holds are not found", async () => {
+it("keys of any characters can be queried, and unused ones are not found", async () => {
   const caller = await callerWith();
   for (const key of ["acme/2026/mint", "ünïcödé ⚙", "a'; DROP TABLE millrace_instances; --", "%", hexId()]) {
     const asked = await caller.get(`/v1/keys/${encodeURIComponent(key)}`);

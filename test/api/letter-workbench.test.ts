@@ -6,7 +6,7 @@ import { envelopeFor, hexId, seedLetter } from "./seed.ts";
 const audit = async (caller: Caller) => (await caller.get("/v1/audit")).body.items.map(({ verb, result }: Json) => [verb, result]);
 
 describe("A dead letter whole", () => {
-  it("says what is wrong with its message by the schema as it is now, what its type is, and that it would be refused", async () => {
+  it("shows the errors of its message by the current schema, its type, and that it would be refused", async () => {
     const caller = await callerWith();
     const key = fresh();
     const id = await seedLetter(caller.tenantId, { body: envelopeFor(caller.tenantId, key, { brand: "acme" }), reason: "invalid_payload" });
@@ -23,14 +23,14 @@ describe("A dead letter whole", () => {
     });
   });
 
-  it("says that it would pass, where a deployment has mended what it failed of", async () => {
+  it("shows that it would pass, where a deployment has fixed the error", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId, { reason: "invalid_payload" });
     const { body } = await caller.get(`/v1/dead-letters/${id}`);
     expect(body.replay).toMatchObject({ outcome: "starts", refused: null, queue: "gatherfeed-commands", instance: null });
   });
 
-  it("says that it would be refused where what it is edited to is no message at all", async () => {
+  it("shows that it would be refused where its edit is no message at all", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId, { reason: "invalid_payload" });
     for (const body of [null, 0, false, "", "x", []]) {
@@ -39,7 +39,7 @@ describe("A dead letter whole", () => {
     }
   });
 
-  it("of a type that nobody knows has no definition, and of what is no message no identity either", async () => {
+  it("of an unknown type has no definition, and one that is no message has no identity either", async () => {
     const caller = await callerWith();
     const unknown = { ...envelopeFor(caller.tenantId, fresh()), message_type: "nobody.knows" };
     const id = await seedLetter(caller.tenantId, { body: unknown });
@@ -66,7 +66,7 @@ describe("A dry run of a replay", () => {
     return answer.body;
   };
 
-  it("says what an edited message would be, and changes nothing", async () => {
+  it("shows the result of an edit, and changes nothing", async () => {
     const caller = await callerWith();
     const key = fresh();
     const id = await seedLetter(caller.tenantId, { body: envelopeFor(caller.tenantId, key, { brand: "acme" }), reason: "invalid_payload" });
@@ -120,7 +120,7 @@ describe("A dry run of a replay", () => {
     expect(await plan(caller, id)).toMatchObject({ outcome: "follows", refused: null, queue: "brand-events", instance: null });
   });
 
-  it("needs what the replay needs", async () => {
+  it("needs the scopes of the replay", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId);
     const other = await callerWith();
@@ -169,7 +169,7 @@ describe("A dead letter that is escalated", () => {
   });
 });
 
-it("a list by what is rare among very many letters reads a bounded part, and goes on page by page", { timeout: 60_000 }, async () => {
+it("a list by a rare filter among very many dead letters reads a bounded part, and continues page by page", { timeout: 60_000 }, async () => {
   const caller = await callerWith();
   const ofTheTenant = (text: string, ...params: unknown[]) => env.DB.prepare(text).bind(caller.tenantId, ...params);
   // Of today, and gone with the test: whoever has the keeper look for old letters would have it forget each of these.

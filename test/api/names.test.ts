@@ -30,7 +30,7 @@ describe("A list filtered by a name", () => {
       expect((await caller.get(path)).body, path).toEqual({ items: [], next_cursor: null });
   });
 
-  it("of what was removed from the catalog is answered as long as rows of it stay", async () => {
+  it("of a type removed from the catalog is answered as long as rows of it exist", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { workflow: "gone-since" });
     const letter = await seedLetter(caller.tenantId, { queue: "gone-commands", reason: "gone_code" });

@@ -53,7 +53,7 @@ describe("The OpenAPI document", () => {
     }
   });
 
-  it("gives each operation a name of its own and a group that is described", async () => {
+  it("gives each operation a unique name and a group that is described", async () => {
     const document = await documented();
     const groups: string[] = document.tags.map(({ name }: { name: string }) => name);
     const operations = operationsOf(document);
@@ -66,7 +66,7 @@ describe("The OpenAPI document", () => {
     expect(groups.filter((group) => !operations.some(({ operation }) => operation.tags.includes(group)))).toEqual([]);
   });
 
-  it("says of each operation whether it asks for a token, and which are for everybody", async () => {
+  it("marks for each operation whether it needs a token, and which need none", async () => {
     const open = operationsOf(await documented()).filter(({ operation }) => operation.security.length === 0);
     expect(open.map(({ name }) => name).sort()).toEqual([
       "GET /",

@@ -53,7 +53,7 @@ describe("OWASP API Security Top 10", () => {
     expect(seen).not.toContain(stored?.hash);
   });
 
-  it("API4 resource consumption: pages, batches, bodies and depth are bounded, and what is beyond is refused in words", async () => {
+  it("API4 resource consumption: pages, batches, bodies and depth are bounded, and requests beyond are refused with a reason", async () => {
     // Requests of a token and of an address: request-limits.test.ts; bodies: bodies.test.ts; what a tenant may have: bounds.test.ts.
     const { all } = await operations();
     const limits = all.flatMap(({ method, path, parameters }) =>
@@ -90,7 +90,7 @@ describe("OWASP API Security Top 10", () => {
     expectProblem(more, 403, "forbidden");
   });
 
-  it("API6 sensitive flows: what is asked for twenty times at once is done once, and one answer to a question counts", async () => {
+  it("API6 sensitive flows: a command sent twenty times at once is done once, and one answer to a question counts", async () => {
     const caller = await callerWith();
     const key = fresh("order");
     const keyword = fresh("keyword");
@@ -124,7 +124,7 @@ describe("OWASP API Security Top 10", () => {
     }
   });
 
-  it("API8 configuration: no answer is sniffed, stored or open to other origins, and no refusal tells how the inside looks", async () => {
+  it("API8 configuration: no answer is sniffed, stored or open to other origins, and no refusal reveals internals", async () => {
     const caller = await callerWith();
     for (const path of ["/v1/instances", "/v1/instances/none", "/v1/search?q='", "/v1/nothing"]) {
       const { headers, body } = await caller.call("GET", path, undefined, { origin: "https://evil.invalid" });
@@ -140,7 +140,7 @@ describe("OWASP API Security Top 10", () => {
     expect((await send("/v1/instances", { method: "PATCH" })).status).toBeGreaterThanOrEqual(400);
   });
 
-  it("API9 inventory: what is not in the document is not there, in no other version and behind no other name", async () => {
+  it("API9 inventory: routes outside the document do not exist, in no other version and under no other name", async () => {
     // That the document has every route: openapi.test.ts.
     const { all } = await operations();
     const versions = new Set(all.map(({ path }) => /^\/(v\d+)\//.exec(path)?.[1]).filter((version) => version !== undefined));
@@ -163,7 +163,7 @@ describe("OWASP API Security Top 10", () => {
     }
   });
 
-  it("API10 consumption of APIs: what an upstream answers is checked before it is believed, and is text to everybody who reads it", async () => {
+  it("API10 consumption of APIs: an upstream's answer is validated before it is used, and is plain text to every reader", async () => {
     // Every bad answer: test/systems/content/answers.test.ts; markup in one: hostile.test.ts beside it.
     const keyword = fresh("<script>alert(1)</script>");
     const writing = await asked(keyword);

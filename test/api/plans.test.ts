@@ -86,7 +86,7 @@ it("the audit of one target, by its result too, is read from that target's own r
   expect(ran.flatMap(({ plan }) => plan).join()).toContain("millrace_actions_by_target (tenant_id=? AND target=?");
 });
 
-it("what was done to one instance is read from its own rows, by a filter more too", async () => {
+it("actions on one instance are read from its own rows, by a further filter too", async () => {
   const { token } = await callerWith(["read"]);
   for (const more of ["", "&verb=retry", "&bulk=false"]) {
     const { db: DB, ran } = watched();

@@ -12,7 +12,7 @@ async function explained(): Promise<Map<string, string[]>> {
 }
 
 describe("GET /problems", () => {
-  it("explains every code the API documents, to anybody: its status, what it means and what to do", async () => {
+  it("explains every code of the API, without a token: its status, its meaning and the next action", async () => {
     const { body: document } = await send("/openapi.json");
     const rows = await explained();
     expect([...rows.keys()]).toEqual(document.components.schemas.Problem.properties.code.enum);

@@ -55,7 +55,7 @@ describe("A query", () => {
     expectProblem(await caller.get("/v1/instances?limit=201"), 422, "invalid_payload");
   });
 
-  it("that says one thing twice is told to say it once", async () => {
+  it("with a repeated parameter is answered with the instruction to send it once", async () => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.get("/v1/instances?limit=1&limit=2"), 422, "invalid_payload");
     expect(issues).toEqual([{ path: "limit", message: "occurs more than once: send it once" }]);
@@ -158,7 +158,7 @@ describe("A query", () => {
   });
 });
 
-describe("What is wrong with a request", () => {
+describe("An invalid request", () => {
   it("is said in our words by every route, and in none of a library's", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const document: Json = await (await exports.default.fetch("http://localhost/openapi.json")).json();
@@ -202,7 +202,7 @@ describe("What is wrong with a request", () => {
   });
 });
 
-describe("What a request says of its body", () => {
+describe("A request's declaration of its body", () => {
   it("is not judged where there is none", async () => {
     const caller = await callerWith();
     for (const headers of [{ "content-encoding": "gzip" }, { "content-type": "text/plain; charset=utf-16" }] as Record<string, string>[])

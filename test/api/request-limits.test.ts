@@ -88,7 +88,7 @@ it.each([
   expect(asked).toEqual(NOTHING);
 });
 
-it("who is refused pages is still told whether it is healthy, is let in by a good token, and holds up no other address", async () => {
+it("a client that is refused pages still gets the health check, is admitted with a good token, and delays no other address", async () => {
   const [door, from] = [counted(), "203.0.113.90"];
   const { token } = await callerWith();
   await onceRefused(door, (n) => [`/pages/none/${n}`, { "cf-connecting-ip": from }], LIMIT);
@@ -142,7 +142,7 @@ it("a deployment may set its own limits: where the platform counts no addresses,
   expect(door.calls.objects).toBe(before);
 });
 
-it("a token that nobody minted is looked for once, whoever sends it again, and one that is minted works at once", async () => {
+it("an unknown token is looked up once, for any sender, and a new one works at once", async () => {
   const { calls, ask } = counted();
   const authorization = unknownToken();
   for (let n = 0; n < 60; n++) expectProblem(await ask("/v1/audit", { authorization }), 401, "unauthorized");
@@ -156,7 +156,7 @@ it("a token that nobody minted is looked for once, whoever sends it again, and o
   expect((await ask("/v1/schedules/x/runs", { authorization: `Bearer ${token}` })).status).toBe(200);
 });
 
-it("tokens that nobody minted drive out no good one, and are themselves forgotten in turn", { timeout: 120_000 }, async () => {
+it("unknown tokens evict no good one from the cache, and are themselves evicted in turn", { timeout: 120_000 }, async () => {
   const good = await mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ["read"] });
   expect(await findToken(env, good)).toBeDefined();
   let looks = 0;

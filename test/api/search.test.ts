@@ -43,7 +43,7 @@ async function accepted(key: string, row: { subject?: string; correlation?: stri
 const traceOf = (key: string) => instanceId("trace", "", key);
 
 describe("One box finds", () => {
-  it("an instance by its id, by how that begins, by the id of what belongs to it, and by its key", async () => {
+  it("an instance by its id, by a prefix of it, by the id of a part of it, and by its key", async () => {
     const key = fresh("order");
     const id = await accepted(key);
     const way = { kind: "instance", id, url: `/v1/instances/${id}`, title: `research-keyword · acme/${key}`, status: "complete" };
@@ -120,7 +120,7 @@ describe("One box finds", () => {
     ]);
   });
 
-  it("what the app has names for", async () => {
+  it("the app's own kinds of items", async () => {
     const id = await seedInstance(caller.tenantId);
     const batch = await seedBatch(caller.tenantId, id);
     expect((await found(batch)).filter(({ kind }) => kind === "batch")).toMatchObject([{ id: batch, url: `/v1/batches/${batch}` }]);

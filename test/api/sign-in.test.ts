@@ -15,7 +15,7 @@ const bearing = (token: string) => ({ authorization: `Bearer ${token}`, "content
 const asking = (token: string, path = "/v1/caller") => send(path, { headers: { authorization: `Bearer ${token}` } });
 
 describe("A sign-in code", () => {
-  it("is traded for a token that does what its own does, for twelve hours; it is listed, and its minting is audited", async () => {
+  it("is exchanged for a token with its own scopes, for twelve hours; it is listed, and its minting is audited", async () => {
     const caller = await callerWith(["read", "operate", "tokens"]);
     const { status, body } = await trade(await mint(caller));
     expect(status).toBe(200);
@@ -51,7 +51,7 @@ describe("A sign-in code", () => {
     expect(body.items).toHaveLength(2);
   });
 
-  it("is over after ten minutes, and with the token that it stands for", async () => {
+  it("expires after ten minutes, and with its parent token", async () => {
     const caller = await callerWith(["read", "tokens"]);
     const [old, left] = [await mint(caller), await mint(caller)];
     await env.DB.prepare("UPDATE millrace_sign_in_codes SET expires_at = expires_at - 600001 WHERE tenant_id = ? AND hash = ?")
@@ -67,7 +67,7 @@ describe("A sign-in code", () => {
     expectProblem(await asking(body.token), 401, "unauthorized");
   });
 
-  it("is kept as a hash alone, and one that nobody minted is refused in the same words as any", async () => {
+  it("is stored as a hash only, and an unknown one is refused with the same error as any", async () => {
     const caller = await callerWith(["read"]);
     const code = await mint(caller);
     const { results } = await env.DB.prepare("SELECT * FROM millrace_sign_in_codes WHERE tenant_id = ?").bind(caller.tenantId).all();
@@ -79,7 +79,7 @@ describe("A sign-in code", () => {
 });
 
 describe("A browser's token", () => {
-  it("takes no place of those that people mint, however often somebody signs in", async () => {
+  it("does not count toward the limit of minted tokens, for any number of sign-ins", async () => {
     const caller = await callerWith(["read", "tokens"]);
     const rest = JSON.stringify(
       Array.from({ length: 999 }, (_, nth) => `${crypto.randomUUID().slice(0, 8)}${String(nth).padStart(8, "0")}`),

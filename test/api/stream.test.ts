@@ -36,7 +36,7 @@ async function eventful({ tenantId }: Caller): Promise<{ happen: () => Promise<v
 }
 
 describe("The stream of a tenant", () => {
-  it("tells of an instance as it goes, and of who acts, from the moment it was opened", async () => {
+  it("contains the events of an instance live, and those of operators, from the moment it was opened", async () => {
     const caller = await callerWith(["read", "enqueue", "operate", "tokens"]);
     await seedInstance(caller.tenantId, { status: "complete" });
     const stream = await open(caller, "/v1/stream");
@@ -53,7 +53,7 @@ describe("The stream of a tenant", () => {
     );
   });
 
-  it("tells everything in the order of the database, and resumed behind any event the rest: nothing is lost, nothing comes twice", async () => {
+  it("contains all events in the order of the database, and resumed after any event the rest: nothing is lost, nothing comes twice", async () => {
     const caller = await callerWith();
     const { happen, kinds } = await eventful(caller);
     const place = await placeOf(caller);
@@ -73,7 +73,7 @@ describe("The stream of a tenant", () => {
     expect(last.told).toEqual([]);
   });
 
-  it("is told of the kinds that it asks for, and nothing of another tenant", async () => {
+  it("contains the requested kinds only, and nothing of another tenant", async () => {
     const [caller, stranger] = [await callerWith(), await callerWith()];
     const { happen } = await eventful(caller);
     const place = await placeOf(caller);
@@ -88,7 +88,7 @@ describe("The stream of a tenant", () => {
     expectProblem(await caller.call("GET", "/v1/stream", undefined, { "last-event-id": "1.alert.x" }), 422, "invalid_payload");
   });
 
-  it("says how much it leaves out when too much happens at once, and tells the newest", async () => {
+  it("reports the number of omitted events when too many happen at once, and sends the newest", async () => {
     const caller = await callerWith();
     await Promise.all(Array.from({ length: 130 }, () => seedLetter(caller.tenantId, { reason: "exhausted" })));
     const place = await placeOf(caller);
@@ -102,7 +102,7 @@ describe("The stream of a tenant", () => {
     expect(rest.told).toEqual(stream.told.slice(1));
   });
 
-  it("reads what it tells from indexes, in one statement a look", async () => {
+  it("reads its events from indexes, in one statement per poll", async () => {
     const caller = await callerWith();
     await eventful(caller).then(({ happen }) => happen());
     const { db, ran } = watched();
@@ -196,7 +196,7 @@ it("the streams of a tenant, and of a token with its descendants, are bounded to
 describe("A stream token", () => {
   const minted = async (caller: Caller, path: string) => (await caller.post("/v1/stream-tokens", { path })).body;
 
-  it("opens the stream of its path for a minute, without a header, and what it has opened goes on", async () => {
+  it("opens the stream of its path for a minute, without a header, and an opened stream continues", async () => {
     const caller = await callerWith(["read"]);
     const id = await seedInstance(caller.tenantId, { status: "complete" });
     const path = `/v1/instances/${id}/stream`;
@@ -219,7 +219,7 @@ describe("A stream token", () => {
     }
   });
 
-  it("opens nothing, and what it has opened ends, once the token that minted it is revoked", async () => {
+  it("opens nothing, and its opened stream ends, once the token that minted it is revoked", async () => {
     const caller = await callerWith(["read"]);
     const { token } = await minted(caller, "/v1/stream");
     const admin = await callerWith(["tokens"], caller.tenantId);

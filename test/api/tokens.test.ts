@@ -14,7 +14,7 @@ const bearing = (token: string) => ({ authorization: `Bearer ${token}`, "content
 const used = async (token: string, path = "/v1/instances") => (await send(path, { headers: { authorization: `Bearer ${token}` } })).status;
 
 describe("A token that is minted over HTTP", () => {
-  it("is said once, works at once for what it was given, and for 90 days unless somebody says otherwise", async () => {
+  it("is shown once, works at once for its scopes, and for 90 days by default", async () => {
     const caller = await admin();
     const { status, headers, body } = await caller.post("/v1/tokens", wanted);
     expect([status, body]).toEqual([
@@ -41,7 +41,7 @@ describe("A token that is minted over HTTP", () => {
     expect(Date.parse(week.body.expires_at) - Date.parse(week.body.created_at)).toBeCloseTo(7 * DAY_MS, -5);
   });
 
-  it("may be somebody's whose name has a hundred characters, whatever they are; one more, or none that can be seen, is the request's fault", async () => {
+  it("may have a name of a hundred characters of any kind; one more, or none visible, is the request's fault", async () => {
     const caller = await admin();
     const actor = "🐎".repeat(100);
     const { status, body } = await caller.post("/v1/tokens", { ...wanted, actor });
@@ -51,7 +51,7 @@ describe("A token that is minted over HTTP", () => {
     }
   });
 
-  it("can do no more than whoever minted it", async () => {
+  it("can do no more than the token that minted it", async () => {
     const caller = await admin(["read", "tokens"]);
     const { detail } = expectProblem(await caller.post("/v1/tokens", { ...wanted, scopes: ["read", "operate"] }), 403, "forbidden");
     expect(detail).toContain("`operate`");
@@ -61,7 +61,7 @@ describe("A token that is minted over HTTP", () => {
     expect(await used(heir.token, "/v1/tokens")).toBe(200);
   });
 
-  it("outlives the one that minted it, where that is revoked; the audit says which came of which", async () => {
+  it("outlives the one that minted it, where that is revoked; the audit names the parent of each", async () => {
     const caller = await admin();
     const heir = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
     const headers = { authorization: `Bearer ${heir.token}`, "content-type": "application/json" };
@@ -73,7 +73,7 @@ describe("A token that is minted over HTTP", () => {
     expect(minted.map(({ target }: Json) => target)).toEqual([grandchild.id]);
   });
 
-  it("ends with the one that it comes from, where that is wanted, also by way of one that is gone", async () => {
+  it("ends with its parent, where requested, also by way of a deleted one", async () => {
     const caller = await admin();
     const mintBy = async (token: string, scopes = ["tokens", "read"]) => {
       const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
@@ -111,7 +111,7 @@ describe("A token that is minted over HTTP", () => {
     expect(await shown()).toBe(minute);
   });
 
-  it("works no longer than what minted it, and neither does what that one mints", async () => {
+  it("works no longer than its parent, and neither does its child", async () => {
     const caller = await admin(["read", "tokens"]);
     const heir = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"], days: 1 })).body;
     const asHeir = (body: object) =>
@@ -197,7 +197,7 @@ describe("A token that is revoked", () => {
     expect((await caller.get("/v1/tokens")).body.items.map(({ actor }: Json) => actor)).toEqual(["ada"]);
   });
 
-  it("mints nothing once its row is gone, whichever isolate it asks", async () => {
+  it("mints nothing once its row is deleted, in every isolate", async () => {
     const caller = await admin();
     const leaked = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
     const mint = () => send("/v1/tokens", { method: "POST", headers: bearing(leaked.token), body: JSON.stringify(wanted) });

@@ -84,7 +84,7 @@ describe("A typed client of the real Worker, by a service binding", () => {
     expect(items).toMatchObject([{ id: asked.instance_id, idempotency_key: key }]);
   });
 
-  it("pauses, resumes and cancels an instance, and wait returns one that was cancelled", async () => {
+  it("pauses, resumes and cancels an instance, and wait returns a cancelled one", async () => {
     const { client } = await connected();
     const { instance_id: id } = await client.enqueue("brand.audit", { brand: fresh("brand") }, { delay_seconds: 600 });
     await client.pause(id, { reason: "check first" });

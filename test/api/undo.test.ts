@@ -5,7 +5,7 @@ import { callerWith, expectProblem, reaches } from "./client.ts";
 import { seedEffect, seedInstance } from "./seed.ts";
 
 describe("Undoing over HTTP", () => {
-  it("says first what would be taken back, changes nothing, and does it when asked to", async () => {
+  it("lists the effects to undo first, changes nothing, and undoes them on request", async () => {
     const caller = await callerWith();
     const id = await askToPublish(caller, await draft(caller));
     await reaches(caller, id, "complete");
@@ -32,7 +32,7 @@ describe("Undoing over HTTP", () => {
     expect(again).toMatchObject({ from: "terminated", detail: expect.stringContaining("undone already") });
   });
 
-  it("is refused where nothing could be taken back: it would look undone, and be as it was", async () => {
+  it("is refused where nothing can be undone: it would look undone, and be unchanged", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "errored" });
     await seedEffect(id, { step: "send mail", state: "done" });
@@ -47,7 +47,7 @@ describe("Undoing over HTTP", () => {
     expect((await caller.get("/v1/audit")).body.items).toMatchObject([{ verb: "undo", target: id, result: "no_change" }]);
   });
 
-  it("is refused while the instance is under way, whatever it waits for, and a dry run says so in the same words", async () => {
+  it("is refused while the instance is running, for any wait, and a dry run gives the same reason", async () => {
     const caller = await callerWith();
     for (const status of ["accepted", "queued", "running", "waiting", "in_doubt", "dead", "skipped"]) {
       const id = await seedInstance(caller.tenantId, { status });

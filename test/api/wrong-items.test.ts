@@ -55,7 +55,7 @@ const DOORS = [
 ];
 
 describe.each(DOORS)("Of many that are sent to $door as $type", ({ door, type, body, item, at: where, taken }) => {
-  it.each(WRONG)("one that holds %s is refused by itself, at its place", async (_, text, at) => {
+  it.each(WRONG)("with %s is refused by itself, at its place", async (_, text, at) => {
     const caller = await callerWith();
     const sent = body([item(fresh("i"), ""), item(fresh("i"), `,${text}`), item(fresh("i"), "")]);
     const answer = await caller.post(door, sent, { "content-type": type });
@@ -65,7 +65,7 @@ describe.each(DOORS)("Of many that are sent to $door as $type", ({ door, type, b
     expect(issue.path).toContain(at === "" ? where.split(".").slice(0, -1).join(".") : `${where}.${at}`);
   });
 
-  it("what breaks the JSON, or is wrong beside the items, refuses them all", async () => {
+  it("an error of the JSON, or beside the items, refuses them all", async () => {
     const caller = await callerWith();
     const wrong = item(fresh("i"), ',"n":1e999');
     const broken = [

@@ -5,7 +5,7 @@ import { FAULTS } from "./faults.ts";
 import { withEngine } from "./workshop.ts";
 
 describe("The queue that outlives the processes", () => {
-  it("brings again what the engine sends back to it while the database is locked: the local one would lose that with its process", async () => {
+  it("redelivers the messages that the engine returns while the database is locked: the local queue would lose them with its process", async () => {
     await withEngine(async ({ engine, database }) => {
       const event = envelopeOf("probe.signal", "nobody", { about: "nobody", value: "one" }, "nobody/one");
       const deliver = async (attempt: number) => {
@@ -21,8 +21,8 @@ describe("The queue that outlives the processes", () => {
   }, 60_000);
 });
 
-describe("An engine whose processes fail while it works", () => {
-  it("keeps what it promises of random programs, and heals within a minute", async () => {
+describe("An engine with processes that fail during work", () => {
+  it("keeps the promises of random programs, and recovers within a minute", async () => {
     const goesOn = ({ kills }: { kills: number }) => kills < 3;
     const { result, problems, missed } = await runChaos({ seed: 20_261_121, faults: FAULTS, lanes: 8, steps: "drawn", goesOn });
     expect(problems).toEqual([]);

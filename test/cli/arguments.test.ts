@@ -70,7 +70,7 @@ it("every script that takes options is tried here", () => {
   );
 });
 
-it.each(scripts)("npm run %s -- --help says what it takes, and does nothing", (name, line) => {
+it.each(scripts)("npm run %s -- --help lists its options, and does nothing", (name, line) => {
   const { status, stdout, stderr } = script(line, "--help");
   expect(stderr).toBe("");
   expect(stdout).toMatch(/^Usage: np[mx] /);

@@ -10,7 +10,7 @@ function saved(text: string): string {
   return file;
 }
 
-it("comments and last commas are no part of a configuration; what looks like them in a text is", () => {
+it("comments and trailing commas are no part of a configuration; similar characters in a text are", () => {
   const text = `// one\n{ "a": "// no, \\" /* no */", /* two\n lines */ "b": [1, 2, ], // three\n "c": ", ]", }`;
   expect(readConfig(saved(text))).toEqual({ a: '// no, " /* no */', b: [1, 2], c: ", ]" });
 });
@@ -23,6 +23,6 @@ it.each([
   ['{\n  "a": 1\n  "b": 2\n}', 3],
   ['{\n  // "x"\n  "a": [1,\n}', 4],
   ['{ "a": 1', 1],
-])("a configuration that is no JSON is told with its line", (text, line) => {
+])("an invalid JSON configuration is reported with its line", (text, line) => {
   expect(() => readConfig(saved(text))).toThrow(new RegExp(`wrangler.jsonc:${line} is not JSON: `));
 });

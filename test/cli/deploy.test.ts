@@ -234,7 +234,7 @@ it.each([
   ["is not installed", undefined, "wrangler is not installed in"],
   ["is too old", "4.90.0", "wrangler 4.90.0 is too old: Millrace needs 4.156 or newer."],
 ])(
-  "says what to install where wrangler %s",
+  "names the version to install where wrangler %s",
   async (_, version, says) => {
     const account = await new Account().start();
     const folder = shop();

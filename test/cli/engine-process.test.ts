@@ -50,7 +50,7 @@ it("state and token outlive a stop, a killed runtime and a killed everything; no
   expect(groupOf(second.pid)).toEqual([]);
 });
 
-it("a new database is one that wrangler goes on from: it has every migration and the token, and nothing is applied again", async () => {
+it("wrangler continues from a new database: it has every migration and the token, and nothing is applied again", async () => {
   const folder = emptyFolder();
   const config = join(ROOT, "wrangler.jsonc");
   const d1 = (...args: string[]) =>

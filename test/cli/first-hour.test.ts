@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { freePort } from "../../packages/millrace/cli/local/ports.ts";
 import { clone, Terminal } from "./npm-start.ts";
 
-it("the first hour: from a clone to a page, then mistakes, each told in a sentence while everything runs on", async () => {
+it("the first hour: from a clone to a page, then mistakes, each reported in a sentence while everything continues", async () => {
   const port = await freePort();
   const began = Date.now();
   const folder = clone({ isBuilt: false });

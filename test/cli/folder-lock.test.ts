@@ -7,7 +7,7 @@ import { lockFolder, runningIn } from "../../packages/millrace/cli/local/folder-
 import { groupOf, startOf } from "../../packages/millrace/cli/local/processes.ts";
 import { emptyFolder } from "./folder.ts";
 
-it("a second start on the same folder is told who holds it", async () => {
+it("a second start on the same folder gets the holder's name", async () => {
   const folder = emptyFolder();
   const lock = await lockFolder(folder, "http://localhost:8787");
   await expect(lockFolder(folder, "http://localhost:9000")).rejects.toThrow(
@@ -17,7 +17,7 @@ it("a second start on the same folder is told who holds it", async () => {
   expect(existsSync(join(folder, "lock"))).toBe(false);
 });
 
-it("a link is made by the engine that runs on a folder, or on one in it, as a demo's is; where none runs, it says what would run one", async () => {
+it("a link is made by the engine that runs on a folder, or on one in it, as a demo's is; where none runs, it names the command that starts one", async () => {
   const folder = emptyFolder();
   expect(() => runningIn(folder)).toThrow("No engine runs here. Start one with npx millrace dev");
   const demo = join(folder, "demo-console");
@@ -28,14 +28,14 @@ it("a link is made by the engine that runs on a folder, or on one in it, as a de
   expect(() => runningIn(folder)).toThrow("No engine runs here. Start one with npx millrace dev");
 });
 
-it("a lock whose holder died is taken over, even if its process id lives on under another program", async () => {
+it("a lock of a dead holder is taken over, even if its process id belongs to another program now", async () => {
   const folder = emptyFolder();
   writeFileSync(join(folder, "lock"), JSON.stringify({ pid: process.pid, started: "long ago", url: "http://localhost:8787" }));
   await lockFolder(folder, "http://localhost:9000");
   expect(readFileSync(join(folder, "lock"), "utf8")).toContain("http://localhost:9000");
 });
 
-it("a lock whose holder has ended is taken over also where nobody has collected that end", async () => {
+it("a lock whose holder has ended is taken over also where no parent has collected its exit", async () => {
   const folder = emptyFolder();
   // The shell becomes another program, which knows nothing of its child.
   const parent = spawn("sh", ["-c", "sleep 1 & echo $!; exec sleep 60"], { stdio: ["ignore", "pipe", "ignore"] });
@@ -93,7 +93,7 @@ function starter(folder: string, url: string) {
   return { child, pid: child.pid ?? 0, said: once(child.stdout, "data").then(([data]) => String(data).trim()) };
 }
 
-it("of two starts that meet the lock of a dead one, one takes the folder, while both would end what it left", async () => {
+it("of two starts that meet the lock of a dead process, one gets the folder, while both would end its leftovers", async () => {
   const folder = emptyFolder();
   const slow = "process.on('SIGTERM', () => setTimeout(() => process.exit(), 4000));";
   const engine = await sleeper("workerd", slow);
@@ -123,7 +123,7 @@ it("a start that died while it took a folder does not keep it", async () => {
   expect(groupOf(engine)).toEqual([]);
 });
 
-it("a folder that cannot be locked is not taken for one that somebody else is taking", async () => {
+it("a folder that cannot be locked is not reported as locked by another process", async () => {
   const folder = emptyFolder();
   writeFileSync(join(folder, "lock.turn"), "no database ".repeat(100));
   await expect(lockFolder(folder, "http://localhost:9000")).rejects.toThrow(
@@ -133,7 +133,7 @@ it("a folder that cannot be locked is not taken for one that somebody else is ta
   await lockFolder(folder, "http://localhost:9000");
 });
 
-it("a lock that somebody else has taken since is neither written nor removed", async () => {
+it("a lock that another process has taken since is neither written nor removed", async () => {
   const folder = emptyFolder();
   const file = join(folder, "lock");
   const first = await lockFolder(folder, "http://localhost:8787");

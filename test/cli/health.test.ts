@@ -28,7 +28,7 @@ it("an engine that needs long for its answer counts, and is asked a few times, n
   expect(asked()).toBeLessThanOrEqual(5);
 });
 
-it("nobody hangs up on it: an answer after 2.1 s is heard", async () => {
+it("its timeout is longer: an answer after 2.1 s is accepted", async () => {
   const { url, hungUp } = await server((_, response) => {
     void sleep(2100).then(() => {
       if (hungUp() === 0) well(response);
@@ -44,7 +44,7 @@ it("a question that is never answered does not hide that the next one is", async
   expect(await becomesWell(url, AbortSignal.timeout(30_000), { besideMs: 10 })).toBe(true);
 });
 
-it("a port on which nobody listens, and one that says 503, are asked again until time is up", async () => {
+it("a port without a listener, and one that answers 503, are polled until the timeout", async () => {
   const later = await server((question, response) => {
     response.statusCode = question < 3 ? 503 : 200;
     well(response);

@@ -79,11 +79,11 @@ function said(what: string, first: string[], env: Record<string, string> = {}): 
 
 const LIGHTER = join(ROOT, "packages/millrace/cli/local/lighter-start.ts");
 
-it("what a runtime is told is written in steps of four megabytes, and not of the four kilobytes of the package that writes it", () => {
+it("the configuration of a runtime is written in chunks of four megabytes, and not of the four kilobytes of the package that writes it", () => {
   expect([said(SAYS, []), said(SAYS, [LIGHTER])]).toEqual(["4096", "4194304"]);
 });
 
-it("a local engine's first process loads it in a folder whose name holds what ends a path in a URL", () => {
+it("a local engine's first process loads it in a folder whose name contains URL delimiters", () => {
   const folder = mkdtempSync(join(tmpdir(), "a#b c%20d?e "));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const root = join(folder, "checkout");
@@ -99,7 +99,7 @@ it("a local engine's first process loads it in a folder whose name holds what en
   expect(run(...given.slice(0, 2), "--eval", "console.log('up')")).toBe("up");
 });
 
-it("a Worker's workflows have one Worker beside it instead of one each, and so its queues, and its databases none: each is itself, and does what it did", () => {
+it("a Worker's workflows share one Worker beside it, and so do its queues, and its databases have none: each works as before", () => {
   const folder = mkdtempSync(join(tmpdir(), "millrace-lighter-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const told = join(folder, "told.json");

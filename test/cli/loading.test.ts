@@ -79,7 +79,7 @@ it("a source that is emptied and then written is one change, of all of it", asyn
   expect(isWritten).toBe(true);
 });
 
-it("a bundle that is written over another leaves what readers of the one before may still ask for, and nothing older", () => {
+it("a bundle that is written over another keeps the files that readers of the previous one may still request, and nothing older", () => {
   const folder = emptyFolder();
   const bundle = (name: string) => [
     { name: `chunk-${name}.js`, text: name },

@@ -28,7 +28,7 @@ it("two that ask at once for the same get it, and it is made once", async () => 
   expect(times()).toBe(1);
 });
 
-it("it is made anew when a file has changed, and not for what a tool keeps beside the files", async () => {
+it("it is built again when a file has changed, and not for files that a tool stores beside them", async () => {
   const { from, made, times } = maker();
   await made();
   mkdirSync(join(from, ".wrangler/tmp"), { recursive: true });

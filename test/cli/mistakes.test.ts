@@ -72,7 +72,7 @@ function shop(): Shop {
 
 const told = ({ config, known, text }: Shop) => mistakesIn(config, known, [{ file: "src/workflows/place-order.ts", text }], ["SHOP_URL"]);
 
-it("a shop in which everything is wired is told nothing", () => {
+it("a shop with complete bindings gets no report", () => {
   expect(told(shop())).toEqual([]);
 });
 
@@ -124,7 +124,7 @@ function greeter(): Shop {
 
 const toldOf = ({ config, known, text }: Shop) => mistakesIn(config, known, [{ file: "worker.ts", text }], []).map(({ says }) => says);
 
-it("a Worker whose classes are in exports needs no binding", () => {
+it("a Worker with classes in exports needs no binding", () => {
   expect(toldOf(greeter())).toEqual([]);
   const staging = greeter();
   staging.config.vars = { QUEUE_PREFIX: "staging-" };
@@ -184,7 +184,7 @@ it.each<[string, (greeter: Shop) => void, string]>([
   expect(toldOf(broken)).toEqual([says]);
 });
 
-it("what this checkout deploys is wired, as far as anybody can see", async () => {
+it("this checkout's configuration is complete, as far as the check can see", async () => {
   const secrets = join(emptyFolder(), "secrets");
   writeFileSync(secrets, "MILLRACE_KEY=test\n");
   const wiring = new Wiring({ folder: join(ROOT, ".millrace/wired"), project: checkout(), secrets, set: ["PUBLIC_URL"] });

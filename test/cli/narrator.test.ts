@@ -15,7 +15,7 @@ function listener() {
   return { heard, hear: narrator(at, (sentence) => heard.push(sentence)) };
 }
 
-describe("What the terminal says of an instance", () => {
+describe("The terminal's report of an instance", () => {
   beforeEach(() => {
     vi.useFakeTimers();
     return () => vi.useRealTimers();
@@ -40,7 +40,7 @@ describe("What the terminal says of an instance", () => {
   });
 
   it.each(["TypeError: x is not a function", "Error: The shop answered 501.", "Error: "])(
-    "what the engine has not told of is told, a moment later: %s",
+    "an event without a line from the engine is reported, a moment later: %s",
     (said) => {
       const { heard, hear } = listener();
       hear(attempt);
@@ -51,7 +51,7 @@ describe("What the terminal says of an instance", () => {
     },
   );
 
-  it("nothing of a run that a person has stopped, or restarted: that is how it ends", () => {
+  it("nothing of a run that an operator has stopped, or restarted: that is how it ends", () => {
     const { heard, hear } = listener();
     hear(uncaught("NonRetryableError: A person has stopped the run: it begins nothing any more. (millrace: not_retryable, final) Error"));
     vi.advanceTimersByTime(10_000);
@@ -86,7 +86,7 @@ describe("What the terminal says of an instance", () => {
     expect(retry).toBe("          then retry it: npx millrace instances retry abc --reason …");
   });
 
-  it("that it ran with an output that a person confirmed, and how to confirm it anew before the retry", () => {
+  it("that it ran with an output that an operator confirmed, and how to confirm it again before the retry", () => {
     const { heard, hear } = listener();
     const hint =
       'It ran with the output that a person confirmed for "mail": confirm it anew (POST /v1/effects/WyJh_-/confirm), then retry.';
@@ -96,7 +96,7 @@ describe("What the terminal says of an instance", () => {
     expect(confirm).toMatch(/^ {10}if the confirmed output is wrong, first: npx millrace effects confirm WyJh_- /);
   });
 
-  it("that it waits for an event, until when, and how to state one that is open", () => {
+  it("that it waits for an event, until when, and how to publish an open one", () => {
     const { heard, hear } = listener();
     const waiting = {
       log: "waiting",
@@ -138,7 +138,7 @@ describe("What the terminal says of an instance", () => {
     expect(heard[0]).toContain("place-order 42 errored at run (src/shop.ts:7:9): Bug.");
   });
 
-  it("that it is in doubt, how to see what was sent, and how to say what became of it", () => {
+  it("that it is in doubt, how to see the request, and how to enter its outcome", () => {
     const { heard, hear } = listener();
     const doubt = {
       log: "attempt",
@@ -195,7 +195,7 @@ describe("What the terminal says of an instance", () => {
     ]);
   });
 
-  it("that a repair has mended a dead letter, which nobody has to settle", () => {
+  it("that a repair has fixed a dead letter, which needs no operator", () => {
     const { heard, hear } = listener();
     const captured = { log: "delivery", queue: "q", message_type: "order.place", subject: "42", outcome: "captured", dead_letter: "d1-x" };
     hear(`${WARNING}${JSON.stringify({ ...captured, code: "invalid_payload", error: "No cents." })}`);
@@ -204,7 +204,7 @@ describe("What the terminal says of an instance", () => {
     expect(heard).toEqual(["q: order.place 42 captured: No cents.", 'q: the repair "cents" has mended the dead letter d1-x']);
   });
 
-  it("of many that failed of one cause the first three; then how many more, and what shows and retries them all", () => {
+  it("of many that failed with one cause the first three; then the number of others, and the commands that show and retry them all", () => {
     const { heard, hear } = listener();
     const ended = { log: "ended", ...order, status: "errored", step: "charge card", code: "unavailable", cause: "c0ffee", error: "No." };
     for (let nth = 0; nth < 300; nth++) {
@@ -243,7 +243,7 @@ describe("What the terminal says of an instance", () => {
     ]);
   });
 
-  it("nothing of wrangler's own folder, which is made anew under it when its configuration has changed", () => {
+  it("nothing of wrangler's own folder, which is recreated under it when its configuration has changed", () => {
     const { heard, hear } = listener();
     hear(`${ERROR}Build failed with 1 error:\u001b[0m`);
     hear(`${ERROR}Could not resolve "/shop/.wrangler/tmp/bundle-x/middleware-loader.entry.ts"\u001b[0m`);

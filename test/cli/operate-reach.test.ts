@@ -36,7 +36,7 @@ async function breaking(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
 }
 
-it("says what to do where no engine answers, or something else does, or there is no token for it: exit code 4", async () => {
+it("gives an instruction where no engine answers, or something else does, or there is no token for it: exit code 4", async () => {
   const port = await freePort();
   const other = await breaking(0, 404, "<h1>Apache</h1>", {});
   const none = await millrace({ token: "mr_x" })([...LIST, "--url", `http://localhost:${port}`]);
@@ -68,7 +68,7 @@ it.each([
   ["[]", 200],
   ["<h1>It works!</h1>", 200],
   ['{"code":"in_progress","detail":"An engine says so."}', 409],
-])("takes nothing for an engine that says %s with %i: nothing is told as done, and exit code 4", async (body, status) => {
+])("does not treat %s with %i as an engine: nothing is reported as done, and exit code 4", async (body, status) => {
   const { url } = await breaking(0, status, body, {});
   const say = millrace({ url, token: "mr_x" });
   const calls = [
@@ -88,7 +88,7 @@ it.each([
   }
 });
 
-it("says what to do where the engine refuses: a token that it does not know, a scope that is missing, ids and types that there are not", async () => {
+it("gives an instruction where the engine refuses: an unknown token, a missing scope, unknown ids and types", async () => {
   const at = await app();
   const [ada, reader] = [millrace(caller(at)), millrace(caller(at, { scopes: ["read"] }))];
   const stranger = millrace({ ...at, token: `mr_${"0".repeat(16)}_${"x".repeat(43)}` });
@@ -103,7 +103,7 @@ it("says what to do where the engine refuses: a token that it does not know, a s
   for (const [say, args, what] of refused) expect(await say(args)).toMatchObject({ code: 1, out: "", err: expect.stringContaining(what) });
 });
 
-it("asks again by itself where no answer came and that is safe: what reads, and work by its key; an act is sent once", async () => {
+it("retries automatically where no answer came and that is safe: reads, and work by its key; an act is sent once", async () => {
   const accepted = { instance_id: "i", replayed: true, instance_status: "complete", due_at: null, correlation_id: "c" };
   const { url, asked } = await breaking(2, 200, JSON.stringify({ ...accepted, items: [], next_cursor: null }));
   const say = millrace({ url, token: "mr_x" });
@@ -126,7 +126,7 @@ it("asks again by itself where no answer came and that is safe: what reads, and 
   );
 });
 
-it("goes on behind what was heard where the stream of a run breaks off", async () => {
+it("continues after the last event where the stream of a run breaks off", async () => {
   const step = (name: string) => ({ type: "attempt_completed", step: name, count: 1, attempt: 1, at: "2026-11-25T08:00:00.000Z" });
   const end = {
     workflow: "ship-order",
@@ -197,7 +197,7 @@ it.each([
   expect(await say(args)).toMatchObject({ code: 2, out: "", err: expect.stringContaining(said) });
 });
 
-it("a dash stands where a queue's number is not known, and a 0 where it is", async () => {
+it("a dash replaces an unknown number of a queue, and a 0 a known one", async () => {
   const unknown = { depth: null, oldest_seconds: null, lag_seconds: null, in_per_minute: 0, out_per_minute: 0, retry_share: null };
   const rest = { dead_letters_open: 0, processing_p50_seconds: null, processing_p99_seconds: null };
   const { url } = await breaking(0, 200, JSON.stringify({ items: [{ queue: "order-commands", ...unknown, ...rest }], next_cursor: null }));
@@ -218,7 +218,7 @@ it.each(["mr_x\nmr_y", "mr_x mr_y", "mr_☃"])("takes no token that no header ca
   expect(said.err).not.toContain("mr_");
 });
 
-it.skipIf(!existsSync("/dev/full"))("does not end with 0 where what it says cannot be written", async () => {
+it.skipIf(!existsSync("/dev/full"))("does not end with 0 where its output cannot be written", async () => {
   const accepted = {
     instance_id: "i",
     replayed: false,

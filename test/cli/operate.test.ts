@@ -21,7 +21,7 @@ async function operator() {
   return { ...ada, say: millrace(ada) };
 }
 
-it("asks for work, shows its steps as they happen, and then the instance, whose id is on stdout and nothing else", async () => {
+it("sends a command, shows its steps as they happen, and then the instance, with only its id on stdout", async () => {
   const { say, ask } = await operator();
   const keyword = `tea ${fresh()}`;
   const asked = await say([...research(keyword), "--wait"]);
@@ -42,7 +42,7 @@ it("asks for work, shows its steps as they happen, and then the instance, whose 
   expect(JSON.parse(json.out)).toEqual(await ask("GET", `/v1/instances/${id}`));
 });
 
-it("asks once, however often: the same again is told so, its key with other work is refused, and a dry run says which it would be", async () => {
+it("sends once, for any repeats: a repeat is reported as one, its key with other work is refused, and a dry run reports which it would be", async () => {
   const { say } = await operator();
   const call = research(`mint ${fresh()}`);
   const [check, first] = [await say([...call, "--key", 'spring, "one"', "--dry-run"]), await say([...call, "--key", 'spring, "one"'])];
@@ -67,7 +67,7 @@ it("a repeat of a run that failed ends with 3 and prints the status and the next
   expect(again.err).toContain(`instances show ${idIn(first.out)}`);
 });
 
-it("ends with 3 where the run fails, says what a retry would do without doing it, and retries it to its end", async () => {
+it("ends with 3 where the run fails, shows the plan of a retry without doing it, and retries it to its end", async () => {
   const { say, ask } = await operator();
   const failed = await say([...research(`espresso ${fresh()} fails once`), "--wait", "--json"]);
   expect(failed.code, failed.err).toBe(3);
@@ -102,7 +102,7 @@ it("ends with 3 where the run fails, says what a retry would do without doing it
   });
 });
 
-it("answers the question that a run asks, and the run comes to its end by it", async () => {
+it("answers the question that a run asks, and the run completes with it", async () => {
   const { say, ask } = await operator();
   await ask("PUT", "/v1/brands/tearoom", { approval: "required", approval_timeout: "2 days", approval_default: "reject" });
   await ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "tearoom", keyword: `oolong ${fresh()}` } });
@@ -137,7 +137,7 @@ it("pauses an instance, lets it go on, and cancels it", async () => {
   expect(await act("cancel", id, "--no-undo", "--wait")).toMatchObject({ code: 0, err: expect.stringContaining("is terminated") });
 });
 
-it("shows a doubt, how it is answered, and goes on by the answer", async () => {
+it("shows an unknown outcome, the ways to answer it, and continues with the answer", async () => {
   const ada = caller(await shop());
   const say = millrace(ada);
   const order = `order-${fresh()}`;
@@ -162,7 +162,7 @@ it("shows a doubt, how it is answered, and goes on by the answer", async () => {
   expect((await say(["effects", "list", "--instance", "latest"])).out).toMatch(/write to the customer +once +done/);
 });
 
-it("says of a doubt that is known to have happened what it answered, ready to be confirmed, and how to end it; that it did not is refused", async () => {
+it("shows for an unknown outcome that is known to have happened its answer, ready to be confirmed, and how to end it; a denial is refused", async () => {
   const ada = caller(await shop());
   const say = millrace(ada);
   const order = `order-${fresh()}`;
@@ -183,7 +183,7 @@ it("says of a doubt that is known to have happened what it answered, ready to be
   expect(await say(["instances", "cancel", id, "--no-undo", "--reason", "no page left", "--wait"])).toMatchObject({ code: 0 });
 });
 
-it("shows a dead letter, what a replay would do, and replays it with a corrected payload", async () => {
+it("shows a dead letter, the plan of a replay, and replays it with a corrected payload", async () => {
   const at = await app();
   const ada = caller(at);
   const say = millrace(ada);
@@ -216,7 +216,7 @@ it("shows a dead letter, what a replay would do, and replays it with a corrected
   expect(await say(["dead-letters", "skip", other, "--reason", "nobody"])).toMatchObject({ code: 0, err: "Skipped.\n" });
 });
 
-it("says what it shows to no token without the scope, and by what such a letter is mended", async () => {
+it("shows it to no token without the scope, and names the fix of such a dead letter", async () => {
   const at = await app();
   const [plain, ada] = [caller(at, { scopes: ["read", "operate"] }), caller(at)];
   const seeded = { payload: {}, cause: "d".repeat(32), error: "schema_version is missing", reason: "invalid_envelope" };
@@ -273,7 +273,7 @@ it("lets no text of a payload do anything to a terminal", async () => {
   expect(JSON.parse(all[5]?.out ?? "")).toMatchObject({ payload: { keyword: evil } });
 });
 
-it("says in the API's own words what each verdict of a dry run means", async () => {
+it("uses the API's own words for the meaning of each verdict of a dry run", async () => {
   const { VERDICTS } = await import("../../packages/millrace/cli/operate/plan.ts");
   const document = await (await fetch(`${(await app()).url}/openapi.json`)).text();
   const said = Object.entries(VERDICTS).map(([verdict, means]) => `\`${verdict}\`: ${means}`);

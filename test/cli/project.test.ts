@@ -60,7 +60,7 @@ it("migrations of nested folders are found by migrations_pattern", () => {
   expect(migrations.folders.slice(0, 2)).toEqual([join(root, "db/a"), join(root, "db/b")]);
 });
 
-it("without a configuration, without wrangler and with a missing --config, the error says what to do", () => {
+it("without a configuration, without wrangler and with a missing --config, the error gives an instruction", () => {
   const root = emptyFolder();
   expect(() => findProject({ from: root })).toThrow("npx millrace init");
   expect(() => findProject({ config: join(root, "x.jsonc") })).toThrow("There is no file");

@@ -29,7 +29,7 @@ it("the database gets a hash, never the secret", () => {
   expect(statement).not.toContain(secret);
 });
 
-it("what is pasted names the token's file, from the project's folder or whole, and a shell reads the token there", () => {
+it("the printed command names the token's file, from the project's folder or absolute, and a shell reads the token there", () => {
   expect(authOption(join(process.cwd(), ".millrace/token"))).toBe('-H "Authorization: Bearer $(cat .millrace/token)"');
   const folder = join(emptyFolder(), "ada's state");
   mkdirSync(folder);

@@ -63,7 +63,7 @@ it("lines from a place in it are passed on, though they were added before", asyn
   await vi.waitFor(() => expect(heard).toEqual(["as it came up", "later"]));
 });
 
-it("a line that nobody can make words of ends nobody, and those behind it are heard", async () => {
+it("an unreadable line ends no process, and later lines are read", async () => {
   const file = join(emptyFolder(), "worker.log");
   writeFileSync(file, "");
   const heard: string[] = [];

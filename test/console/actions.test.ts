@@ -6,7 +6,7 @@ import { breakPages } from "./work.ts";
 
 const errored = async (by: Person) => (await by.ask<{ items: { id: string }[] }>("GET", "/v1/instances?status=errored")).items;
 
-it("many are retried from a list's filters: counted first, stopped by itself, resumed, and told item by item; the audit has it all", async () => {
+it("many are retried from a list's filters: counted first, stopped by itself, resumed, and reported item by item; the audit has it all", async () => {
   const ada = await person();
   const outage = await breakPages(ada);
   const keywords = ["cold brew", "flat white", "pour over"];
@@ -84,7 +84,7 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await page.getByText("No action matches these filters").waitFor();
 });
 
-it("the audit holds what was refused, filtered by who, what and result; it is live", async () => {
+it("the audit contains refusals, filtered by actor, verb and result; it is live", async () => {
   const ada = await person();
   const page = await ada.open("audit");
   await page.getByRole("link", { name: "mint" }).first().waitFor();

@@ -15,7 +15,7 @@ const losing = (page: Page, path: string) =>
     await route.abort();
   });
 
-it("an act whose answer is lost, or that somebody does not wait for, is one act however often and wherever it is asked for", async () => {
+it("an act with a lost answer, or an abandoned one, is one act for any number and place of repeats", async () => {
   const ada = await person();
   const command = { type: "brand.audit", payload: { brand: "acme" } };
   await ada.ask("PUT", "/v1/schedules/weekly", { cron: "0 9 * * 1", command, reason: "every Monday" });
@@ -65,7 +65,7 @@ it("an act whose answer is lost, or that somebody does not wait for, is one act 
   forgive(page, /ERR_FAILED/);
 });
 
-it("a dialog that could not ask what would happen asks again by itself, and at once where somebody says so", async () => {
+it("a dialog that could not fetch its preview retries automatically, and at once on request", async () => {
   const ada = await person();
   await ada.ask("POST", "/v1/commands", {
     type: "research.requested",
@@ -103,7 +103,7 @@ it("a dialog that could not ask what would happen asks again by itself, and at o
   forgive(page, /ERR_FAILED|401|403/);
 });
 
-it("a token whose answer is lost is not minted twice: the page says that there may be one that nobody has seen", async () => {
+it("a token with a lost answer is not minted twice: the page says that there may be an unseen one", async () => {
   const ada = await person();
   const page = await ada.open("settings/tokens");
   await losing(page, "**/v1/tokens");

@@ -19,7 +19,7 @@ async function asking(by: Person): Promise<string> {
 
 const people = (page: Page) => page.getByRole("region", { name: "Operator actions" });
 
-it("what an instance asks stands at its head in the question's words, once, with what to look at; both answers are there, and kept", async () => {
+it("an instance's question is at its head in its own words, once, with its context; both answers are there, and kept", async () => {
   const ada = await person();
   const id = await asking(ada);
   const { items } = await ada.ask<{ items: { question: string }[] }>("GET", `/v1/approvals?instance=${id}`);
@@ -41,7 +41,7 @@ it("what an instance asks stands at its head in the question's words, once, with
   await expect.poll(async () => (await page.locator(".told").textContent())?.trim()).toBe("");
 });
 
-it("what was stopped counts on no more, says by whom and why, and offers no act first", async () => {
+it("a stopped instance has no running clock, shows the actor and reason, and offers no action first", async () => {
   const ada = await person();
   const id = await asking(ada);
   await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "called off" });
@@ -54,7 +54,7 @@ it("what was stopped counts on no more, says by whom and why, and offers no act 
   expect(await page.locator("button.main").count()).toBe(0);
 });
 
-it("an effect in doubt is named at the head with its three answers; what it answered is asked for, with what another run answered", async () => {
+it("an effect in doubt is named at the head with its three answers; its output is requested, with another run's output", async () => {
   const ada = await person();
   const published = (await articles(ada, ["ristretto", "lungo"])).filter(({ workflow }) => workflow === "publish-article");
   const id = published[0]?.id ?? "";
@@ -94,7 +94,7 @@ async function lostLetter(by: Person, order = "eu/9"): Promise<string> {
   return id;
 }
 
-it("a doubt that is known to have happened says so everywhere, offers what it answered, and not that it did not happen", async () => {
+it("an unknown outcome that is known to have happened says so everywhere, offers its answer, and not the denial", async () => {
   const ada = await person({ at: await shop() });
   const payload = { order: "eu/11", change: 1, torn: true };
   const { instance_id: id } = await ada.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });
@@ -122,7 +122,7 @@ it("a doubt that is known to have happened says so everywhere, offers what it an
 
 const buttons = (page: Page) => page.locator("main .acts button").allTextContents();
 
-it("a doubt of what is cancelled offers the answers that are taken, says that nothing is sent, and no act that is refused", async () => {
+it("an unknown outcome of a cancelled instance offers the accepted answers, says that nothing is sent, and offers no refused action", async () => {
   const ada = await person({ at: await shop() });
   const id = await lostLetter(ada);
   const page = await ada.open(`instances/${id}`);
@@ -143,7 +143,7 @@ it("a doubt of what is cancelled offers the answers that are taken, says that no
   await page.locator(".facts").getByText("terminated").waitFor();
 });
 
-it("what is in doubt is told apart where everything that needs somebody stands: by workflow, subject and since when", async () => {
+it("unknown outcomes are distinguished in the list of open items: by workflow, subject and time", async () => {
   const ada = await person({ at: await shop() });
   const ids = [await lostLetter(ada, "eu/21"), await lostLetter(ada, "eu/22")];
   const page = await ada.open();
@@ -155,7 +155,7 @@ it("what is in doubt is told apart where everything that needs somebody stands: 
   await page.waitForURL(`**/instances/${ids[1]}`);
 });
 
-it("a doubt of what was stopped says that a retry does what is answered; what needs an answer first is not offered", async () => {
+it("an unknown outcome of a stopped run says that a retry follows the answer; actions that need an answer first are not offered", async () => {
   const ada = await person({ at: await shop() });
   const id = await lostLetter(ada);
   await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "not now", undo: false });
@@ -171,7 +171,7 @@ it("a doubt of what was stopped says that a retry does what is answered; what ne
   expect(await acts()).toEqual(["Retry", "Undo", "Close"]);
 });
 
-it("an undo that is refused says effect by effect what may stand, because that is what somebody has to know then", async () => {
+it("a refused undo lists effect by effect those that may remain, for the operator to decide", async () => {
   const ada = await person({ at: await shop() });
   const payload = { order: "eu/31", change: 1, refused: true };
   const { instance_id: id } = await ada.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });
@@ -215,7 +215,7 @@ it("under a finger every button is high enough, no key is spoken of, and no name
   expect(cut).toEqual([]);
 });
 
-it("a retry's preview names the steps that other runs went on with, which no dry run of this one can foresee", async () => {
+it("a retry's preview names the next steps of other runs, which no dry run of this one can foresee", async () => {
   const ada = await person();
   const rejected = await asking(ada);
   const { items } = await ada.ask<Listed>("GET", `/v1/approvals?instance=${rejected}`);

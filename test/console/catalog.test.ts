@@ -3,7 +3,7 @@ import { expectFit } from "./look.ts";
 import { person } from "./stage.ts";
 import { articles } from "./work.ts";
 
-it("the catalog shows what follows from what, as a picture and as tables; a workflow its steps with their classes, a message its fields", async () => {
+it("the catalog shows the links of messages, as a picture and as tables; a workflow its steps with their classes, a message its fields", async () => {
   const ada = await person();
   await articles(ada, ["cold brew"]);
   const page = await ada.open("catalog");

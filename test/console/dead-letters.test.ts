@@ -29,7 +29,7 @@ it("an empty list says which letters it does not show, and claims nothing of the
   expect(await hers.getByText("Dead letters without a tenant").count()).toBe(0);
 });
 
-it("a letter is found by its cause, mended as one types, and replayed under its own key, by keys alone; markup stays text", async () => {
+it("a dead letter is found by its cause, edited with the keyboard, and replayed under its own key, by keys alone; markup stays text", async () => {
   const ada = await person();
   await letters(ada, [
     { key: "campaign-6", payload: { brand: "acme" }, ...LOST },
@@ -96,7 +96,7 @@ it("a letter is found by its cause, mended as one types, and replayed under its 
   expect(items[0]).toMatchObject({ verb: "replay", reason: "the keyword was lost", result: "applied" });
 });
 
-it("what is withheld is seen by a click that is on record; a letter is escalated with a note, and skipped", async () => {
+it("hidden values are shown by a click that is on record; a dead letter is escalated with a note, and skipped", async () => {
   const ada = await person();
   const [id] = await letters(ada, [{ key: "campaign-7", payload: { brand: "acme", keyword: "[redacted]" }, ...LOST }]);
   const page = await ada.open(`dead-letters/${id}`);

@@ -3,7 +3,7 @@ import { signInLink } from "../../packages/millrace/cli/local/sign-in-link.ts";
 import { expectFit } from "./look.ts";
 import { forgive, inDatabase, person } from "./stage.ts";
 
-it("a screen that fails says what to do, and leaves every other one alive", async () => {
+it("a failing screen gives an instruction, and keeps every other one running", async () => {
   const ada = await person();
   const page = await ada.open();
   await page.route("**/v1/locks*", (route) => route.fulfill({ json: { items: [null], next_cursor: null } }));
@@ -21,7 +21,7 @@ it("a screen that fails says what to do, and leaves every other one alive", asyn
   forgive(page, /console: TypeError/);
 });
 
-it("search keeps what was typed, opens what it finds, and says what it looked for where it finds nothing", async () => {
+it("search keeps its text, opens its results, and repeats the query where it finds nothing", async () => {
   const ada = await person();
   const command = { type: "brand.audit", payload: { brand: "acme" } };
   for (const name of ["weekly", "daily"])
@@ -49,7 +49,7 @@ it("search keeps what was typed, opens what it finds, and says what it looked fo
   expect(await box.inputValue()).toBe("");
 });
 
-it("an address that no screen has says so, and which it was, and leads to one that there is", async () => {
+it("an unknown address is reported with its path, and links to a known one", async () => {
   const ada = await person();
   const page = await ada.open("nosuch/thing");
   await page.getByRole("heading", { name: "No such page" }).waitFor();
@@ -61,7 +61,7 @@ it("an address that no screen has says so, and which it was, and leads to one th
   await page.getByRole("heading", { name: "Now" }).waitFor();
 });
 
-it("a job whose name no address can hold, from before such names were refused, leads to no other screen", async () => {
+it("a job with a name that no address can contain, from before such names were refused, leads to no other screen", async () => {
   const ada = await person();
   await ada.ask("POST", "/v1/commands", {
     type: "research.requested",

@@ -4,7 +4,7 @@ import { expectFit } from "./look.ts";
 import { forgive, person } from "./stage.ts";
 import { articles, breakPages } from "./work.ts";
 
-it("a failure is found, understood and retried by keyboard alone: what the retry would do is shown before, and why is kept", async () => {
+it("a failure is found, understood and retried by keyboard alone: the plan of the retry is shown before, and the reason is kept", async () => {
   const ada = await person();
   const { mend } = await breakPages(ada);
   await articles(ada, ["cold brew"], { each: 3 });
@@ -66,7 +66,7 @@ it("a failure is found, understood and retried by keyboard alone: what the retry
   await expectFit(page, "instance-complete");
 });
 
-it("an act is one, however often it is confirmed, and one that is refused says why", async () => {
+it("an act is one, for any number of confirmations, and a refused one shows the reason", async () => {
   const ada = await person();
   const id = (await articles(ada, ["espresso"])).find(({ workflow }) => workflow === "publish-article")?.id;
   const page = await ada.open(`instances/${id}`);
@@ -98,7 +98,7 @@ it("an act is one, however often it is confirmed, and one that is refused says w
   forgive(lost, /404/);
 });
 
-it("an instance whose Workflow class is missing shows the line to add", async () => {
+it("an instance without its Workflow class shows the line to add", async () => {
   const ada = await person();
   await articles(ada, ["lungo"]);
   const page = await ada.open("instances");

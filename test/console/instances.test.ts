@@ -5,7 +5,7 @@ import { articles } from "./work.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
 
-it("the list shows what came of a job, filters it by the address, and is walked by keys; markup stays text", async () => {
+it("the list shows the results of a job, filters it by the address, and is navigated by keys; markup stays text", async () => {
   const ada = await person();
   await articles(ada, ["cold brew", HOSTILE]);
   const page = await ada.open("instances?correlation=spring");
@@ -35,7 +35,7 @@ it("the list shows what came of a job, filters it by the address, and is walked 
   await expectFit(page, "instances");
 });
 
-it("what happens is seen without being asked for, but for while it is paused", async () => {
+it("events appear without a reload, except while it is paused", async () => {
   const ada = await person();
   const page = await ada.open("instances");
   await page.getByText("No instance yet").waitFor();
@@ -48,7 +48,7 @@ it("what happens is seen without being asked for, but for while it is paused", a
   await expect.poll(() => page.locator("tbody tr").count()).toBe(8);
 });
 
-it("a workflow is filtered by a name that is offered; one that is none is refused in one sentence", async () => {
+it("a workflow is filtered by an offered name; an unknown one is refused in one sentence", async () => {
   const ada = await person();
   const page = await ada.open("instances");
   await page.getByLabel("Workflow").focus();
@@ -61,7 +61,7 @@ it("a workflow is filtered by a name that is offered; one that is none is refuse
   forgive(page, /422/);
 });
 
-it("without anything to show it says why, and what to do", async () => {
+it("an empty list shows the reason and the next action", async () => {
   const ada = await person();
   const page = await ada.open("instances?status=paused");
   await page.getByText("No instance matches these filters").waitFor();

@@ -5,7 +5,7 @@ import { articles, breakPages } from "./work.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
 
-it("a job is a graph and a list that say the same, what failed among it; the list is walked by keys, and markup stays text", async () => {
+it("a job is a graph and a list of the same content, with its failures; the list is navigated by keys, and markup stays text", async () => {
   const ada = await person();
   const { mend } = await breakPages(ada);
   await articles(ada, [HOSTILE, "cold brew"], { each: 3 });

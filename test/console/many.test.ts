@@ -14,7 +14,7 @@ async function lostLetters(by: Person, count: number): Promise<string[]> {
   return ids;
 }
 
-it("doubts of one step are answered together: counted first, with what follows; what comes in doubt again says who has to answer", async () => {
+it("unknown outcomes of one step are answered together: counted first, with the consequences; those in doubt again name who has to answer", async () => {
   const ada = await person({ at: await shop() });
   const ids = await lostLetters(ada, 3);
   const page = await ada.open("settings/doubts");
@@ -40,7 +40,7 @@ it("doubts of one step are answered together: counted first, with what follows; 
   await page.waitForURL(`**/instances/${ids[0]}`);
 });
 
-it("many are cancelled with what they did left standing, as their dialog and their page say", async () => {
+it("many are cancelled without undo, as their dialog and their page say", async () => {
   const ada = await person({ at: await shop() });
   await lostLetters(ada, 2);
   const page = await ada.open("instances?status=in_doubt");

@@ -5,7 +5,7 @@ import { articles } from "./work.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
 
-it("what came of messages is counted by type and minute; a key shows who holds it, also one full of markup", async () => {
+it("results of messages are counted by type and minute; a key shows its holder, also one full of markup", async () => {
   const ada = await person();
   const [first] = await articles(ada, ["cold brew", HOSTILE]);
   const page = await ada.open();

@@ -7,7 +7,7 @@ import { articles, breakPages } from "./work.ts";
 const live = (page: Page, state: string) => page.getByRole("button", { name: new RegExp(`^${state}`) });
 const rows = (page: Page) => page.locator("tbody tr");
 
-it("two tabs of one browser are both live: what is done in one is seen in the other", async () => {
+it("two tabs of one browser are both live: an action in one is seen in the other", async () => {
   const ada = await person();
   const { mend } = await breakPages(ada);
   await articles(ada, ["cortado"], { each: 3 });
@@ -26,7 +26,7 @@ it("two tabs of one browser are both live: what is done in one is seen in the ot
   await one.locator(".facts").getByText("complete", { exact: true }).waitFor();
 });
 
-it("a connection that is lost is said, with the age of what is shown, and afterwards nothing is missing", async () => {
+it("a lost connection is shown, with the age of the data, and afterwards nothing is missing", async () => {
   const ada = await person();
   const page = await ada.open("instances");
   await page.getByText("No instance yet").waitFor();
@@ -43,7 +43,7 @@ it("a connection that is lost is said, with the age of what is shown, and afterw
   forgive(page, /ERR_INTERNET_DISCONNECTED/);
 });
 
-it("a stream that says nothing for 40 seconds is given up and opened again; one that ends at once is asked for again a second later", async () => {
+it("a stream without data for 40 seconds is closed and opened again; one that ends at once is requested again a second later", async () => {
   const ada = await person();
   const page = await ada.open("instances");
   await live(page, "live").waitFor();

@@ -5,7 +5,7 @@ import { person, shop } from "./stage.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
 
-it("the queues show what was counted, and no number where there is none to show; whoever may not see it is told why", async () => {
+it("the queues show their counts, and no number where there is none; a user without permission gets the reason", async () => {
   const ada = await person();
   const page = await ada.open();
   await page.keyboard.press("g");
@@ -31,7 +31,7 @@ it("the queues show what was counted, and no number where there is none to show;
   await other.getByText("No lane is stalled").waitFor();
 });
 
-it("a lane that is held says by what and since when; what keeps its order is offered first, and it goes on by keyboard, with a reason, and once", async () => {
+it("a held lane shows the cause and the time; the action that keeps its order is offered first, and it continues by keyboard, with a reason, and once", async () => {
   const ada = await person({ at: await shop() });
   const order = `eu/${HOSTILE}`;
   const change = (of: string, number: number, refused: boolean) =>

@@ -104,7 +104,7 @@ it("more of a list has no gap where much came meanwhile, and nothing of another 
   expect(await rowsOf(page).count()).toBe(0);
 });
 
-it("what could not be read is asked for again by itself, and one that nobody answers is given up", async () => {
+it("a failed read is retried automatically, and one without an answer times out", async () => {
   const ada = await person();
   const page = await ada.open("settings/schedules");
   await page.clock.install();

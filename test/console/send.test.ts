@@ -39,7 +39,7 @@ it("a new user comes by three clicks from an empty console to a failure that is 
   expect(await first.count()).toBe(0);
 });
 
-it("a form says what is wrong before it is sent, under which key it goes, and that it went before; by keyboard, or as JSON", async () => {
+it("a form shows errors before it is sent, its key, and an earlier use of it; by keyboard, or as JSON", async () => {
   const ada = await person();
   const page = await ada.open("send?message=command+nobody.knows");
   await page.route("**/v1/catalog/check", (route) => route.abort());
@@ -76,7 +76,7 @@ it("a form says what is wrong before it is sent, under which key it goes, and th
   await expect.poll(() => page.url().slice(-32)).toBe(items[0]?.id);
 });
 
-it("what is written as JSON goes as it is, and is judged as over curl; a key goes as it was checked, and the same from a terminal is a repeat", async () => {
+it("JSON is sent as it is written, and is validated as over curl; a key is sent as it was checked, and the same from a terminal is a repeat", async () => {
   const ada = await person();
   const page = await ada.open("send?message=command+research.requested&as=json", { permissions: ["clipboard-read", "clipboard-write"] });
   const send = page.getByRole("button", { name: /^Send/ });
@@ -120,7 +120,7 @@ it("what is written as JSON goes as it is, and is judged as over curl; a key goe
   }
 });
 
-it("fields keep what is typed, of any shape; nothing is red before that, and no example is offered where there is none", async () => {
+it("fields keep their text, of any shape; nothing is red before that, and no example is offered where there is none", async () => {
   const ada = await person();
   const page = await ada.open();
   const properties = {
@@ -170,7 +170,7 @@ it("fields keep what is typed, of any shape; nothing is red before that, and no 
   await expectFit(page, "send-fields");
 });
 
-it("an answer that comes late carries nobody away from where they have gone: it is said there", async () => {
+it("a late answer does not change the current screen: it is shown there", async () => {
   const ada = await person();
   const page = await ada.open("send?message=command+research.requested");
   await page.getByRole("textbox", { name: /^keyword/ }).fill(ada.tenant);
@@ -192,7 +192,7 @@ it("an answer that comes late carries nobody away from where they have gone: it 
   expect(await page.getByText("research.requested was accepted.").count()).toBe(0);
 });
 
-it("whoever may not send is told so in plain words, before and without any other refusal", async () => {
+it("a user who may not send gets that in plain words, before and without any other refusal", async () => {
   const reader = await person({ scopes: ["read"] });
   const page = await reader.open("send?message=command+research.requested");
   await page.getByText("Your token may not send this: it lacks the scope enqueue.").waitFor();

@@ -6,7 +6,7 @@ import { inDatabase, person, shop } from "./stage.ts";
 
 const hexId = () => crypto.randomUUID().replaceAll("-", "");
 
-it("a schedule is made, run and paused, each with why; what came of it is seen there", async () => {
+it("a schedule is made, run and paused, each with a reason; its results are shown there", async () => {
   const ada = await person();
   const page = await ada.open("settings");
   await page.getByText("No schedules yet").waitFor();
@@ -34,7 +34,7 @@ it("a schedule is made, run and paused, each with why; what came of it is seen t
   expect(items).toMatchObject([{ state: "paused" }]);
 });
 
-it("a token is minted with what one may oneself, shown once, and revoked", async () => {
+it("a token is minted with the user's own scopes, shown once, and revoked", async () => {
   const ada = await person();
   const page = await ada.open("settings/tokens");
   // It was made a moment ago, for a day.
@@ -66,7 +66,7 @@ it("a token is minted with what one may oneself, shown once, and revoked", async
   await expectFit(page, "settings-tokens");
 });
 
-it("what is asked of people is answered where it is seen; locks, limits, alerts and doubts say why there are none", async () => {
+it("questions are answered where they are shown; locks, limits, alerts and unknown outcomes give the reason of an empty list", async () => {
   const ada = await person();
   await ada.ask("PUT", "/v1/brands/acme", { approval: "required" });
   await ada.ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: "mint" } });
@@ -88,7 +88,7 @@ it("what is asked of people is answered where it is seen; locks, limits, alerts 
   }
 });
 
-it("a doubt is answered by a click, with what happened, or by keys; each says before what would come of it", async () => {
+it("an unknown outcome is answered by a click, with its output, or by keys; each shows its consequences before", async () => {
   const ada = await person({ at: await shop() });
   const lost = async (change: number) =>
     (
@@ -132,7 +132,7 @@ it("a doubt is answered by a click, with what happened, or by keys; each says be
   expect([status, result]).toEqual(["complete", null]);
 });
 
-it("a limit says how much of it is used, and that its upstream refused; a lock by whom it is held, until somebody breaks it", async () => {
+it("a limit shows its use, and its upstream's refusal; a lock its holder, until it is broken", async () => {
   const at = await shop();
   const ada = await person({ at });
   const name = `till/${ada.tenant}`;
@@ -163,7 +163,7 @@ it("a limit says how much of it is used, and that its upstream refused; a lock b
   expect(items).toMatchObject([{ target: name, reason: "the till is switched off", before: { who: "the till" } }]);
 });
 
-it("an alert is muted for a while, with why, and told of again", async () => {
+it("an alert is muted for a while, with a reason, and notified again", async () => {
   const ada = await person();
   // An alert of no rule is over by the keeper's next round; of a rule, when it has been quiet for two minutes.
   const rule = "queue_depth";
@@ -210,7 +210,7 @@ async function because(page: Page, reason: string): Promise<void> {
   await page.keyboard.press("Control+Enter");
 }
 
-it("the question of an instance that is cancelled says that nobody waits for an answer, and has no buttons any more", async () => {
+it("the question of a cancelled instance says that no answer is needed, and has no buttons any more", async () => {
   const ada = await person();
   await ada.ask("PUT", "/v1/brands/acme", { approval: "required" });
   await ada.ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: "sage" } });

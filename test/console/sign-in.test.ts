@@ -24,7 +24,7 @@ it("a link signs one browser in; its code leaves the address at once, and the to
   forgive(page, /401/);
 });
 
-it("a link that was used is refused, and the page says what to do", async () => {
+it("a used link is refused, and the page gives an instruction", async () => {
   const ada = await person();
   const link = await signInLink(ada.url, ada.token);
   const page = await ada.open();
@@ -74,7 +74,7 @@ it("a token that is revoked, or ends by the clock, while a form is open is asked
   forgive(page, /401/);
 });
 
-it("a page where somebody of another tenant signs in shows nothing of the first; a link that is no good leaves it as it is", async () => {
+it("a page where a user of another tenant signs in shows nothing of the first; an invalid link changes nothing", async () => {
   const [ada, eve] = [await person(), await person()];
   const id = (await articles(ada, ["cortado"])).find(({ workflow }) => workflow === "publish-article")?.id;
   const page = await ada.open(`instances/${id}`);
@@ -95,7 +95,7 @@ it("a page where somebody of another tenant signs in shows nothing of the first;
   forgive(page, /404/);
 });
 
-it("whoever may only look is offered no act", async () => {
+it("a user who may only read is offered no action", async () => {
   const ada = await person();
   const reader = await person({ tenant: ada.tenant, scopes: ["read"] });
   const id = (await articles(ada, ["lungo"])).find(({ workflow }) => workflow === "publish-article")?.id;
@@ -104,7 +104,7 @@ it("whoever may only look is offered no act", async () => {
   expect(await page.getByRole("button", { name: "Undo" }).count()).toBe(0);
 });
 
-it("whoever Cloudflare Access lets in is signed in at once, acts in their own name, and is asked for nothing", async () => {
+it("a user of Cloudflare Access is signed in at once, acts under their own name, and gets no prompt", async () => {
   const { access } = await stage();
   const ada = await person({ tenant: access.tenant });
   const headers = { "cf-access-jwt-assertion": access.assertion };

@@ -4,7 +4,7 @@ import { kindOf } from "../../packages/millrace/console/screens/instance/step-ki
 const step = { type: "do" as const, own: null, mode: "platform" as const, kept: false, event_type: null, effects: [] };
 const wait = { ...step, type: "waitForEvent" as const };
 
-it("a step says beside its name what kind it is, and one of the engine's own what that is for", () => {
+it("a step shows its kind beside its name, and one of the engine's own its purpose", () => {
   expect(kindOf(step)).toBe("");
   expect(kindOf({ ...step, mode: "lean", kept: true, effects: [{ class: "keyed" }] })).toBe("keyed, lean, kept from an earlier run");
   expect(kindOf({ ...step, type: "sleep" })).toBe("sleep");

@@ -13,7 +13,7 @@ function took(...waits: ReturnType<typeof wait>[]) {
   return tookOf({ accepted_at: at(0), updated_at: at(20) }, waits, [{ begunAt: at(10) }]);
 }
 
-it("a run waited no longer than it took: branches wait together, and what an earlier run waited for is that one's", () => {
+it("a run waited no longer than its duration: branches wait together, and an earlier run's waits are its own", () => {
   expect(took(wait(12, 16), wait(14, 18))).toEqual({ took: 10_000, waited: 6000 });
   expect(took(wait(3, null), wait(5, 8), wait(11, null))).toEqual({ took: 10_000, waited: 9000 });
 });

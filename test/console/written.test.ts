@@ -14,7 +14,7 @@ it("a number is kept as it is typed, on the way to it too; what JSON cannot writ
   expect(writtenNumber("1e400").wrong).toMatch("too large");
 });
 
-it("what was written as JSON stands in the body as it was written; fields show it where they change nothing of it", () => {
+it("written JSON is in the body unchanged; fields show it where they change nothing of it", () => {
   const text = '{"b": 1.0, "a":[1e400,"\\u00e9 \\"]",true,null,{}], "__proto__":{"x":-0}}';
   expect(jsonText({ type: "t", left: undefined, payload: writtenJson(text) })).toBe(`{"type":"t","payload":${text}}`);
   const read = readJson(text);

@@ -37,7 +37,7 @@ const publishing: Instance = {
   accepted_at: at(30),
 };
 
-it("arrivals and ends are told once, in the order they happened, under the keyword they are about", () => {
+it("arrivals and ends are reported once, in the order they happened, under their keyword", () => {
   const timeline = new Timeline(START);
   expect(timeline.news([publishing, written], new Map()).map((line) => line.replace(/ +/g, " ").trim())).toEqual([
     "10 ms research.completed cold brew generate-article accepted",
@@ -47,7 +47,7 @@ it("arrivals and ends are told once, in the order they happened, under the keywo
   expect(timeline.news([publishing, written], new Map())).toEqual([]);
 });
 
-it("a failed attempt is told with the wait after it, and the end with its cause", () => {
+it("a failed attempt is reported with the wait after it, and the end with its cause", () => {
   const timeline = new Timeline(START);
   timeline.news([publishing, written], new Map());
   const attempt = { attempt: 1, started_at: at(50), ended_at: at(60), error: { name: "Error", message: "503" }, retry_delay_ms: 2011 };

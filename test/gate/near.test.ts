@@ -39,7 +39,7 @@ it("each room of the source has folders of tests", () => {
   expect(untested, "test/gate/near.ts says where the tests of a room are that has no folder of its name.").toEqual([]);
 });
 
-it("what imports the whole Worker is near to nothing", () => {
+it("a test that imports the whole Worker is near to nothing", () => {
   expect(near("src/systems/crm/sync.ts")).not.toContain("test/api/all.test.ts");
 });
 
@@ -47,7 +47,7 @@ it("a document touches no test", () => {
   expect(near("docs/facts.md")).toEqual([]);
 });
 
-it("what is run ends within half a minute: files that take longer are left to the gate, but not one that was changed itself", () => {
+it("the run ends within half a minute: longer files are left to the gate, but not a changed one", () => {
   const times = [
     { file: "test/a.test.ts", ms: 9000, tests: 1 },
     { file: "test/b.test.ts", ms: 9000, tests: 1 },

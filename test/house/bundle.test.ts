@@ -60,7 +60,7 @@ const CLIENT_ONLY = `
 /** What the client may weigh, minified. */
 const MOST_CLIENT_KB = 5.6;
 
-it("a Worker of the engine alone bundles nothing of the app, neither the console nor a language of zod but English, and weighs what it may", async () => {
+it("a Worker of the engine alone bundles nothing of the app, neither the console nor a language of zod but English, within its budget", async () => {
   const { files, kept, packages, kilobytes, gzip } = await bundle(ENGINE_ONLY);
   console.log(`An engine-only Worker: ${kilobytes.toFixed(0)} kB minified, ${gzip.toFixed(0)} in gzip; ${packages.join(", ")}.`);
   expect(files.filter((file) => !/^(packages\/millrace\/src\/|node_modules\/|worker\.js$|.*\/built\.js$)/.test(file))).toEqual([]);
@@ -70,7 +70,7 @@ it("a Worker of the engine alone bundles nothing of the app, neither the console
   expect(gzip).toBeLessThan(MOST_GZIP_KB);
 });
 
-it("a Worker that has lanes alone bundles their room and what they share, and no package but one", async () => {
+it("a Worker that has lanes alone bundles their room and its dependencies, and no package but one", async () => {
   const { kept, packages, kilobytes } = await bundle(LANES_ONLY);
   console.log(`A Worker of lanes alone: ${kilobytes.toFixed(0)} kB minified, ${packages.join(", ")}.`);
   // The door is kept for a line: the bundler puts modules that a lazy import shares into functions.
@@ -94,7 +94,7 @@ const packed = {
   },
 };
 
-it("the client bundles its own file alone, and weighs what it may", async () => {
+it("the client bundles its own file alone, within its budget", async () => {
   const { files, kilobytes, gzip } = await bundle(CLIENT_ONLY);
   console.log(`A page with the client: ${kilobytes.toFixed(2)} kB minified, ${gzip.toFixed(2)} in gzip.`);
   expect(files).toEqual(["packages/millrace/src/client.ts", "worker.js"]);

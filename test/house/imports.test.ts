@@ -69,7 +69,7 @@ it("every room that may be imported from somewhere is", () => {
   expect(unused).toEqual([]);
 });
 
-it("rooms stand above one another: none may import what leads back to it", () => {
+it("rooms are layered: none may import a room that leads back to it", () => {
   const above = (room: string, seen: Set<string> = new Set()): Set<string> => {
     for (const other of MAY_IMPORT[room] ?? []) if (!seen.has(other)) above(other, seen.add(other));
     return seen;
@@ -131,7 +131,7 @@ it("no file imports itself through others", () => {
   expect(circles).toEqual([]);
 });
 
-it("there is no room without a name of its own", () => {
+it("every room has its own name", () => {
   const files = sources().map(({ file }) => file);
   expect(files.filter((file) => /(^|\/)(utils?|helpers?|common|types|misc)(\/|\.tsx?$)/.test(file))).toEqual([]);
 });

@@ -21,11 +21,11 @@ function faults({ name, file, find, put, killedBy, masked }: Mutant): string[] {
   return faults;
 }
 
-it("every mutant's text stands exactly once in its file, and what shall kill it is there", () => {
+it("every mutant's text occurs exactly once in its file, and the test that must kill it exists", () => {
   expect(MUTANTS.flatMap(faults)).toEqual([]);
 });
 
-it("every mutant has a name of its own", () => {
+it("every mutant has a unique name", () => {
   const names = MUTANTS.map(({ name }) => name);
   expect(names).toEqual([...new Set(names)]);
 });

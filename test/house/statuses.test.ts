@@ -207,14 +207,14 @@ function namedIn(condition: string): string[] {
   return [...condition.matchAll(/'(\w+)'/g)].map(([, value = ""]) => value);
 }
 
-it("The index of what stopped has all that a person must move on, or has given up", () => {
+it("The index of stopped instances has all that an operator must resume, or has closed", () => {
   const { sql } = db.prepare("SELECT sql FROM sqlite_master WHERE name = 'millrace_instances_stopped'").get() as { sql: string };
   expect(sql.endsWith(`WHERE ${IS_INDEXED_AS_STOPPED.fragment}`), "A partial index serves the condition it was made with.").toBe(true);
   const stopped = INSTANCE_STATUSES.filter((status) => status !== "complete" && !GOING_ON.has(status));
   expect(stopped.toSorted()).toEqual(namedIn(IS_INDEXED_AS_STOPPED.fragment).toSorted());
 });
 
-it("The indexes of ends to be told, and of deadlines, have what is over, and what is not", () => {
+it("The indexes of ends to be reported, and of deadlines, have the ended instances, and the others", () => {
   const indexed = { millrace_instances_to_call: IS_INDEXED_AS_OVER, millrace_instances_by_deadline: IS_INDEXED_AS_UNDER_WAY };
   for (const [name, { fragment: condition }] of Object.entries(indexed)) {
     const { sql } = db.prepare("SELECT sql FROM sqlite_master WHERE name = ?").get(name) as { sql: string };

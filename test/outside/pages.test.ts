@@ -94,7 +94,7 @@ describe("Every page that people are served", () => {
     found = await lookAt(pages);
   }, PATIENCE_MS);
 
-  it("what is wrong with a page is seen: in one that has everything wrong", () => {
+  it("every error of a page is found: in one with all of them", () => {
     for (const finding of [
       "dialog: ran",
       "console: oh",
@@ -126,7 +126,7 @@ describe("Every page that people are served", () => {
     expect(found[name]).toEqual([]);
   });
 
-  it("is among those that were looked at", () => {
+  it("is among the pages that were checked", () => {
     const described = Object.entries<Json>(document.paths)
       // The console is looked at in test/console, where it has an engine to ask.
       .filter(([path, { get }]) => !path.startsWith("/console") && get?.responses[200]?.content?.["text/html"])

@@ -4,7 +4,7 @@ import { draft, publish } from "../systems/content/article.ts";
 import { endpoint, outcome, received } from "../systems/webhooks/hook.ts";
 import { runTool } from "./toolbox.ts";
 
-it("a delivery is verified by Svix's library, and one that was changed on its way is not", async () => {
+it("a delivery is verified by Svix's library, and one changed in transit is not", async () => {
   const caller = await callerWith();
   const { hook, secret } = await endpoint(caller);
   await outcome(caller.tenantId);

@@ -15,7 +15,7 @@ function wrong(of: Effect, account: Partial<Account>, least: 0 | 1 | null = 1, m
 const none = { happened: 0, events: 0, commands: 0, heard: 0 };
 const twice = { happened: 2, events: 2, heard: 2 };
 
-it("is content with what happened and was told once", () => {
+it("accepts effects that happened and were reported once", () => {
   expect(wrong(effect(), {})).toEqual([]);
   expect(wrong(effect(), none, 0)).toEqual([]);
   expect(wrong(effect(), none, null)).toEqual([]);
@@ -28,7 +28,7 @@ it.each(["commit", "keyed", "lookup", "once"] as const)("finds a %s effect that 
   expect(wrong(effect({ class: of }), twice, 0)).not.toEqual([]);
 });
 
-it("lets a natural effect repeat, and no other; what is told of it is told once", () => {
+it("lets a natural effect repeat, and no other; it is reported once", () => {
   expect(wrong(effect({ class: "natural" }), { happened: 3 })).toEqual([]);
   expect(wrong(effect({ class: "natural" }), { happened: 3, events: 2, heard: 2 })).not.toEqual([]);
   expect(wrong(effect({ class: "natural" }), {}, null)).not.toEqual([]);
@@ -48,7 +48,7 @@ it("finds an event that was lost, repeated, or not passed on", () => {
   expect(wrong(effect({ emits: false }), {})).not.toEqual([]);
 });
 
-it("wants what is undone taken back once, and what is done again to have happened once more", () => {
+it("requires one undo of an undone effect, and one repeat of a repeated one", () => {
   const undone = { ended: "terminated" as const };
   expect(wrong(effect(), { back: 1, undos: 1 }, 1, undone)).toEqual([]);
   expect(wrong(effect(), { undos: 1 }, 1, undone)).not.toEqual([]);
@@ -58,13 +58,13 @@ it("wants what is undone taken back once, and what is done again to have happene
   expect(wrong(effect(), { back: 1, undos: 1 })).not.toEqual([]);
 });
 
-it("finds what was taken back in the order in which it was done", () => {
+it("finds undos in the order of the effects", () => {
   const expected = { effects: new Map(), order: [["r.0", "r.1"] as [string, string]], story: [], problems: [] };
   expect(misordered(["r.1", "r.0"], expected)).toEqual([]);
   expect(misordered(["r.0", "r.1"], expected)).toHaveLength(1);
 });
 
-it("takes a run that was stopped for one of which each effect happened once, or not, and was told only if it was recorded", () => {
+it("accepts a stopped run with each effect done once, or not, and reported only if it was recorded", () => {
   expect(wrong(effect(), { events: 0, commands: 0, heard: 0 }, 0, { stopped: true })).toEqual([]);
   expect(wrong(effect(), twice, 0, { stopped: true })).not.toEqual([]);
   expect(wrong(effect(), {}, 0, { stopped: true, ended: "terminated" })).not.toEqual([]);

@@ -31,7 +31,7 @@ it.each([0, 1, 2, 3, 4, 5])("a write that the database makes twice (number %i of
   }),
 );
 
-it("what a person answers reaches the run, also when the platform takes it only later", () =>
+it("an operator's answer reaches the run, also when the platform accepts it only later", () =>
   prove({
     program: {
       do: "all",
@@ -44,7 +44,7 @@ it("what a person answers reaches the run, also when the platform takes it only 
   }));
 
 it.each(["cancel", "stop", "pause", "restart"] as const)(
-  "two operators who %s a quiet run at once are heard once, and it goes on as promised",
+  "two operators who %s a quiet run at once have one effect, and it continues as promised",
   (verb) =>
     prove({
       program: {
@@ -61,7 +61,7 @@ it.each(["cancel", "stop", "pause", "restart"] as const)(
     }),
 );
 
-it("a failed step that a person has done by hand is not done, not taken back, and told; a commit that is skipped writes nothing", () =>
+it("a failed step that an operator has done by hand is not done, not undone, and reported; a commit that is skipped writes nothing", () =>
   prove({
     program: {
       do: "seq",
@@ -79,7 +79,7 @@ it.each([
   ["natural", undefined],
   ["keyed", "lean"],
   ["natural", "lean"],
-] as const)("what is done instead of a refusal (%s, %s) is all that is done, though its pass is broken off in its midst", (instead, lean) =>
+] as const)("the fallback for a refusal (%s, %s) is the only effect, though its replay is cut off in the middle", (instead, lean) =>
   prove({
     program: {
       do: "try",
@@ -91,13 +91,13 @@ it.each([
   }),
 );
 
-it("a run that failed and was closed stays so, whatever people and messages ask for", () =>
+it("a run that failed and was closed stays so, for any requests and messages", () =>
   prove({
     program: { do: "seq", parts: [{ do: "keyed", emits: true }, { do: "once", upstream: { is: "never", times: 1 } }, { do: "commit" }] },
     world: { closes: true, late: "late" },
   }));
 
-it("what operators send to a run is taken by the wait that it is about, whichever was asked for last", () =>
+it("signals of operators reach the wait with their name, in any order", () =>
   prove({
     program: {
       do: "all",

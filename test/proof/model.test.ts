@@ -17,7 +17,7 @@ function says(program: Program, trace: Partial<Trace>): { least: Record<string, 
 }
 
 describe("The model", () => {
-  it("wants what the code waited for, and lets nobody go on without it", () => {
+  it("requires the awaited events, and no continuation without them", () => {
     expect(says(seq(keyed, keyed), { did: { "r.0": "1", "r.1": "2" } })).toEqual({ least: { "r.0": 1, "r.1": 1 }, problems: [] });
     expect(says(seq(keyed, keyed), { did: { "r.1": "2" } }).problems).not.toEqual([]);
     expect(says(all(keyed, keyed), { did: { "r.0": "1" } }).problems).not.toEqual([]);
@@ -30,7 +30,7 @@ describe("The model", () => {
     expect(says(race(keyed, keyed), { ...won, decided: { r: 1 } }).problems).not.toEqual([]);
   });
 
-  it("takes a failure for one where the upstream can have refused, and wants what was done instead", () => {
+  it("accepts a failure where the upstream can have refused, and requires the fallback", () => {
     const attempt = (part: Program): Program => ({ do: "try", part, next: keyed });
     const caught = { decided: { r: "caught" }, failed: ["r.0"], did: { "r:caught": "r:caught", "r.1": "1" } };
     expect(says(attempt(refused), caught)).toEqual({ least: { "r:caught": 1, "r.1": 1 }, problems: [] });
@@ -54,7 +54,7 @@ describe("The model", () => {
     expect(says(seq({ do: "return" }, keyed), returned)).toEqual({ least: { "r.0:left": 1 }, problems: [] });
   });
 
-  it("knows what a wait and a question can be answered with", () => {
+  it("has the possible answers of a wait and a question", () => {
     const heard = (answer: string) => ({ decided: { r: answer }, did: { [`r:${answer}`]: `r:${answer}` } });
     expect(says({ do: "wait", comes: "asked", brief: false }, heard("heard one")).problems).toEqual([]);
     expect(says({ do: "wait", comes: "asked", brief: false }, heard("late")).problems).not.toEqual([]);
@@ -67,7 +67,7 @@ describe("The model", () => {
     expect(effectsOf(program).map(({ at }) => at)).toEqual(["r.a.0", "r.b.0"]);
   });
 
-  it("knows what happened one after the other, and not what happened side by side", () => {
+  it("has the order of sequential effects, and none of parallel ones", () => {
     const { order } = expectationOf(seq(all(keyed, keyed), keyed), {
       note: 0,
       did: { "r.0.0": "1", "r.0.1": "2", "r.1": "3" },
@@ -80,12 +80,12 @@ describe("The model", () => {
     ]);
   });
 
-  it("lets what a person has given for a failed step stand for it: its attempts may have done it, and a commit has written nothing", () => {
+  it("accepts an operator's output for a failed step: its attempts may have done it, and a commit has written nothing", () => {
     const byHand = { did: { "r.0": BY_HAND, "r.1": BY_HAND } };
     expect(says(seq(refused, { do: "commit", fails: "for good" }), byHand)).toEqual({ least: { "r.0": 0 }, problems: [] });
   });
 
-  it("knows of a stopped program in which order its effects can have happened, but of what nobody waited for", () => {
+  it("has the possible orders of a stopped program's effects, except for those that were not awaited", () => {
     const { order, effects } = possibleOf(seq(keyed, all(keyed, keyed), race(keyed, keyed), keyed));
     expect([...effects.values()].map(({ least }) => least)).toEqual(new Array(8).fill(0));
     const earlier = (later: string) => order.flatMap(([one, other]) => (other === later ? [one] : []));

@@ -17,7 +17,7 @@ const world = { restarts: 1, ends: "undone", large: true } satisfies Partial<Wor
 /** How many failures are enough: what fails takes a minute each. */
 const ENOUGH = 3;
 
-it("whatever fails, once, at any boundary that a reference program crosses: it keeps every promise", { timeout: 36_000_000 }, async ({
+it("for every failure, once, at any boundary that a reference program crosses: it keeps every promise", { timeout: 36_000_000 }, async ({
   task,
 }) => {
   await standBetween();

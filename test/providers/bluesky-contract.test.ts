@@ -38,7 +38,7 @@ function overheard() {
 }
 
 describe("By the lexicons that AT Protocol publishes,", () => {
-  it("every request of ours and every answer of the embedded server is valid, the post included", async () => {
+  it("every request of the connector and every answer of the embedded server is valid, the post included", async () => {
     const { exchanges, port } = overheard();
     await port.post(post, { key: "k" });
     await port.remove(rkey, { key: "k" });

@@ -7,7 +7,7 @@ import { inject, ledger } from "./embedded.ts";
 afterEach(() => inject());
 
 describe("the embedded ledger", () => {
-  it("lists each call with its key, its subject and what it did, in order", async () => {
+  it("lists each call with its key, its subject and its effect, in order", async () => {
     const tea = `rooibos ${fresh()}`;
     await search(env).search(tea, { key: "k1" });
     const { calls, totals } = await ledger({ upstream: "search", match: tea });

@@ -102,7 +102,7 @@ describe("A batch with records at fault", () => {
     expect(alone.length + left.length).toBe(100);
   });
 
-  it("keeps what was settled when a later call fails, with that call's reason for the others", async () => {
+  it("keeps settled items when a later call fails, with that call's reason for the others", async () => {
     const records = people(4);
     const [one, two, three] = records.map(({ key }) => key);
     const at = (index: number) => ({ id: String(index), new: true, properties: { millrace_id: records[index]?.key ?? "" } });
@@ -180,7 +180,7 @@ describe("A call that fails as a whole", () => {
     expect(heard).toEqual(status === 429 ? [{ status, headers: { "retry-after": String(Number(delayMs) / 1000) } }] : []);
   });
 
-  it("never tells the token, even if HubSpot repeats it", async () => {
+  it("never contains the token, even if HubSpot repeats it", async () => {
     const { attempt } = refusing(401, { ...body, message: "The token s3cret has expired." });
     const message = await attempt().catch(messageOf);
     expect(message).toMatch(/The token \*\*\* has expired.*CRM_TOKEN/);
@@ -194,7 +194,7 @@ describe("A call that fails as a whole", () => {
     });
   });
 
-  it("may be repeated: what was done and not answered is found again under our name", async () => {
+  it("may be repeated: an effect without an answer is found again under the engine's name", async () => {
     const one = person();
     await failCrm({ match: "batch/upsert", status: 502, remaining: 1, afterEffect: true });
     await expect(real().upsert("contacts", [one], options)).rejects.toMatchObject({ code: "unavailable" });
@@ -203,7 +203,7 @@ describe("A call that fails as a whole", () => {
     expect(all.filter(({ key }: { key: string }) => key === one.key)).toHaveLength(1);
   });
 
-  it("holds back everybody else after a 429, without asking the CRM again", async () => {
+  it("delays every other caller after a 429, without asking the CRM again", async () => {
     let asked = 0;
     const EMBEDDED_CRM = {
       fetch: async () => {
@@ -221,7 +221,7 @@ describe("A call that fails as a whole", () => {
   });
 });
 
-it("after one 429 everybody's calls go apart from each other, until time has widened the limit again", async () => {
+it("after one 429 all calls are spread out, until time has widened the limit again", async () => {
   const RATE_LIMIT = namespaceOf(fresh());
   const body = { status: "error", message: "No.", correlationId: "c", category: "RATE_LIMITS", policyName: "SECONDLY" };
   const EMBEDDED_CRM = { fetch: async () => Response.json(body, { status: 429, headers: { "retry-after": "0" } }) };

@@ -31,7 +31,7 @@ function isSigned({ headers, body }: Received): boolean {
 }
 
 describe("The embedded CRM's messages about changes", () => {
-  it("tell of a person's edits, signed, in HubSpot's format", async () => {
+  it("report a user's edits, signed, in HubSpot's format", async () => {
     const { body: made } = await crmEdit(null, { email: `${hook}@example.com` });
     await crmEdit(made.id, { phone: "42" });
     await crmEdit(made.id, { phone: "42" });
@@ -50,7 +50,7 @@ describe("The embedded CRM's messages about changes", () => {
     }
   });
 
-  it("tell of our own changes as well, and of merges, as HubSpot does", async () => {
+  it("report the engine's changes as well, and merges, as HubSpot does", async () => {
     const records = [1, 2].map((each) => ({ key: `${hook}-${each}`, properties: { email: `${hook}-${each}@example.com` } }));
     const done = await crm(env, "acme").upsert("contacts", records, { key: "k" });
     const [one = "", two = ""] = done.map((outcome) => (outcome.state === "done" ? outcome.crmId : ""));

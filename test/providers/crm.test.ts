@@ -44,7 +44,7 @@ describe("crm", () => {
     ]);
   });
 
-  it("reads records by our names for them, and finds none of those that are not there", async () => {
+  it("reads records by the engine's names for them, and returns none for unknown names", async () => {
     const [one, gone] = [person(), person()];
     const [first, second] = await real().upsert("contacts", [one, gone], options);
     await crmEdit(idOf(second), null);
@@ -65,7 +65,7 @@ describe("crm", () => {
     await expect(async () => real().upsert("contacts", people(101), options)).rejects.toMatchObject({ code: "not_retryable" });
   });
 
-  it("calls nobody for nothing", async () => {
+  it("makes no call for an empty list", async () => {
     const { total: before } = await crmCalls();
     expect([await real().upsert("contacts", [], options), await real().read([], options), await real().associate([], options)]).toEqual([
       [],
@@ -92,7 +92,7 @@ describe("crm", () => {
     });
   });
 
-  it("merges two contacts into one that both ids answer for, also when the first answer was lost", async () => {
+  it("merges two contacts into one under both ids, also when the first answer was lost", async () => {
     const [kept, merged] = [await made({ firstname: "Ada" }), await made({ firstname: "A.", phone: "1" })];
     await failCrm({ match: "/merge", status: 504, remaining: 1, afterEffect: true });
     await expect(real().merge(kept.id, merged.id, options)).rejects.toMatchObject({ code: "unavailable" });
@@ -152,7 +152,7 @@ describe("The embedded CRM", () => {
     expect(await crmEdit("999999", {})).toMatchObject({ status: 404 });
   });
 
-  it("allows 100 calls in any 10 seconds and says so with a 429, whoever asks", async () => {
+  it("allows 100 calls in any 10 seconds and then answers 429, to any caller", async () => {
     // It goes past the limiter, and uses up what others have.
     const before = (await crmCalls()).calls.at(-1)?.id ?? 0;
     onTestFinished(() => crmRests(before));

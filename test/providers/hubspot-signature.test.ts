@@ -17,7 +17,7 @@ function request(changed: { method?: string; url?: string; signature?: string | 
 }
 
 describe("HubSpot's signature, version 3", () => {
-  it("is the one that another program makes", () => {
+  it("equals that of another program", () => {
     expect(hubspotSignature(SECRET, "POST", URL_SIGNED, BODY, String(AT))).toBe(SIGNATURE);
     expect(verifyHubspotSignature(request(), BODY, SECRET, AT)).toBe(true);
   });
@@ -53,7 +53,7 @@ describe("The secret of the CRM's messages", () => {
     expect(crmWebhookSecret({ CRM_WEBHOOK_SECRET: "s", CRM_URL: "https://api.hubapi.com", MILLRACE_KEY: "k" })).toBe("s");
   });
 
-  it("is nothing that anybody could know, for the embedded CRM of a deployment", () => {
+  it("is secret, for the embedded CRM of a deployment", () => {
     const one = crmWebhookSecret({ MILLRACE_KEY: "k" });
     expect(one).toBe(crmWebhookSecret({ MILLRACE_KEY: "k", CRM_URL: "embedded:crm" }));
     expect(one).not.toBe(crmWebhookSecret({ MILLRACE_KEY: "l" }));

@@ -46,7 +46,7 @@ it.each(prompts.flatMap((prompt) => JSON_FORMATS.map((format) => [prompt, format
   },
 );
 
-it("a request that OpenAI would refuse is told from one it takes", async () => {
+it("a request that OpenAI would refuse is distinguished from an accepted one", async () => {
   const body = await bodyFor("article.v2", "json_schema");
   expect(conforms(openai, "CreateChatCompletionRequest", { ...body, messages: [] })).not.toEqual([]);
   expect(conforms(openai, "CreateChatCompletionRequest", { ...body, max_completion_tokens: "many" })).not.toEqual([]);

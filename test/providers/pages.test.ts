@@ -64,7 +64,7 @@ describe("publishing", () => {
     expect(await servePage(env, published.path)).not.toBeNull();
   });
 
-  it("is harmless to repeat, and replaces what changed", async () => {
+  it("is harmless to repeat, and replaces the changed parts", async () => {
     const path = `${BRAND}/oolong`;
     const first = await pages(env).put(page(path, "one"), { key: "k1" });
     const again = await pages(env).put(page(path, "one"), { key: "k1" });
@@ -75,7 +75,7 @@ describe("publishing", () => {
     expect((await ledger({ match: path })).totals.pages).toMatchObject({ created: 1, replaced: 2 });
   });
 
-  it("says of a repeat what it was, when the process was killed between the store's write and its noting", async () => {
+  it("reports a repeat as one, when the process was killed between the store's write and its record", async () => {
     const lost = page(`${BRAND}/shincha`, "x");
     await env.PAGES.put(lost.path, lost.document);
     await pages(env).put(lost, { key: "k1" });
@@ -122,7 +122,7 @@ describe("publishing", () => {
     expect((await ledger({ match: `${BRAND}/matcha` })).totals.pages).toMatchObject({ refused: 1, created: 1 });
   });
 
-  it("fails for as long as a fault without a count stands", async () => {
+  it("fails while a fault without a count is set", async () => {
     await inject({ upstream: "pages", match: "", status: 500, remaining: null });
     const put = () => pages(env).put(page(`${BRAND}/chai`, "x"), { key: "k1" });
     await expect(put()).rejects.toMatchObject({ code: "unavailable" });

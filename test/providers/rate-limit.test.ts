@@ -51,7 +51,7 @@ describe("A shared limit", () => {
     expect(Math.max(...moments) - Math.min(...moments)).toBeLessThanOrEqual(least + askingMs);
   });
 
-  it("lets nobody overtake: who asks first goes first", async () => {
+  it("is first in, first out", async () => {
     const { take } = limiter();
     const moments = (await times(250, () => take())).map(({ at }) => at);
     expect(moments).toEqual([...moments].sort((one, two) => one - two));
@@ -77,7 +77,7 @@ describe("A shared limit", () => {
     expect(Math.min(...turnedAway.map(({ waitMs }) => waitMs))).toBeGreaterThan(DAILY.periodMs - 60_000);
   });
 
-  it("reserves nothing for whoever will not wait so long", async () => {
+  it("reserves nothing for a caller with a shorter patience", async () => {
     const { take } = limiter();
     await times(100, () => take());
     const impatient = await times(50, () => take({ patienceMs: 5_000 }));
@@ -96,7 +96,7 @@ describe("A shared limit", () => {
     expect((await take()).at).toBeGreaterThanOrEqual(before + 600_000);
   });
 
-  it("keeps what was counted when the limit is changed", async () => {
+  it("keeps its counts when the limit is changed", async () => {
     const { take } = limiter();
     await times(100, () => take());
     expect((await take({ windows: [{ ...BURST, limit: 101 }] })).waitMs).toBe(0);
@@ -106,7 +106,7 @@ describe("A shared limit", () => {
   it.each([
     ["at once, where nothing was promised for later", 0, 60],
     ["without breaking what was promised for later", 50, 0],
-  ])("takes moments back from those who were too late, and finds them others %s", async (_, later, atOnce) => {
+  ])("releases the times of late callers, and assigns them others %s", async (_, later, atOnce) => {
     const { stub, take } = limiter();
     const first = await times(100, () => take());
     const promised = await times(later, () => take());

@@ -32,7 +32,7 @@ describe("search", () => {
     expect(request?.headers.get("x-subscription-token")).toBe("s3cret-token");
   });
 
-  it("loses an odd field, or the one result that nobody could link, and nothing else of what was paid for", async () => {
+  it("drops an odd field, or the one result without a valid link, and nothing else of the paid results", async () => {
     const url = (name: string) => `https://${name}.example.com/`;
     const odd = [
       { title: "A", url: url("a"), description: null },

@@ -18,7 +18,7 @@ const postOf = async (text: string) => ({ text, createdAt, rkey: await recordKey
 const RUN = fresh("run");
 
 describe("social posting", () => {
-  it("writes a post whose link is clickable", async () => {
+  it("writes a post with a clickable link", async () => {
     const post = await postOf("Tea 茶: https://shop.example.com/tea.");
     const { uri, cid } = await social(env).post(post, { key: "k1" });
     expect(uri).toBe(`at://did:web:brand.test/app.bsky.feed.post/${post.rkey}`);
@@ -101,7 +101,7 @@ describe("social posting", () => {
     await expect(blueskySocial(server, "removes.example").remove("3k2a", { key: "k" })).rejects.toMatchObject({ code: "unavailable" });
   });
 
-  it("reports what the server finds wrong with a post", async () => {
+  it("reports the server's validation errors of a post", async () => {
     const posted = social(env).post(await postOf("long ".repeat(61)), { key: "k1" });
     await expect(posted).rejects.toMatchObject({ code: "not_retryable", message: expect.stringContaining("300 graphemes") });
   });
@@ -136,7 +136,7 @@ describe("AT Protocol sessions", () => {
   it.each([
     ["401", new Response("{}", { status: 401 })],
     ["400 ExpiredToken", Response.json({ error: "ExpiredToken", message: "Token has expired" }, { status: 400 })],
-  ])("are opened anew after %s, once", async (name, stale) => {
+  ])("are opened again after %s, once", async (name, stale) => {
     const server = scripted(session("one"), written(), stale, session("two"), written());
     const port = blueskySocial(server, name);
     await port.post(await postOf("1"), { key: "k1" });

@@ -8,7 +8,7 @@ import { scripted } from "./embedded.ts";
 const P = { prompt: "P", maxTokens: 9 };
 const WHOLE = JSON.stringify({ choices: [{ message: { content: "Hello." }, finish_reason: "stop" }] });
 
-describe("A 200 whose body was cut is asked for once more under its key, because it may be paid for", () => {
+describe("A 200 with a truncated body is requested once more under its key, because it may be paid for", () => {
   it.each([
     ["half of the body", WHOLE.slice(0, 60)],
     ["all but its last character", WHOLE.slice(0, -1)],

@@ -40,7 +40,7 @@ describe("A text server's answer", () => {
     expect(await failureOf({ choices: [{ error, message: { content: "" }, finish_reason: "error" }], usage }, 200)).toEqual(itself);
   });
 
-  it("says what came where an error with the status 200 names no status, and waits as long as it says", async () => {
+  it("reports the body where an error with the status 200 names no status, and observes its Retry-After", async () => {
     const oops = (headers = {}) => ask(Response.json({ error: { code: "oops", message: "x" } }, { headers }));
     await expect(oops()).rejects.toMatchObject({
       code: "unavailable",
@@ -49,7 +49,7 @@ describe("A text server's answer", () => {
     await expect(oops({ "retry-after": "9" })).rejects.toMatchObject({ code: "retry_after", detail: { delayMs: 9000 } });
   });
 
-  it("keeps what was written before a choice failed, because it is paid for", async () => {
+  it("keeps the text written before a choice failed, because it is paid for", async () => {
     const answer = Response.json({ choices: [{ error: { code: 502 }, message: { content: "Half" }, finish_reason: "error" }], usage });
     await expect(ask(answer)).resolves.toMatchObject({ ending: "truncated", text: "Half", usage: { output: 4 } });
   });

@@ -80,7 +80,7 @@ describe("The embedded writer", () => {
     expect(cut).toMatchObject({ ending: "truncated", usage: { output: 20 } });
   });
 
-  it("writes answers unfit for use when it is told to, once per key, and charges for them", async () => {
+  it("writes unfit answers on request, once per key, and charges for them", async () => {
     await inject({ upstream: "text", match: `hojicha (${RUN})`, answer: "refused", remaining: 2 });
     const ask = (key: string) => text(env).generate(about("hojicha"), { key });
     expect(await ask(keyOf("article-8"))).toMatchObject({ ending: "refused", text: "" });

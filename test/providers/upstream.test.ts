@@ -20,7 +20,7 @@ const failureOf = (...answers: (Response | Error)[]) =>
 
 const answering = (status: number, headers: Record<string, string> = {}, body = "{}") => new Response(body, { status, headers });
 
-describe("what an upstream's answer means", () => {
+describe("the meaning of an upstream's answer", () => {
   it.each([
     [429, { "retry-after": "7" }, "retry_after", 7_000],
     [429, {}, "retry_after", 30_000],
@@ -34,7 +34,7 @@ describe("what an upstream's answer means", () => {
   it.each([
     [409, {}, 2_000],
     [425, { "retry-after": "7" }, 7_000],
-  ])("%i with %o says that our key is in progress: come back later, nobody knows yet what happened", async (status, headers, delayMs) => {
+  ])("%i with %o means that the key is in progress: retry later, the outcome is still unknown", async (status, headers, delayMs) => {
     const error = await failureOf(answering(status, headers));
     expect(error).toMatchObject({ code: "in_progress", detail: { delayMs, upstreamStatus: status } });
     expect(isDefiniteRefusal(error)).toBe(false);
@@ -84,7 +84,7 @@ describe("what an upstream's answer means", () => {
   });
 });
 
-describe("what a message says", () => {
+describe("the text of an error message", () => {
   it("quotes the upstream's words and names the variable to check", async () => {
     const error = await failureOf(Response.json({ error: { message: "Bad token" } }, { status: 401 }));
     expect(error).toMatchObject({ message: "search answered 401 (Bad token). Check SEARCH_TOKEN." });

@@ -23,7 +23,7 @@ function argumentsOf({ query: { _fields, ...query } }: Asked): Record<string, un
 }
 
 describe("By the schema that WordPress publishes,", () => {
-  it("every request of ours is one it describes", async () => {
+  it("every request of the connector is one it describes", async () => {
     const site = siteOf("contract");
     await site.pages.put(pageOf("tea-1a2b3c"), options);
     await site.pages.put(pageOf("tea-1a2b3c"), options);
@@ -47,7 +47,7 @@ describe("By the schema that WordPress publishes,", () => {
     }
   });
 
-  it("what is wrong is found: a title that is a number, a status nobody knows, an argument of no route", () => {
+  it("errors are found: a title that is a number, an unknown status, an argument of no route", () => {
     expect(conforms(contract, "Write", { title: 5 })).not.toEqual([]);
     expect(conforms(contract, "Write", { status: "trash" })).not.toEqual([]);
     expect(conforms(contract, "List", { status: ["published"] })).not.toEqual([]);

@@ -18,7 +18,7 @@ describe("WordPress", () => {
     ]);
   });
 
-  it("is given a title as text and a content without shortcodes, whoever wrote them", async () => {
+  it("gets a title as text and a content without shortcodes, for any author", async () => {
     const site = siteOf("injected");
     const title = "<script>alert(1)</script> & tea";
     await site.pages.put({ ...pageOf("tea-1a2b3c", "<p>[gallery ids=1] <a href='/x[y]'>x</a></p>"), title }, options);
@@ -38,7 +38,7 @@ describe("WordPress", () => {
     expect(await site.posts()).toMatchObject([{ slug: "tea-1a2b3c" }, { slug: "tea-1a2b3c-2" }]);
   });
 
-  it("is found to have a post whose answer was lost", async () => {
+  it("is found to have a post with a lost answer", async () => {
     const site = siteOf("lost-answer");
     await site.behave({ drop: 1 });
     await expect(site.pages.put(pageOf("tea-1a2b3c"), options)).rejects.toMatchObject({ code: "unavailable" });

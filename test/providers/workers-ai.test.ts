@@ -35,7 +35,7 @@ describe("Workers AI", () => {
     expect(await answering(answer)).toMatchObject({ ending: "whole", ...read });
   });
 
-  it("takes what is no answer of a model for one that cannot be read", async () => {
+  it("treats an invalid answer of a model as unreadable", async () => {
     expect(await answering({ shape: "other" })).toMatchObject({ ending: "unreadable", text: "" });
   });
 
@@ -58,7 +58,7 @@ describe("Workers AI", () => {
     expect(await answering({ response: "Hel", usage }, { ...P, maxTokens: 4 })).toMatchObject({ ending: "truncated" });
   });
 
-  it("takes a model that did not keep to the schema for one that wrote something else", async () => {
+  it("treats a model that did not keep to the schema as one with another text", async () => {
     const failed = workersAi(() => Promise.reject(new Error("5024: JSON Mode couldn't be met"))).generate(P, { key: "k" });
     await expect(failed).resolves.toMatchObject({ ending: "whole", text: expect.stringContaining("JSON Mode"), usage: { output: null } });
   });

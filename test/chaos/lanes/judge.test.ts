@@ -39,12 +39,12 @@ const exhausting = RETRIES.limit + 1;
 describe("the judge of lanes finds nothing wrong with", () => {
   const { accepted, done, refused, letter, freed } = of("parking");
 
-  it("messages that are done in their order, and what a killed process had in hand done again", () => {
+  it("messages processed in order, and those of a killed process processed again", () => {
     const verdict = judge([...accepted(1, 2, 3), done(1), done(2), KILL, done(1, "b"), done(2, "b"), done(3, "b")]);
     expect(verdict).toMatchObject({ problems: [], messages: 3, kills: 1, lives: 2, duplicates: 2, most_duplicates: 2 });
   });
 
-  it("words of a dead process that are heard after the first of the next", () => {
+  it("lines of a dead process that arrive after the first of the next", () => {
     expect(judge([...accepted(1, 2, 3), done(1), KILL, done(2, "b"), done(2), done(3, "b")]).problems).toEqual([]);
   });
 
@@ -83,7 +83,7 @@ describe("the judge of lanes finds", () => {
   const finds = (entries: Entry[], what: string) => expect(judge(entries).problems.join("\n")).toContain(what);
 
   it("a message that is lost", () => finds([...accepted(1, 2), done(1)], "2 is lost"));
-  it("a message that nobody sent", () => finds([done(1)], "1 was handled, and nobody had sent it"));
+  it("a message without a sender", () => finds([done(1)], "1 was handled, and nobody had sent it"));
   it("a message that passes another", () => finds([...accepted(1, 2), done(2), done(1)], "2 passed 1"));
   it("a message that passes a head which blocks", () =>
     finds([...block.accepted(1, 2), ...times(9, () => block.refused(1)), block.done(2), block.done(1)], "2 passed 1"));
@@ -118,12 +118,12 @@ describe("the judge of lanes in front of a workflow", () => {
   const asked = [turn(1, "asked"), turn(2, "asked")];
   const whole = [1, 2].flatMap((n) => [turn(n, "begins"), turn(n, "ends")]);
 
-  it("finds nothing wrong with runs one after another, and with a run that a kill makes tell again", () => {
+  it("finds no error in consecutive runs, and in a run that a kill makes report again", () => {
     const told = [...asked, turn(1, "begins"), KILL, ...whole];
     expect(judge(told)).toMatchObject({ problems: [], turns: 2, turn_kills: 1, turn_repeats: 1 });
   });
 
-  it("finds a run that begins before the one before has ended, and one that goes on behind the next", () => {
+  it("finds a run that begins before the one before has ended, and one that continues after the next", () => {
     const told = [...asked, turn(1, "begins"), turn(2, "begins"), turn(1, "ends"), turn(2, "ends")];
     expect(judge(told).problems).toEqual(["turns of k: 2 begins before 1 ends", "turns of k: 1 ends behind 2"]);
   });

@@ -68,7 +68,7 @@ const initialized = (index: number) => {
   return { root, out, config: configured(root) };
 };
 
-it("the written configuration has what production needs", () => {
+it("the written configuration has the settings that production needs", () => {
   const { root, config } = initialized(1);
   expect(config).toMatchObject({
     compatibility_flags: ["nodejs_compat", "global_fetch_strictly_public", "queue_consumer_no_wait_for_wait_until"],
@@ -122,7 +122,7 @@ it("a site keeps its assets: the console's files are copied into them, and the e
   expect(existsSync(join(root, "public/console/assets"))).toBe(true);
 });
 
-it("init --env adds to an environment what it does not inherit", () => {
+it("init --env adds to an environment the settings that it does not inherit", () => {
   const { root, out } = initialized(6);
   expect(out).toContain("npx millrace init --env staging");
   expect(run(root, "millrace", "init", "--yes", "--env", "staging").code).toBe(0);

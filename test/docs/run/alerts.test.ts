@@ -8,7 +8,7 @@ import { callerWith } from "../../api/client.ts";
 import { ruleLines } from "../alert-table.ts";
 import { followDocument } from "./follow.ts";
 
-it("every command of docs/alerts.md answers what is written under it", { timeout: 90_000 }, async () => {
+it("every command of docs/alerts.md prints the output under it", { timeout: 90_000 }, async () => {
   const { token, get } = await callerWith(["read", "observe", "operate"]);
   const gauges = [{ name: "effects_in_doubt", labels: {}, value: 3 }];
   await env.DB.exec("DELETE FROM millrace_alerts");

@@ -3,7 +3,7 @@ import batches from "../../../docs/batches.md?raw";
 import { callerWith } from "../../api/client.ts";
 import { followDocument } from "./follow.ts";
 
-it("every command of docs/batches.md answers what is written under it", { timeout: 90_000 }, async () => {
+it("every command of docs/batches.md prints the output under it", { timeout: 90_000 }, async () => {
   const { token, tenantId } = await callerWith(["enqueue", "read", "operate"]);
   // The document's reader is the tenant `acme`.
   const own = batches.replaceAll("files/acme/", `files/${tenantId}/`);

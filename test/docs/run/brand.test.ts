@@ -6,7 +6,7 @@ import { callerWith } from "../../api/client.ts";
 import { stands } from "../../systems/brand/brand.ts";
 import { followDocument } from "./follow.ts";
 
-it("every command of docs/brand.md answers what is written under it", { timeout: 90_000 }, async () => {
+it("every command of docs/brand.md prints the output under it", { timeout: 90_000 }, async () => {
   const caller = await callerWith();
   const count = await followDocument(document, {
     given: { TOKEN: caller.token },

@@ -6,7 +6,7 @@ import { followDocument } from "./follow.ts";
 
 const TENANT = "acme";
 
-it("every command of docs/bulk-actions.md answers what is written under it", { timeout: 90_000 }, async () => {
+it("every command of docs/bulk-actions.md prints the output under it", { timeout: 90_000 }, async () => {
   const caller = await callerWith(["enqueue", "read", "operate", "embedded"], TENANT);
   for (const step of ["send mail", "send mail", "send parcel"])
     await seedEffect(await seedInstance(TENANT, { status: "in_doubt" }), { step });

@@ -6,7 +6,7 @@ import { callerWith, fresh } from "../../api/client.ts";
 import { hookUrl, received, tell } from "../../systems/webhooks/hook.ts";
 import { followDocument } from "./follow.ts";
 
-it("every command of docs/callbacks.md answers what is written under it, and the call that follows is verified as it says", {
+it("every command of docs/callbacks.md prints the output under it, and the call that follows is verified as documented", {
   timeout: 90_000,
 }, async () => {
   const caller = await callerWith(["enqueue", "read", "tokens"]);

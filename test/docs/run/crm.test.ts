@@ -4,7 +4,7 @@ import { callerWith } from "../../api/client.ts";
 import { crmTells } from "../../providers/embedded.ts";
 import { followDocument } from "./follow.ts";
 
-it("every command of docs/crm.md answers what is written under it", { timeout: 90_000 }, async () => {
+it("every command of docs/crm.md prints the output under it", { timeout: 90_000 }, async () => {
   const { token, tenantId } = await callerWith(["enqueue", "read", "operate", "embedded"]);
   // The document's reader is the tenant `acme`, whom the embedded CRM tells what changed where nothing else is said.
   const own = crm.replaceAll("webhooks/acme", `webhooks/${tenantId}`);

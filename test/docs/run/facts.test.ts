@@ -6,7 +6,7 @@ import { callerWith } from "../../api/client.ts";
 import { rowsOf } from "../markdown.ts";
 import { followDocument } from "./follow.ts";
 
-it("every command of docs/facts.md answers what is written under it", { timeout: 90_000 }, async () => {
+it("every command of docs/facts.md prints the output under it", { timeout: 90_000 }, async () => {
   const { token } = await callerWith();
   const count = await followDocument(facts, { given: { TOKEN: token }, copied: (body) => ({ ID: body?.instance_id }) });
   expect(count).toBe(7);

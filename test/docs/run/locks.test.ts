@@ -5,7 +5,7 @@ import locks from "../../../docs/locks.md?raw";
 import { callerWith } from "../../api/client.ts";
 import { followDocument } from "./follow.ts";
 
-it("every command of docs/locks.md answers what is written under it", { timeout: 90_000 }, async () => {
+it("every command of docs/locks.md prints the output under it", { timeout: 90_000 }, async () => {
   const { token, tenantId } = await callerWith();
   const name = "books/berlin";
   const stub = env.LOCK.getByName(`${tenantId}/${name}`);

@@ -39,7 +39,7 @@ function copyIds(variables: Map<string, string>, keys: string[], { method, url }
   if (/\/v1\/effects\?/.test(url)) keys.push(...body.items.map(({ key }: Json) => key));
 }
 
-it("every command of docs/operating.md answers what is written under it", { timeout: 90_000 }, async () => {
+it("every command of docs/operating.md prints the output under it", { timeout: 90_000 }, async () => {
   const { caller, variables } = await world();
   const keys: string[] = [];
   const lookUp = (name: string) => {

@@ -3,7 +3,7 @@ import document from "../../../docs/publishing.md?raw";
 import { callerWith, type Json } from "../../api/client.ts";
 import { followDocument } from "./follow.ts";
 
-it("every command of docs/publishing.md answers what is written under it", { timeout: 90_000 }, async () => {
+it("every command of docs/publishing.md prints the output under it", { timeout: 90_000 }, async () => {
   const caller = await callerWith(["enqueue", "read", "operate"], "acme");
   const count = await followDocument(document, {
     given: { TOKEN: caller.token },

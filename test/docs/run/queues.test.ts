@@ -8,12 +8,12 @@ import { following, shipping } from "../examples/queues.ts";
 import { exportCommands } from "../examples/several-queues.ts";
 import { followDocument } from "./follow.ts";
 
-it("every command of docs/queues.md answers what is written under it", async () => {
+it("every command of docs/queues.md prints the output under it", async () => {
   const { token } = await callerWith();
   expect(await followDocument(queues, { given: { TOKEN: token } })).toBe(3);
 });
 
-it("the options on it are options, with what they come to", () => {
+it("its options are valid options, with their resolved values", () => {
   expect(shipping).toMatchObject({
     concurrency: 3,
     deadlineMs: 300_000,
@@ -28,7 +28,7 @@ it("the options on it are options, with what they come to", () => {
   });
 });
 
-it("its one line for several queues is what is written under it", () => {
+it("its one line for several queues equals the output under it", () => {
   const queueOf = (tenant_id: string) => queueFor(exportCommands, { tenant_id, subject: "" });
   const tenants = Array.from({ length: 50 }, (_, index) => `t${index}`);
   expect(queueOf("acme")).toBe("export-commands-acme");

@@ -11,14 +11,14 @@ import { followDocument } from "./follow.ts";
 const ALL = [...engineChecks(app), ...checks];
 const kinds = ALL.flatMap((check) => Object.entries(check.kinds));
 
-it("docs/reconciliation.md lists each kind of disagreement once, and says of each whether it is mended or counted", () => {
+it("docs/reconciliation.md lists each kind of disagreement once, and marks each as repaired or counted", () => {
   const told = rowsOf(page, "disagreement").map(([kind = "", , done = ""]) => [kind.replaceAll("`", ""), done.split(":")[0]]);
   expect(told.toSorted()).toEqual(kinds.map(([kind, { mend }]) => [kind, mend ? "mended" : "counted"]).toSorted());
   expect(new Set(kinds.map(([kind]) => kind)).size).toBe(kinds.length);
   expect(new Set(ALL.map(({ name }) => name)).size).toBe(ALL.length);
 });
 
-it("its commands answer what is written under them", async () => {
+it("its commands print the output under them", async () => {
   const { tenantId, token } = await callerWith(["read"]);
   await env.DB.prepare(
     `INSERT INTO millrace_divergences (kind, what, tenant_id, found_by, place, says, state, first_at, seen_at, times, look_at)

@@ -5,7 +5,7 @@ import { callerWith } from "../../api/client.ts";
 import { rowsOf } from "../markdown.ts";
 import { followDocument } from "./follow.ts";
 
-it("every command of docs/text.md answers what is written under it", { timeout: 90_000 }, async () => {
+it("every command of docs/text.md prints the output under it", { timeout: 90_000 }, async () => {
   const caller = await callerWith(["enqueue", "read", "operate", "embedded"]);
   const count = await followDocument(document, {
     given: { TOKEN: caller.token },

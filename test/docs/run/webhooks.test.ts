@@ -5,7 +5,7 @@ import { callerWith, fresh } from "../../api/client.ts";
 import { hookUrl, hurried, outcome, tell } from "../../systems/webhooks/hook.ts";
 import { followDocument } from "./follow.ts";
 
-it("every command of docs/webhooks.md answers what is written under it", { timeout: 90_000 }, async () => {
+it("every command of docs/webhooks.md prints the output under it", { timeout: 90_000 }, async () => {
   await using _ = await hurried();
   const caller = await callerWith();
   const hook = fresh("hook");

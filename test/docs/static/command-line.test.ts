@@ -29,7 +29,7 @@ function emptyFolder(): string {
   return folder;
 }
 
-it("every command of docs/command-line.md ends with the code that stands under it, and says what stands behind that", async () => {
+it("every command of docs/command-line.md ends with the code under it, and prints the output after that", async () => {
   const at = await app();
   const ada = caller(at);
   const [letter] = await letters(

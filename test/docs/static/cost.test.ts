@@ -33,7 +33,7 @@ const run = instanceCost({
 const parts = Object.entries(run.parts).map(([part, used]) => ({ part, ...used }));
 const inWords = (name: string) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 
-it("its worked example is what the formula says of such a run", () => {
+it("its worked example equals the formula for such a run", () => {
   const shown = rowsOf(page, "part").map(([part = "", amount, mark, usd]) => [part.replaceAll("`", ""), Number(amount), mark, Number(usd)]);
   const said = parts.map(({ part, amount, mark, usd }) => [inWords(part).replaceAll(" ", "_"), amount, mark, Number(usd.toFixed(12))]);
   expect(shown.sort()).toEqual(said.sort());
@@ -51,7 +51,7 @@ it("its formula has the list prices", () => {
 const STORED = { month: 1202 + 3 * 143, tombstone: 63 * (400 / 30) };
 const RECORDERS = 2;
 
-it("its table by scale is what the bill of such a month says", () => {
+it("its table by scale equals the bill of such a month", () => {
   const used = Object.fromEntries(parts.map(({ part, amount }) => [part, amount]));
   const perRun = addUsage(used, { rowsWritten: run.removalRows });
   for (const [runs = "", usd, perThousand, beyond] of rowsOf(page, "runs a month")) {
@@ -68,7 +68,7 @@ it("its table by scale is what the bill of such a month says", () => {
   }
 });
 
-it("what the plan includes is free, and the rest is charged beyond it", () => {
+it("usage within the plan is free, and the rest is charged beyond it", () => {
   expect(monthlyBill({ steps: 500_000 }).usd).toBe(5);
   expect(monthlyBill({ steps: 1_500_000 }).beyond).toEqual({ steps: 8 });
   expect(marginalUsd({ steps: 1_000_000 })).toBe(8);

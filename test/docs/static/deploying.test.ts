@@ -23,7 +23,7 @@ it("docs/settings.md names every variable of the providers, and no other", () =>
   expect(named.sort()).toEqual([...new Set(read)].sort());
 });
 
-it("the Worker as it is configured passes a dry run of its deployment, and what runs locally is the same to the byte", async () => {
+it("the configured Worker passes a dry run of its deployment, and the local one is the same to the byte", async () => {
   const args = ["deploy", "--dry-run", "--outdir", out];
   const said = execFileSync(join(BIN, "wrangler"), args, {
     cwd: ROOT,

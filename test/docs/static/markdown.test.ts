@@ -40,7 +40,7 @@ describe.each(documents())("%s", (document) => {
     expect(fencesOf(markdown).filter(({ text }) => text.trim() === "")).toEqual([]);
   });
 
-  it("links to what exists", () => {
+  it("links to existing targets", () => {
     const links = [...markdown.replaceAll(/^```[\s\S]*?^```$/gm, "").matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = ""]) => link);
     const broken = links
       .filter((link) => !/^[a-z]+:/.test(link))

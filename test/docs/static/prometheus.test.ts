@@ -26,7 +26,7 @@ function everySeries(): string {
 const isThere = spawnSync("promtool", ["--version"]).status === 0;
 if (!isThere) console.warn("SKIPPED: promtool is not installed, so no real Prometheus has judged the format, the rules and their tests.");
 
-it("every series is readable, and told on the page with its type and labels", () => {
+it("every series is readable, and documented on the page with its type and labels", () => {
   const read = new Set(readMetrics(everySeries()).map(({ name }) => name.replace(/^millrace_|_(bucket|sum|count)$/g, "")));
   expect([...read].sort()).toEqual(Object.keys(SERIES).sort());
   const told = rowsOf(page, "series").map(([name = "", type, labels = ""]) => ({

@@ -82,7 +82,7 @@ it("tokens that pull, and those of an app's own scopes, are made as others are",
   expect(rows(`SELECT scopes FROM millrace_tokens WHERE id = '${made.slice(3, 19)}'`)).toMatchObject([{ scopes: "pull gpu:fast" }]);
 });
 
-it("wrangler, and with it a deployed database, takes the same statements whole, whatever stands in a name", () => {
+it("wrangler, and with it a deployed database, accepts the same statements whole, for any characters in a name", () => {
   const mint: Mint = { verb: "mint", tenant: "acme", actor: 'O\'Neil; "DROP" --', scopes: ["read"], days: 1, reason: "é" };
   const [made, gone] = [mintStatements(mint, "cli/ada"), mintStatements(mint, "cli/ada")];
   const [id, goneId] = [made.token.slice(3, 19), gone.token.slice(3, 19)];
@@ -116,7 +116,7 @@ it.each([
   expect(() => readRequest(args)).toThrow("Usage: npx millrace token");
 });
 
-it("a token is for ninety days, to ask, read and operate, unless somebody says otherwise; the command knows the scopes that there are", () => {
+it("a token is for ninety days, to ask, read and operate, by default; the command lists the valid scopes", () => {
   expect(readRequest(["--tenant", "acme", "--actor", "ada"])).toMatchObject({
     scopes: ["enqueue", "read", "operate"],
     days: 90,

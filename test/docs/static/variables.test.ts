@@ -17,6 +17,6 @@ function unsaid(markdown: string): string[] {
   });
 }
 
-it.each(pages)("docs/%s says what each variable of its commands is, before it is used", (page) => {
+it.each(pages)("docs/%s defines each variable of its commands before its use", (page) => {
   expect(unsaid(readFileSync(join(ROOT, "docs", page), "utf8"))).toEqual([]);
 });

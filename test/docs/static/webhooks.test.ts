@@ -15,7 +15,7 @@ const [old, present, foreign] = ["a", "b", "c"].map((letter) => `whsec_${Buffer.
 ];
 const body = JSON.stringify({ type: "outcome", timestamp: "2026-10-01T09:30:00Z", data: { fact_id: "f1" } });
 
-it("the receiver of docs/webhooks.md takes what is signed by one of its secrets, once, and nothing else", async () => {
+it("the receiver of docs/webhooks.md accepts requests signed by one of its secrets, once, and nothing else", async () => {
   const taken: unknown[] = [];
   const server = receiver([old, present], (fact) => taken.push(fact)).listen(0);
   onTestFinished(() => void server.close());

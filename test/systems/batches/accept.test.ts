@@ -53,7 +53,7 @@ describe("POST /v1/batches", () => {
     expect(await contactsOf(caller.tenantId)).toMatchObject([{ revision: 1 }]);
   });
 
-  it("whose command's name is taken by another command is refused, and nothing is kept", async () => {
+  it("whose command's name is used by another command is refused, and nothing is kept", async () => {
     const caller = await callerWith();
     const id = fresh("b");
     await acceptCommands(env, app, { tenantId: caller.tenantId, source: "test" }, [
@@ -64,7 +64,7 @@ describe("POST /v1/batches", () => {
     expect((await env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/` })).objects).toEqual([]);
   });
 
-  it("keeps an upload whose acceptance failed half way, and goes on when it is asked again", async () => {
+  it("keeps an upload whose acceptance failed half way, and continues on the next request", async () => {
     const caller = await callerWith();
     const id = fresh("b");
     const { performer } = app;
@@ -201,7 +201,7 @@ describe("A batch of another tenant", () => {
   });
 });
 
-it("a command for a batch that nobody asked for, or for another operation, says where batches are asked for", async () => {
+it("a command for an unknown batch, or for another operation, is refused with the route of batches", async () => {
   const caller = await callerWith();
   const { batch_id: id } = await completed(caller, ROW);
   for (const [type, batch] of [

@@ -6,7 +6,7 @@ import { holdAt } from "./hold.ts";
 
 const reason = "the wrong list";
 
-it("a cancelled batch stops at its next chunk; what is done is counted and stays, and its instance ends", async () => {
+it("a cancelled batch stops at its next chunk; completed rows are counted and stay, and its instance ends", async () => {
   const caller = await callerWith();
   const held = holdAt("c2500");
   const { batch_id: id, instance_id: instance } = (await upload(caller, contactsCsv(5000))).body;
@@ -87,7 +87,7 @@ it("a cancelled batch whose instance is stopped ends too", async () => {
   await reaches(caller, instance_id, "complete");
 });
 
-it("whoever follows a batch hears how far it is until it ends, and goes on where the line broke", async () => {
+it("a follower of a batch gets its progress until it ends, and continues after a broken connection", async () => {
   const caller = await callerWith();
   const { batch_id: id } = (await upload(caller, contactsCsv(3000))).body;
   const authorization = `Bearer ${caller.token}`;

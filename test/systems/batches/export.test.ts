@@ -15,7 +15,7 @@ async function exported(caller: Caller, more: object): Promise<{ batch: Json; te
   return { batch, text: body };
 }
 
-it("an export holds what was imported, in the order of its keys, and imported elsewhere it is the same", async () => {
+it("an export contains the imported rows, in the order of their keys, and imported elsewhere it is the same", async () => {
   const caller = await callerWith();
   const other = await callerWith();
   await completed(caller, `${contactsCsv(1300)}odd,o@example.com,"a ""b""\nc\rd, é 😀",\n`);
@@ -99,7 +99,7 @@ it("an export of nothing is a header, and an import has no result", async () => 
   );
 });
 
-it("a reconciliation says what is only there, only here and different, and states it as a fact", async () => {
+it("a reconciliation lists the rows that are only there, only here and different, and publishes it as a fact", async () => {
   const caller = await callerWith();
   await completed(caller, contactsCsv(1200));
   const theirs = contactsCsv(1210)

@@ -79,7 +79,7 @@ const rowsOf = (text: string): Json[] =>
     .filter(Boolean)
     .map((line) => JSON.parse(line));
 
-it("an export of facts is what was imported, ledger by ledger in the order of their places; imported elsewhere it gives the same", async () => {
+it("an export of facts equals the import, ledger by ledger in order; imported elsewhere it gives the same", async () => {
   const caller = await callerWith();
   // Names whose order is not that of their places.
   const facts = Array.from({ length: 620 }, (_, index) => outcome(`f${(index * 7) % 620}`, `contact/${index % 2}`, index));
@@ -120,7 +120,7 @@ it("how a time is written makes no fact another: known to its ledger, and the sa
   expect((await completed(caller, lines(later), jsonl)).rows).toMatchObject({ done: 0, failed: 4 });
 });
 
-it("a reconciliation of facts finds what is different and what is only on one side, whatever the order of the file", async () => {
+it("a reconciliation of facts finds differences and facts on one side only, for any order of the file", async () => {
   const caller = await callerWith();
   const facts = Array.from({ length: 700 }, (_, index) => outcome(`f${index}`, `contact/${index % 3}`, index));
   await completed(caller, lines(facts), jsonl);
@@ -141,7 +141,7 @@ it("a reconciliation of facts finds what is different and what is only on one si
   );
 });
 
-it("pairs are looked up by their names, and pages read, in the ledgers alone: what no projection has yet is there", async () => {
+it("pairs are looked up by their names, and pages read, in the ledgers alone: facts without a projection are found", async () => {
   const caller = await callerWith();
   const rows = Array.from({ length: 600 }, (_, index) => outcome(`f${index}`, `contact/${index % 3}`, index));
   await completed(caller, lines(rows), jsonl);
@@ -161,7 +161,7 @@ it("pairs are looked up by their names, and pages read, in the ledgers alone: wh
   expect(Math.max(...ran.map(({ read }) => read))).toBeLessThanOrEqual(4);
 });
 
-it("a page ends where its bytes do, whatever the number of its rows", async () => {
+it("a page ends at its limit of bytes, for any number of its rows", async () => {
   const caller = await callerWith();
   const note = "é".repeat(7000);
   const rows = Array.from({ length: 160 }, (_, index) => ({

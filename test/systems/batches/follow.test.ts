@@ -5,8 +5,8 @@ import { callerWith, expectProblem, send, until } from "../../api/client.ts";
 import { completed, contactsCsv, upload } from "./batch.ts";
 import { holdAt } from "./hold.ts";
 
-describe("Whoever follows a batch", () => {
-  it.each(["revoked", "expired"])("hears no more of it once the token is %s", async (gone) => {
+describe("A follower of a batch", () => {
+  it.each(["revoked", "expired"])("gets no more events once the token is %s", async (gone) => {
     const caller = await callerWith();
     const held = holdAt("c1");
     const { batch_id: id } = (await upload(caller, contactsCsv(3))).body;
@@ -30,7 +30,7 @@ describe("Whoever follows a batch", () => {
     expectProblem(await follow(), 401, "unauthorized");
   });
 
-  it("may begin sixty times a minute, and hears then that it is beginning that is counted", async () => {
+  it("may begin sixty times a minute, and an error says that beginnings are counted", async () => {
     const caller = await callerWith();
     const { batch_id: id } = await completed(caller, contactsCsv(1));
     for (let n = 0; n < 60; n++) expect([n, (await caller.get(`/v1/batches/${id}/stream`)).status]).toEqual([n, 200]);

@@ -20,7 +20,7 @@ it("an uploaded file becomes rows, each written once, and the batch says how man
   expect(await problemsOf(caller, batch.batch_id)).toEqual([]);
 });
 
-it("a file with every kind of broken row is taken in up to those rows, and each is reported", async () => {
+it("a file with every kind of broken row is imported except for those rows, and each is reported", async () => {
   const caller = await callerWith();
   const file = new TextEncoder().encode(
     [
@@ -99,7 +99,7 @@ it("a header is read with each delimiter, each line end, a byte order mark, and 
   expect(contact).toMatchObject({ revision: 40, properties: { "a;b,c;d": "1", 'say "hi"': "2", plan: "gold" } });
 });
 
-it("a header is read with the delimiter that finds the columns that must be there, whatever its other names hold", async () => {
+it("a header is read with the delimiter that finds the required columns, for any content of its other names", async () => {
   const caller = await callerWith();
   await completed(caller, "contact_id,email,a;b;c;d;e\nw1,a@x.org,1\n");
   await completed(caller, " contact_id ; email;a,b,c,d,e\nw2;a@x.org;1\n");
@@ -117,7 +117,7 @@ it("a row that names a property in `properties` and in a column is reported, and
   expect(kept).toEqual([{ plan: "x" }, { age: 3, plan: "gold" }]);
 });
 
-it("JSON Lines are rows too, and what is no row is reported", async () => {
+it("JSON Lines are rows too, and invalid lines are reported", async () => {
   const caller = await callerWith();
   const lines = [
     '{"contact_id":"a","email":"a@example.com","properties":{"age":3,"vip":true}}',
@@ -155,7 +155,7 @@ it("a file without rows is a complete batch", async () => {
   expect(await completed(caller, "", { type: "application/x-ndjson" })).toMatchObject({ state: "complete", rows: { done: 0 } });
 });
 
-it("the last of two rows about one contact stands, and both are counted", async () => {
+it("the last of two rows about one contact applies, and both are counted", async () => {
   const caller = await callerWith();
   const batch = await completed(caller, "contact_id,email,name\nc,a@example.com,Old\nc,b@example.com,New\n");
   expect(batch.rows).toMatchObject({ done: 2, failed: 0 });

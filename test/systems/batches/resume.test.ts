@@ -60,7 +60,7 @@ it("restarted in the middle, again and again, with attempts that wake up late, i
   expect(new Set((await contactsOf(caller.tenantId)).map(({ revision }) => revision))).toEqual(new Set([1]));
 });
 
-it("a chunk whose outcome was written and whose step was lost is not written again", async () => {
+it("a chunk with a written outcome and a lost step is not written again", async () => {
   const caller = await callerWith();
   const batch = await completed(caller, contactsCsv(2500));
   // The platform forgets everything; the inbox does not.
@@ -81,7 +81,7 @@ it("a chunk whose outcome was written and whose step was lost is not written aga
   expect((await caller.get(`/v1/batches/${batch.batch_id}`)).body.rows).toMatchObject({ done: 2500 });
 });
 
-it("a file that goes or changes meanwhile stops the batch with a word on what to put back; retried, it goes on", async () => {
+it("a file that disappears or changes meanwhile stops the batch with the file to restore; retried, it continues", async () => {
   const caller = await callerWith();
   const key = `files/${caller.tenantId}/people.csv`;
   const file = contactsCsv(1200);

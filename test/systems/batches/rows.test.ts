@@ -230,7 +230,7 @@ describe("A JSON Lines file", () => {
     );
   });
 
-  it("reports a huge line and goes on", () => {
+  it("reports a huge line and continues", () => {
     const pieces = jsonl(`{"a":1}\n"${HUGE.repeat(12)}"\n{"a":2}`);
     expect(pieces).toMatchObject([
       { content: '{"a":1}' },

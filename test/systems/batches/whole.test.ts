@@ -114,7 +114,7 @@ it("while the projection is rebuilt under load, lists and reconciliations miss n
   }
 });
 
-it("an export is of a moment: what its ledger took later is left out, and a ledger that the projection has lost is in it", async () => {
+it("an export is of a moment: later facts of its ledger are left out, and a ledger missing in the projection is in it", async () => {
   const caller = await callerWith();
   await completed(caller, file, jsonl);
   await until(

@@ -75,7 +75,7 @@ it("events that come in any order, twice each, lead to one picture", async () =>
   }
 });
 
-it("what is heard of a brand before its first cycle is known to it: a live article is skipped, whoever asked for it", async () => {
+it("events of a brand before its first cycle are recorded: a live article is skipped, for any caller", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   await caller.post("/v1/commands", { type: "research.requested", payload: { brand, keyword: "Early" } });
@@ -84,7 +84,7 @@ it("what is heard of a brand before its first cycle is known to it: a live artic
   expect(await verdicts(caller, brand)).toEqual(["Early requested", "early skipped"]);
 });
 
-it("an agent that is new to an old brand is told first what there is", async () => {
+it("an agent that is new to an old brand gets the existing content first", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   await env.DB.prepare(
@@ -130,7 +130,7 @@ async function breakDatabase(tenantId: string, brand: string, when: "before" | "
 }
 
 it.each(["before", "after"] as const)(
-  "a death %s the engine has accepted what was decided loses nothing and doubles nothing",
+  "a death %s the engine has accepted the decision loses nothing and doubles nothing",
   async (when) => {
     const caller = await callerWith();
     const [brand, word] = [fresh("brand"), fresh("word")];
@@ -156,7 +156,7 @@ it.each(["before", "after"] as const)(
   },
 );
 
-it("a cycle whose planning is repeated is answered as before", async () => {
+it("a cycle with repeated planning gets the same answer", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   const id = await cycle(caller, { brand, cycle: "w1", keywords: ["a", "b"] });

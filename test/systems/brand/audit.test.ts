@@ -36,7 +36,7 @@ it("an audit of a brand that is as it was believed finds nothing", async () => {
   expect((await caller.get(`/v1/brands/${brand}`)).body.last_audit).toMatchObject({ findings: [] });
 });
 
-it("whatever an agent believes wrong, an audit sets right and says so, once", async () => {
+it("an audit corrects every wrong state of an agent, and reports it, once", async () => {
   const { caller, brand } = await brandWith("a", "b", "c", "d");
   await stands(caller, brand, { live: 4 });
   const ids = await inside(caller, brand, ({ sql }) => {
@@ -84,7 +84,7 @@ it("work that failed stops counting, and counts again when an operator has retri
   expect(await inside(caller, brand, requests)).toEqual([{ instance_id: id, state: "done" }]);
 });
 
-it("research whose event was never heard of has led on all the same", async () => {
+it("research with a lost event has its effect nevertheless", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   await fail({ upstream: "text", match: brand, status: 503, remaining: null });
@@ -102,7 +102,7 @@ it("research whose event was never heard of has led on all the same", async () =
   expect(await counts(caller, brand)).toMatchObject({ on_their_way: 1 });
 });
 
-it("an audit that is told to the agent twice finds the same", async () => {
+it("an audit that reaches the agent twice finds the same", async () => {
   const { caller, brand } = await brandWith("a");
   await stands(caller, brand, { live: 1 });
   await inside(caller, brand, ({ sql }) => sql.exec("DELETE FROM articles").rowsWritten);
@@ -183,7 +183,7 @@ it("looks work on its way up by its ids, however many instances the tenant has",
   ]);
 });
 
-it("what a lost alarm has left unsent is sent when the agent next hears of something", async () => {
+it("messages left unsent by a lost alarm are sent at the agent's next event", async () => {
   const { caller, brand } = await brandWith("a");
   await stands(caller, brand, { live: 1 });
   const agent = brandAgentOf(env, caller.tenantId, brand);
@@ -199,7 +199,7 @@ it("what a lost alarm has left unsent is sent when the agent next hears of somet
   expect(state).toBe("sent");
 });
 
-it("an audit of a brand that nobody knows fails and says so: a slip of the pen makes no brand", async () => {
+it("an audit of an unknown brand fails with that reason: a misspelled name creates no brand", async () => {
   const caller = await callerWith();
   const { body } = await caller.post("/v1/commands", { type: "brand.audit", payload: { brand: "acmee" } });
   expect((await reaches(caller, body.instance_id, "errored")).error).toMatchObject({

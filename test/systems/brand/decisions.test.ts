@@ -14,7 +14,7 @@ async function stranger() {
   return { caller: await callerWith(), brand: fresh("brand") };
 }
 
-it("a keyword without anything is researched once, however it is written; one that is live is skipped in the next cycle", async () => {
+it("a keyword without content is researched once, in any spelling; a live one is skipped in the next cycle", async () => {
   const { caller, brand } = await stranger();
   const word = fresh("tea");
   await decided(
@@ -33,7 +33,7 @@ it("a keyword without anything is researched once, however it is written; one th
   expect(await paidFor(word)).toEqual({ search: 1, text: 1 });
 });
 
-it("what is under way, or a draft, is skipped", async () => {
+it("a keyword under work, or with a draft, is skipped", async () => {
   const { caller, brand } = await stranger();
   await fail({ upstream: "pages", match: brand, status: 400, remaining: null });
   await cycle(caller, { brand, cycle: "w1", keywords: ["rye"] });
@@ -169,7 +169,7 @@ it("a command that the engine refuses is a decision that people see, and takes n
   expect(await counts(caller, brand)).toEqual({ live: 1, drafts: 0, on_their_way: 0, held: 0 });
 });
 
-it("a keyword that is asked for twice at once, beside all cycles, is paid for once: who comes second is told why", async () => {
+it("a keyword that is requested twice at once, outside cycles, is paid for once: the second caller gets the reason", async () => {
   const { caller, brand } = await stranger();
   const word = fresh("chai");
   const ask = (cycle: string, keyword = word) =>
@@ -185,7 +185,7 @@ it("a keyword that is asked for twice at once, beside all cycles, is paid for on
   expect(await paidFor(word)).toEqual({ search: 1, text: 1 });
 });
 
-it("asked for beside all cycles, fresh research is used again, there is room, and what has come to nothing is not waited for", async () => {
+it("requested outside cycles, fresh research is reused, free capacity is used, and failed research is not awaited", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { max_drafts: 1 });
   const word = fresh("malt");
@@ -202,7 +202,7 @@ it("asked for beside all cycles, fresh research is used again, there is room, an
   expect(await paidFor(word)).toEqual({ search: 1, text: 2 });
 });
 
-it("a cycle that asks again for what it has asked for is told so", async () => {
+it("a cycle that repeats a request gets that reason", async () => {
   const { caller, brand } = await stranger();
   await decided(caller, await cycle(caller, { brand, cycle: "w1", keywords: ["a"] }));
   await stands(caller, brand, { live: 1 });

@@ -34,7 +34,7 @@ it("A rate that was a slip of the pen holds nothing up once it is corrected", as
   expect(found).toContainEqual(expect.objectContaining({ workflow: "research-keyword", status: "complete" }));
 });
 
-it("A rate that stays goes on holding between two cycles, also for a new rate behind its first command", async () => {
+it("A persistent rate applies between two cycles, also for a new rate after its first command", async () => {
   const caller = await callerWith();
   const brand = fresh("b");
   await allow(caller, brand, 0.1);
@@ -50,7 +50,7 @@ it("A rate that stays goes on holding between two cycles, also for a new rate be
   expect(next).toBeLessThanOrEqual(Date.now() + 25_000);
 });
 
-it("Commands that a deployment without their workflow refuses are put off, not dropped: the next one sends them", async () => {
+it("Commands that a deployment without their workflow refuses are deferred, not dropped: the next one sends them", async () => {
   const caller = await callerWith();
   const brand = fresh("b");
   const agent = brandAgentOf(env, caller.tenantId, brand);

@@ -23,7 +23,7 @@ it.each<[string, KnownKeyword, typeof room, string]>([
   expect(decide(known, taken, NOW).verdict).toBe(verdict);
 });
 
-it("what is held back stays so until there is room, and is looked at anew then", () => {
+it("a deferred item stays so until there is capacity, and is decided again then", () => {
   expect(decideAgain({ heldBy: "w1" }, full, NOW)).toBeUndefined();
   expect(decideAgain({ heldBy: "w1" }, room, NOW)).toMatchObject({
     verdict: "resumed",

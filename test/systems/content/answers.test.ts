@@ -16,7 +16,7 @@ function spoil(keyword: string, ...answers: AnswerFault["answer"][]): Promise<vo
 }
 
 describe("An ordinary article", () => {
-  it("is one answer, two steps, and a record of what it cost", async () => {
+  it("is one answer, two steps, and a record of its cost", async () => {
     const writing = await asked();
     const { id } = await writing.reaches("complete");
     expect(await writing.charged()).toEqual({ charged: 1, repeated: 0 });
@@ -87,7 +87,7 @@ describe("An answer that is none", () => {
     return { UPSTREAMS: { fetch } as unknown as Fetcher, comesBack };
   }
 
-  it("is kept by a gateway under its key for days: so it is an outcome, and whoever asks again asks under another key", async () => {
+  it("is stored by a gateway under its key for days: so it is an outcome, and a repeat uses another key", async () => {
     const { UPSTREAMS, comesBack } = gateway();
     const ask = firstAsk({ brand: "acme", keyword: fresh("keyword"), sources: [] } as never, "article.v2");
     const input = { ask, tenantId: fresh("tenant"), brand: "acme", isLast: false };
@@ -125,7 +125,7 @@ describe("A bad answer", () => {
     });
   });
 
-  it("tells the model what was wrong, when it was not what was asked for", async () => {
+  it("sends the model the error of an invalid answer", async () => {
     const keyword = fresh("keyword");
     await inject(
       { upstream: "text", match: keyword, answer: "malformed", remaining: 1 },

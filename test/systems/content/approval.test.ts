@@ -62,7 +62,7 @@ async function emitted(caller: Caller, instance: string): Promise<Json[]> {
 const putUp = async (path: string) => (await ledger({ upstream: "pages", match: path })).calls.map(({ outcome }) => outcome);
 
 describe("An article of a brand that wants a person's yes", () => {
-  it("waits as a draft, and the question says what it is about", async () => {
+  it("waits as a draft, and the question describes it", async () => {
     const caller = await callerWith();
     const { article, instance, approval, shown } = await asked(caller);
     expect(shown).toMatchObject({ status: "draft", revision: 1, url: null, instances: { publish: { id: instance, status: "waiting" } } });
@@ -114,7 +114,7 @@ describe("An article of a brand that wants a person's yes", () => {
   it.each([
     ["reject", "rejected", []],
     ["approve", "published", ["created"]],
-  ] as const)("becomes what the brand says when nobody answers in time: %s", async (otherwise, status, calls) => {
+  ] as const)("follows the brand's default when there is no answer in time: %s", async (otherwise, status, calls) => {
     const caller = await callerWith();
     await wantsApproval(caller, "hasty", "1 second", otherwise);
     const article = await draft(caller, { brand: "hasty" });
@@ -154,7 +154,7 @@ describe("An article of a brand that wants a person's yes", () => {
     expect((await caller.get(`/v1/articles/${article.id}`)).body.status).toBe("unpublished");
   });
 
-  it("asked about twice, is rejected by a no that comes while its page is put up: the page is taken down, and only the no is told", async () => {
+  it("asked about twice, is rejected by a no that comes while its page is being published: the page is removed, and only the no is reported", async () => {
     const caller = await callerWith();
     const { article, instance, approval, again, other } = await askedTwice(caller);
     const { isHeld, release } = holdPut(article.slug);
@@ -176,7 +176,7 @@ describe("An article of a brand that wants a person's yes", () => {
   it.each([
     ["approve", "reject"],
     ["reject", "approve"],
-  ])("asked about twice, and answered %s and %s in one moment, is one of both, and tells one", async (first, second) => {
+  ])("asked about twice, and answered %s and %s in one moment, is one of both, and reports one", async (first, second) => {
     const caller = await callerWith();
     const { article, instance, approval, again, other } = await askedTwice(caller);
     await Promise.all([
@@ -196,7 +196,7 @@ describe("An article of a brand that wants a person's yes", () => {
     expect((await send(`/pages/${pagePath(article)}`)).status).toBe(status === "published" ? 200 : 404);
   });
 
-  it("goes on waiting when the brand changes its mind meanwhile", async () => {
+  it("still waits when the brand changes its setting meanwhile", async () => {
     const caller = await callerWith();
     const { article, instance, approval } = await asked(caller);
     await noApproval(caller, "careful");
@@ -207,7 +207,7 @@ describe("An article of a brand that wants a person's yes", () => {
   });
 });
 
-it("An article of a brand that wants nobody asked is published without a question", async () => {
+it("An article of a brand without approval is published without a question", async () => {
   const caller = await callerWith();
   expect(await publish(caller, await draft(caller))).toMatchObject({ status: "published", revision: 2, approval_id: null });
   expect((await caller.get("/v1/approvals")).body.items).toEqual([]);

@@ -40,7 +40,7 @@ describe("GET /v1/articles", () => {
 });
 
 describe("GET /v1/articles/{id}", () => {
-  it("shows the text, what it took, where it is and who works on it", async () => {
+  it("shows the text, its cost, its place and its current work", async () => {
     const caller = await callerWith();
     const article = await draft(caller, { text: "# Green tea\n\nIt is a **plant**." });
     const before = (await caller.get(`/v1/articles/${article.id}`)).body;
@@ -110,7 +110,7 @@ describe("Another tenant's article", () => {
 });
 
 describe("Publishing and taking down by hand", () => {
-  it("are refused where there is nothing to do, with what is so", async () => {
+  it("are refused where there is nothing to do, with the current status", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     expectProblem(await caller.post(`/v1/articles/${article.id}/publish`, REASON), 404, "instance_not_found");

@@ -68,7 +68,7 @@ it("A search that the tenant or the brand has no room for is not paid for, and h
   }
 });
 
-it("Where nobody waits any longer, a refused call is the step's failure, in words, and nothing is paid", async () => {
+it("After the last wait, a refused call is the step's failure, with a message, and nothing is paid", async () => {
   const caller = await callerWith();
   await limit(caller, TENANT, 1);
   const query = fresh("query");

@@ -57,7 +57,7 @@ async function events(caller: Caller, instance: string): Promise<[string, number
 const callsAbout = async ({ slug }: Article) => (await ledger({ upstream: "pages", match: slug })).calls;
 
 describe("An article that is taken down", () => {
-  it("is gone from its page, the index and the feed; what it was and where is kept", async () => {
+  it("is removed from its page, the index and the feed; its content and place are kept", async () => {
     const caller = await callerWith();
     const [article, other] = [await draft(caller), await draft(caller)];
     const published = await publish(caller, article);
@@ -79,7 +79,7 @@ describe("An article that is taken down", () => {
     expect(await seen(caller, published)).toEqual({ page: 404, index: [], feed: [] });
   });
 
-  it("comes back when it is published again, as what it was: same address, same place in the feed; once per generation in the store", async () => {
+  it("returns when it is published again, unchanged: same address, same place in the feed; once per generation in the store", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const published = await publish(caller, article);
@@ -138,7 +138,7 @@ describe("Publishing again", () => {
   it.each([
     ["now wants a yes", noApproval, wantsApproval],
     ["wanted one and does not any more", wantsApproval, noApproval],
-  ])("asks nobody, also when the brand %s: the instance keeps to what was settled at first", async (_, first, then) => {
+  ])("asks no question, also when the brand %s: the instance keeps its first setting", async (_, first, then) => {
     const caller = await callerWith();
     await first(caller, "fickle");
     const article = await draft(caller, { brand: "fickle" });
@@ -161,7 +161,7 @@ describe("Publishing again", () => {
     expect((await caller.get("/v1/approvals")).body.items).toHaveLength(questions);
   });
 
-  it("and taking down are refused for what is so already, and change nothing", async () => {
+  it("and removal are refused for the current state, and change nothing", async () => {
     const caller = await callerWith();
     const article = await publish(caller, await draft(caller));
     const ask = (verb: string) => caller.post(`/v1/articles/${article.id}/${verb}`, { reason: "because" });
@@ -189,7 +189,7 @@ describe("Publishing again", () => {
 });
 
 describe("A page store that fails", () => {
-  it("while a page is taken down leaves the article as it is; asked again, it goes on and takes it down once", async () => {
+  it("while a page is being removed leaves the article unchanged; requested again, it continues and removes it once", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const published = await publish(caller, article);

@@ -16,7 +16,7 @@ async function feedOf(tenantId: string, brand: string) {
 const textOf = (element: Element, name: string) => child(element, name).text;
 
 describe("A brand's feed", () => {
-  it("is RSS 2.0: what is up, with addresses, ids and times as feed readers expect them", async () => {
+  it("is RSS 2.0: published articles, with addresses, ids and times as feed readers expect them", async () => {
     const caller = await callerWith();
     const article = await publish(caller, await draft(caller, { text: "# Green tea\n\nIt is a *plant*.\n\nAnd a drink." }));
     const { path, headers, rss, channel, items } = await feedOf(caller.tenantId, "acme");
@@ -111,7 +111,7 @@ describe("A brand's index and feed", () => {
     expect((await send(pathOf(bobs.url))).body).toContain("His.");
   });
 
-  it("hold nothing of what is not up", async () => {
+  it("contain no unpublished article", async () => {
     const caller = await callerWith();
     await publish(caller, await draft(caller, { text: "# Up\n\nText." }));
     await draft(caller, { text: "# Still a draft\n\nText." });
@@ -121,7 +121,7 @@ describe("A brand's index and feed", () => {
     expect((await feedOf(caller.tenantId, "acme")).items).toHaveLength(1);
   });
 
-  it("are not there for a brand that never published anything: which tenants there are is nobody's business", async () => {
+  it("do not exist for a brand that never published anything: the list of tenants is private", async () => {
     const caller = await callerWith();
     await draft(caller, { brand: "shy" });
     for (const tenant of [caller.tenantId, "nobody"]) {

@@ -10,7 +10,7 @@ import { draft, pathOf, publish } from "./article.ts";
 const TEXT = "# Green tea\n\nIt is a **plant** & a [drink](https://shop.example.com).\n\n## How\n\nWith water.";
 
 describe("An article's page", () => {
-  it("says where it is, what it is about, when it was published, and leads to its brand", async () => {
+  it("shows its address, subject and time of publication, and links to its brand", async () => {
     const caller = await callerWith();
     const article = await publish(caller, await draft(caller, { text: TEXT }));
     const { status, headers, body } = await send(pathOf(article.url));
@@ -40,7 +40,7 @@ describe("An article's page", () => {
     }
   });
 
-  it("is put up by a step that says itself what is wrong with the store's settings: an undo must stop there, not pass it", async () => {
+  it("is published by a step that reports errors of the store's settings itself: an undo must stop there, not pass it", async () => {
     const broken = { ...env, PAGES_URL: "https://store.example.com", PAGES_TOKEN: "" };
     const { run } = putPage(broken);
     const caller = await callerWith();
@@ -97,7 +97,7 @@ describe("An article's page", () => {
     expect(await site.posts()).toMatchObject([{ status: "trash" }]);
   });
 
-  it("has an address that is bearable, whatever the keyword", async () => {
+  it("has a readable address, for any keyword", async () => {
     const caller = await callerWith();
     const long = await draft(caller, { keyword: "&".repeat(120) });
     expect(long.slug.length).toBeLessThan(90);

@@ -178,7 +178,7 @@ describe("An instance that began with an earlier prompt", () => {
   it.each([
     ["article.v1", "article.v1"],
     [undefined, "article.v1"],
-  ])("goes on with it after a deployment (it remembers %s)", async (prompt, used) => {
+  ])("continues with it after a deployment (it remembers %s)", async (prompt, used) => {
     const remembered = { brand: "acme", keyword: `old ${prompt}`, sources: [], ...(prompt && { prompt }) };
     await using _ = await begunWith(remembered);
     const writing = await asked();

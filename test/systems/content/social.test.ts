@@ -67,7 +67,7 @@ describe("An article that is no longer up, or not yet", () => {
 });
 
 describe("An announcement's text", () => {
-  it("fits into a post whatever the title is, and ends with the address", () => {
+  it("fits into a post for any title, and ends with the address", () => {
     const title = fc.string({
       unit: fc.oneof(fc.constantFrom("a", " ", "é", "茶", "👩‍👩‍👧‍👦", "\u0301", "\n"), fc.string({ maxLength: 9 })),
       maxLength: 700,

@@ -20,7 +20,7 @@ async function paid(
   return id;
 }
 
-it("sums up what was used by day, brand and model, and says of how many answers the cost is unknown", async () => {
+it("sums the usage by day, brand and model, and counts the answers with unknown cost", async () => {
   const caller = await callerWith();
   await paid(caller, { day: "2026-10-01" });
   await paid(caller, { day: "2026-10-01", outcome: "empty", tokens: [100, 0] });
@@ -51,7 +51,7 @@ it.each([
   expect(detail).toContain(words);
 });
 
-it("shows what an instance paid for only to its tenant, also once the instance is gone", async () => {
+it("shows an instance's payments only to its tenant, also once the instance is deleted", async () => {
   const [caller, stranger] = [await callerWith(), await callerWith()];
   const id = await paid(caller, { day: "2026-10-01" });
   expect((await caller.get(`/v1/instances/${id}/text-calls`)).body.items).toMatchObject([
@@ -63,7 +63,7 @@ it("shows what an instance paid for only to its tenant, also once the instance i
   expect((await caller.get(`/v1/instances/${other}/text-calls`)).body).toEqual({ items: [] });
 });
 
-it("forgets what was paid for longer ago than 400 days", async () => {
+it("deletes payments older than 400 days", async () => {
   const caller = await callerWith();
   const day = (ago: number) => new Date(Date.now() - ago * 86_400_000).toISOString().slice(0, 10);
   const old = await paid(caller, { day: day(402) });

@@ -77,7 +77,7 @@ it("a sync that meets another account than the links' sends nothing and says whi
   expect([...(await recordsOf(caller)).keys()].sort()).toEqual(["c0000", "c0001", "c0002"]);
 });
 
-it("an account that has the contacts already is looked at by our names first: what a person wrote there counts, and what was merged is merged", async () => {
+it("an account that has the contacts already is searched by the engine's names first: a user's changes there count, and merged contacts are merged", async () => {
   const { caller, change } = await inStep(2);
   const before = await recordsOf(caller);
   await theCrm().edit(before.get("c0000")?.id, { jobtitle: "theirs" });
@@ -102,7 +102,7 @@ it("an account that has the contacts already is looked at by our names first: wh
   expect(await contactOf(caller, "c0000")).toMatchObject({ properties: { jobtitle: "theirs", city: "Oslo" } });
 });
 
-it("what a push had on its way to an account before another was adopted is looked for there too, when it is the deployment's again", async () => {
+it("a push that was open to an account before another was adopted is searched there too, when it is the deployment's again", async () => {
   const caller = await callerWith();
   const { tenantId } = caller;
   await bring(caller, people(caller, 1));
@@ -117,7 +117,7 @@ it("what a push had on its way to an account before another was adopted is looke
   expect((await contactOf(caller, "c0000")).name).toBe("Theirs c0000");
 });
 
-it("what another account says of a record is not taken by one of the same id, and is looked at once the account is adopted", async () => {
+it("another account's notice about a record is not applied to one of the same id, and is read once the account is adopted", async () => {
   const { caller } = await inStep(1);
   const account = await moves();
   const record = (await theCrm().edit(null, { email: `new@${caller.tenantId}.example.com`, firstname: "New" })) as Json;
@@ -138,7 +138,7 @@ it("what another account says of a record is not taken by one of the same id, an
   expect((await contactOf(caller, "c0000")).name).toBe("Person c0000");
 });
 
-it("what was on its way to an account, or was read there, is not written once another is adopted, and nothing more is begun", async () => {
+it("a push that was open to an account, or a read, is not written once another is adopted, and nothing more is begun", async () => {
   const { caller, change } = await inStep(1);
   const { tenantId } = caller;
   await change({ jobtitle: "Pilot" });
@@ -156,7 +156,7 @@ it("what was on its way to an account, or was read there, is not written once an
   expect(await beginSend(env.DB, { tenantId, sendId: fresh("late") }, before, [])).toEqual({ busyUntil: 0 });
 });
 
-it("only who operates may adopt an account, and only the deployment's own; the one that is in use is left as it is", async () => {
+it("only an operator may adopt an account, and only the deployment's own; the current one is unchanged", async () => {
   const { caller } = await inStep(1);
   const worker = await callerWith(["enqueue", "read"], caller.tenantId);
   const payload = { account: "embedded/4224001", occasion: "1" };
@@ -168,7 +168,7 @@ it("only who operates may adopt an account, and only the deployment's own; the o
   expect(await linkOf(caller, "c0000")).toMatchObject({ state: "linked", pending: false });
 });
 
-it("a chunk whose records are mostly gone does nothing before a person has said that they were deleted, and asks once", async () => {
+it("a chunk with mostly missing records does nothing before an operator has confirmed their deletion, and asks once", async () => {
   const { caller, change } = await inStep(30);
   for (const { id } of (await recordsOf(caller)).values()) if (Number(id) % 2 === 0) await theCrm().edit(id, null);
   await change({ jobtitle: "Pilot" });
@@ -190,7 +190,7 @@ it("a chunk whose records are mostly gone does nothing before a person has said 
   expect((await recordsOf(caller)).size).toBe(15);
 });
 
-it("nobody waits for the contacts of such a chunk while a person thinks, also where an attempt before had them on their way", async () => {
+it("the contacts of such a chunk are free until the operator answers, also where an earlier attempt had them open", async () => {
   const { caller, change } = await inStep(30);
   const { tenantId } = caller;
   await change({ jobtitle: "Pilot" });

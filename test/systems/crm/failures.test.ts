@@ -6,7 +6,7 @@ import { bring, callsSince, command, contactOf, ended, lastCall, linkOf, people,
 
 afterEach(() => theCrm().setFaults([]));
 
-it("retries only the contacts that the CRM put off; those it refuses are listed with its words, and a later sync takes what was mended", async () => {
+it("retries only the contacts that the CRM deferred; refused ones are listed with its message, and a later sync sends the fixed ones", async () => {
   await using introspector = await introspectWorkflow(env.SYNC_CONTACTS);
   await introspector.modifyAll((each) => each.disableSleeps());
   const caller = await callerWith();
@@ -61,7 +61,7 @@ it("retries only the contacts that the CRM put off; those it refuses are listed 
   expect(await linkOf(caller, "c0050")).toMatchObject({ state: "linked", pending: false, error: null });
 });
 
-it("a call that was put off is repeated when the CRM says, and one whose answer was lost makes nothing twice", async () => {
+it("a deferred call is repeated at the time of the CRM, and one with a lost answer creates nothing twice", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 20));
   await theCrm().setFaults([
@@ -74,7 +74,7 @@ it("a call that was put off is repeated when the CRM says, and one whose answer 
   expect((await recordsOf(caller)).size).toBe(20);
 });
 
-it("one contact alone: refused, its instance says why, and retried after it was mended it goes on", async () => {
+it("one contact alone: refused, its instance shows the reason, and retried after a fix it continues", async () => {
   const caller = await callerWith();
   const [row] = people(caller, 1).map((one) => ({ ...one, properties: { company: "Globex" } }));
   if (!row) throw new Error("There is nobody.");

@@ -27,7 +27,7 @@ it("the same file again erases nothing that the CRM gave, and costs no call", as
   expect(await callsSince(before)).toEqual([]);
 });
 
-it("a file changes what it names, and empties what it names as empty, here and in the CRM; a name that it does not have stays", async () => {
+it("a file changes the properties that it names, and empties those that it names as empty, here and in the CRM; others stay", async () => {
   const { caller, row } = await inStep();
   const { name: _, ...nameless } = row;
   await bring(caller, [{ ...nameless, properties: { phone: "+1", jobtitle: null, city: "" } }]);
@@ -38,7 +38,7 @@ it("a file changes what it names, and empties what it names as empty, here and i
   expect([city ?? "", jobtitle ?? ""]).toEqual(["", ""]);
 });
 
-it("of several rows of one contact in one file each changes what it names", async () => {
+it("of several rows of one contact in one file each changes the properties that it names", async () => {
   const { caller, row } = await inStep();
   const { name: _, ...nameless } = row;
   await bring(caller, [
@@ -60,7 +60,7 @@ it("in CSV an empty cell says nothing", async () => {
   });
 });
 
-it("a sync of all takes from the CRM what a contact has lost here", async () => {
+it("a sync of all restores from the CRM a contact's lost properties here", async () => {
   const { caller } = await inStep();
   await env.DB.prepare("UPDATE contacts SET properties = '{}' WHERE tenant_id = ?1").bind(caller.tenantId).run();
   expect((await synced(caller, "changed")).contacts).toMatchObject({ taken: 0 });

@@ -64,7 +64,7 @@ const MORTALS = [
 ];
 
 it.each(MORTALS)(
-  "$who that dies at any point loses nothing either, and what it may have written is not taken for a person's",
+  "$who that dies at any point loses nothing either, and its possible writes are not mistaken for a user's",
   async ({ who, of, gates }) => {
     const caller = await callerWith();
     for (let gate = 0; gate < gates; gate++) {

@@ -55,7 +55,7 @@ async function isWhole(caller: Caller) {
   expect(await linkOf(caller, "c0100")).toMatchObject({ state: "linked", pending: false });
 }
 
-it("what an attempt sent of a contact that the next attempt does not bring any more is not taken for a person's", async () => {
+it("a write of an attempt for a contact that the next attempt does not have any more is not mistaken for a user's", async () => {
   const { caller, rows, change } = await inStep(100);
   await change({ phone: "2" });
   await theCrm().setFaults([{ match: `${caller.tenantId}/c0199`, status: 503, remaining: 1, afterEffect: true }]);
@@ -110,7 +110,7 @@ it("a value that a person sets while a contact.sync waits to call again counts",
   expect(await sides(caller, "c0100", "city")).toEqual(["Oslo", "Oslo"]);
 });
 
-it("what a contact.sync sent before its call was put off is not taken for a person's, and what is new since goes with the next", async () => {
+it("a write of a contact.sync before its call was deferred is not mistaken for a user's, and later changes go with the next", async () => {
   const { caller, change } = await inStep();
   await change({ phone: "2" });
   await putOff(caller, true, () => change({ phone: "3" }));
@@ -118,7 +118,7 @@ it("what a contact.sync sent before its call was put off is not taken for a pers
   expect(await linkOf(caller, "c0100")).toMatchObject({ revision: 3, pending: false });
 });
 
-it("a record that a person deletes while a contact.sync waits to call again, or just before it calls, is made anew, whole", async () => {
+it("a record that a user deletes while a contact.sync waits to call again, or just before it calls, is recreated, whole", async () => {
   for (const afterEffect of [false, true]) {
     const { caller, id, change } = await inStep();
     await change({ phone: "2" });
@@ -152,7 +152,7 @@ it("a record that a person deletes just before a chunk's upsert is made again an
   await isWhole(caller);
 });
 
-it("so it is where the answer of that upsert is lost: the next attempt completes what it finds, and does not take it for deleted", async () => {
+it("so it is where the answer of that upsert is lost: the next attempt completes the record, and does not treat it as deleted", async () => {
   const { caller, id, change } = await inStep();
   await change({ phone: "2" });
   await theCrm().setFaults([{ match: `${caller.tenantId}/c0100`, status: 503, remaining: 1, afterEffect: true }]);
@@ -170,7 +170,7 @@ it("so it is where the answer of that upsert is lost: the next attempt completes
   await isWhole(caller);
 });
 
-it("what a person writes to a record that a lost upsert of ours made counts, and what they leave alone is still ours", async () => {
+it("a user's changes to a record that a lost upsert created count, and unchanged properties are still the engine's", async () => {
   const lost = (caller: Caller) =>
     theCrm().setFaults([{ match: `"${caller.tenantId}/c0100"`, status: 503, remaining: 1, afterEffect: true }]);
   const edited = async (caller: Caller) => {
@@ -244,7 +244,7 @@ it("a part of a name that a person changes in the CRM, and the other part that c
   expect((await recordsOf(caller)).get("c0100")?.properties).toMatchObject({ firstname: "Ada", lastname: "King" });
 });
 
-it("what a person changes or deletes while a chunk is searched for a record at fault counts", async () => {
+it("a user's change or deletion while a chunk is searched for a faulty record counts", async () => {
   const { caller, rows, change } = await inStep(4);
   await change({ phone: "2" });
   const records = await recordsOf(caller);
@@ -269,7 +269,7 @@ it("what a person changes or deletes while a chunk is searched for a record at f
   expect((await recordsOf(caller)).has(gone)).toBe(false);
 });
 
-it("a record that a call of ours made only after it was looked for is looked at before the search for one at fault writes there again", async () => {
+it("a record that a call created after its search is read before the search for a faulty one writes there again", async () => {
   const caller = await callerWith();
   const rows = people(caller, 2, 100).map((row) => ({ ...row, properties: { phone: "ours" } }));
   await bring(caller, rows);

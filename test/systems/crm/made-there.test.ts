@@ -78,7 +78,7 @@ it("a person who is known as another contact gets one record, when it is made in
   }
 });
 
-it("a record that is deleted and made again at once is the same contact's, whichever notice is looked at first", async () => {
+it("a record that is deleted and recreated at once is the same contact's, for any order of the notices", async () => {
   for (const first of ["deletion", "creation", "a creation whose look was lost"]) {
     const caller = await callerWith();
     await bring(
@@ -138,7 +138,7 @@ async function namedAndLost(wasThere: boolean) {
   return { caller, again, call, sides };
 }
 
-it("a record that a look gave our name, and whose answer was lost, is not written to before the look has taken what a person wrote there", async () => {
+it("a record that a read gave the engine's name, with a lost answer, is not written before the read has the user's changes", async () => {
   for (const wasThere of [true, false]) {
     const { caller, again, call, sides } = await namedAndLost(wasThere);
     const waits = await command(caller, "contact.sync", { contact_id: "c0000", occasion: fresh("o") });
@@ -153,7 +153,7 @@ it("a record that a look gave our name, and whose answer was lost, is not writte
   }
 });
 
-it("where that look dies, whoever brings the contact next finds the record by our name, and takes what a person wrote there", async () => {
+it("where that read dies, the next sync of the contact finds the record by the engine's name, and imports the user's changes", async () => {
   for (const wasThere of [true, false]) {
     const { caller, again, sides } = await namedAndLost(wasThere);
     await dies(caller);
@@ -163,7 +163,7 @@ it("where that look dies, whoever brings the contact next finds the record by ou
   }
 });
 
-it("a look that may not give a record our name holds nobody up, and neither does one that finds it gone", async () => {
+it("a read that may not give a record the engine's name delays no other, and neither does one that finds it deleted", async () => {
   const { caller, again, call } = await namedAndLost(false);
   await theCrm().edit(again.id, null);
   const { statements = [], output } = await takeChange(call);
@@ -187,7 +187,7 @@ it("a look that may not give a record our name holds nobody up, and neither does
   expect((await synced(other)).contacts).toMatchObject({ done: 1, failed: 0 });
 });
 
-it("of two looks at a record that was just made, one whose reading is old, or comes while the other is being written, looks again", async () => {
+it("of two concurrent reads of a new record, the one with an old read, or one during the other's write, reads again", async () => {
   for (const isWritten of [true, false]) {
     const caller = await callerWith();
     const [first, second] = people(caller, 2) as [Json, Json];
@@ -226,7 +226,7 @@ it("of two looks at a record that was just made, one whose reading is old, or co
   }
 });
 
-it("a record whose name is no contact's id is left", async () => {
+it("a record whose name is no contact's id is ignored", async () => {
   const caller = await callerWith();
   for (const id of ["", "x".repeat(201), "x\u0001"]) {
     const record = await made({ email: `j${id.length}@${caller.tenantId}.example.com`, millrace_id: `${caller.tenantId}/${id}` });

@@ -24,7 +24,7 @@ it("a contact that is known as another is not made in the CRM: its canonical one
   });
 });
 
-it("merged after both were there, their records are merged in the CRM without anybody asking, once", async () => {
+it("merged after both existed, their records are merged in the CRM automatically, once", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 3));
   await synced(caller);
@@ -63,7 +63,7 @@ it("a sync of many merges records too, also when the canonical contact was never
   expect(await linkOf(caller, "c0007")).toMatchObject({ state: "linked", pending: false });
 });
 
-it("a merge that a person made in the CRM becomes a fact here, however often we are told", async () => {
+it("a merge by a user of the CRM becomes one fact here, for any number of notices", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 3));
   await synced(caller);
@@ -88,7 +88,7 @@ it("a merge that a person made in the CRM becomes a fact here, however often we 
   expect((await recordsOf(caller)).get("c0001")).toMatchObject({ id: result });
 });
 
-it("contacts that one notice merges, and whose long names begin alike, are a fact each", async () => {
+it("contacts that one notice merges, with long names of the same prefix, are a fact each", async () => {
   const caller = await callerWith();
   const ids = ["a", "b", "c"].map((one) => "x".repeat(199) + one);
   const [stays = "", ...others] = ids;

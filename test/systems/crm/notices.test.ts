@@ -69,7 +69,7 @@ it("an event that cannot be read is counted, and costs no other event of its del
   expectProblem(await notify(caller.tenantId, broken), 422, "invalid_payload");
 });
 
-it("takes nothing of an account that is not the deployment's, and nothing for a tenant whose contacts its account does not hold", async () => {
+it("accepts no notice of another account, and none for a tenant without contacts in its account", async () => {
   const caller = await callerWith();
   const elsewhere = event("1", { portalId: 62515 });
   expect((await notify(caller.tenantId, [elsewhere])).body).toEqual({ accepted: 0, known: 0, foreign: 1, unread: 0 });
@@ -111,7 +111,7 @@ it("several events about one contact are one command, and a redelivery is none",
   expect(await looked(caller, 3)).toMatchObject([{ did: "nothing" }, { did: "nothing" }, { did: "nothing" }]);
 });
 
-it("the embedded CRM tells us of a person's change by itself, signed, and of ours without an echo", async () => {
+it("the embedded CRM notifies the engine of a user's change, signed, and of the engine's own without an echo", async () => {
   const caller = await callerWith();
   await crmTells(`http://localhost:8787/crm/hubspot/webhooks/${caller.tenantId}`);
   await bring(caller, people(caller, 5));
@@ -152,7 +152,7 @@ it("keeps tenants apart: their records, links, syncs, failures and notices", asy
   await syncIn(owner, id, "complete");
 });
 
-it("shows what is pending, by contact, by record and page by page", async () => {
+it("shows pending changes, by contact, by record and page by page", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 3));
   await synced(caller);

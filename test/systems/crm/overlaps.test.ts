@@ -53,7 +53,7 @@ async function sides(caller: Caller, property: string) {
 
 const REFUSED = /contact_changed_meanwhile/;
 
-it("a contact that a chunk has on its way is not pushed by anybody else, and what changed here meanwhile is sent after it", async () => {
+it("a contact in a running chunk is pushed by no other caller, and later changes are sent after it", async () => {
   const { caller, change } = await inStep();
   await change({ phone: "+1" });
   const older = await chunkOf(caller);
@@ -98,7 +98,7 @@ it("a look at a new record that another look has asks the CRM nothing meanwhile"
   expect(asked).toContain("batch/read");
 });
 
-it("a push that was given up for dead writes nothing any more, and what it sent is not taken for a person's", async () => {
+it("a push that was aborted writes nothing any more, and its change is not mistaken for a user's", async () => {
   const { caller, change } = await inStep();
   await change({ phone: "+1" });
   const dead = await chunkOf(caller);
@@ -182,7 +182,7 @@ it("a contact that a file changed while a look was being written is still to be 
   expect(await sides(caller, "jobtitle")).toEqual(["Pilot", "Pilot"]);
 });
 
-it("what another app changed in the CRM is news", async () => {
+it("a change by another app in the CRM is news", async () => {
   const { caller, id } = await inStep();
   await theCrm().edit(id, { city: "Oslo" });
   const other = event(id, { propertyName: "city", propertyValue: "Oslo", changeSource: "INTEGRATION", sourceId: "999", appId: 1160452 });
@@ -218,7 +218,7 @@ it("of two pushes that each keep a contact which the other needs, one gives its 
   expect(await asks(second, "c0001", "c0000")).toBe("has them");
 });
 
-it("whoever waits for a contact comes back by growing pauses, not only when the hold on it would expire, and waits as long altogether", async () => {
+it("a caller that waits for a contact returns by growing pauses, before the hold expires, and waits equally long in all", async () => {
   const { caller, id, change } = await inStep();
   await change({ phone: "+1" });
   await chunkOf(caller);

@@ -50,7 +50,7 @@ async function failures(caller: Caller, sync: Json): Promise<Json[]> {
   return (await caller.get(`/v1/crm/syncs/${sync.sync_id}/failures`)).body.items;
 }
 
-it("a contact whose company the CRM will not connect is listed alone: the others are connected, and the next sync tries only that again", async () => {
+it("a contact whose company the CRM refuses to connect is listed alone: the others are connected, and the next sync retries only that one", async () => {
   const { caller, change, idOf } = await inStep(9);
   await change({ company: "Acme" }, 0, 1, 2, 3, 4, 5, 6, 7, 8);
   await theCrm().setFaults([{ match: `"from":{"id":"${idOf("c0003")}"}`, status: 400, category: "VALIDATION_ERROR", remaining: null }]);
@@ -69,7 +69,7 @@ it("a contact whose company the CRM will not connect is listed alone: the others
   expect(await linkOf(caller, "c0003")).toMatchObject({ pending: false, error: null });
 });
 
-it("a contact that was merged into one whose record a person deleted costs nobody else, and a contact.sync of that one brings both in order", async () => {
+it("a contact merged into one with a deleted record affects no other, and a contact.sync of that one restores both in order", async () => {
   const { caller, change, idOf } = await inStep(4);
   // The notice of it is lost.
   await theCrm().edit(idOf("c0001"), null);
@@ -89,7 +89,7 @@ it("a contact that was merged into one whose record a person deleted costs nobod
   expect([...(await recordsOf(caller)).keys()].sort()).toEqual(["c0001", "c0002", "c0003"]);
 });
 
-it("a merge that the CRM refuses is listed, and what can not be read too; everybody else goes on", async () => {
+it("a merge that the CRM refuses is listed, and so is an unreadable record; the others continue", async () => {
   const { caller, change, idOf } = await inStep(4);
   await theCrm().setFaults([
     { match: "/merge", status: 400, category: "VALIDATION_ERROR", remaining: null },
@@ -105,7 +105,7 @@ it("a merge that the CRM refuses is listed, and what can not be read too; everyb
   expect((await synced(caller)).contacts).toMatchObject({ done: 1, failed: 0, merged: 1 });
 });
 
-it("a merge whose answer was lost is found by the name of the record that is left, also when that was changed here meanwhile", async () => {
+it("a merge with a lost answer is found by the name of the remaining record, also when that was changed here meanwhile", async () => {
   await using introspector = await introspectWorkflow(env.SYNC_CONTACTS);
   await introspector.modifyAll((each) => each.disableRetryDelays());
   const { caller, change } = await inStep(2);
@@ -119,7 +119,7 @@ it("a merge whose answer was lost is found by the name of the record that is lef
   expect(await linkOf(caller, "c0001")).toMatchObject({ crm_id: records.get("c0001")?.id, pending: false });
 });
 
-it("a record that does not bear our name gives nothing and gets nothing, by a sync and by a notice; a contact.sync makes one of its own", async () => {
+it("a record without the engine's name is not read or written, by a sync and by a notice; a contact.sync creates a separate one", async () => {
   const { caller, change } = await inStep(2);
   const email = `stranger@${caller.tenantId}.example.com`;
   const stranger = (await theCrm().edit(null, { email, firstname: "Some", lastname: "Stranger", phone: "+999" })) as Json;

@@ -53,7 +53,7 @@ it("a call that the CRM puts off is made again alone", async () => {
   expect(calls).toEqual(["batch/upsert 1", "batch/upsert 1", ...Array(3).fill("associate/default 1")]);
 });
 
-it("a call that the CRM refuses is named, nobody waits for the contact meanwhile, and a retry makes that call again and brings what is new by then", async () => {
+it("a call that the CRM refuses is named, no other waits for the contact meanwhile, and a retry repeats that call and sends later changes", async () => {
   const { caller, change } = await some();
   await change({ company: "Acme" });
   await theCrm().setFaults([refusesToConnect]);

@@ -62,7 +62,7 @@ it("brings every contact to the CRM once, with its company, a hundred in each ca
   expect(new Set(said.map(({ message_type: type, payload_inline: { contact_id: id } }) => `${type} ${id}`)).size).toBe(250);
 });
 
-it("sends nothing for what did not change, and only the changed properties of what did", async () => {
+it("sends nothing for unchanged contacts, and only the changed properties of others", async () => {
   const caller = await callerWith();
   const rows = people(caller, 30);
   await bring(caller, rows);
@@ -99,7 +99,7 @@ it("two commands of one name are one sync, and another command cannot take its n
   expect((await caller.get(`/v1/crm/syncs/${id}`)).body).toEqual(first);
 });
 
-it("a record that is made anew has nothing of the one before: what is emptied here with that, and then what it was again, is sent", async () => {
+it("a recreated record has nothing of the one before: a property emptied with it and then restored is sent", async () => {
   const caller = await callerWith();
   const change = (name: string, phone: string) =>
     bring(

@@ -35,7 +35,7 @@ async function inStep(count = 1, name?: string): Promise<{ caller: Caller; idOf:
 
 const tell = (caller: Caller, id: string, more: object = {}) => notify(caller.tenantId, [event(id, more)]);
 
-it("a contact whose id has two hundred characters of two UTF-16 units each is taken over as any other", async () => {
+it("a contact whose id has two hundred characters of two UTF-16 units each is imported as any other", async () => {
   const caller = await callerWith();
   const contactId = "🐎".repeat(200);
   await bring(caller, [{ contact_id: contactId, email: `horse@${caller.tenantId}.example.com` }]);
@@ -47,7 +47,7 @@ it("a contact whose id has two hundred characters of two UTF-16 units each is ta
   expect(await contactOf(caller, contactId)).toMatchObject({ name: "🦄".repeat(99), properties: { phone: "+1" }, revision: 2 });
 });
 
-it("what a person changes in the CRM is taken over, is a revision, and is not sent back", async () => {
+it("a user's change in the CRM is imported, is a revision, and is not sent back", async () => {
   const { caller, idOf } = await inStep();
   const id = idOf("c0000");
   await theCrm().edit(id, { firstname: "Mary Ann", lastname: "Smith", phone: "+1", jobtitle: "Captain" });
@@ -70,7 +70,7 @@ it("what a person changes in the CRM is taken over, is a revision, and is not se
   expect((await recordsOf(caller)).get("c0000")?.properties).toMatchObject({ firstname: "Mary Ann", lastname: "Smith" });
 });
 
-it("what we wrote ourselves is not news, whether the notice says whose it is or not, and finds nothing new if it is looked at", async () => {
+it("the engine's own writes are not news, with or without their origin in the notice, and a read finds nothing new", async () => {
   const { caller, idOf } = await inStep();
   const id = idOf("c0000");
   const ours = { changeSource: "INTEGRATION", sourceId: "1160452" };
@@ -86,7 +86,7 @@ it("what we wrote ourselves is not news, whether the notice says whose it is or 
   expect(await contactOf(caller, "c0000")).toMatchObject({ revision: 1, imported_by: expect.not.stringMatching(/^crm$/) });
 });
 
-it("a notice that comes before the sync has written down what it sent finds nothing new either", async () => {
+it("a notice that comes before the sync has recorded its writes finds nothing new either", async () => {
   const { caller, idOf } = await inStep();
   await env.DB.prepare("DELETE FROM crm_links WHERE tenant_id = ?1").bind(caller.tenantId).run();
   await tell(caller, idOf("c0000"));
@@ -95,7 +95,7 @@ it("a notice that comes before the sync has written down what it sent finds noth
   expect(await linkOf(caller, "c0000")).toMatchObject({ crm_id: idOf("c0000"), pending: false });
 });
 
-it("where both sides changed, each keeps what only it changed, and the CRM's value counts where both did, whoever comes first", async () => {
+it("where both sides changed, each keeps its own change, and the CRM's value wins where both did, in any order", async () => {
   for (const first of ["notice", "sync"]) {
     const { caller, idOf } = await inStep();
     const [row] = people(caller, 1) as [Json];
@@ -173,7 +173,7 @@ it("a file without a column empties nothing in the CRM; an empty value does", as
   expect(records.get("c0001")?.properties.city ?? "").toBe("");
 });
 
-it("a contact that was made in the CRM becomes one of ours with our name, or the one of the same address", async () => {
+it("a contact created in the CRM is imported with the engine's name, or matched to the one of the same address", async () => {
   const { caller } = await inStep();
   const made = (await theCrm().edit(null, {
     email: `new@${caller.tenantId}.example.com`,
@@ -207,7 +207,7 @@ it("a contact that was made in the CRM becomes one of ours with our name, or the
   expect(records.get("c0005")).toMatchObject({ id: same.id, properties: { firstname: "Person", jobtitle: "Baker" } });
 });
 
-it("a contact that was deleted in the CRM stays here, and only a sync of its own brings it back", async () => {
+it("a contact deleted in the CRM stays here, and only a sync of its own restores it", async () => {
   const { caller, idOf } = await inStep(2);
   await theCrm().edit(idOf("c0000"), null);
   await tell(caller, idOf("c0000"), { subscriptionType: "contact.deletion", propertyName: undefined });

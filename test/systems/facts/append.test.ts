@@ -50,7 +50,7 @@ describe("POST /v1/facts", () => {
     expect((await ledger(caller, entity)).items).toEqual(before.items);
   });
 
-  it("says of a wrong field what to write", async () => {
+  it("names for a wrong field the form to write", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
     const results = await state(caller, [
@@ -119,7 +119,7 @@ describe("POST /v1/facts", () => {
   });
 });
 
-it("nobody states facts in the ledgers that Millrace keeps itself: a delivery cannot be made to look as if it had arrived", async () => {
+it("no caller publishes facts in the ledgers of the engine: a delivery cannot be forged", async () => {
   const caller = await callerWith();
   const entities = ["webhook/e1", "batch/b1", "queue/webhooks", fresh("webhooks/")];
   const results = await state(
@@ -186,7 +186,7 @@ describe("GET /v1/facts", () => {
     expect(await count(`before=${oldest.recorded_at}&entity=${encodeURIComponent(one)}`)).toBe(0);
   });
 
-  it("refuses what is not a cursor, a type or a trace", async () => {
+  it("refuses an invalid cursor, type or trace", async () => {
     const caller = await callerWith();
     for (const query of ["cursor=nonsense", "cursor=W10", "type=outcom", "trace=abc", "unknown=1", "limit=0"])
       expectProblem(await caller.get(`/v1/facts?${query}`), 422, "invalid_payload");
@@ -194,7 +194,7 @@ describe("GET /v1/facts", () => {
 });
 
 describe("GET /v1/ledgers/{entity}", () => {
-  it("shows a ledger straight from its object, page by page, and what is not confirmed", async () => {
+  it("shows a ledger straight from its object, page by page, and its unconfirmed facts", async () => {
     const caller = await callerWith();
     const entity = fresh("account/ü");
     const facts = [sent(entity), sent(entity), sent(entity)];
@@ -221,7 +221,7 @@ describe("GET /v1/ledgers/{entity}", () => {
   });
 });
 
-it("A fact's time is kept in milliseconds: one that says more is refused, and no other is taken for it", async () => {
+it("A fact's time is stored in milliseconds: a more precise one is refused, and not rounded", async () => {
   const caller = await callerWith();
   const entity = fresh("account");
   const at = (occurred_at: string) => ({ ...sent(entity), fact_id: "same", occurred_at });

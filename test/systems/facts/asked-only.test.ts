@@ -21,7 +21,7 @@ function leftBehind(stub: DurableObjectStub<undefined>): Promise<{ tables: strin
 const NOTHING = { tables: [], alarm: null };
 
 describe("An object that is only asked leaves nothing behind", () => {
-  it("a ledger: read, replayed, pruned, or told of facts it never had", async () => {
+  it("a ledger: read, replayed, pruned, or asked for unknown facts", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
     const stub = ledgerOf(env, caller.tenantId, entity);
@@ -50,7 +50,7 @@ describe("An object that is only asked leaves nothing behind", () => {
     expect((await caller.post(`${path}/asks`, { amount_cents: 5 }, { "idempotency-key": "k" })).body).toMatchObject({ granted: true });
   });
 
-  it("a book of contacts: asked as whom somebody is known", async () => {
+  it("a book of contacts: asked for the current name of a contact", async () => {
     const { tenantId, get } = await callerWith();
     expect((await get("/v1/contacts/ann")).body).toEqual({ contact_id: "ann", canonical_id: "ann", merged: [], merged_count: 0 });
     expect(await resolveContacts(env, tenantId, ["ann", "bob"])).toEqual(

@@ -66,7 +66,7 @@ describe("Hundreds of asks at once", () => {
     expect((await budgetOf(env, tenantId, "hot").state()).remaining_cents).toBeLessThan(97);
   });
 
-  it("oversell nothing when the object dies under them: whoever got no answer asks again", { timeout: 60_000 }, async () => {
+  it("oversell nothing when the object dies meanwhile: callers without an answer ask again", { timeout: 60_000 }, async () => {
     const tenantId = fresh("tenant");
     const wave = howMany(200, 500);
     const limit = 40 * wave;

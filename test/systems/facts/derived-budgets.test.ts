@@ -6,7 +6,7 @@ import { account } from "./account.ts";
 import { chances } from "./derived.ts";
 
 describe("A budget", () => {
-  it("without a limit grants nothing, and counts what is charged all the same", async () => {
+  it("without a limit grants nothing, and counts charges nevertheless", async () => {
     const { ask, charge, state, name } = await account();
     expect(await ask(1)).toEqual({ granted: false, hold: null, expires_at: null, replayed: false, reason: "no_limit", remaining_cents: 0 });
     await charge(300);
@@ -22,7 +22,7 @@ describe("A budget", () => {
     });
   });
 
-  it("says who set its limit, and when; set to what it is, nothing changes", async () => {
+  it("shows the actor and time of its limit; set to the same value, nothing changes", async () => {
     const { setLimit } = await account();
     const first = (await setLimit(5)).body;
     expect(first).toMatchObject({ limit_set_by: "ada" });
@@ -58,7 +58,7 @@ describe("A budget", () => {
     expect(await ask(11, "k")).toMatchObject({ granted: true, replayed: false });
   });
 
-  it("a charge with the hold's name settles it: what was held is spent, and a rest is free again", async () => {
+  it("a charge with the hold's name settles it: the held amount is spent, and a rest is free again", async () => {
     const { ask, charge, state } = await account(1000);
     const { hold } = await ask(600, "k");
     expect(await charge(450, hold)).toEqual({ acked: 1, retried: 0 });
@@ -78,7 +78,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ spent_cents: 150, held_cents: 0, remaining_cents: 850 });
   });
 
-  it("tells a thousand charges of several ledgers apart by their places, in any order", async () => {
+  it("distinguishes a thousand charges of several ledgers by their places, in any order", async () => {
     const { object } = await account(0);
     const charges = ["account/a", "elsewhere"].flatMap((entity) =>
       Array.from({ length: 500 }, (_, index) => ({ entity, sequence: index + 1, amount_cents: 1 })),
@@ -120,7 +120,7 @@ describe("A budget", () => {
     }
   });
 
-  it("a hold is given back once, by whoever asks first", async () => {
+  it("a hold is released once, by the first caller", async () => {
     const { ask, release, charge, state } = await account(1000);
     const { hold } = await ask(400, "k");
     expect(await release(hold)).toEqual({ released: true, state: "released", remaining_cents: 1000 });
@@ -133,7 +133,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ spent_cents: 400, held_cents: 0 });
   });
 
-  it("a limit lowered under what is held and spent grants nothing until there is room", async () => {
+  it("a limit lowered below held and spent amounts grants nothing until there is capacity", async () => {
     const { ask, charge, release, state, setLimit } = await account(1000);
     const [one, other] = [await ask(300), await ask(300)];
     await charge(300, one.hold);
@@ -216,7 +216,7 @@ describe("The budgets' door", () => {
     expect(issues).toMatchObject([{ path: "Idempotency-Key" }]);
   });
 
-  it("takes an account's name as it is, and refuses what is none", async () => {
+  it("accepts an account's name unchanged, and refuses an invalid one", async () => {
     const caller = await callerWith();
     const path = `/v1/budgets/${encodeURIComponent("a/../b?x=<b>'")}`;
     expect((await caller.call("PUT", path, { limit_cents: 5 })).body).toMatchObject({ account: "a/../b?x=<b>'", limit_cents: 5 });

@@ -45,7 +45,7 @@ describe("A condition", () => {
     expect(decide(when(field, op, value), outcome) !== undefined).toBe(expected);
   });
 
-  it("about what an outcome does not say holds for nothing but exists: false", () => {
+  it("about a missing field of an outcome holds for nothing but exists: false", () => {
     const bare: Judged = { payload: { account: "a1", value_cents: 1 } };
     expect(decide(when("partner", "is", "p1"), bare)).toBeUndefined();
     expect(decide(when("subtype", "in", ["sale"]), bare)).toBeUndefined();
@@ -136,7 +136,7 @@ describe("For any rules and any outcome", () => {
     expect(decided).toBeGreaterThan(100);
   });
 
-  it("the facts that follow are named after the outcome alone, whatever was decided", () => {
+  it("the facts that follow are named after the outcome alone, for any decision", () => {
     const outcome = recordedFact("acme", "outcome", "o1", {
       account: "a1",
       partner: "p1",

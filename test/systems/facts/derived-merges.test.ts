@@ -85,7 +85,7 @@ describe("For any merges in any order, however often each comes", () => {
     );
   });
 
-  it("the book knows what the fold says, after every single merge, evicted in the middle", async () => {
+  it("the book equals the fold, after every single merge, evicted in the middle", async () => {
     await fc.assert(
       fc.asyncProperty(edges, fc.integer(), async (list, seed) => {
         const book = contactBookOf(env, fresh("tenant"));
@@ -129,7 +129,7 @@ describe("GET /v1/contacts/{id}", () => {
     expect((await caller.get("/v1/contacts/a")).body).toEqual({ contact_id: "a", canonical_id: "a", merged: [], merged_count: 0 });
   });
 
-  it("takes names as they are, and refuses what is none", async () => {
+  it("accepts names unchanged, and refuses invalid ones", async () => {
     const caller = await callerWith(["read"]);
     const [from, into] = ["who/is '; DROP TABLE contacts; --", "<b>ü</b>"];
     await deliver([recordedFact(caller.tenantId, "contact_merged", "m", { from, into })]);

@@ -19,7 +19,7 @@ describe("The rules", () => {
     expect((await caller.post(`${PATH}/try`, { outcome })).body).toEqual({ version: null, rule: null, charge: null, payout: null });
   });
 
-  it("and a budget's limit change money: whoever sets them, or comes too late, is one row of the audit", async () => {
+  it("and a budget's limit change money: each setter, also a late one, is one row of the audit", async () => {
     const caller = await callerWith();
     await set(caller, 0, flat("one", 100));
     expectProblem(await set(caller, 0, flat("two", 200)), 409, "invalid_transition");
@@ -60,7 +60,7 @@ describe("The rules", () => {
     expect(rest).toMatchObject({ items: [{ version: 1 }], next_before: null });
   });
 
-  it("are not overwritten by somebody who has not seen the newest", async () => {
+  it("are not overwritten by a caller without the newest version", async () => {
     const caller = await callerWith();
     await set(caller, 0, flat("one", 100));
     const late = await set(caller, 0, flat("mine", 100));
@@ -196,7 +196,7 @@ describe("The version that counts", () => {
       (await factsOf(tenantId, "account/a1")).map(({ payload }) => [(payload as { outcome_id: string }).outcome_id, payload]),
     );
 
-  it("is the newest in effect when the outcome was recorded, at every delivery, whatever came in between", async () => {
+  it("is the newest in effect when the outcome was recorded, at every delivery, for any later changes", async () => {
     const tenantId = fresh("tenant");
     const start = Date.now() - 100 * hour;
     const at = (hours: number) => new Date(start + hours * hour).toISOString();

@@ -54,7 +54,7 @@ it("in shuffled orders, each delivery twice, a story ends as it does in order an
   }
 });
 
-it("what follows says whose it is, what caused it and when it happened", async () => {
+it("derived facts contain their owner, their cause and their time", async () => {
   const tenantId = fresh("tenant");
   await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 }, payout: { cents: 3 } }]);
   const cause = recordedFact(
@@ -80,7 +80,7 @@ it("what follows says whose it is, what caused it and when it happened", async (
   }
 });
 
-it("a charge that its ledger has told of is counted without our help", async () => {
+it("a charge that its ledger has reported is counted without a request of the engine", async () => {
   const tenantId = fresh("tenant");
   await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);
   await deliver([recordedFact(tenantId, "outcome", "o1", { account: "a1", value_cents: 1 })]);
@@ -110,7 +110,7 @@ it.each(["account/a1", "partner/p1"])(
   },
 );
 
-it("a name that somebody else has taken in the account's ledger is not passed over in silence", async () => {
+it("a name that another caller uses in the account's ledger is reported as an error", async () => {
   const tenantId = fresh("tenant");
   await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);
   const cause = recordedFact(tenantId, "outcome", "o1", { account: "a1", value_cents: 1 });
@@ -130,7 +130,7 @@ it("a name that somebody else has taken in the account's ledger is not passed ov
   expect(results).toEqual([{ reason: "idempotency_key_reused" }]);
 });
 
-it("what caused it is carried on as whole characters, however long the outcome's name is", async () => {
+it("its cause is carried on in whole characters, for an outcome's name of any length", async () => {
   const tenantId = fresh("tenant");
   await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);
   const entity = `order/${"x".repeat(194)}`;
@@ -176,7 +176,7 @@ it("the rules are read once for each tenant of a batch", async () => {
   expect(await factsOf(tenants[1] ?? "", "account/a49")).toHaveLength(1);
 });
 
-it("T01 whose a fact is, its message says: one that names another tenant is a letter, and nothing follows from it for either", async () => {
+it("T01 a fact's tenant is its message's: one that names another tenant is a dead letter, and nothing follows from it for either", async () => {
   const [mine, theirs] = [fresh("tenant"), fresh("tenant")];
   await seedRules(mine, 1, 0, [{ name: "mine", when: [], charge: { cents: 7 } }]);
   await seedRules(theirs, 1, 0, [{ name: "theirs", when: [], charge: { cents: 9 } }]);

@@ -32,7 +32,7 @@ async function longLedger(facts: number) {
   return { ledger, bytes, quiet: () => storage(({ storage }) => storage.deleteAlarm()) };
 }
 
-it("a ledger of 300,000 facts is replayed, and the newest is confirmed first: what is missing is one range, whatever its length", async () => {
+it("a ledger of 300,000 facts is replayed, and the newest is confirmed first: the missing part is one range, of any length", async () => {
   const { ledger, bytes, quiet } = await longLedger(300_000);
   await ledger.replay("projections");
   await quiet();
@@ -42,7 +42,7 @@ it("a ledger of 300,000 facts is replayed, and the newest is confirmed first: wh
   expect(await ledger.prune(2, 10)).toBe(0);
 });
 
-it("a ledger of which every other fact is confirmed still fits into its row, loses none that is missing, and comes to its end", async () => {
+it("a ledger with every other fact confirmed still fits into its row, loses none that is missing, and completes", async () => {
   const { ledger, bytes, quiet } = await longLedger(20_000);
   const every = (step: number, begin: number, end: number) =>
     Array.from({ length: Math.floor((end - begin) / step) + 1 }, (_, n) => begin + n * step);

@@ -27,7 +27,7 @@ function observed(tenantId: string, fact: ReturnType<typeof sent>): object {
   };
 }
 
-it("what a step has seen is appended once, however often it is delivered, with the trace and the job of its message", async () => {
+it("a step's observation is appended once, for any number of deliveries, with the trace and the job of its message", async () => {
   const caller = await callerWith();
   const entity = fresh("endpoint/");
   const message = observed(caller.tenantId, sent(entity));
@@ -37,7 +37,7 @@ it("what a step has seen is appended once, however often it is delivered, with t
   expect((await ledger(caller, entity)).last).toBe(1);
 });
 
-it("one whose name belongs to another fact is not dropped in silence: it is a dead letter at once, since no retry helps, and the others go on", async () => {
+it("a fact under another fact's name is not dropped silently: it is a dead letter at once, since no retry helps, and the others continue", async () => {
   const caller = await callerWith();
   const entity = fresh("endpoint/");
   const fact = sent(entity);
@@ -50,7 +50,7 @@ it("one whose name belongs to another fact is not dropped in silence: it is a de
   expect(letters).toMatchObject([{ message_type: "fact.observed", reason: "idempotency_key_reused" }]);
 });
 
-it("a ledger that cannot be reached refuses its own facts alone; one that restarts is asked again", async () => {
+it("an unreachable ledger refuses its own facts alone; one that restarts is asked again", async () => {
   const caller = await callerWith();
   const [gone, restarting, well] = [fresh("account/"), fresh("account/"), fresh("account/")];
   let restarts = 0;

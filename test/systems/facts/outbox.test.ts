@@ -75,7 +75,7 @@ it("a process that dies between the append and the send, or a queue that forgets
   expect((await settled(caller, entity)).unconfirmed).toEqual({ projections: 0, "fact-processing": 0 });
 });
 
-it("facts that are young are left to the queue; what is lost is sent after ever longer pauses, until it is confirmed", async () => {
+it("young facts are left to the queue; lost ones are sent after ever longer pauses, until confirmed", async () => {
   const { caller, entity } = await stranger();
   const lost = await loseQueues(caller, entity);
   await state(caller, [sent(entity)]);
@@ -96,7 +96,7 @@ it("facts that are young are left to the queue; what is lost is sent after ever 
   expect(lost).toHaveLength(8);
 });
 
-it("what may still wait in a long queue is not sent a second time", async () => {
+it("a fact that may still wait in a long queue is not sent a second time", async () => {
   const { caller, entity } = await stranger();
   await loseQueues(caller, entity);
   let sentAgain = 0;
@@ -117,7 +117,7 @@ it("what may still wait in a long queue is not sent a second time", async () => 
   expect(sentAgain).toBe(1);
 });
 
-it("a queue that cannot say what it holds is a busy one: nothing is sent again for ten minutes, then it is", async () => {
+it("a queue that cannot report its backlog is treated as busy: nothing is sent again for ten minutes, then it is", async () => {
   const { caller, entity } = await stranger();
   await loseQueues(caller, entity);
   let sentAgain = 0;
@@ -167,7 +167,7 @@ it("a fact that fits its type no more becomes a dead letter, is off the ledger's
   ]);
 });
 
-it("names of as many characters as a name may have arrive, also those that are two UTF-16 units each, stated or imported", async () => {
+it("names of the maximum number of characters arrive, also those of two UTF-16 units each, published or imported", async () => {
   const { caller } = await stranger();
   const entity = "🧾".repeat(200);
   const facts = ["🐎", "🐇"].map((one) => outcome(entity, { fact_id: one.repeat(200) }));
@@ -240,7 +240,7 @@ it("a replay sends a ledger of several slices whole, however much was confirmed 
   expect((await settled(caller, entity)).unconfirmed.projections).toBe(0);
 });
 
-it("pruning forgets what old facts say, but not their names, and stops at what is not confirmed", async () => {
+it("pruning deletes the content of old facts, but not their names, and stops at unconfirmed ones", async () => {
   const { caller, entity } = await stranger();
   const facts = Array.from({ length: 5 }, () => sent(entity));
   const lost = await loseQueues(caller, entity);

@@ -137,7 +137,7 @@ it("the lag of the newest rows is measured from the ledger's clock to the databa
   expect(Date.parse(aged.newest_projected_at)).toBeGreaterThan(Date.now() - 60_000);
 });
 
-it("whatever is stated in whatever order, and however it is delivered, the projection ends as the ledgers are", {
+it("for any order and delivery of published facts, the projection ends equal to the ledgers", {
   timeout: 120_000,
 }, async () => {
   const name = fc.string({ minLength: 1, maxLength: 12, unit: "binary" }).filter((text) => /^\P{Cc}*$/u.test(text) && text.isWellFormed());
@@ -190,7 +190,7 @@ it("whatever is stated in whatever order, and however it is delivered, the proje
   );
 });
 
-it("T01 a fact that names another tenant than its message is a letter of the message's tenant, and nobody's row", async () => {
+it("T01 a fact that names another tenant than its message is a dead letter of the message's tenant, and writes no row", async () => {
   const [caller, other] = [await callerWith(), await callerWith()];
   const entity = fresh("account/");
   await state(caller, [outcome(entity)]);

@@ -39,7 +39,7 @@ async function tenantWith(ledgers: number, factsEach: number) {
   return { caller, entities, before };
 }
 
-it("mends a tenant's rows in place: the missing, the wrong and those of no ledger; asked again it is the same rebuild", async () => {
+it("repairs a tenant's rows in place: the missing, the wrong and those of no ledger; requested again it is the same rebuild", async () => {
   const { caller, entities, before } = await tenantWith(3, 250);
   const neighbour = await tenantWith(1, 3);
   const untouched = await rowsOf(neighbour.caller);
@@ -78,7 +78,7 @@ it("mends a tenant's rows in place: the missing, the wrong and those of no ledge
   expect(standing.lag_ms?.rows ?? 0).toBeLessThanOrEqual(1);
 });
 
-it("is the command projection.rebuild, whose request is its key", async () => {
+it("is the command projection.rebuild, with its request as its key", async () => {
   const { caller, before } = await tenantWith(1, 2);
   const payload = { projection: "facts", request: "by command" };
   const { body } = await caller.post("/v1/commands", { type: "projection.rebuild", payload });
@@ -88,7 +88,7 @@ it("is the command projection.rebuild, whose request is its key", async () => {
   expectProblem(await caller.post("/v1/projections/facts/rebuild", { request: "" }), 422, "invalid_payload");
 });
 
-it("goes on behind a ledger whose name is as long as names may be", async () => {
+it("continues after a ledger with a name of the maximum length", async () => {
   const caller = await callerWith();
   const long = Array.from({ length: 100 }, (_, index) => sent(`order/${String(index).padStart(4, "0")}${"x".repeat(190)}`));
   await state(caller, long);
@@ -137,7 +137,7 @@ it("takes a hundred ledgers a step", async () => {
   expect(items.map(({ output }: Json) => output.ledgers)).toEqual([100, 100, 30]);
 });
 
-it("leaves rows alone whose ledger has forgotten what they say", async () => {
+it("leaves rows alone whose ledger has pruned their content", async () => {
   const { caller, entities, before } = await tenantWith(1, 6);
   const entity = entities[0] as string;
   await until(
@@ -151,7 +151,7 @@ it("leaves rows alone whose ledger has forgotten what they say", async () => {
   expect(await rebuildOutput(id)).toEqual({ ledgers: 1, facts: 2, restored: 0, removed: 0 });
 });
 
-it("of a ledger with more facts than a step takes goes on inside it, and reads each once", async () => {
+it("of a ledger with more facts than a step reads continues inside it, and reads each once", async () => {
   const { caller, entities, before } = await tenantWith(2, 1);
   const [large] = entities.toSorted() as [string];
   const ledger = ledgerOf(env, caller.tenantId, large);
@@ -171,7 +171,7 @@ it("of a ledger with more facts than a step takes goes on inside it, and reads e
   expect(items.map(({ output }: Json) => output.facts)).toEqual([5000, 701]);
 });
 
-it("under which retention prunes comes to its end: what it wrote of facts just forgotten is found by the next pass of retention", async () => {
+it("under concurrent pruning by retention completes: rows of facts just pruned are found by the next scan of retention", async () => {
   const { caller, entities, before } = await tenantWith(1, 6);
   const entity = entities[0] as string;
   await until(

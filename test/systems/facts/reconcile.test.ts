@@ -30,7 +30,7 @@ async function walkFacts(tenantId: string, isOver: () => Promise<boolean>): Prom
   });
 }
 
-it("a projection row that is missing, and one too many, are found against their ledger and mended as a rebuild does it", async () => {
+it("a missing projection row, and a surplus one, are found against their ledger and repaired as by a rebuild", async () => {
   const caller = await callerWith(["enqueue", "read"]);
   const { tenantId } = caller;
   const [entity, whole] = [fresh("account/a"), fresh("account/b")];
@@ -63,7 +63,7 @@ it("a projection row that is missing, and one too many, are found against their 
   expect(JSON.stringify(await listed("mended"))).not.toContain(entity);
 });
 
-it("another tenant sees none of it; who observes the deployment sees it, and not whose it is", async () => {
+it("another tenant sees none of it; an observer of the deployment sees it, without its owner", async () => {
   const [owner, stranger, observer] = [await callerWith(["read"]), await callerWith(["read"]), await callerWith(["observe"])];
   const kind = fresh("kind");
   await run(

@@ -60,7 +60,7 @@ const wiped = (object: DurableObjectStub) =>
     state.abort("wiped");
   }).catch(() => undefined);
 
-it("what follows from facts is done again where it was lost: budgets and merged contacts are rebuilt from the ledgers", async () => {
+it("lost derived facts are restored: budgets and merged contacts are rebuilt from the ledgers", async () => {
   const { caller, account, budget, contact } = await tenant();
   await wiped(budgetOf(env, caller.tenantId, account) as never);
   await wiped(contactBookOf(env, caller.tenantId) as never);

@@ -116,7 +116,7 @@ it("the app's keeper knows the rule", async () => {
   expect(await projected(entity)).toEqual([3]);
 });
 
-it("a ledger whose facts are all old still knows them, and goes on counting behind them", async () => {
+it("a ledger with old facts only keeps them, and continues its count after them", async () => {
   const entity = fresh();
   const ledger = await ledgerWith(entity, 3, 3);
   await pass();
@@ -145,7 +145,7 @@ it("a pass that dies between ledger and projection is finished by the next, and 
   expect(await projected(entity)).toEqual([4, 5]);
 });
 
-it("one ledger that cannot be pruned keeps its rows, and holds up nobody else's", async () => {
+it("a ledger that cannot be pruned keeps its rows, and delays no other", async () => {
   const [bad, good] = [`account/0-${crypto.randomUUID()}`, fresh()];
   await ledgerWith(bad, 2, 2);
   await ledgerWith(good, 2, 2);
@@ -161,7 +161,7 @@ it("one ledger that cannot be pruned keeps its rows, and holds up nobody else's"
   expect(await projected(bad)).toEqual([]);
 });
 
-it("a fact that a consumer has not confirmed stays in both, and so does what follows it", async () => {
+it("a fact that a consumer has not confirmed stays in both, and so does the fact after it", async () => {
   const entity = fresh();
   await ledgerWith(entity, 4, 4, 2);
   await pass();
@@ -196,7 +196,7 @@ it("goes through many ledgers and many facts in slices", async () => {
   expect(await ledger.state()).toMatchObject({ last: 2500, kept: 100 });
 });
 
-it("walks along the primary key, reads each row once, and deletes what it names", async () => {
+it("scans along the primary key, reads each row once, and deletes the rows that it names", async () => {
   const [old, partly, young] = [fresh(), fresh(), fresh()];
   await Promise.all([ledgerWith(old, 30, 30), ledgerWith(partly, 40, 10), ledgerWith(young, 50, 0)]);
   await Promise.all(Array.from({ length: 30 }, () => ledgerWith(fresh(), 1, 0)));
@@ -216,7 +216,7 @@ it("walks along the primary key, reads each row once, and deletes what it names"
   expect(await projected(young)).toHaveLength(50);
 });
 
-it("reads no more than a slice at once, and goes on behind it", async () => {
+it("reads no more than a slice at once, and continues after it", async () => {
   await ledgerWith(fresh(), 2300, 0);
   const { db, ran } = watched();
   const slices = await pass(undefined, { ...env, DB: db });
@@ -226,7 +226,7 @@ it("reads no more than a slice at once, and goes on behind it", async () => {
   expect(ran.reduce((sum, { read }) => sum + read, 0)).toBe((await countRows()) + slices - 1);
 });
 
-it("what a ledger forgets is in the archive as it was, page by page, to its own tenant alone", async () => {
+it("pruned facts of a ledger are in the archive unchanged, page by page, to its own tenant alone", async () => {
   const caller = await callerWith();
   from = { ...from, tenant_id: caller.tenantId };
   const entity = fresh();
@@ -271,7 +271,7 @@ it("a ledger forgets nothing that the archive has not: where the bucket fails, o
   await evictDurableObject(ledger);
 });
 
-it("a person who is forgotten is in no archive either: what they were worth stays", async () => {
+it("a forgotten person is in no archive either: their amounts stay", async () => {
   const caller = await callerWith();
   from = { ...from, tenant_id: caller.tenantId };
   const [entity, person] = [fresh(), `cust-${crypto.randomUUID()}`];

@@ -31,7 +31,7 @@ it("an object's table gains a column in the next deployment, keeps its rows, and
   expect(seen).toEqual([[{ id: 1, name: "ada" }], [{ id: 1, name: "ada", size: null }]]);
 });
 
-it("an object that begins later has all changes, and one that is only asked has nothing", async () => {
+it("an object that begins later has all changes, and one that is only read has nothing", async () => {
   const seen = await inStorage((storage) => {
     const tables = new Tables(storage, "things", SCHEMA, [NAME, SIZE]);
     const before = [tables.made, storage.sql.exec("SELECT name FROM sqlite_master").toArray()];
@@ -54,7 +54,7 @@ it("a change that fails leaves none of those beside it, and all are made by the 
   expect(seen).toEqual([[{ id: 1 }], [{ id: 1, name: "none", size: null }]]);
 });
 
-it("a budget of an earlier deployment goes on as it stood", async () => {
+it("a budget of an earlier deployment continues unchanged", async () => {
   const budget = budgetOf(env, fresh("tenant"), "a");
   await runInDurableObject(budget, (_, { storage }) => {
     storage.sql.exec(`

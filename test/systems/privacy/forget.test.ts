@@ -198,7 +198,7 @@ function letterBody(tenantId: string, fact: Json): Json {
   };
 }
 
-it("what is under way and names the person is waited for, and then gone through", { timeout: 120_000 }, async () => {
+it("unfinished work that names the person is awaited, and then searched", { timeout: 120_000 }, async () => {
   await unhurried("FORGET_CONTACT");
   const { caller, person, words } = await somebody();
   await completed(caller, `contact_id,email\n${person.id},${person.email}\n`);
@@ -218,7 +218,7 @@ it("what is under way and names the person is waited for, and then gone through"
   expect(await placesOf(words)).toEqual([]);
 });
 
-it("who is deleted for their privacy in the CRM is forgotten here", { timeout: 120_000 }, async () => {
+it("a contact deleted for privacy in the CRM is forgotten here", { timeout: 120_000 }, async () => {
   await unhurried("FORGET_CONTACT");
   const { caller, person, words, neighbour, file } = await somebody();
   await completed(caller, file);
@@ -240,7 +240,7 @@ it("who is deleted for their privacy in the CRM is forgotten here", { timeout: 1
   expect([...(await recordsOf(caller)).keys()].sort()).toEqual([neighbour.id, person.twin].sort());
 });
 
-it("a row whose contact's id holds control characters is a problem of its file; one that is there from before is shown, synced and forgotten", async () => {
+it("a row with control characters in its contact's id is a problem of its file; an existing one is shown, synced and forgotten", async () => {
   await unhurried("FORGET_CONTACT");
   const caller = await callerWith();
   const { tenantId } = caller;

@@ -24,7 +24,7 @@ async function forgotten(caller: Caller, contactId: string): Promise<void> {
   await reaches(caller, body.instance_id, "complete");
 }
 
-it("facts whose names say a forgotten person are each called something else, stated again they are known, and a letter's replay is the same charge and payout", {
+it("facts with a forgotten person in their names are each renamed, published again they are recognized, and a dead letter's replay is the same charge and payout", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -61,7 +61,7 @@ it("facts whose names say a forgotten person are each called something else, sta
   expect(await follows()).toHaveLength(6);
 });
 
-it("what cycles, schedules, properties and wrong fields are called says nothing of a forgotten person, nor does the state of a trace", {
+it("names of cycles, schedules, properties and wrong fields contain no forgotten person, nor does the state of a trace", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");

@@ -21,7 +21,7 @@ async function forgotten(caller: Caller, contactId: string): Promise<Json> {
   return body;
 }
 
-it("a fact keeps its time where a contact's id is that time, to the letter; what it says of the contact is rewritten", {
+it("a fact keeps its time where a contact's id equals that time as text; its content about the contact is rewritten", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -45,7 +45,7 @@ it("a fact keeps its time where a contact's id is that time, to the letter; what
   expect((await caller.get("/v1/dead-letters?state=open")).body.items).toEqual([]);
 });
 
-it("contacts whose ids, addresses and names only hold those of a forgotten person stay as they are, everywhere", {
+it("contacts with ids, addresses and names that only contain those of a forgotten person stay unchanged, everywhere", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -163,7 +163,7 @@ it.each([
   expect(await problemsOf(caller, batch_id)).toMatchObject([{ raw: "" }]);
 });
 
-it("a stopped batch whose upload names the person is waited for, until its operator has settled it, and no other batch is", async () => {
+it("a stopped batch with an upload that names the person is awaited, until its operator has settled it, and no other batch is", async () => {
   const caller = await callerWith();
   const word = fresh("q").replaceAll("-", "");
   const id = `ada-${word}`;

@@ -6,7 +6,7 @@ import { bring, callsSince, contactOf, lastCall, linkOf, recordsOf, synced, theC
 import { placesOf } from "./everything.ts";
 import { unhurried } from "./unhurried.ts";
 
-it("what other contacts, the CRM, exports and a brand's agent say of a forgotten person is rewritten, and no sync brings it back or takes it for a change", {
+it("records of a forgotten person in other contacts, the CRM, exports and a brand's agent are rewritten, and no sync restores them or detects a change", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");

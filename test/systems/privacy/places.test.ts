@@ -23,12 +23,12 @@ async function schema(): Promise<Map<string, string[]>> {
   return new Map([...columns].map(([table, rows]) => [table, rows.flatMap(({ column }) => column || [])]));
 }
 
-it("docs/privacy.md says of every table what it holds of people, what forgetting does, and how long it stays", async () => {
+it("docs/privacy.md lists for every table its personal data, the effect of forgetting, and its retention", async () => {
   expect([...told.keys()].sort()).toEqual([...(await schema()).keys()].sort());
   for (const [name, cells] of told) for (const cell of cells) expect(cell, name).not.toBe("");
 });
 
-it("what it says is searched is searched, what goes as a whole goes, and of all others it says why there is nothing", () => {
+it("listed searches happen, listed deletions are whole, and every other place has a reason", () => {
   for (const { table, texts } of TEXT_TABLES) expect(quoted(told.get(table)?.[0]), table).toEqual(texts);
   for (const table of PERSON_TABLES) expect(told.get(table)?.[1], table).toMatch(/^the row goes/);
   const named = new Set<string>([...TEXT_TABLES.map(({ table }) => table), ...PERSON_TABLES, "millrace_outbox"]);
@@ -71,7 +71,7 @@ const OTHERWISE = [
   "millrace_waits",
 ];
 
-it("every table goes with its tenant: by what tells its rows apart, with an instance, or as hashes that say nothing", async () => {
+it("every table is deleted with its tenant: by its key, with an instance, or as hashes without content", async () => {
   const { results } = await env.DB.prepare(
     `SELECT t.name AS "table", c.name AS "column" FROM sqlite_master t, pragma_table_xinfo(t.name) c
      WHERE t.type = 'table' AND t.name NOT GLOB '_cf_*' AND t.name NOT IN ('d1_migrations', 'sqlite_sequence') AND c.pk > 0`,

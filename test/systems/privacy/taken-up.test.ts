@@ -23,7 +23,7 @@ async function ask(caller: Caller, contactId: string, request: string, more: obj
 /** Nobody has a door that ends an instance which waits: the row says so. */
 const end = (id: string) => env.DB.prepare("UPDATE millrace_instances SET status = 'terminated' WHERE id = ?1").bind(id).run();
 
-it("asked for again under another request while something is still under way, the newest command goes on with all that is known of the person, and the first one ends", {
+it("requested again under another id while work is unfinished, the newest command continues with all known data of the person, and the first one ends", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -47,7 +47,7 @@ it("asked for again under another request while something is still under way, th
   ]);
 });
 
-it("a forgetting that gave up says what it waited for, goes on where it is retried, and comes to an end once nothing is under way", {
+it("a forgetting that timed out reports its blocker, continues where it is retried, and completes once nothing runs", {
   timeout: 240_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -63,7 +63,7 @@ it("a forgetting that gave up says what it waited for, goes on where it is retri
   expect(await placesOf(words)).toEqual([]);
 });
 
-it("a forgetting whose request says who the person is does not wait for itself, and is known by that request", {
+it("a forgetting with the person in its request does not wait for itself, and is found by that request", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");

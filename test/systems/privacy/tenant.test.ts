@@ -53,7 +53,7 @@ it("a tenant who is deleted leaves nothing in tables, buckets and objects but th
   expect(await everythingOf(stays)).toEqual(before);
 });
 
-it("of two deletions that are asked for at one moment the older goes on, and the other ends", { timeout: 120_000 }, async () => {
+it("of two deletions requested at one moment the older continues, and the other ends", { timeout: 120_000 }, async () => {
   await unhurried("DELETE_TENANT");
   const caller = await callerWith();
   const { tenantId } = caller;
@@ -77,7 +77,7 @@ it("of two deletions that are asked for at one moment the older goes on, and the
   expect(await env.DB.prepare("SELECT 1 FROM contacts WHERE tenant_id = ?1").bind(tenantId).first()).toBeNull();
 });
 
-it("two clicks with two reasons are one deletion while it is under way; behind it a second one needs a name of its own", {
+it("two clicks with two reasons are one deletion while it runs; after it a second one needs its own name", {
   timeout: 120_000,
 }, async () => {
   await unhurried("DELETE_TENANT");

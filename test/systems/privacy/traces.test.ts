@@ -19,7 +19,7 @@ function payloadOf(traces: Traces, payload: object, type = "outcome"): unknown {
   return kept;
 }
 
-describe("in a text, whoever is forgotten is found as a word", () => {
+describe("in a text, a forgotten person is found as a word", () => {
   it.each([
     ["ada-1815 called.", `${AS} called.`],
     ["by ada-1815.", `by ${AS}.`],
@@ -69,12 +69,12 @@ describe("in the field that names a contact, an id is the whole text", () => {
   });
 });
 
-it("amounts whose names become the same are numbered", () => {
+it("amounts with names that become the same are numbered", () => {
   const shares = { "[forgotten] 2": 1, "ada@ex.com": 700, "Ann Lee": 100, rest: 5 };
   expect(payloadOf(ada, { shares })).toEqual({ shares: { "[forgotten] 2": 1, "[forgotten]": 700, "[forgotten] 3": 100, rest: 5 } });
 });
 
-it("what a fact's payload says is rewritten whatever its fields are called, but for the names of accounts that its sums go by", () => {
+it("a fact's payload is rewritten for any names of its fields, except for the names of accounts that its sums use", () => {
   const names = ["source", "status", "state", "kind", "type", "brand", "actor", "queue"];
   const payload = Object.fromEntries(names.map((name) => [name, `said by Ann Lee, ${name}`]));
   expect(JSON.stringify(payloadOf(ada, { ...payload, deep: payload }))).not.toContain("Ann Lee");
@@ -96,7 +96,7 @@ it("the frame of a fact and of a message stays, also where a contact's id is one
   expect(JSON.parse(of.rewrite("body", JSON.stringify({ ...fact, payload: said })))).toEqual({ ...fact, payload: becomes });
 });
 
-it("beside a message's payload what is a word of ours stays, and whatever else somebody wrote there is rewritten", () => {
+it("beside a message's payload the engine's own words stay, and all other text is rewritten", () => {
   const ours = { message_type: "contact.sync", kind: "command", type: "ada.lovelace", payload_ref: "r2://payloads/ada-1815/x" };
   const trace = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`, tracestate: "crm=ada-1815" };
   const theirs = { source: "schedule:ada-1815", actor: "Ann Lee", status: { mail: "ada@ex.com" }, state: ["ada-1815"] };
@@ -112,7 +112,7 @@ it("beside a message's payload what is a word of ours stays, and whatever else s
   });
 });
 
-it("what a sentence of ours says of a wrong field is rewritten, name by name", () => {
+it("an engine's error about a wrong field is rewritten, name by name", () => {
   for (const [said, becomes] of [
     ["properties.ada@ex.com: must be a text", "properties.[forgotten]: must be a text"],
     ["facts.0.payload.shares.Ann Lee.cents: is missing", "facts.0.payload.shares.[forgotten].cents: is missing"],
@@ -123,7 +123,7 @@ it("what a sentence of ours says of a wrong field is rewritten, name by name", (
     expect(ada.rewrite("problem", said)).toBe(becomes);
 });
 
-it("what a webhook brings is rewritten as its fact is, which says its type one level above", () => {
+it("a webhook's content is rewritten as its fact is, which has its type one level above", () => {
   const body = (payload: object) => ({ type: "outcome", timestamp: "2026-11-23T00:00:00Z", data: { recorded_at: "2026", payload } });
   const rewritten = (payload: object) => JSON.parse(ada.rewrite("body", JSON.stringify(body(payload))));
   expect(rewritten({ brand: "Ann Lee", tenant_id: "ada-1815", account: "ada-1815" })).toEqual(
@@ -145,7 +145,7 @@ it("a row that was refused is the person's by a word or a whole cell, not by a d
     expect(raw(ada, row).raw, row).toBe("[forgotten]");
 });
 
-describe("a name is found in whichever letters", () => {
+describe("a name is found in any letters", () => {
   it.each(["JO GROSS", "LOÉ BÄR", "loé bär", "Loé BÄR", "LOÉ Bär", "Loé Bär".normalize("NFD"), "LOÉ BÄR".normalize("NFD")])(
     "%s",
     (name) => {
@@ -174,7 +174,7 @@ it("an accent is a part of its letter: a name that is another one's without it i
   for (const text of ["Ann Lé".normalize("NFD"), "ada@ex.com\u0301"]) expect(le.rewriteProperty("note", text)).toBe(text);
 });
 
-it("what is written for a machine is found: in JSON that stands within a text, in quoted cells, in addresses of the web", () => {
+it("machine-readable text is found: in JSON within a text, in quoted cells, in URLs", () => {
   const said = [
     'see {"x":"hi\\nada@ex.com"}',
     'see {"x":"Zoe \\"Zee\\" Zork"}',

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { callerWith, expectProblem, fresh, type Json } from "../../api/client.ts";
 import { endpoint, hookUrl } from "./hook.ts";
 
-it("whatever changes a webhook is one row of the audit, with who did it and what it is now, and without its secrets", async () => {
+it("every change of a webhook is one row of the audit, with its actor and its new state, and without its secrets", async () => {
   const caller = await callerWith();
   const { path, id, secret, hook } = await endpoint(caller);
   const url = `${hookUrl(hook)}?key=only-for-the-receiver`;
@@ -32,7 +32,7 @@ it("whatever changes a webhook is one row of the audit, with who did it and what
   for (const unsaid of [secret, did[2]?.body.secret, "only-for-the-receiver"]) expect(told).not.toContain(unsaid);
 });
 
-it("what comes too late for a webhook is refused, and is one row all the same", async () => {
+it("a change that comes too late for a webhook is refused, and is one row nevertheless", async () => {
   const caller = await callerWith();
   const { path, id, hook } = await endpoint(caller);
   await caller.call("PUT", path, { version: 1, url: hookUrl(hook), fact_types: ["charge"], enabled: false });
@@ -51,7 +51,7 @@ it("what comes too late for a webhook is refused, and is one row all the same", 
   ]);
 });
 
-it("what is refused, and what is another tenant's, is a row of who tried, and of nobody else", async () => {
+it("a refused request, and one of another tenant, is a row of its caller, and of no other", async () => {
   const [caller, other] = await Promise.all([callerWith(), callerWith()]);
   const { path, hook } = await endpoint(caller);
   const config = { url: hookUrl(hook), fact_types: ["outcome"] };

@@ -133,7 +133,7 @@ describe("An endpoint", () => {
     expect(await received(gone.hook, 2)).toHaveLength(2);
   });
 
-  it.concurrent("that is deleted in the meantime skips what is under way, without a request", async () => {
+  it.concurrent("that is deleted in the meantime skips its open deliveries, without a request", async () => {
     const caller = await callerWith();
     const { hook, path, delivery } = await patient(caller);
     expect((await caller.call("DELETE", path)).body).toMatchObject({ version: 2, state: "deleted", enabled: false });
@@ -159,7 +159,7 @@ describe("An endpoint", () => {
 });
 
 describe("An endpoint that is off for a moment", () => {
-  it.concurrent("loses nothing: what is under way waits, without a request, and is sent once it is on again", async () => {
+  it.concurrent("loses nothing: open deliveries wait, without a request, and are sent once it is on again", async () => {
     const caller = await callerWith();
     const off = await patient(caller);
     await off.disable();
@@ -172,7 +172,7 @@ describe("An endpoint that is off for a moment", () => {
     expect((await ledger(caller.tenantId, off.id, 2)).map(({ type }) => type)).toEqual(["webhook_triggered", "webhook_sent"]);
   });
 
-  it.concurrent("and again loses nothing either, whatever it was told in between", async () => {
+  it.concurrent("and again loses nothing either, for any notifications in between", async () => {
     const caller = await callerWith();
     const off = await patient(caller);
     await off.disable();
@@ -200,7 +200,7 @@ describe("An endpoint that is off for a moment", () => {
     ]);
   });
 
-  it.concurrent("and deleted then wakes what waits, to be skipped", async () => {
+  it.concurrent("and deleted then wakes waiting deliveries, to be skipped", async () => {
     const caller = await callerWith();
     const off = await patient(caller);
     await off.disable();

@@ -8,7 +8,7 @@ import { callerWith, expectProblem, reaches } from "../../api/client.ts";
 import { endpoint, hookUrl, outcome, received, tell } from "./hook.ts";
 
 describe("An endpoint's configuration", () => {
-  it("grows a version with each change, and refuses one that did not know of another", async () => {
+  it("increments its version with each change, and refuses a change of an older version", async () => {
     const caller = await callerWith();
     const { path } = await endpoint(caller, { description: "first" });
     expect((await caller.get(path)).body).toMatchObject({ version: 1, state: "enabled", enabled: true, changed_by: "ada", reason: null });
@@ -194,7 +194,7 @@ it("T01 a command for another tenant's endpoint sends nothing", async () => {
   expect(await received(hook)).toEqual([]);
 });
 
-it("what is signed is the deployment's own word: no token sends a delivery, alone, in a batch or by a schedule", async () => {
+it("a signed delivery is the deployment's own: no token sends one, alone, in a batch or by a schedule", async () => {
   const owner = await callerWith();
   const { id } = await endpoint(owner);
   const payload = { endpoint_id: id, config_version: 1, entity: "account/x", fact_id: "x", fact_type: "outcome", body: "{}" };

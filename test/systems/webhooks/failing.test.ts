@@ -5,7 +5,7 @@ import { endpoint, hurried, ledger, outcome, received, tell } from "./hook.ts";
 const REASON = { reason: "the receiver works again" };
 
 describe("A receiver that fails", () => {
-  it("is in the books at once: the match is stated, whatever becomes of the delivery", async () => {
+  it("is in the books at once: the match is published, for any outcome of the delivery", async () => {
     const caller = await callerWith();
     const { hook, id, delivery } = await endpoint(caller);
     await tell(hook, { treatments: [{ status: 503, times: 1 }] });

@@ -125,7 +125,7 @@ describe("Names", () => {
     expect(refused).toMatchObject({ status: 422, body: { code: "invalid_payload", issues: [{ path: "url" }] } });
   });
 
-  it("are taken when each of their addresses is public, and when nobody can say yet", async () => {
+  it("are accepted when each of their addresses is public, and when they cannot be resolved yet", async () => {
     const fine = await named({ a: ["93.184.216.34", "1.1.1.1"], aaaa: ["2606:4700:4700::1111"] });
     expect(await checkTarget(guarded, fine)).toMatchObject({ verdict: "public" });
     expect((await registerAt(fine)).status).toBe(201);
@@ -136,7 +136,7 @@ describe("Names", () => {
     }
   });
 
-  it("are looked up again before each request: one that has become private gets none, one that nobody answers for waits", async () => {
+  it("are resolved again before each request: one that has become private gets none, one that does not resolve waits", async () => {
     const url = await named({ a: ["93.184.216.34"] });
     const { body, tenantId } = await registerAt(url);
     const send = () => sendTo(tenantId, body.id, fetch);
@@ -150,7 +150,7 @@ describe("Names", () => {
     expect(silent).toMatchObject({ code: "unavailable", message: expect.stringContaining("resolver") });
   });
 
-  it("that are slow to be looked up hide no change: what leaves goes to the URL, and with the secrets, as they are by then", async () => {
+  it("that resolve slowly hide no change: a delivery goes to the current URL, and with the current secrets", async () => {
     const before = await named({ a: ["93.184.216.34"] });
     const after = await named({ a: ["1.1.1.1"] });
     const { body, tenantId, ask } = await registerAt(before);

@@ -215,7 +215,7 @@ describe("A delivery", () => {
     });
   });
 
-  it("of a deleted endpoint is not, nor one that is another's, nor without the scope", async () => {
+  it("of a deleted endpoint is refused, and so is one of another tenant, or without the scope", async () => {
     const caller = await callerWith();
     const { path, again } = await sent(caller);
     const stranger = await callerWith();

@@ -30,7 +30,7 @@ async function replacedAt(id: string, at: number): Promise<void> {
 
 const aged = (days: number) => Date.now() - days * DAY_MS;
 
-it("old deliveries, secrets and versions go at their age, and what is in force stays", async () => {
+it("old deliveries, secrets and versions are deleted at their age, and current ones stay", async () => {
   const caller = await callerWith();
   const kept = await endpoint(caller);
   await outcome(caller.tenantId);
