@@ -24,7 +24,9 @@ async function belong(job: string, ids: readonly string[], causes: readonly stri
   }
 }
 
-it("a job is listed from causes to effects: every instance, the messages that its steps emitted, and the instances that they started", { timeout: 60_000 }, async () => {
+it("a job is listed from causes to effects: every instance, the messages that its steps emitted, and the instances that they started", {
+  timeout: 60_000,
+}, async () => {
   const caller = await callerWith();
   const job = fresh("spring");
   const asked = { type: "research.requested", correlation_id: job, payload: { brand: "acme", keyword: fresh("cold brew") } };

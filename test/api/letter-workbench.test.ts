@@ -169,7 +169,9 @@ describe("A dead letter that is escalated", () => {
   });
 });
 
-it("a list by a rare filter among very many dead letters reads a bounded part, and continues page by page", { timeout: 60_000 }, async () => {
+it("a list by a rare filter among very many dead letters reads a bounded part, and continues page by page", {
+  timeout: 60_000,
+}, async () => {
   const caller = await callerWith();
   const ofTheTenant = (text: string, ...params: unknown[]) => env.DB.prepare(text).bind(caller.tenantId, ...params);
   // Of today, and gone with the test: whoever has the keeper look for old letters would have it forget each of these.

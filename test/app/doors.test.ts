@@ -162,7 +162,7 @@ describe.each([...ways("/v1/commands", "commands"), ...SCHEDULES, CORRECTION])("
 });
 
 describe.each(ways("/v1/events", "events"))("By $name", (outer) => {
-  it.each(EVENTS)("the event $type is stated with its own scope, and by nobody where it has none", (event) =>
+  it.each(EVENTS)("the event $type is published with its own scope, and cannot be published without one", (event) =>
     expectDoor(outer, event, event.door?.scope ?? null),
   );
 });
@@ -173,7 +173,7 @@ describe("By a corrected dead letter", () => {
   );
 });
 
-it("a schedule from before a door was closed to everybody is refused when it is due, and says why", async () => {
+it("a schedule from before its command was closed to all callers is refused when it is due, with the reason", async () => {
   const caller = await callerWith();
   for (const command of COMMANDS) await seedSchedule(caller, command);
   await worker.scheduled(createScheduledController({ cron: "* * * * *" }), env, createExecutionContext());

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { callerWith, expectProblem, fresh } from "../api/client.ts";
 import { COMMANDS } from "./messages.ts";
 
-it("whoever states a command as an event is sent to the door that the command has", async () => {
+it("publishing a command as an event is answered with the command's endpoint", async () => {
   const caller = await callerWith();
   for (const { type, door } of COMMANDS) {
     const answer = await caller.post("/v1/events", { type, payload: {} }, { "idempotency-key": fresh() });
@@ -10,7 +10,7 @@ it("whoever states a command as an event is sent to the door that the command ha
   }
 });
 
-it("whoever lacks a command's scope is told of the scope, not sent to where they are", async () => {
+it("a caller without a command's scope gets the scope, not the endpoint", async () => {
   const caller = await callerWith(["enqueue"]);
   for (const { type, door } of COMMANDS.filter(({ door }) => door?.scope === "operate")) {
     const { detail } = expectProblem(await caller.post("/v1/commands", { type, payload: {} }), 403, "forbidden");

@@ -28,7 +28,7 @@ const definitionOf = (type: string) => {
   return definition;
 };
 
-it("the recipe's own body is one that its queue takes", () => {
+it("the recipe's own body is accepted by its queue", () => {
   expect(published.content_type).toBe("json");
   const { definition, envelope } = readMessage(published.body, definitionOf);
   expect([definition.queue.name, envelope]).toEqual(["gatherfeed-commands", published.body]);

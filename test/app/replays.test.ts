@@ -96,7 +96,7 @@ describe.each(MESSAGES)("A replay of $type", (definition) => {
     await nothingSent(caller);
   });
 
-  it("is not what a message becomes that was another's: one of another queue, of another tenant, of another payload's key", async () => {
+  it("does not turn into another's message: one of another queue, of another tenant, of another payload's key", async () => {
     const [caller, other] = [await callerWith([...ALL_SCOPES]), await callerWith()];
     const elsewhere = others(definition).find(({ queue }) => queue.name !== definition.queue.name);
     const strayed = await letterOf(caller, definition, { message_type: elsewhere?.type, kind: elsewhere?.kind });
@@ -112,7 +112,7 @@ describe.each(MESSAGES)("A replay of $type", (definition) => {
     await nothingSent(other);
   });
 
-  it("mends a type or a kind that there is not, with the token's own scopes", async () => {
+  it("fixes an unknown type or kind, with the token's own scopes", async () => {
     const caller = await callerWith();
     for (const mistake of [{ message_type: "nobody.knows" }, { message_type: undefined, kind: 7 }, { kind: flipped(definition) }]) {
       expectRead(await (await letterOf(caller, definition, mistake)).replay({ payload_inline: 7 }), definition);
@@ -121,7 +121,7 @@ describe.each(MESSAGES)("A replay of $type", (definition) => {
   });
 });
 
-it("What only the deployment's own code says is replayed as it came, by an operator with no other scope", async () => {
+it("A message that only the deployment's own code may send is replayed unchanged, by an operator with no other scope", async () => {
   const caller = await callerWith(["operate"]);
   const closed = MESSAGES.filter((definition) => isClosed(definition) && definition.kind === "event");
   expect(closed.length).toBeGreaterThan(0);

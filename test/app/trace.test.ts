@@ -187,7 +187,7 @@ describe("The trace of a job", () => {
     expect(JSON.parse(request?.body ?? "").data).toMatchObject({ trace_id: traceId });
   });
 
-  it("begins with whoever asks for a batch, or for a schedule's run", async () => {
+  it("begins with the request for a batch, or for a schedule's run", async () => {
     const [caller, traceId] = [await callerWith(), newTraceId()];
     const own = { traceparent: expect.stringContaining(traceId), tracestate: "rojo=1" };
     const id = fresh("b");

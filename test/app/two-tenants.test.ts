@@ -62,7 +62,7 @@ async function refusedOf(tenants: string): Promise<Map<string, { letter: number;
   return new Map(results.map(({ tenant_id, ...refused }) => [tenant_id, refused]));
 }
 
-it("T01 a message of one tenant leaves everything of another as it was, and learns nothing of it, whatever it names", {
+it("T01 a message of one tenant leaves everything of another unchanged, and reveals nothing of it, for any ids in it", {
   timeout: 300_000,
 }, async () => {
   await hurried();

@@ -6,14 +6,13 @@ import { fresh, probeEnv } from "./harness.ts";
 
 const api = engineRoutes(app);
 
-/** What was answered. */
 export interface Answered {
   status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: what is read of it is asserted
+  // biome-ignore lint/suspicious/noExplicitAny: tests assert the fields that they read
   body: any;
 }
 
-/** Somebody of a tenant who speaks to the engine over HTTP, with a token that has these scopes. */
+/** A caller of a tenant over HTTP, with a token that has these scopes. */
 export async function asking(scopes: readonly Scope[] = ["enqueue", "read", "operate", "tokens"], tenantId = fresh("tenant")) {
   const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };

@@ -40,14 +40,14 @@ export function fresh(what = "run"): string {
 
 type Script = Partial<ProbeStep> & Pick<ProbeStep, "do" | "name">;
 
-/** Accepts a probe that runs these steps. Throws what it is refused with. */
+/** Accepts a probe that runs these steps. Throws its refusal. */
 export async function start(name: string, steps: (Script | Script[])[], request: Partial<UntypedRequest> = {}): Promise<Accepted> {
   const [answer] = await acceptCommands(probeEnv, app, tenant, [{ type: "probe.requested", payload: { name, steps }, ...request }]);
   if (answer instanceof MillraceError || answer === undefined) throw answer;
   return answer;
 }
 
-/** The outside world's own account: what happened to a subject. */
+/** The outside world's own record of a subject. */
 export async function happened(subject: string): Promise<LedgerEntry[]> {
   return (await fetch(`${probeEnv.UPSTREAM_URL}/ledger/${encodeURIComponent(subject)}`)).json();
 }
@@ -76,7 +76,7 @@ export function reaches(id: string, ...statuses: string[]): Promise<string | und
   );
 }
 
-/** What a probe answered, once the platform has it for complete as well: its row says so a moment before. */
+/** The result of a probe, once the platform reports it as complete as well: its row is complete a moment earlier. */
 export async function probeOutput(instanceId: string): Promise<unknown> {
   const instance = await probeEnv.PROBE.get(instanceId);
   const ended = await until(
@@ -121,14 +121,14 @@ function idsOf(whose: string | undefined): string[] | undefined {
 /** Makes everything the keeper looks after due now, and lets it do a round. */
 export const keeperRound = () => testing.keeperRound(probeEnv);
 
-/** The keeper's own clock rings in an hour, and no round of it goes on: until it is set to ring again. */
+/** Sets the keeper's alarm to one hour from now, and waits until no round is running. */
 export async function keeperRests(): Promise<void> {
   const ringsIn = (ms: number) =>
     runInDurableObject(keeperOf(probeEnv), async (keeper, { storage }) => {
       await storage.setAlarm(Date.now() + ms);
       return (keeper as Keeper).underWay;
     });
-  // A round that goes on sets it anew at its end.
+  // A running round sets it again at its end.
   await until(
     () => ringsIn(3_600_000),
     (rounds) => rounds === 0,
@@ -141,7 +141,7 @@ export async function withKeeperAtRest(): Promise<void> {
   onTestFinished(() => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.setAlarm(Date.now() + 1000)));
 }
 
-/** Brings the order of rows in line with their age, where a test has aged some: the walk to what is old ends at the first young row. */
+/** Orders rows by their age, where a test has aged some: the scan for old rows ends at the first young one. */
 export async function oldFirst(): Promise<void> {
   await env.DB.prepare(
     `UPDATE millrace_instances SET rowid = (SELECT min(rowid) FROM millrace_instances) - newer.count
@@ -152,7 +152,7 @@ export async function oldFirst(): Promise<void> {
     .run();
 }
 
-/** Lets the keeper look for what is old, all rules, to the end of their passes. Answers how many rounds that took. */
+/** Runs all retention rules of the keeper to the end of their scans. Returns the number of rounds. */
 export async function retentionPass(): Promise<number> {
   const keeper = keeperOf(probeEnv);
   await oldFirst();

@@ -9,7 +9,7 @@ const tenant = { tenantId: "acme", source: "test" };
 /** The lab's binding. */
 export const LAB = (probeEnv as unknown as { LAB: Workflow }).LAB;
 
-/** Accepts a run that does what `code` says, on every pass: code that shall differ between passes reads a variable of the test. */
+/** Accepts a run that executes `code` on every replay: code that shall differ between replays reads a variable of the test. */
 export async function runLab(
   code: (call: LabCall) => Promise<unknown>,
   {
@@ -28,7 +28,7 @@ export async function runLab(
   return { ...answer, name };
 }
 
-/** How a lab run stands on the platform: "unknown" where that has never heard of it. */
+/** A lab run's status on the platform: "unknown" where the platform has no such instance. */
 export async function platformOf(id: string): Promise<{ status: string; error?: { name: string; message: string } }> {
   try {
     return (await (await LAB.get(id)).status()) as { status: string };
@@ -63,7 +63,7 @@ export async function errorOf(id: string): Promise<{ code?: string; step?: strin
   return row?.error ? JSON.parse(row.error) : null;
 }
 
-/** A run that fails until it is mended, then stands still in its middle until it may go on. */
+/** A run that fails until it is fixed, then pauses in its middle until it may continue. */
 export async function failsUntilMended(name = fresh("lab")) {
   const state = { broken: true, go: false };
   const { instanceId } = await runLab(
@@ -83,8 +83,8 @@ export function refuse(): never {
 }
 
 /**
- * A run of two branches: one that is parked, and one that fails once the other is, until it is mended. Answers when the run has ended of
- * that.
+ * A run of two branches: one that is parked, and one that fails once the other is, until it is fixed. Returns after the run has
+ * failed.
  */
 export async function parkedBesideFailure(
   park: (step: Steps, name: string) => Promise<unknown>,
@@ -117,7 +117,7 @@ export async function parkedBesideFailure(
   return { instanceId, name, mend };
 }
 
-/** What a lab run answered, once it is complete. */
+/** The result of a complete lab run. */
 export async function outputOf(id: string): Promise<unknown> {
   await platformReaches(id, "complete");
   return (await (await LAB.get(id)).status()).output;

@@ -13,7 +13,7 @@ export async function alsoLean(...files: string[]): Promise<void> {
   for (const file of files) await import(/* @vite-ignore */ `./${file}.test.ts?lean`);
 }
 
-/** The same where as much is tried as the promise names; the gate has the crash windows of `alsoLean`, and the proof draws the mode. */
+/** The same, at the size that the contract names; the gate has the crash windows of `alsoLean`, and the proof draws the mode. */
 export async function alsoLeanInFull(...files: string[]): Promise<void> {
   if (IS_FULL_SIZE) await alsoLean(...files);
   else it.skip(`in lean mode, with MILLRACE_FULL_SIZE=true: ${files.join(", ")}`, () => {});

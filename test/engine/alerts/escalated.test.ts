@@ -13,7 +13,7 @@ async function letter(): Promise<string> {
   return (await firstLetter(key)).id;
 }
 
-/** What the receiver heard of letters that are escalated, of one. */
+/** Requests of the receiver for one escalated dead letter. */
 const told = (received: Parameters<typeof saidIn>[0][], id: string) =>
   received.map(saidIn).filter(({ data }) => data.rule === "dead_letter_escalated" && data.examples.includes(id));
 
@@ -27,7 +27,7 @@ it("an escalated dead letter is notified once, with its note and author, and res
   const note = both[0].escalated ? "Who owns <this>?" : "A second click.";
   await round();
   await round();
-  // That letters arrived is an alert of its own.
+  // Arriving dead letters raise a separate alert.
   const seen = await requests(3);
   expect(told(seen, one)).toMatchObject([
     {

@@ -20,7 +20,7 @@ const RULE: AlertRule = {
   doc: "docs/alerts.md",
 };
 
-/** A keeper that forgets nothing: rows as the database would have them, and everything that people were told. */
+/** A keeper without retention: the rows of the database, and every notification. */
 class World {
   alerts = new Map<string, Alert>();
   notices: { at: number; group: string; id: string; change: AlertChange }[] = [];

@@ -1,23 +1,22 @@
 import type { AlertChange } from "../../../packages/millrace/src/alerts/evaluate.ts";
 import type { AlertRule } from "../../../packages/millrace/src/alerts/rule.ts";
 
-/** What was seen of one group at one time; null: nothing. */
+/** One sample of one group at one time; null: no sample. */
 export interface Look {
   readonly at: number;
   readonly value: number | null;
-  /** True while people are not to be told. */
   readonly muted: boolean;
 }
 
-/** What people know of an alert. */
+/** The notified state of an alert. */
 interface Told {
   readonly severity: "warning" | "critical";
   readonly at: number;
 }
 
 /**
- * The naive alert of one group: at each look it reads the whole past anew to say how long something has been so, and keeps no times of its
- * own but when people were told. Answers what they were told, and what is open at the end.
+ * The naive alert of one group: each poll reads the whole history to compute durations, and stores only the times of notifications.
+ * Returns the notifications, and the open alerts at the end.
  */
 export function naive(rule: AlertRule, looks: readonly Look[]): { notices: { at: number; change: AlertChange }[]; open: string | null } {
   const notices: { at: number; change: AlertChange }[] = [];

@@ -13,7 +13,7 @@ import { alerts, calmly, pass, receiver, round, run, saidIn, vars } from "./rais
 
 calmly();
 
-/** One look at which so many effects are in doubt. */
+/** One poll with this number of effects in doubt. */
 const look = (value: number) =>
   raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges: value > 0 ? [{ name: "effects_in_doubt", labels: {}, value }] : [] });
 const messages = () => rows("SELECT id FROM millrace_outbox WHERE queue = 'alerts'");
@@ -44,7 +44,7 @@ it("is sent once by the next round when the process dies before it is sent", asy
   await expect(look(3)).rejects.toThrow("Died at");
   expect(death.died()).toBe(true);
   expect(await messages()).toHaveLength(1);
-  // The keeper sees what other tests have left, too, and their last alerts may come here.
+  // The keeper also reads rows of other tests; their last alerts may arrive here.
   const [own] = await alerts("rule = 'effects_in_doubt'");
   const ofDoubts = async () => (await requests()).map(saidIn).flatMap(({ type, data }) => (data.alert_id === own?.id ? [type] : []));
   await keeperRound();

@@ -30,14 +30,11 @@ export const run = (sql: string, ...params: unknown[]) =>
     .bind(...params)
     .run();
 
-/**
- * Before each test of a file nothing has happened, and nobody was told of anything: what other tests have left is long ago. The keeper looks
- * when a test lets it.
- */
+/** Resets alerts before each test of a file: rows of other tests are aged. The keeper polls only on request. */
 export function calmly(): void {
   beforeEach(async () => {
     vars.KEEPER_PERIOD_MS = "3600000";
-    // One that looks already would raise in the midst of the test what it sees.
+    // A running poll would raise alerts in the middle of the test.
     await keeperRests();
     await env.DB.batch(
       [
@@ -54,7 +51,7 @@ export function calmly(): void {
   });
 }
 
-/** Lets so much time pass for alerts and for what they are about, without waiting: as if keepers had looked all the time. */
+/** Moves alerts and their subjects into the past by this duration, as if keepers had polled meanwhile. */
 export async function pass(ms: number): Promise<void> {
   const times = ["since", "critical_since", "milder_since", "quiet_since", "fired_at", "told_at", "last_at", "resolved_at"];
   await run(`UPDATE millrace_alerts SET ${times.map((column) => `${column} = ${column} - ?1`).join(", ")}`, ms);
@@ -64,7 +61,7 @@ export async function pass(ms: number): Promise<void> {
 
 export const alerts = (where = "true") => rows<Row>(`SELECT * FROM millrace_alerts WHERE ${where} ORDER BY rule, labels`);
 
-/** A round over what has happened, and over the letters of one queue as their gauge shows them: other tests have left much else. */
+/** A round over all events, and over the dead letters of one queue by their gauge, without rows of other tests. */
 export async function round(): Promise<void> {
   await keeperOf(probeEnv).readVitals();
   const { samples } = await keeperOf(probeEnv).vitals();
@@ -74,14 +71,13 @@ export async function round(): Promise<void> {
 
 const SECRET = `whsec_${btoa("a secret of thirty-two bytes....")}`;
 
-/** An address of its own, whose receiver treats requests so. */
+/** An address for this test, with a receiver that answers like this. */
 export async function addressThat(treatments: Treatment[]) {
   const hook = fresh("alerts");
   await fetch(`${receiverUrl}/tell/${hook}`, { method: "PUT", body: JSON.stringify({ secrets: [SECRET], treatments }) });
   return {
     hook,
     url: `${receiverUrl}/hook/${hook}`,
-    /** What has come, once there is so much of it. */
     requests: (count = 0): Promise<Received[]> =>
       until(
         async () => (await fetch(`${receiverUrl}/ledger/${hook}`)).json<Received[]>(),
@@ -90,7 +86,7 @@ export async function addressThat(treatments: Treatment[]) {
   };
 }
 
-/** A receiver of alerts, until the end of the test: signed webhooks, and what Slack and Telegram would be. */
+/** A receiver of alerts, until the end of the test: signed webhooks, and stand-ins for Slack and Telegram. */
 export async function receiver({ treatments = [] }: { treatments?: Treatment[] } = {}) {
   const address = await addressThat(treatments);
   const introspector = await introspectWorkflow((probeEnv as unknown as { SEND_ALERT: Workflow }).SEND_ALERT);
@@ -103,7 +99,7 @@ export async function receiver({ treatments = [] }: { treatments?: Treatment[] }
   return address;
 }
 
-/** Where a notice goes is read as it is sent: one that is still under way would come to the receiver of the next test. */
+/** The target of a notice is read when it is sent: a running one would reach the receiver of the next test. */
 async function nothingUnderWay(): Promise<void> {
   const left = await until(
     () =>
@@ -118,7 +114,6 @@ async function nothingUnderWay(): Promise<void> {
   if (left.length > 0) throw new Error(`Alerts are still under way: ${JSON.stringify(left)}`);
 }
 
-/** What a request said. */
 export function saidIn({ body }: Received): {
   type: string;
   data: { alert_id: string; rule: string; labels: object; count: number; examples: string[]; note?: object; url: string | null };

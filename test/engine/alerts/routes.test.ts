@@ -13,14 +13,14 @@ calmly();
 
 const api = engineRoutes(app);
 
-/** Somebody of a tenant, with a token that has these scopes. */
+/** A caller of a tenant, with a token that has these scopes. */
 async function asking(scopes: readonly Scope[], tenantId = fresh("tenant")) {
   const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
   return async (path: string, body?: object) => {
     const init = body && { method: "POST", body: JSON.stringify(body) };
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
     const response = await api.fetch(new Request(`http://localhost${path}`, { headers, ...init }), probeEnv, createExecutionContext());
-    // biome-ignore lint/suspicious/noExplicitAny: what is read of it is asserted
+    // biome-ignore lint/suspicious/noExplicitAny: tests assert the fields that they read
     return { status: response.status, body: (await response.json()) as any };
   };
 }

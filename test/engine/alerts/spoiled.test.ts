@@ -11,7 +11,7 @@ const ID = "5".padEnd(32, "0");
 const look = (value: number, name = "effects_in_doubt") =>
   raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges: value > 0 ? [{ name, labels: {}, value }] : [] });
 
-/** An alert about a queue fires, and somebody has written this into its row. */
+/** A firing alert about a queue, with this text in its row. */
 async function spoilt(column: string, value: string): Promise<void> {
   await run(
     `INSERT INTO millrace_alerts (id, rule, labels, state, severity, value, examples, since, fired_at, told_at, told_severity, last_at, updated_at, version)

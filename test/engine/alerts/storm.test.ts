@@ -53,8 +53,8 @@ it("a storm is a handful of alerts, each notified once though its receiver fails
   ]);
   expect(said.map(({ data }) => data.examples.length)).toEqual([3, 3]);
 
-  // It lasts, and happens again: nobody is told a second time before four hours are over.
-  // That the letters lie there is another alert, after a quarter of an hour.
+  // It lasts, and happens again: no second notification before four hours. Remaining dead letters raise another alert after 15
+  // minutes.
   for (const minutes of [1, 237]) {
     await pass(minutes * MINUTE);
     await deliver("probe-events", [{ poison: `after ${minutes} minutes` }]);
@@ -67,7 +67,7 @@ it("a storm is a handful of alerts, each notified once though its receiver fails
   await round();
   expect(told(await requests(7), 5)).toEqual(["alert.repeated dead_letter_arrived 53", "alert.resolved instances_errored 200"]);
 
-  // What heals is resolved when it has stayed so, and told once.
+  // A recovered alert is resolved after a stable period, and notified once.
   await pass(6 * MINUTE);
   await round();
   expect(await requests()).toHaveLength(7);
@@ -78,7 +78,7 @@ it("a storm is a handful of alerts, each notified once though its receiver fails
   expect(await alerts("state <> 'resolved' AND rule <> 'dlq_depth'")).toEqual([]);
 });
 
-/** What was told since so many requests, in words. */
+/** The texts of the notifications since this number of requests. */
 function told(all: readonly Received[], since: number): string[] {
   const said = all.slice(since).map(saidIn);
   return said.map(({ type, data }) => `${type} ${data.rule} ${data.count}`).toSorted();

@@ -8,14 +8,13 @@ import { fresh, probeEnv } from "../harness.ts";
 
 const receiverUrl = inject("receiverUrl");
 
-/** An address of its own, which verifies what it hears by the secret that the tenant is shown. */
+/** An address for this test, which verifies requests by the secret that the tenant is shown. */
 export async function addressOf({ get }: Asking, treatments: Treatment[] = []) {
   const hook = fresh("callback");
   const { secret } = (await get("/v1/callback-secret")).body;
   await fetch(`${receiverUrl}/tell/${hook}`, { method: "PUT", body: JSON.stringify({ secrets: [secret], treatments }) });
   return {
     url: `${receiverUrl}/hook/${hook}`,
-    /** What has come, once there is so much of it. */
     heard: (count = 0): Promise<Received[]> =>
       until(
         async () => (await fetch(`${receiverUrl}/ledger/${hook}`)).json<Received[]>(),
@@ -24,7 +23,7 @@ export async function addressOf({ get }: Asking, treatments: Treatment[] = []) {
   };
 }
 
-/** Asks for a run of the lab that does what `code` says. Answers its id. */
+/** Starts a run of the lab with `code`. Returns its id. */
 export async function ask({ post }: Asking, code: (call: LabCall) => Promise<unknown>, more: object = {}): Promise<string> {
   const name = fresh("lab");
   labs.set(name, code);
@@ -40,11 +39,10 @@ export async function hurried(): Promise<void> {
   onTestFinished(() => introspector.dispose());
 }
 
-/** What a call said. */
 export function saidIn({ body }: Received): { type: string; data: Record<string, unknown> } {
   return JSON.parse(body);
 }
 
-/** The run and the status of each end that was told. */
+/** The run and the status of each reported end. */
 export const endsIn = (calls: readonly Received[]) =>
   calls.map((call) => `${String(saidIn(call).data.run)} ${String(saidIn(call).data.status)}`);

@@ -14,7 +14,7 @@ cyclic.cause = Object.assign(new Error("And round."), { cause: cyclic });
 
 const refused = new Error("connection refused by courier");
 
-/** So many errors, each the cause of the one before. */
+/** A chain of this many errors, each the cause of the one before. */
 function chain(count: number): Error {
   const numbers = Array.from({ length: count }, (_, at) => count - at);
   return numbers.reduce<Error | undefined>((cause, at) => new Error(String(at), { cause }), undefined) as Error;

@@ -10,14 +10,13 @@ import { fresh, probeEnv, rows } from "../harness.ts";
 import { laneEnv } from "../lanes/lab.ts";
 import { roomEnv } from "../rooms/lab.ts";
 
-/** What something is refused with. */
 const refusal = (work: () => unknown) =>
   (async () => work())().then(
     () => expect.unreachable("It was not refused."),
     (error) => error,
   );
 
-// An object with a longer name is not told it, by Cloudflare's documents: it would not know whose it is.
+// By Cloudflare's documents, an object does not get its name if that is longer, and could not know its owner.
 describe("a name beyond the 1,024 bytes of an object's is refused, and nothing is stored", () => {
   it.each([
     ["a lane's key of 500 characters with three bytes each", () => laneOf(laneEnv, blocking, "鍵".repeat(500)).send({ n: 0 })],

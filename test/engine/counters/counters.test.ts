@@ -81,7 +81,7 @@ describe("a counter", () => {
             await counter.add(one.n);
             sum += one.n;
           } else if (one.what === "keyed") {
-            // One of them counts, though nobody heard the answer of the other.
+            // One of them counts, though the answer of the other was lost.
             const answers = await Promise.all([1, 2].map(() => counter.add(one.n, { key: `key ${one.key}` })));
             expect(answers.filter(Boolean)).toHaveLength(keys.has(one.key) ? 0 : 1);
             if (!keys.has(one.key)) sum += one.n;

@@ -3,7 +3,7 @@ import { afterEach, beforeAll, expect, it, vi } from "vitest";
 import type { ProbeStep } from "../../probe/messages.ts";
 import { fresh, reaches, start } from "../harness.ts";
 
-// What a step costs is part of the promise: users pay for round trips and wait for them.
+// The cost of a step is part of the contract: users pay for round trips and wait for them.
 
 // The first run that a process meets is looked up: a process before it may have begun that.
 beforeAll(async () => {

@@ -41,7 +41,7 @@ describe("An output that cannot be kept", () => {
 });
 
 describe("A doubt that is confirmed with a wrong output", () => {
-  /** A run whose post may have happened; nobody knows. */
+  /** A run with a post of unknown outcome. */
   async function posting(definition: { output?: z.ZodType<{ id: string }> }, record: (output: { id: string }) => Writes = () => ({})) {
     let sent = 0;
     const post = defineStep({

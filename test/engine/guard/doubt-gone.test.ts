@@ -4,14 +4,14 @@ import { happened, keeperRound, operator, probeEnv, probeOutput, reaches, rows, 
 import { lookAgain, noted, walk } from "../reconcile/walking.ts";
 import { doubtful, followUps } from "./doubtful.ts";
 
-/** A doubt whose entry is gone, though the platform remembers it. */
+/** An unknown outcome with a deleted row, which the platform remembers. */
 async function gone() {
   const one = await doubtful();
   await rows("DELETE FROM millrace_inbox WHERE instance_id = ?1", one.instanceId);
   return one;
 }
 
-/** The platform passes through its code anew, as after a crash or a deployment. */
+/** The platform replays the code, as after a crash or a deployment. */
 async function passAnew(instanceId: string): Promise<void> {
   const instance = await probeEnv.PROBE.get(instanceId);
   await instance.pause();

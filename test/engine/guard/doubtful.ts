@@ -2,7 +2,7 @@ import { effectsOf } from "millrace/operate";
 import { expect } from "vitest";
 import { behave, fresh, operator, probeEnv, reaches, rows, start } from "../harness.ts";
 
-/** A once-effect whose request was sent and whose reply was lost. */
+/** A once effect with a sent request and a lost reply. */
 export async function doubtful(name = fresh()) {
   await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
   const { instanceId } = await start(name, [
@@ -14,7 +14,7 @@ export async function doubtful(name = fresh()) {
   return { name, instanceId, key: effect?.key ?? "", effect };
 }
 
-/** What followed from the event that the mail's step emits with its outcome. */
+/** The results of the event that the mail's step emits with its outcome. */
 export function followUps(name: string) {
   return rows("SELECT id FROM probe_rows WHERE name = ?1 AND kind <> 'commit'", name);
 }

@@ -128,7 +128,7 @@ describe("A guarded effect", () => {
         return ((await answer.json()) as { id: string }).id;
       },
     });
-    // Each process has a pass of its own; the platform counts the attempts of both.
+    // Each process has its own replay; the platform counts the attempts of both.
     const attempt = (number: number) => {
       const pass = new Pass({
         env: probeEnv,
@@ -142,7 +142,7 @@ describe("A guarded effect", () => {
       return attemptEffect({ pass, step: pass.call("put", ""), definition: put, input: null, writes: () => ({}) }, number);
     };
     const first = await attempt(1);
-    // What the app's rows cost only the attempt knows that wrote them.
+    // Only the attempt that wrote the app's rows has their cost.
     expect(first).toEqual({ ...(await attempt(2)), appRows: 0 });
     expect(await happened(name)).toHaveLength(1);
   });

@@ -7,7 +7,7 @@ import { outputOf, runLab } from "../lab.ts";
 
 type Id = { id: string };
 
-/** A row whose id is taken: what is recorded with an effect is refused. */
+/** A row with a used id: the rows recorded with an effect are refused. */
 async function taken(): Promise<string> {
   const id = crypto.randomUUID();
   await probeEnv.DB.prepare("INSERT INTO probe_rows (id, kind, name) VALUES (?1, 'taken', 't')").bind(id).run();
@@ -17,7 +17,7 @@ async function taken(): Promise<string> {
 const row = (id: string) => ({ statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id}, 'mail', 'm')`] });
 
 describe("A once effect that happened, and whose rows are refused", () => {
-  /** A mail that is sent and answered; the row that is recorded with it has an id that is taken, until the code is mended. */
+  /** A mail that is sent and answered; the row recorded with it has a used id, until the code is fixed. */
   async function refused() {
     const mends = { id: await taken() };
     let sent = 0;

@@ -22,7 +22,7 @@ async function reader(tenantId = "acme") {
 const shortly = ({ event, data }: { event: string | undefined; data: Record<string, unknown> }) =>
   event === "step" ? `${data.type} ${data.step}` : `${event} ${data.status}`;
 
-/** A run that fails once, goes on, sleeps and ends. */
+/** A run that fails once, continues, sleeps and ends. */
 async function eventful() {
   let tries = 0;
   const { instanceId } = await runLab(async ({ step }) => {

@@ -19,84 +19,86 @@ async function follow(id: string): Promise<EventReader> {
 
 type Told = EventReader["told"][number];
 
-/** What was said of attempts that ended. */
 const ends = (told: readonly Told[]) =>
   told.filter(({ data }) => data.type === "attempt_completed").map(({ data }) => `${data.step}: ${data.state ?? "done"}`);
 
 const ended = (step: string) => (one: Told) => one.data.type === "attempt_completed" && one.data.step === step;
 
-/** What the stream says as it happens, and to whoever asks once it is over. */
+/** The events of the stream, live and after the end. */
 async function expectTold(id: string, stream: EventReader, said: readonly string[]): Promise<void> {
   await stream.until(({ event }) => event === "end");
   expect(ends(stream.told)).toEqual(said);
   expect(ends(await (await follow(id)).all())).toEqual(said);
 }
 
-describe.each(["platform", "lean"] as const)("The stream of a run of %s steps reports the outcome of a step whose attempt ended", (steps) => {
-  beforeEach(() => {
-    mode.steps = steps;
-    onTestFinished(() => {
-      mode.steps = "platform";
+describe.each(["platform", "lean"] as const)(
+  "The stream of a run of %s steps reports the outcome of a step whose attempt ended",
+  (steps) => {
+    beforeEach(() => {
+      mode.steps = steps;
+      onTestFinished(() => {
+        mode.steps = "platform";
+      });
     });
-  });
 
-  it("in doubt, also a second time, as it happens and afterwards", async () => {
-    const its = scene();
-    its.state.lose = true;
-    const id = await play(its, (step) => its.act(step, "a", "once"));
-    const stream = await follow(id);
-    await stream.until(ended("a"));
-    const doubted = async () => (await effectsOf(probeEnv, operator, id)).findLast(({ state }) => state === "in_doubt")?.key;
-    await comes(async () => (await doubted()) !== undefined);
-    await resolveDoubt(probeEnv, operator, (await doubted()) ?? "", { verb: "retry_anyway" }, "again");
-    await stream.until(ended("a · after doubt 1"));
-    its.state.lose = false;
-    await resolveDoubt(probeEnv, operator, (await doubted()) ?? "", { verb: "retry_anyway" }, "once more");
-    await expectTold(id, stream, ["a: in_doubt", "a · after doubt 1: in_doubt", "a · after doubt 2: done"]);
-  });
-
-  it("held by a pause, before it began", async () => {
-    const its = scene();
-    const id = await play(its, async (step) => {
-      await its.act(step, "a", "natural", "slow");
-      await its.act(step, "b");
+    it("in doubt, also a second time, as it happens and afterwards", async () => {
+      const its = scene();
+      its.state.lose = true;
+      const id = await play(its, (step) => its.act(step, "a", "once"));
+      const stream = await follow(id);
+      await stream.until(ended("a"));
+      const doubted = async () => (await effectsOf(probeEnv, operator, id)).findLast(({ state }) => state === "in_doubt")?.key;
+      await comes(async () => (await doubted()) !== undefined);
+      await resolveDoubt(probeEnv, operator, (await doubted()) ?? "", { verb: "retry_anyway" }, "again");
+      await stream.until(ended("a · after doubt 1"));
+      its.state.lose = false;
+      await resolveDoubt(probeEnv, operator, (await doubted()) ?? "", { verb: "retry_anyway" }, "once more");
+      await expectTold(id, stream, ["a: in_doubt", "a · after doubt 1: in_doubt", "a · after doubt 2: done"]);
     });
-    const stream = await follow(id);
-    await comes(() => its.log.includes("a"));
-    await pauseInstance(probeEnv, operator, id, "let me look");
-    its.state.go = true;
-    await stream.until(ended("b"));
-    await resumeInstance(probeEnv, operator, id, "on again");
-    await expectTold(id, stream, ["a: done", "b: paused", "b · after pause 1: done"]);
-  });
 
-  it("stopped by a cancel, before it began; its undo is done", async () => {
-    const its = scene();
-    const id = await play(its, async (step) => {
-      await step.read("look", async () => 1);
-      await its.act(step, "a", "natural", "slow");
-      await its.act(step, "b");
+    it("held by a pause, before it began", async () => {
+      const its = scene();
+      const id = await play(its, async (step) => {
+        await its.act(step, "a", "natural", "slow");
+        await its.act(step, "b");
+      });
+      const stream = await follow(id);
+      await comes(() => its.log.includes("a"));
+      await pauseInstance(probeEnv, operator, id, "let me look");
+      its.state.go = true;
+      await stream.until(ended("b"));
+      await resumeInstance(probeEnv, operator, id, "on again");
+      await expectTold(id, stream, ["a: done", "b: paused", "b · after pause 1: done"]);
     });
-    const stream = await follow(id);
-    await comes(() => its.log.includes("a"));
-    const cancelled = cancelInstance(probeEnv, operator, id, { reason: "called off" });
-    its.state.go = true;
-    await cancelled;
-    await kept(id, "terminated", "errored");
-    await stream.until(({ event }) => event === "end");
-    const said = ends(stream.told);
-    expect(said).toEqual(expect.arrayContaining(["look: done", "a: done", "undo a: done"]));
-    expect(said).not.toContain("b: done");
-    expect(ends(await (await follow(id)).all())).not.toContain("b: done");
-  });
 
-  it("asked a person, and waits", async () => {
-    const its = scene();
-    const id = await play(its, (step) => step.approve("asks", { question: "Really?", timeout: "1 hour" }));
-    const stream = await follow(id);
-    const asked = await stream.until(({ data }) => data.type === "wait_started");
-    await decideApproval(probeEnv, operator, asked.data.approval_id, "approve", "Yes.");
-    await reaches(id, "complete");
-    await expectTold(id, stream, ["asks: waiting"]);
-  });
-});
+    it("stopped by a cancel, before it began; its undo is done", async () => {
+      const its = scene();
+      const id = await play(its, async (step) => {
+        await step.read("look", async () => 1);
+        await its.act(step, "a", "natural", "slow");
+        await its.act(step, "b");
+      });
+      const stream = await follow(id);
+      await comes(() => its.log.includes("a"));
+      const cancelled = cancelInstance(probeEnv, operator, id, { reason: "called off" });
+      its.state.go = true;
+      await cancelled;
+      await kept(id, "terminated", "errored");
+      await stream.until(({ event }) => event === "end");
+      const said = ends(stream.told);
+      expect(said).toEqual(expect.arrayContaining(["look: done", "a: done", "undo a: done"]));
+      expect(said).not.toContain("b: done");
+      expect(ends(await (await follow(id)).all())).not.toContain("b: done");
+    });
+
+    it("asked a person, and waits", async () => {
+      const its = scene();
+      const id = await play(its, (step) => step.approve("asks", { question: "Really?", timeout: "1 hour" }));
+      const stream = await follow(id);
+      const asked = await stream.until(({ data }) => data.type === "wait_started");
+      await decideApproval(probeEnv, operator, asked.data.approval_id, "approve", "Yes.");
+      await reaches(id, "complete");
+      await expectTold(id, stream, ["asks: waiting"]);
+    });
+  },
+);

@@ -9,7 +9,7 @@ import { runLab } from "../lab.ts";
 const letterCauses = async (tenantId: string, filter = {}) =>
   (await listLetterCauses(probeEnv, { ...reader, tenantId, scopes: [] }, filter)).items;
 
-/** A message of a tenant that is refused at the door, in words of its own. */
+/** A message of a tenant that is refused on entry, with this text. */
 const refused = (tenantId: string, wrong: object) => ({
   ...event("probe.routed", fresh(), {}),
   tenant_id: tenantId,

@@ -30,7 +30,7 @@ it("an instance in doubt says which step is, since when and where that is answer
 
 const modes = ["platform", "lean"] as const;
 
-/** A run that did one thing, and of whose second effect, made as a step of this mode, the answer was lost. */
+/** A run with one completed effect and a second effect, made as a step of this mode, with a lost answer. */
 async function lost(steps: (typeof modes)[number]) {
   mode.steps = steps;
   onTestFinished(() => {
@@ -49,7 +49,7 @@ async function lost(steps: (typeof modes)[number]) {
     const { body } = await api.get("/v1/effects?limit=200&workflow=lab");
     return body.items.find((one: { instance_id: string }) => one.instance_id === id);
   };
-  /** Whether another try is offered, in both places, and what comes of asking for it all the same. */
+  /** Whether another try is offered, in both places, and the result of requesting it nevertheless. */
   const again = async (key: string) => {
     const offered = [(await listed()).follows.retry !== null];
     const own = await doubt();
@@ -79,22 +79,25 @@ it.each(modes)(
   },
 );
 
-it.each(modes)("an unknown outcome in a %s run that was stopped says that nothing is sent before a retry, which does as described", async (steps) => {
-  const { its, id, doubt, again, key } = await lost(steps);
-  await cancelInstance(probeEnv, operator, id, { reason: "not now", undo: false });
-  expect(await doubt()).toMatchObject({
-    follows: {
-      confirm: expect.stringContaining("Nothing runs now: a retry goes on with what it answered"),
-      reject: "Nothing is sent now: a retry sends it, under the same key.",
-      retry: expect.stringContaining("Nothing is sent now: a retry sends it, under a new key"),
-    },
-  });
-  expect(await again(key)).toEqual({ offered: [true], asked: 202 });
-  expect(its.log).toEqual(["a", "b"]);
-  await retry(id);
-  expect(await kept(id, "complete", "in_doubt", "errored")).toBe("complete");
-  expect(its.log).toEqual(["a", "b", "b"]);
-});
+it.each(modes)(
+  "an unknown outcome in a %s run that was stopped says that nothing is sent before a retry, which does as described",
+  async (steps) => {
+    const { its, id, doubt, again, key } = await lost(steps);
+    await cancelInstance(probeEnv, operator, id, { reason: "not now", undo: false });
+    expect(await doubt()).toMatchObject({
+      follows: {
+        confirm: expect.stringContaining("Nothing runs now: a retry goes on with what it answered"),
+        reject: "Nothing is sent now: a retry sends it, under the same key.",
+        retry: expect.stringContaining("Nothing is sent now: a retry sends it, under a new key"),
+      },
+    });
+    expect(await again(key)).toEqual({ offered: [true], asked: 202 });
+    expect(its.log).toEqual(["a", "b"]);
+    await retry(id);
+    expect(await kept(id, "complete", "in_doubt", "errored")).toBe("complete");
+    expect(its.log).toEqual(["a", "b", "b"]);
+  },
+);
 
 it.each([
   ["paused", true, "a resume sends it"],

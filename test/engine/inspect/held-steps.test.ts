@@ -7,7 +7,7 @@ import { comes, kept, play, scene } from "../operate/scene.ts";
 
 const modes = ["platform", "lean"] as const;
 
-/** A run that is in the middle of its second step, and how its steps are told. */
+/** A run in the middle of its second step, with the state of its steps. */
 async function inTheMiddle(steps: (typeof modes)[number]) {
   mode.steps = steps;
   onTestFinished(() => {

@@ -6,17 +6,17 @@ import { howMany, IS_FULL_SIZE } from "../../full-size.ts";
 import { rowsRead } from "../../rows-read.ts";
 import { fresh, probeEnv, reaches, start, withKeeperAtRest } from "../harness.ts";
 
-/** How many instances a tenant has had, the first and the second time that is asked what its lists read. */
+/** The number of instances of a tenant at the first and the second measurement of its lists. */
 const SIZES = IS_FULL_SIZE ? [2000, 1_000_000] : [1000, 4000];
-/** What one statement writes: D1 ends one that takes longer than half a minute. */
+/** The rows of one statement: D1 ends a statement after 30 seconds. */
 const PORTION = 50_000;
 
 /** Instances that one page looks at for a workflow or a subject. */
 const LOOKED_AT = 50_000;
-/** Those that it looks at first: what is not rare fills its page from them. */
+/** The rows that a list checks first: a frequent filter fills its page from them. */
 const LOOKED_AT_FIRST = 2_000;
 
-/** At most so many rows more may be read of the larger size: an index has a few more levels, a page of it other neighbours. */
+/** The permitted number of further rows at the larger size: an index has a few more levels, a page of it other neighbours. */
 const MORE = 20;
 /** The gauges of a round read the first thousand pending questions once, each with its instance. */
 const MORE_IN_A_ROUND = 2 * 1000 + MORE;
@@ -69,7 +69,7 @@ async function asked(tenantId: string): Promise<Record<string, number>> {
   };
 }
 
-/** What other tests left due is done by the first of some rounds: the one that reads least had nothing else to do. */
+/** The first rounds handle due rows of other tests: the round with the fewest reads had nothing else to do. */
 async function quietRound(): Promise<number> {
   const rounds: number[] = [];
   for (let round = 0; round < 4; round++) rounds.push(await rowsOf(() => keeperOf(probeEnv).round()));
@@ -77,7 +77,9 @@ async function quietRound(): Promise<number> {
 }
 
 // MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/inspect/lists.test.ts: with 2,000 and with a million instances.
-it("K01 a list and a round of the keeper read the rows that they return, not the tenant's whole history", { timeout: 900_000 }, async () => {
+it("K01 a list and a round of the keeper read the rows that they return, not the tenant's whole history", {
+  timeout: 900_000,
+}, async () => {
   const tenantId = fresh("tenant");
   const { instanceId } = await start(fresh(), [{ do: "commit", name: "z" }]);
   await reaches(instanceId, "complete");
@@ -97,7 +99,7 @@ it("K01 a list and a round of the keeper read the rows that they return, not the
     console.log(`Rows read with ${size} instances: ${JSON.stringify(read.at(-1))}`);
   }
   const [few = {}, many = {}] = read;
-  // What is open is sorted when it is asked for: an index in that order would be two written rows more for every run.
+  // Open instances are sorted on read: an index in that order would cost two more written rows per run.
   const perOpen = ({ running = 0 } = {}, size = 0) => running / (size / 1000);
   expect(perOpen(many, SIZES[1])).toBeLessThanOrEqual(perOpen(few, SIZES[0]));
   for (const one of read) delete one.running;
@@ -151,7 +153,6 @@ it("K01 a rare subject or workflow is found page by page, each of which checks a
     console.log(`${JSON.stringify(filter)}: ${pages.length} pages of ${size} instances in ${Date.now() - began} ms`);
     expect(pages).toEqual([...Array.from({ length: Math.ceil(size / LOOKED_AT) - 1 }, () => 0), 1]);
   }
-  // What is not rare fills its page as before.
   let usual: Awaited<ReturnType<typeof listInstances>> = { items: [], next: null };
   const read = await rowsOf(async () => {
     usual = await listInstances(probeEnv, by, { subject: "usual", limit: 200 });

@@ -172,7 +172,7 @@ it("the keeper counts the overdue instances of each workflow, in all tenants, an
   for (const { id } of runs) await late(id);
   const gauges = await counted();
   expect(gauges.find(({ labels }) => labels.workflow === "lab")?.value).toBe(before + 2);
-  // One that fires already keeps the examples that it fired with.
+  // A firing alert keeps its first examples.
   await env.DB.prepare("DELETE FROM millrace_alerts WHERE rule = 'instances_overdue'").run();
   await raiseAlerts(probeEnv, { rules: ALERT_RULES.filter(({ name }) => name === "instances_overdue"), catalog: app, gauges });
   expect(await rows("SELECT labels, state, severity FROM millrace_alerts WHERE rule = 'instances_overdue' AND state = 'firing'")).toEqual([

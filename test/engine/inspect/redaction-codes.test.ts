@@ -30,7 +30,7 @@ const SECRETS = [
 ];
 const CASES = MODES.flatMap((steps) => SECRETS.map((secret) => ({ ...secret, steps })));
 
-/** What a run of somebody with this secret says once it has ended, or stands in doubt: its lines, its cause, and whatever else shows it. */
+/** The output of a run with this secret after its end, or in doubt: its log lines, its cause, and every other view. */
 async function shownOf(effect: "natural" | "once", email: string, steps: "lean" | "platform", run: (email: string) => Promise<never>) {
   const [by, lines] = [await reader(), linesFromNow()];
   const definition = defineStep({ effect, ...ONCE, run: ({ input }: { input: string }) => run(input) });
@@ -89,7 +89,7 @@ describe("Sensitive message fields, thrown by the code of a route", () => {
     step: (email: string) => new MillraceError("not_retryable", "No.", { step: `mail ${email}` }),
   };
   const PLACES = Object.keys(SAID) as (keyof typeof SAID)[];
-  // The first delivery, which comes back where another may mend it, and the last one, which becomes a dead letter.
+  // The first delivery, which comes back where a retry may succeed, and the last one, which becomes a dead letter.
   const CASES = PLACES.flatMap((place) => [1, 6].map((attempt) => ({ place, attempt })));
 
   it.each(CASES)("as its $place is in no line, letter, cause or count (delivery $attempt)", async ({ place, attempt }) => {

@@ -8,7 +8,7 @@ import { ada, lettered, REDACTED, reader, told } from "./told.ts";
 
 const api = engineRoutes(app);
 
-/** A stream, as somebody who may read it has it. */
+/** A stream, read with a permitted token. */
 async function follow(path: string): Promise<EventReader> {
   const { token } = await reader();
   const request = new Request(`http://localhost${path}`, { headers: { authorization: `Bearer ${token}` } });

@@ -7,7 +7,7 @@ import { fresh, reaches, rows, until } from "../harness.ts";
 import { runLab } from "../lab.ts";
 import { ada, lettered, REDACTED, reader, told } from "./told.ts";
 
-/** The engine's own lines, from here on: what the local runtime says of an error is its own. */
+/** The engine's own lines, from here on: the local runtime's lines about an error are its own. */
 function linesFromNow(): () => string[] {
   const spies = (["log", "warn", "error"] as const).map((level) => vi.spyOn(console, level));
   onTestFinished(() => {
@@ -88,7 +88,7 @@ describe("Fields that a definition marks as sensitive", () => {
   it("is hidden in causes, whose message is that of one failure, in log lines, and in the items of a bulk action", async () => {
     const by = await reader();
     const logged = linesFromNow();
-    // No quotes, no digits, no @: nothing of it is taken for what varies.
+    // No quotes, no digits, no @: no part of it is treated as variable.
     const person = { ...ada(), email: `Lovelace of ${fresh("a").replaceAll(/[^a-z]/g, "q")}` };
     const id = await told(person, "fails");
     expect(JSON.stringify(logged())).toContain(`No mailbox ${REDACTED}.`);
@@ -186,7 +186,8 @@ describe("Fields that a definition marks as sensitive", () => {
   it("is hidden in the stored items of a bulk action, also where the text was cut: it stays hidden when the messages are deleted", async () => {
     const [by, person] = [await reader(), ada()];
     const large = defineStep({ effect: "natural", retries: { limit: 0, delay: 10 }, run: async () => ({ n: 1n }) as never });
-    // A retry is refused in words that name the step; another goes on, and fails in words that are cut within what is withheld.
+    // A retry is refused with a message that names the step; another continues, and fails with a message that is cut inside a hidden
+    // value.
     const refused = await runLab(({ step }) => step.effect("mail", large, {}, { key: person.email }), { person });
     const no = notRetryable(`${"x".repeat(290)} ${person.email}`);
     const fails = await runLab(({ step }) => step.read("fail", () => Promise.reject(no)), { person });

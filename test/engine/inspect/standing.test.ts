@@ -63,7 +63,7 @@ it("a list shows the failed attempts that a claiming step has written", async ()
   const listed = () => caller.get("/v1/instances");
   const { body } = await until(listed, (answer) => answer.body.items[0]?.retrying !== null);
   expect(body.items).toMatchObject([{ id, retrying: { step: "ship [b]", attempt: 1, next_at: null } }]);
-  // The platform hears of the failure a moment later.
+  // The platform has the failure a moment later.
   const shown = await until(
     () => caller.get(`/v1/instances/${id}`),
     (answer) => answer.body.retrying !== null,

@@ -89,7 +89,7 @@ describe("An accepted command", () => {
   });
 });
 
-/** A late copy of a message whose row is gone. */
+/** A late copy of a message with a deleted row. */
 async function pruned(name: string) {
   const other = await start(fresh(), [{ do: "keyed", name: "charge", subject: `${name}/charge` }], { delaySeconds: 600 });
   const message = await envelopeOf(other.instanceId);

@@ -15,7 +15,7 @@ const BURST = 100;
 
 const REFUSED = "You have exceeded the rate limit for creating instances of this workflow (429)";
 
-/** Lets the platform create instances about a name by a token bucket, and keeps count of what it made. */
+/** Limits the platform's creation of instances about a name by a token bucket, and counts them. */
 function limited(name: string, shape: "whole" | "single"): Map<string, number> {
   const made = new Map<string, number>();
   let tokens = BURST;
@@ -44,7 +44,7 @@ function limited(name: string, shape: "whole" | "single"): Map<string, number> {
   return made;
 }
 
-/** What enqueue sends to the queue of commands, which the test delivers itself. */
+/** The messages of the queue of commands, which the test delivers itself. */
 function collected(name: string): unknown[] {
   const queue = Object.getPrototypeOf(probeEnv.PROBE_COMMANDS) as Queue;
   const real = queue.sendBatch;
@@ -84,7 +84,7 @@ it.each(["whole", "single"] as const)(
       }),
     );
     expect(retried).toBe(0);
-    // What the consumers could not create in their turn is the keeper's.
+    // The keeper creates the instances that the consumers could not create in their turn.
     for (let round = 1; made.size < COMMANDS && round <= 50; round++) {
       const ids = JSON.stringify([...made.keys()]);
       await env.DB.prepare(

@@ -65,7 +65,7 @@ describe("One key, two payloads", () => {
     expect((await lettersOf(name)).map(({ reason, body }) => ({ reason, body: JSON.parse(body) }))).toEqual([
       { reason: "idempotency_key_reused", body: second },
     ]);
-    // The two copies of the first; what was refused is no delivery of it.
+    // The two copies of the first; the refused message is no delivery of it.
     expect(await rows("SELECT deliveries FROM millrace_instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 2 }]);
   });
 

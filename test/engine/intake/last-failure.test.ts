@@ -8,7 +8,7 @@ import { ProbeRouted, probeEvents } from "../../probe/messages.ts";
 import { dieAt, event, fresh, probeEnv, rows } from "../harness.ts";
 import { lettersAbout, reader } from "./letter.ts";
 
-/** A queue whose route throws what a test says, of messages by their names. */
+/** A queue whose route throws the error that a test sets for a message by its name. */
 const failures = new Map<string, unknown>();
 const app = catalog({
   consumers: [
@@ -51,7 +51,6 @@ describe("A dead letter shows the last failure of its message", () => {
     expect(letter).toMatchObject({ reason: "retry_after", error: `${name} is asked too often.`, upstreamStatus: 429, attempts: 4 });
     expect(letter.firstAttemptAt).toBeLessThanOrEqual(letter.lastAttemptAt ?? 0);
     expect(letter.lastAttemptAt).toBeLessThanOrEqual(letter.capturedAt);
-    // What the letter has, nobody else keeps.
     expect(await noted(name)).toEqual([]);
   });
 

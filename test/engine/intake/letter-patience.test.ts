@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import worker from "../../probe/worker.ts";
 import { dieAt, fresh, probeEnv } from "../harness.ts";
 
-/** Seconds until letters come back that the database refused, each at its own attempt. The pool's queue results do not tell delays. */
+/** Seconds until refused dead letters come back, each at its own attempt. The pool's queue results contain no delays. */
 async function refusedAt(...attempts: number[]): Promise<(number | undefined)[]> {
   const delays: (number | undefined)[] = [];
   const messages = attempts.map((attempt) => ({

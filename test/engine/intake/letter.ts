@@ -23,7 +23,7 @@ export const firstLetter = (name: string) =>
     (letters) => letters.length > 0,
   ).then(([letter]) => letter as Letter);
 
-/** Counts what is sent to the queue of events about a name, and lets it pass. */
+/** Counts messages to the queue of events about a name, and passes them on. */
 export function sentAbout(name: string): () => number {
   const spy = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "sendBatch");
   onTestFinished(() => spy.mockRestore());

@@ -47,7 +47,7 @@ describe("A message of our own that is refused at the door", () => {
     await env.DB.prepare("INSERT INTO millrace_outbox (id, queue, body, due_at) VALUES (?1, 'probe-events', ?2, 0)")
       .bind(messageId(message), JSON.stringify(message))
       .run();
-    // The deployment that mends it would keep a row of it now; this test lets the letter be about a good message instead.
+    // The deployment that fixes it would keep a row of it now; this test sets the dead letter to a good message instead.
     const good = { ...message, payload_inline: { name, parts: [] } };
     await deliver("probe-events-dlq", [good]);
     const [exhausted] = (await lettersAbout(message.idempotency_key)).filter(({ state }) => state === "open");
@@ -71,7 +71,7 @@ describe("An event whose call fails", () => {
     // The consumer has tried it once, and said when it comes back.
     const noted = ([row]: { due_at: number }[]) => row !== undefined && row.due_at > Date.now() + 10_000;
     expect(noted(await until(() => outboxAbout(name), noted, 2000))).toBe(true);
-    // Ten seconds on, a message that nobody had noted would count as lost.
+    // After ten seconds, a message without a note would count as lost.
     await env.DB.prepare("UPDATE millrace_outbox SET due_at = due_at - 10500 WHERE body LIKE ?1").bind(`%${name}%`).run();
     const before = sent();
     await keeperOf(probeEnv).round();

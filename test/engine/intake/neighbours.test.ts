@@ -41,7 +41,7 @@ describe("A row that the database refuses", () => {
     const writes = troubled(name, "D1_ERROR: Network connection lost, for good");
     const events = Array.from({ length: 8 }, () => event("probe.routed", name, { name }));
     expect(await deliver("probe-events", events)).toEqual({ acked: 0, retried: 8 });
-    // One write, repeated over what may be a blip.
+    // One write, repeated over a possible short failure.
     expect(writes()).toBeLessThanOrEqual(5);
   });
 

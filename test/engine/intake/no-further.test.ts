@@ -146,7 +146,7 @@ function cycle(): object {
   return itself;
 }
 
-/** A list without items that says it has so many. */
+/** A list without items that claims this length. */
 function holes(length: number): unknown[] {
   const list: unknown[] = [];
   list.length = length;

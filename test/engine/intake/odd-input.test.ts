@@ -101,7 +101,6 @@ it.each([
   expect(await rows("SELECT reason FROM millrace_dead_letters WHERE body LIKE ?1", `%${name}%`)).toEqual([{ reason: "invalid_payload" }]);
 });
 
-/** What users' code throws, now and then. */
 const thrown: Record<string, () => unknown> = {
   "an error whose code is three megabytes": () => Object.assign(new Error("Large."), { code: "c".repeat(3_000_000) }),
   "a revoked proxy": () => {

@@ -10,11 +10,11 @@ import { lettersAbout } from "./routed.ts";
 
 type Rule = NonNullable<Parameters<typeof defineConsumer>[0]["sequence"]>;
 
-/** A consumer of numbered events with this rule for gaps, and what its route's code was given, in order. */
+/** A consumer of numbered events with this rule for gaps, and the events its route's code received, in order. */
 function listening(sequence: Rule) {
   const heard: string[] = [];
   const failing = new Set<string>();
-  /** Messages whose rows the database has no table for. */
+  /** Messages with rows for which the database has no table. */
   const tableless = new Set<string>();
   const keepRow = project<{ name: string }>(({ payload: { name }, envelope }) => {
     const row = routedRow(envelope.idempotency_key, name);

@@ -20,7 +20,7 @@ async function ask(name: string, request: Partial<UntypedRequest>, app = paced) 
   return answer as { instanceId: string } & MillraceError;
 }
 
-/** What is sent to the queue of commands stays out of it. */
+/** Commands for the queue are not delivered. */
 function keptFromTheQueue() {
   const sending = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_COMMANDS) as Queue, "sendBatch").mockResolvedValue(undefined as never);
   onTestFinished(() => sending.mockRestore());
@@ -51,7 +51,7 @@ describe("A command's priority", () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await expect(ask(name, { priority: "high" })).rejects.toThrow("Died");
-    // Beside what others have left open a round has not always the time for this one.
+    // Beside open work of other tests, a round may have no time for this one.
     const round = async () => {
       await keeperRound();
       return await rows<{ id: string; status: string }>("SELECT id, status FROM millrace_instances WHERE subject = ?1", name);

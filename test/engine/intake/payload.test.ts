@@ -22,7 +22,7 @@ import { errorOf, platformReaches, restartLab, runLab } from "../lab.ts";
 
 const NOTE = "n".repeat(40_000);
 
-/** Lets calls of R2 about keys that hold `about` fail as R2 does, so many times. Answers how often they did. */
+/** Fails this number of calls of R2 about keys that contain `about`, as R2 does. Returns the count of failures. */
 function r2Fails(
   method: "get" | "put" | "delete",
   about: string,
@@ -66,7 +66,7 @@ describe("A payload by reference", () => {
 });
 
 describe("A reference that leads to no payload", () => {
-  /** What became of an event of the lab with such a reference, at its first attempt. */
+  /** The outcome of an event of the lab with such a reference, at its first attempt. */
   async function letterOf(payload_ref: string) {
     const message = { ...event("lab.event" as never, fresh(), {}), payload_inline: undefined, payload_ref };
     expect(await deliver("probe-events", [message])).toEqual({ acked: 1, retried: 0 });

@@ -8,7 +8,6 @@ import { probe } from "../../probe/workflows.ts";
 import { dieAt, event, fresh, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";
 import { lettersAbout, reader } from "./letter.ts";
 
-/** The payload of a message, whatever it is. */
 const payloadOf = ({ payload_inline }: RepairableLetter["message"]) => payload_inline as Record<string, unknown>;
 
 /** A producer once wrote `title` for `name`. */
@@ -18,7 +17,7 @@ const titled: Repair = {
   mend: (message) => ({ ...message, payload_inline: { name: payloadOf(message).title, parts: [] } }),
 };
 
-/** Queues with these repairs, and what their route's code heard. */
+/** Queues with these repairs, and the messages their route's code received. */
 function repairing(...repairs: Repair[]) {
   const heard: string[] = [];
   const failing = new Set<string>();
@@ -43,7 +42,7 @@ const letterOf = async (name: string) => getDeadLetter(probeEnv, reader, (await 
 /** The messages about a name that wait to be confirmed. */
 const waiting = async (name: string) =>
   (await rows<{ body: string }>("SELECT body FROM millrace_outbox WHERE body LIKE ?1", `%${name}%`)).map(({ body }) => JSON.parse(body));
-/** What is sent waits in the outbox until the end of the test: the probe's own consumer would take it. */
+/** Messages wait in the outbox until the end of the test: the probe's own consumer would process them. */
 function nobodyElseTakes(): void {
   const sent = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "sendBatch").mockResolvedValue(undefined as never);
   onTestFinished(() => sent.mockRestore());
@@ -229,7 +228,7 @@ it("Q12 a process that dies between the repair's row and its send loses nothing 
   expect(await deliver([one], 2)).toEqual({ acked: 1, retried: 0 });
   expect(await waiting(name)).toHaveLength(1);
   await keeperRound();
-  // The probe's own consumer takes what the keeper sends.
+  // The probe's own consumer processes the keeper's messages.
   expect(
     await until(
       () => waiting(name),

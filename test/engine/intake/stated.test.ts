@@ -108,7 +108,7 @@ describe("An event that the outside world states", () => {
     for (const key of ["k", "k"]) await state(caller, signal(name, "yes"), key);
     const answers = await Promise.all(mine().map((value) => value as Promise<D1Result[]>));
     batch.mockRestore();
-    // The key, the message, and its place among those that are due.
+    // The key, the message, and its place among the due messages.
     expect(answers.map((results) => results.reduce((sum, { meta }) => sum + meta.rows_written, 0))).toEqual([3, 0]);
   });
 });

@@ -12,7 +12,7 @@ export const done = (name: string, step = "outside") => ({ type: "probe.done", p
 export const keyed = (key: string) => ({ "idempotency-key": key });
 export const state = (caller: Caller, event: object, key = fresh("key")) => caller.post("/v1/events", event, keyed(key));
 
-/** A run of the caller's tenant that does what the code says. */
+/** A run of the caller's tenant with this code. */
 export async function runFor(caller: Caller, code: (call: LabCall) => Promise<unknown>): Promise<{ id: string; name: string }> {
   const name = fresh("lab");
   labs.set(name, code);
@@ -22,7 +22,7 @@ export async function runFor(caller: Caller, code: (call: LabCall) => Promise<un
 
 export const listen = (caller: Caller) => runFor(caller, ({ step, payload }) => hear(step, "answer", payload.name));
 
-/** What followed from what is stated about a name: the runs that it started, the commands that it sent, and how often it was told. */
+/** The results of events published about a name: the runs that they started, the commands that they sent, and the count of calls. */
 export async function followed(name: string) {
   const kinds = await rows<{ kind: string }>("SELECT kind FROM probe_rows WHERE name = ?1 ORDER BY kind", name);
   const listener = probeEnv.LISTENER.get(probeEnv.LISTENER.idFromName(name)) as unknown as DurableObjectStub<Listener>;
@@ -30,7 +30,7 @@ export async function followed(name: string) {
 }
 export const ONCE = { kinds: ["command", "event"], told: 1 };
 
-/** Until something has followed, and then a while longer: a second of what should be there once would come then. */
+/** Waits until a result exists, and then a while longer: a duplicate would arrive in that time. */
 export async function settled(name: string) {
   await until(
     () => followed(name),

@@ -17,14 +17,14 @@ export async function run(sql: string, ...params: unknown[]): Promise<void> {
     .run();
 }
 
-/** Makes an instance look as if nothing had happened to it for so long. */
+/** Sets an instance's times back by this duration. */
 export const age = (id: string, days: number) =>
   run("UPDATE millrace_instances SET accepted_at = ?2, updated_at = ?2, check_at = NULL WHERE id = ?1", id, daysAgo(days));
 
 export const count = async (table: string, where: string, ...params: unknown[]) =>
   (await rows<{ n: number }>(`SELECT count(*) AS n FROM ${table} WHERE ${where}`, ...params))[0]?.n;
 
-/** An instance that nothing was ever started for, as a row of so many days ago. */
+/** An instance without a start, as a row of this number of days ago. */
 export async function rowOf(status: string, days: number, subject = fresh(status)): Promise<string> {
   const id = crypto.randomUUID().replaceAll("-", "");
   await run(
@@ -65,7 +65,7 @@ export async function letter(state: string, days: number, instanceId: string | n
   return id;
 }
 
-/** Does something in the moment before the database is given a statement: what was looked at is true no more. */
+/** Runs a function right before the database gets a statement: earlier reads are stale then. */
 export async function justBefore<T>(
   statement: string,
   meanwhile: () => Promise<unknown>,

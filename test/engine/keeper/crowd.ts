@@ -15,7 +15,7 @@ export const run = (text: string, ...params: unknown[]) =>
     .bind(...params)
     .run();
 
-/** Instances of a workflow that was renamed: nobody can ask the platform about them, or carry out what was promised. */
+/** Instances of a renamed workflow: the platform cannot be asked about them, and no action on them can be executed. */
 export async function open(count: number, workflow: string, like: string): Promise<void> {
   onTestFinished(async () => void (await run("DELETE FROM millrace_instances WHERE workflow = ?1", workflow)));
   await run(
@@ -29,10 +29,7 @@ export async function open(count: number, workflow: string, like: string): Promi
   );
 }
 
-/**
- * What an operator was promised of each of them. Due in the future, it waits for `keeperRound`: the keeper's own alarm may ring at any
- * time.
- */
+/** An open action on each of them. Due in the future, it waits for `keeperRound`: the keeper's own alarm may ring at any time. */
 export async function promised(workflow: string, dueAt = 1): Promise<void> {
   onTestFinished(async () => void (await withAuditOpen("DELETE FROM millrace_actions WHERE reason = ?1", workflow)));
   await run(
@@ -69,7 +66,10 @@ export async function accepted(): Promise<string> {
   return id;
 }
 
-/** A round of a keeper whose platform says of labs that they sleep, as the deployed one does; the local one says that they run. */
+/**
+ * A round of a keeper with a platform that reports labs as sleeping, as the deployed one does; the local one reports them as
+ * running.
+ */
 export async function roundOverSleepers(): Promise<void> {
   await runInDurableObject(keeperOf(probeEnv), async (keeper) => {
     const own = keeper as unknown as { env: object };

@@ -6,7 +6,7 @@ import { runLab } from "../lab.ts";
 
 const HALF_A_DAY_MS = 43_200_000;
 
-/** One that sleeps as it is left after half a day of sleep: for half a day more. */
+/** A sleeping instance as it is left after half a day of sleep: for half a day more. */
 async function sleeper(): Promise<{ nextLookMs: () => Promise<number> }> {
   const { instanceId } = await runLab(async ({ step }) => {
     await step.commit("before", () => ({}));

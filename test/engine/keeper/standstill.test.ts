@@ -3,7 +3,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { dieAt, fresh, happened, probeEnv, reaches, rows, start, statusOf, withKeeperAtRest } from "../harness.ts";
 import { run } from "./crowd.ts";
 
-/** A command that was accepted and whose message is said to wait in its queue, behind one of so long ago. */
+/** An accepted command with a message that waits in its queue, queued behind one of this age. */
 async function queued() {
   const name = fresh();
   dieAt("A03 accept committed, not enqueued");
@@ -17,7 +17,7 @@ async function queued() {
     oldestMessageTimestamp: new Date(waits.since),
   }));
   onTestFinished(() => metrics.mockRestore());
-  /** A look of the keeper at it, so long after now. */
+  /** A check of it by the keeper, at this time from now. */
   const lookIn = async (ms: number) => {
     const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now() + ms);
     await run("UPDATE millrace_instances SET check_at = 0 WHERE id = ?1", id);

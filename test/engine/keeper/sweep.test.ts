@@ -92,7 +92,7 @@ describe("Payloads and outputs in R2", () => {
     for (let at = 0; at < keys.length; at += 50) await Promise.all(keys.slice(at, at + 50).map(put));
     const first = await pruneObjects(probeEnv, DAY_MS, "payloads/");
     const reached = keys.indexOf(first.next ?? "");
-    // Other tests' objects may stand before these.
+    // Other tests' objects may come before these.
     expect([first.removed, reached > 500]).toEqual([0, true]);
     expect(await pruneObjects(probeEnv, -1000, first.next)).toEqual({ removed: keys.length - 1 - reached, next: null });
     expect([await there(keys[reached] ?? ""), await there(keys[reached + 1] ?? "")]).toEqual([true, false]);
@@ -109,7 +109,7 @@ describe("Payloads and outputs in R2", () => {
 
 describe("A sweep", () => {
   const asked: Record<string, (string | null)[]> = {};
-  /** A rule that does what it is told, after a look at the database: time passes only with one. */
+  /** A rule with a configured action, after a query of the database: time passes only with one. */
   function rule(name: string, answer: Retention["prune"]): Retention {
     return {
       name,
@@ -186,7 +186,7 @@ describe("A sweep", () => {
     await sweepOf(...rules);
     expect([asked[hourly]?.length, asked[daily]?.length]).toEqual([2, 1]);
 
-    // What other tests have left may be due by parts.
+    // Rows of other tests may be due by parts.
     const removed = () => overdue().then(() => sweepOf(...ENGINE_RETENTION));
     await until(removed, (count) => count === 0);
     await overdue();
@@ -199,7 +199,7 @@ describe("A sweep", () => {
   });
 
   it("reports its removals in one log line, by names and numbers", async () => {
-    // What other tests have left goes first.
+    // Rows of other tests are removed first.
     await retentionPass();
     await letter("replayed", 31);
     const log = vi.spyOn(console, "log");
@@ -211,7 +211,7 @@ describe("A sweep", () => {
     ]);
   });
 
-  /** Makes rules look as if their last turn had been so long ago. */
+  /** Sets the rules' last turns back by this duration. */
   const overdue = (ms = 30 * DAY_MS) =>
     runInDurableObject(keeperOf(probeEnv), async (_, { storage }) => {
       const turns = (await storage.get<Record<string, { dueAt: number }>>("retention")) ?? {};

@@ -163,7 +163,7 @@ describe("The keeper", () => {
 
   it("K01 restarts a clock that the platform has dropped: by its cron, and by any request a minute later", async () => {
     const alarm = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.getAlarm());
-    // A round that is under way sets the alarm anew at its end.
+    // A running round sets the alarm again at its end.
     const lose = async () => {
       do {
         await runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.deleteAlarm());
@@ -198,7 +198,7 @@ describe("The keeper", () => {
 
   it("K01 starts a clock again that was set while the machine's time was an hour ahead, and says that it had stopped", async () => {
     const alarm = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.getAlarm());
-    // A round that is under way sets the alarm anew at its end.
+    // A running round sets the alarm again at its end.
     const age = await until(
       () =>
         runInDurableObject(keeperOf(probeEnv), async (keeper, { storage }) => {
@@ -235,7 +235,7 @@ describe("The keeper", () => {
       state.go = true;
     });
     await platformReaches(instanceId, "running");
-    // What its own first pass writes must be there before anybody looks.
+    // The first replay's writes must exist before the check.
     await reaches(instanceId, "running");
     const look = async (sleptMs: number) => {
       await run("UPDATE millrace_instances SET check_at = 0, seen = 1, updated_at = ?2 WHERE id = ?1", instanceId, Date.now() - sleptMs);

@@ -125,7 +125,7 @@ describe("a handler", () => {
     const hung: LaneBatch[] = [];
     const errors: (string | null)[] = [];
     const lane = new LabLane(impatient, (batch) => {
-      // The second call lets the first one speak, which has been given up.
+      // The second call lets the first, aborted one settle.
       for (const batch of hung) batch.ackAll();
       hung.push(batch);
       return new Promise(() => undefined);

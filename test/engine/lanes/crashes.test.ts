@@ -7,7 +7,7 @@ import { LabLane, type LaneBatch, numbers } from "./lab.ts";
 
 type Side = "before" | "after";
 
-/** Lets a lane's object die at one of its storage writes, as a killed process does: what is not on disk is lost. */
+/** Kills a lane's object at one of its storage writes, as a killed process: unwritten state is lost. */
 async function dieAtWrite(lane: LabLane, at: number, side: Side): Promise<() => boolean> {
   let writes = 0;
   let died = false;
@@ -19,7 +19,7 @@ async function dieAtWrite(lane: LabLane, at: number, side: Side): Promise<() => 
         if (!isWrite(args[0]) || died || ++writes !== at) return real(...args);
         died = true;
         if (side === "before") state.abort(`Died before write ${at}.`);
-        // In the next turn the write is on disk, and its sender may not have heard of it.
+        // In the next turn the write is on disk, and its sender may have no answer.
         if (side === "after") setTimeout(() => state.abort(`Died after write ${at}.`));
         return real(...args);
       };
@@ -32,13 +32,13 @@ async function dieAtWrite(lane: LabLane, at: number, side: Side): Promise<() => 
   return () => died;
 }
 
-/** Writes of the story that is told below, at least: how many depends a little on when alarms ring. */
+/** A lower bound of the writes in the scenario below: the exact count depends on alarms. */
 const WRITES = 24;
 
 /** The sides of a write on which its object dies: in a gate one, by turns. */
 const sidesOf = (at: number): Side[] => (IS_FULL_SIZE ? ["before", "after"] : [at % 2 === 1 ? "before" : "after"]);
 
-/** Stories that are told at once. */
+/** The number of concurrent scenarios. */
 const SIDE_BY_SIDE = 16;
 
 /** Twelve messages, a failure that passes, a head that is given up, keys, and a hand-off that fails once. */
@@ -61,7 +61,7 @@ async function story(at: number, side: Side) {
   const keyed = (n: number) => lane.message(n, { idempotencyKey: `key ${n}` });
   const first = [0, 1, 2, 3].map(keyed);
   const rest = [4, 5, 6, 7, 8, 9, 10, 11].map(keyed);
-  // A sender that hears nothing sends again, under the same keys.
+  // A sender without an answer sends again, under the same keys.
   for (const messages of [first, rest]) {
     await until(
       () =>
@@ -83,7 +83,7 @@ async function story(at: number, side: Side) {
   return { lane, letters, died: died(), look };
 }
 
-/** A message's first deliveries are in order, and whatever is handed out again begins with what was not known to be done. */
+/** A message's first deliveries are in order, and redeliveries begin with the first unconfirmed message. */
 function firstSeen(calls: readonly number[][]): number[] {
   return [...new Set(calls.flat())];
 }

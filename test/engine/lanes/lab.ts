@@ -10,7 +10,7 @@ export const laneEnv = env as unknown as Required<LaneEnv>;
 
 export type LaneBatch = MessageBatch<LaneBody>;
 
-/** One lane of a key that no other test uses, with what its handler does and has seen. */
+/** One lane with a unique key, with its handler's actions and calls. */
 export class LabLane {
   readonly key = fresh("lane");
   /** The numbers of the messages, call by call of the handler. */
@@ -55,7 +55,7 @@ export class LabLane {
     await runInDurableObject(this.stub, (_, state) => state.abort("Died.")).catch(() => undefined);
   }
 
-  /** Waits until it stands so. Errors: when it does not come to that. */
+  /** Waits for this state. Throws on timeout. */
   async is(state: LaneLook["state"]): Promise<LaneLook> {
     const seen = await until(
       () => this.object.look(),
@@ -67,7 +67,6 @@ export class LabLane {
   }
 }
 
-/** So many numbers, counted from one on. */
 export function numbers(count: number, from = 0): number[] {
   return Array.from({ length: count }, (_, at) => from + at);
 }

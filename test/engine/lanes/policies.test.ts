@@ -35,7 +35,7 @@ describe("a head that fails", () => {
     await lane.send(...numbers(4));
     const { head, why, depth } = await until(
       () => lane.object.look(),
-      // While an attempt is under way nothing stands still.
+      // During an attempt nothing is stopped.
       (seen) => (seen.head?.failures ?? 0) > 6 && seen.why !== null,
     );
     expect({ depth, head }).toMatchObject({ depth: 3, head: { error: "The handler asked for another try." } });
@@ -153,7 +153,7 @@ describe("a head that fails", () => {
       () => Promise.resolve(lane.calls.length),
       (calls) => calls === 3,
     );
-    // What it found it takes one by one at first: the head may be what killed it.
+    // Messages found after a restart are delivered one by one at first: the head may have killed the object.
     expect(lane.calls).toEqual([[0, 1, 2], [0], [1, 2]]);
   });
 

@@ -5,7 +5,7 @@ import { blocking, letterTakers, parking } from "../../probe/lanes.ts";
 import { until } from "../harness.ts";
 import { LabLane, type LaneBatch, numbers } from "./lab.ts";
 
-/** One thing that a handler does: it settles a message, or all, in its call, or in what it leaves behind; then it ends well or not. */
+/** One action of a handler: it settles a message, or all, during its call or later; then it returns or throws. */
 type Act = { what: "ack" | "retry"; at: number; later: boolean } | { what: "ackAll" | "retryAll"; later: boolean };
 interface Script {
   acts: Act[];
@@ -60,7 +60,7 @@ async function byQueue(script: Script): Promise<boolean[]> {
   });
 }
 
-/** What a lane hands out next, and first. */
+/** The next and the first delivery of a lane. */
 async function byLane(script: Script): Promise<number[]> {
   const lane = new LabLane(blocking, (batch, ctx) => (lane.calls.length === 1 ? follow(script, batch, ctx) : undefined));
   await lane.send(...numbers(SIZE));
@@ -120,7 +120,7 @@ const faulty: fc.Arbitrary<Course> = fc.array(fc.constantFrom("retry", "throw"),
 const course: fc.Arbitrary<Course> = fc.oneof({ weight: 3, arbitrary: fc.constant<Course>([]) }, { weight: 1, arbitrary: faulty });
 const courses = fc.array(course, { minLength: 1, maxLength: 14 });
 
-/** The handler of these courses: a message that throws takes its whole batch with it, one that asks for another try only itself. */
+/** The handler of these sequences: a message that throws fails its whole batch, one that requests another try only itself. */
 class Patient {
   readonly #faults: Course[];
   constructor(courses: readonly Course[]) {
@@ -134,7 +134,7 @@ class Patient {
 const BATCH = 10;
 const LIMIT = 3;
 
-/** What a lane does, as its page says it: which messages each call has, and which become dead letters. */
+/** A lane's behaviour by its page: the messages of each call, and the dead letters. */
 function model(courses: readonly Course[]): { calls: number[][]; letters: number[] } {
   const patient = new Patient(courses);
   const calls: number[][] = [];
@@ -146,7 +146,7 @@ function model(courses: readonly Course[]): { calls: number[][]; letters: number
     calls.push(batch);
     const said = batch.map((n) => patient.next(n));
     const threw = said.includes("throw");
-    // What asked for another try before the throw has said so; nothing behind it was asked.
+    // A retry requested before the throw counts; nothing after it was requested.
     const upTo = threw ? said.indexOf("throw") : batch.length;
     const again = batch.findIndex((_, at) => said[at] === "retry" || at >= upTo);
     if (again === -1) {

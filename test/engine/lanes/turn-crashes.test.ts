@@ -176,6 +176,6 @@ it("L15 an operator's action on a lane is audited, also where the database was u
     reason: "Two of everything.",
     result: "applied",
   });
-  // Who follows the audit has heard of all that was written before.
+  // A reader of the audit has all earlier rows.
   expect((await audited())?.at).toBeGreaterThanOrEqual(awayUntil);
 });

@@ -201,7 +201,7 @@ describe("a message that cannot be accepted", () => {
 });
 
 describe("the tries of an event in its lane", () => {
-  /** States an event that nobody hears; answers its lane, and how often its code was tried. */
+  /** Publishes an event without a receiver; returns its lane, and the number of tries of its code. */
   async function state({ event, queue }: typeof told, fails: (tries: number) => Error | undefined) {
     const key = new TurnKey({ ...parked, queue }, "acme", fresh("told"));
     let tries = 0;

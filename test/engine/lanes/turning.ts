@@ -24,7 +24,7 @@ export class TurnKey {
     this.key = key;
   }
 
-  /** What a run of this name does between its two effects, on every pass. */
+  /** The code of a run of this name between its two effects, on every replay. */
   run(name: string, code: (call: TurnCall) => Promise<unknown>): void {
     turnCode.set(`${this.key} ${name}`, code);
   }
@@ -50,7 +50,7 @@ export class TurnKey {
     return instanceId(this.#tenant, this.#of.workflow.name, `${this.key}/${this.payload(name).name}`);
   }
 
-  /** A run of this name that stands still until it is let go. */
+  /** A run of this name that pauses until it is released. */
   gate(name: string): () => void {
     let isOpen = false;
     this.run(name, ({ step }) => step.read("stands", () => held(() => isOpen)));
@@ -59,7 +59,7 @@ export class TurnKey {
     };
   }
 
-  /** A run of this name that fails until it is mended. */
+  /** A run of this name that fails until it is fixed. */
   breaks(name: string): () => void {
     let isMended = false;
     this.run(name, ({ step }) => step.commit("breaks", () => (isMended ? {} : refuse()), { retries: { limit: 0, delay: 10 } }));
@@ -85,12 +85,12 @@ export class TurnKey {
     );
   }
 
-  /** What the outside world saw, in its order: "a begins", "a ends". */
+  /** The outside world's events in order: "a begins", "a ends". */
   async seen(): Promise<string[]> {
     return (await happened(`${this.key}/`)).map(({ subject }) => subject.slice(this.key.length * 2 + 2));
   }
 
-  /** What the outside world has seen by the time that it saw this. */
+  /** The outside world's events up to this one. */
   seenBy(last: string, withinMs = 15_000): Promise<string[]> {
     return until(
       () => this.seen(),
@@ -107,7 +107,7 @@ export class TurnKey {
     return { lane: this.#of.queue.name.replace("lane:", ""), key: this.key };
   }
 
-  /** How the lane stands once that is right. */
+  /** The lane's state once the condition holds. */
   stands(right: (standing: LaneStanding) => boolean): Promise<LaneStanding> {
     return until(() => describeLane(probeEnv, this.by, this.name), right, 15_000);
   }
@@ -120,12 +120,12 @@ export class TurnKey {
     return laneEnv.LANES.getByName(JSON.stringify([this.name.lane, this.#tenant, this.key]));
   }
 
-  /** Kills the object: what is on disk is all that is left of the lane. */
+  /** Kills the object: only the lane's stored state remains. */
   async die(): Promise<void> {
     await runInDurableObject(this.stub, (_, state) => state.abort("Died.")).catch(() => undefined);
   }
 
-  /** Lets so many seconds pass since the turns that are under way were given, and wakes the object anew. */
+  /** Moves the start of the running turns back by this number of seconds, and wakes the object again. */
   async age(seconds: number): Promise<void> {
     await runInDurableObject(this.stub, (_, { storage }) => {
       const kept = storage.kv.get<{ places: { since: number }[] }>("places");

@@ -5,7 +5,7 @@ import { fresh, probeEnv } from "../harness.ts";
 
 const WINDOW = { limit: 200, periodMs: 60_000 };
 
-/** The limiter, with a count of what it is asked. */
+/** The limiter, with a count of its calls. */
 function counting(): { env: LimitEnv; calls: { objects: number } } {
   const { RATE_LIMIT } = probeEnv as unknown as Required<LimitEnv>;
   const calls = { objects: 0 };

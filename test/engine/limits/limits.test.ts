@@ -56,8 +56,8 @@ describe("a limit", () => {
     expect(await limit.tryTake(5)).toMatchObject({ taken: false });
   });
 
-  // A bucket's moments lie as near to each other as it says, whatever the margin: with a large one nobody is late on a busy machine, and so
-  // put behind the others.
+  // A bucket's times are as dense as its rate, for any margin: with a large one no caller is late on a busy machine, and so requeued
+  // after the others.
   it("one taker may be more patient than another: each has its own deadline, and a place in the order", async () => {
     const every = (periodMs: number) => limitOf(env, fresh("limit"), [{ burst: 1, refill: 1, periodMs }], { marginMs: 10_000 });
     const [slow, quick] = [every(1_500), every(100)];
@@ -74,7 +74,7 @@ describe("a limit", () => {
     const [name, rule] = [fresh("limit"), { limit: 1, periodMs: 2_500 }];
     const limit = () => limitOf(env, name, [rule], { marginMs: 0 });
     await limitOf(env, name, [rule]).take();
-    // Its moment is more than a second away when everybody is held back, and is taken back.
+    // Its time is more than a second away when all callers are delayed, and is revoked.
     const waiting = limitOf(env, name, [rule]).take(1, { patienceMs: 5_000 });
     await scheduler.wait(20);
     await limit().heed(refusal(600));

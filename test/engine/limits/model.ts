@@ -1,6 +1,6 @@
 import { type Ask, give, type Held, heeded, NOTHING, type Rule, type State } from "../../../packages/millrace/src/limits/plan.ts";
 
-/** What happens to a limit: somebody asks, an upstream refuses, its object is evicted; so long after what happened before. */
+/** An event of a limit: a caller asks, an upstream refuses, its object is evicted; with the delay since the event before. */
 export type Happening = { afterMs: number } & (
   | { what: "ask"; cost: number; patienceMs: number; isLate: boolean }
   | { what: "refusal"; forMs: number }
@@ -21,7 +21,7 @@ interface Waiting extends Held {
   giveUpAt: number;
 }
 
-/** Callers who keep to the protocol of `limitOf`, with a clock of their own: what they send, and what they are refused. */
+/** Callers that follow the protocol of `limitOf`, with their own clock: their grants and refusals. */
 export function play(rules: readonly Rule[], happenings: readonly Happening[], marginMs = 0, lateMs = (_nth: number) => 0) {
   let state: State = NOTHING;
   let now = 1_000_000;
@@ -40,7 +40,7 @@ export function play(rules: readonly Rule[], happenings: readonly Happening[], m
     if (go) waiting.push({ at, comesAt: asksAgain ? at + lateMs(come++) : at, revision, ask, asksAgain, giveUpAt });
     else refused.push({ at: now, cost: ask.cost, state: before });
   };
-  /** Those whose moment has come by then send, or ask again: who comes first goes first. */
+  /** Callers with a due time send, or ask again: first come, first served. */
   const passUntil = (time: number): void => {
     for (;;) {
       const next = waiting.filter(({ comesAt }) => comesAt <= time).toSorted((one, other) => one.comesAt - other.comesAt)[0];
@@ -74,7 +74,7 @@ export function play(rules: readonly Rule[], happenings: readonly Happening[], m
   return { sent: sent.toSorted((one, other) => one.at - other.at), refused, heard, state };
 }
 
-/** The most that is sent in any stretch of so long, wherever it begins. */
+/** The most sent in any window of this length. */
 export function mostWithin(ms: number, sent: readonly Sent[]): number {
   let most = 0;
   let sum = 0;

@@ -36,7 +36,7 @@ it("no window and no bucket is ever exceeded, for any callers, delays, upstream 
     fc.property(window, bucket, anything, fc.integer({ min: 0, max: 300 }), (one, other, happenings, marginMs) => {
       const { sent } = play([one, other], happenings, marginMs);
       expect(mostWithin(one.periodMs + marginMs, sent)).toBeLessThanOrEqual(one.limit);
-      // A bucket holds its burst, and what was filled in between: for every stretch, from one call to another.
+      // A bucket allows its burst, plus the fill in between: for every interval, from one call to another.
       let owed = 0;
       let last = sent[0]?.at ?? 0;
       for (const { at, cost } of sent) {

@@ -4,7 +4,7 @@ import { fresh, reaches, rows } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
 import { env, lock } from "./locked.ts";
 
-/** Writes a text where one may stand already. */
+/** Writes a text where one may exist already. */
 const put = (id: string, text: string) =>
   sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id}, 'fenced', ${text}) ON CONFLICT (id) DO UPDATE SET name = excluded.name`;
 const standing = async (id: string) => (await rows<{ name: string }>("SELECT name FROM probe_rows WHERE id = ?1", id))[0]?.name;

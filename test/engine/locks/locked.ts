@@ -16,7 +16,7 @@ export function lock(options: LockOptions = {}) {
     /** Its object dies, with all calls that are under way. */
     die: () => runInDurableObject(env.LOCK.getByName(`${tenantId}/${name}`), (_, state) => state.abort("It died.")).catch(() => {}),
     object,
-    /** Takes it and dies: nobody renews or releases it. */
+    /** Acquires it and dies: it is not renewed or released. */
     takeAndDie: async (ttlMs: number, waitMs = 0) => {
       const id = crypto.randomUUID();
       const turn = await object.acquire({ id, who: "dead", ttlMs, waitMs, tenantId, name });

@@ -6,7 +6,7 @@ import type { Wanted } from "../../../packages/millrace/src/locks/lock.ts";
 import { fresh, until } from "../harness.ts";
 import { env, lock } from "./locked.ts";
 
-/** A promise that is kept from outside; the one who waits for it looks, because a promise must not cross from one request into another. */
+/** A promise that is settled from outside; the waiting request polls, because a promise must not cross from one request into another. */
 function gate() {
   let open = false;
   return {

@@ -42,7 +42,7 @@ it("tokens only grow, one holds at a time, the first waiting caller is next, and
           tokens.push(holder.token);
           here.delete(holder.id);
         }
-        // Where nobody holds it, the first of the line is not there yet.
+        // Without a holder, the first of the line is not present yet.
         if (!holder && turns.waiting[0]) expect(presenceOf(turns.waiting[0].id)).toBe("awaited");
         expect(new Set([holder?.id, ...turns.waiting.map(({ id }) => id)]).size).toBe(1 + turns.waiting.length);
       };

@@ -93,7 +93,7 @@ describe("Beyond the rate", () => {
     const env = { LOG_GOOD_PER_SECOND: "64" };
     const second = (at: number) =>
       traces.flatMap((trace) => [sampledAs(env, trace, at)].flatMap((count) => (count ? [{ trace, count }] : [])));
-    // Behind a second with 4096 lines, each line of the next ones stands for 64.
+    // After a second with 4096 lines, each line of the next ones has weight 64.
     second(1e12);
     const [one, other] = [second(1e12 + 1000), second(1e12 + 2000)];
     expect(new Set(one.map(({ count }) => count))).toEqual(new Set([64]));

@@ -8,7 +8,7 @@ import { comes, kept, play, type Scene, scene } from "./scene.ts";
 const cancel = (id: string, more: { undo?: boolean } = {}) => cancelInstance(probeEnv, operator, id, { reason: "called off", ...more });
 const LASTING = { retries: { limit: 5, delay: "1 hour" }, timeout: "10 minutes" } as const;
 
-/** A run that does one effect, and then asks for a price that does not come: each time it is told that, or it is told nothing. */
+/** A run with one effect and then a read of a price without an answer: each try gets an error, or times out. */
 async function reading(how: "fails" | "hangs"): Promise<{ its: Scene; id: string; asked: () => number }> {
   const its = scene();
   let [asked, passes] = [0, 0];
@@ -34,7 +34,7 @@ it.each(["fails", "hangs"] as const)(
     const since = Date.now();
     await cancel(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    // A read that hung would be waited for until its time is over, or locally for half a minute, until its pass is made anew.
+    // A hanging read would be awaited until its timeout, or locally for half a minute, until its replay.
     expect(Date.now() - since).toBeLessThan(15_000);
     expect(its.log).toEqual(["a", "undo a of its a"]);
     expect(asked()).toBe(1);

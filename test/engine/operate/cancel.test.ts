@@ -217,7 +217,7 @@ describe("A cancelled instance", () => {
         its.log.push("a");
         return {};
       };
-      // Behind a step of the platform's the next one is the pass's own, whatever the process knows of passes before.
+      // After a step of the platform's the next one is the replay's own, for any state of the process.
       await step.commit("begun", () => ({}));
       await step.commit("a", a, { steps: "lean" });
       await step.sleep("rest", "1 minute");

@@ -12,7 +12,7 @@ import { beginUnwritten, till } from "./till.ts";
 const of = (step: string, verdict: string) => ({ step, item: "", verdict });
 const cancel = (id: string, more: { undo?: boolean } = {}) => cancelInstance(probeEnv, operator, id, { reason: "called off", ...more });
 
-/** What a run may do for long behind a failure that its code caught: nothing that is recorded as an outcome. */
+/** Long waits of a run after a failure that its code caught, without a recorded outcome. */
 const rests = {
   sleep: (step: Steps) => step.sleep("night", "1 hour"),
   wait: (step: Steps) => step.waitFor("truck", ProbeSignal, { subject: fresh("rest") }),
@@ -26,7 +26,7 @@ const rests = {
 
 type Rest = keyof typeof rests;
 
-/** The platform has come to what the run rests by. */
+/** The platform has reached the rest of the run. */
 const hasCome = async (id: string) => {
   const [row] = await rows<{ caught: string | null }>("SELECT caught FROM millrace_instances WHERE id = ?1", id);
   return row?.caught !== null && row?.caught !== undefined;
@@ -149,7 +149,7 @@ it.each(["platform", "lean"] as const)("and where a pause holds the next step of
   });
   await comes(() => world.includes("paid"));
   await pauseInstance(probeEnv, operator, id, "let me look");
-  // What a pass has heard of its row holds for 0.7 s.
+  // A replay caches its row's status for 0.7 s.
   await scheduler.wait(800);
   is.lost = true;
   await comes(() => hasCome(id));

@@ -43,23 +43,20 @@ it.each(ways)("a cancel does so with a %s effect of a run of %s steps that sleep
   expect(state).toEqual({ mended: true, stands: false, asked: 2 });
 });
 
-it.each(ways)(
-  "an undo of a run that ended with a %s effect of a %s step whose answers were lost repeats it too",
-  async (effect, steps) => {
-    mode.steps = steps;
-    onTestFinished(() => {
-      mode.steps = "platform";
-    });
-    const { state, pay } = till(effect);
-    const { instanceId: id } = await runLab(({ step }) => step.effect("pay", pay, {}));
-    expect(await ended(id)).toBe("errored");
-    expect(await planUndo(probeEnv, operator, id)).toEqual({ refused: null, effects: [of("pay", "repeated")] });
-    state.mended = true;
-    await undo(id);
-    expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(state).toEqual({ mended: true, stands: false, asked: 2 });
-  },
-);
+it.each(ways)("an undo of a run that ended with a %s effect of a %s step whose answers were lost repeats it too", async (effect, steps) => {
+  mode.steps = steps;
+  onTestFinished(() => {
+    mode.steps = "platform";
+  });
+  const { state, pay } = till(effect);
+  const { instanceId: id } = await runLab(({ step }) => step.effect("pay", pay, {}));
+  expect(await ended(id)).toBe("errored");
+  expect(await planUndo(probeEnv, operator, id)).toEqual({ refused: null, effects: [of("pay", "repeated")] });
+  state.mended = true;
+  await undo(id);
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  expect(state).toEqual({ mended: true, stands: false, asked: 2 });
+});
 
 it("where its upstream still does not answer the undo fails, and an operator leaves that effect alone: the record says that it may remain", async () => {
   const { id, state } = await begin("platform", "keyed");
@@ -91,14 +88,11 @@ it.each(["keyed", "lookup"] as const)(
   },
 );
 
-it.each(["platform", "lean"] as const)(
-  "a lookup that a run of %s steps has caught before a sleep is not running",
-  async (steps) => {
-    const { id } = await begin(steps, "lookup", sleeps);
-    await comes(async () => (await stateOf(id, "owe")) === "done");
-    expect((await planCancel(probeEnv, operator, id)).effects).toEqual([of("owe", "undone"), of("pay", "asked")]);
-    for (const plan of [planPause, planRestart]) {
-      expect((await plan(probeEnv, operator, id)).effects).toEqual([of("pay", "caught"), of("owe", "kept")]);
-    }
-  },
-);
+it.each(["platform", "lean"] as const)("a lookup that a run of %s steps has caught before a sleep is not running", async (steps) => {
+  const { id } = await begin(steps, "lookup", sleeps);
+  await comes(async () => (await stateOf(id, "owe")) === "done");
+  expect((await planCancel(probeEnv, operator, id)).effects).toEqual([of("owe", "undone"), of("pay", "asked")]);
+  for (const plan of [planPause, planRestart]) {
+    expect((await plan(probeEnv, operator, id)).effects).toEqual([of("pay", "caught"), of("owe", "kept")]);
+  }
+});

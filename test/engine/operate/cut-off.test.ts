@@ -17,7 +17,7 @@ import { carriedOut, losing, refusing } from "./cutting-off.ts";
 import { back, effect } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
-/** A dry run says that nobody knows whether it happened, and that it is done once more. */
+/** A dry run reports an unknown outcome, and that it is done once more. */
 async function cancelAsForeseen(id: string): Promise<void> {
   const { effects, follows } = await planCancel(probeEnv, operator, id);
   expect([effects, follows]).toEqual([[{ step: "b", item: "", verdict: "unknown" }], expect.stringContaining("is done once more")]);
@@ -125,7 +125,7 @@ describe("W20 a cancel undoes an effect whose first answer was lost", () => {
     if (how === "stopped and retried") await retryInstance(probeEnv, operator, id, { reason: "go on" });
     else {
       const restarted = restartInstance(probeEnv, operator, id, "it hangs still");
-      // What a pass has heard of its row holds for 0.7 s.
+      // A replay caches its row's status for 0.7 s.
       await scheduler.wait(800);
       goOn = 2;
       await restarted;
@@ -224,7 +224,7 @@ describe("W20 a cancel undoes an effect whose first answer was lost", () => {
     const { died } = dieAt("cancel promised, not applied");
     await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false }).catch(() => undefined);
     expect(died()).toBe(true);
-    // It hears of that at its next try, and ends itself.
+    // It detects that at its next try, and ends itself.
     await platformReaches(id, "errored", "terminated");
     if (how === "undone") {
       goOn = 9;

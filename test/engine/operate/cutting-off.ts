@@ -13,7 +13,7 @@ export function refusing() {
   return { state, next };
 }
 
-/** An effect that happens at its first try, of which nobody hears; what its next tries answer is said. */
+/** An effect that happens at its first try, with a lost answer; the answers of its next tries are given. */
 export function losing(log: string[], next: () => string) {
   const undo = defineStep<Done<unknown, unknown>, unknown>({
     effect: "natural",

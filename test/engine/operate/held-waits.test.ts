@@ -18,7 +18,6 @@ const hears = (of: Scene, step: Steps, name: string) => step.waitFor(name as "fi
 const states = async (id: string) =>
   (await stepsOf(probeEnv, operator, await standing(id))).steps.map(({ name, state }) => `${name}: ${state}`);
 
-/** Time for what must not happen. */
 async function staysPaused(id: string): Promise<void> {
   for (let round = 0; round < 3; round++) await keeperRound();
   await scheduler.wait(600);

@@ -11,7 +11,7 @@ const pause = (id: string) => pauseInstance(probeEnv, operator, id, "the shop as
 const resume = (id: string) => resumeInstance(probeEnv, operator, id, "on again");
 const standing = (id: string) => getInstance(probeEnv, operator, id);
 
-/** Time for what must not happen: rounds of the keeper, each of which would have it happen. */
+/** The keeper's rounds in this time would each cause the forbidden effect. */
 async function nothingBegins(): Promise<void> {
   for (let round = 0; round < 3; round++) await keeperRound();
 }
@@ -106,7 +106,7 @@ describe("A paused instance", () => {
           if (++tries === 1) throw new Error("Not now.");
           return tries;
         },
-        // So long that the pause comes before the second.
+        // Long enough for the pause to come before the second.
         { retries: { limit: 3, delay: 4000 } },
       );
     });

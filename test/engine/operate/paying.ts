@@ -6,7 +6,7 @@ import { back, ONCE } from "./operating.ts";
 
 export type Of = "keyed" | "natural" | "lookup" | "once";
 
-/** Where a payment is made: whether it is away, and what was asked of it. */
+/** A payment's upstream: its availability, and its requests. */
 export interface Bank {
   away: boolean;
   readonly log: string[];
@@ -14,7 +14,10 @@ export interface Bank {
 
 export const bank = (): Bank => ({ away: true, log: [] });
 
-/** A payment that happens at its first try, though its answer is lost while the bank is away; `refuses` for one that says no instead. */
+/**
+ * A payment that happens at its first try, though its answer is lost while the bank is unavailable; with `refuses` it is refused
+ * instead.
+ */
 export function pays(at: Bank, of: Of, how: "loses" | "refuses" = "loses") {
   const run = async () => {
     at.log.push("pay");

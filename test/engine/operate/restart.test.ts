@@ -55,7 +55,7 @@ it.each(["nothing", "restart promised, not applied", "stopped on the platform, n
   },
 );
 
-/** A run whose first effect is under way when somebody restarts it. */
+/** A run that is restarted during its first effect. */
 async function restartedAtWork() {
   const its = scene();
   const id = await play(its, async (step) => {
@@ -109,7 +109,7 @@ it("A run whose code has ended, and that an effect keeps open which waits for it
   });
   await comes(() => tries > 0 && reads > 0);
   await restart(id);
-  // By itself: nobody looks again and again until it is ended by force. It may have begun anew by then.
+  // Without polling until it is ended by force. It may have started again by then.
   expect(["errored", "complete"]).toContain(await platformReaches(id, "errored", "complete"));
   expect(await kept(id, "complete", "errored")).toBe("complete");
   expect(its.log).toEqual(["b"]);

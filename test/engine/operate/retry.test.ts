@@ -5,7 +5,7 @@ import { withAuditOpen } from "../../opened-audit.ts";
 import { fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { failsUntilMended, held, LAB, platformReaches, runLab } from "../lab.ts";
 
-/** A run whose end is in its row while its pass is still going on, mended. */
+/** A fixed run with its end in its row while its replay still runs. */
 async function endedBeforeItsPass() {
   const name = fresh("lab");
   const pass = pauseAt("W33 end told, pass not over", name);

@@ -8,8 +8,8 @@ import { ONCE } from "./operating.ts";
 export type Class = "keyed" | "natural" | "lookup" | "once";
 
 /**
- * A run whose effects are listed as they happen, with what takes them back. `slow` ones stand still, done, until `go`; `lost` ones happen,
- * and nobody hears of it.
+ * A run with a list of its effects and undos. `slow` ones pause after the effect until `go`; `lost` ones happen, and their answer is
+ * lost.
  */
 export interface Scene {
   readonly name: string;
@@ -28,7 +28,7 @@ export function scene(): Scene {
       run: async ({ input }) => log.push(`undo ${what} of ${String(input.output)}`),
     });
     const run = async () => {
-      // An upstream that bears a repetition does nothing the second time.
+      // An idempotent upstream does nothing the second time.
       if (of === "natural" || of === "once" || !log.includes(what)) log.push(what);
       if (how === "slow") await held(() => state.go);
       if (state.lose) throw new Error("The answer was lost.");
@@ -51,9 +51,9 @@ export async function play(of: Scene, code: (step: Steps) => Promise<unknown>): 
   return instanceId;
 }
 
-/** Asks for it, and keeps its message: as old as one that waits behind ten seconds of others. */
+/** Sends the command and holds its message: as old as one queued behind ten seconds of others. */
 export async function waiting(of: Scene, code: (step: Steps) => Promise<unknown>): Promise<{ id: string; message: unknown }> {
-  // The first pass that an isolate makes looks at its row whatever it is told.
+  // The first replay of an isolate always reads its row.
   const first = scene();
   await play(first, (step) => first.act(step, "a"));
   await comes(() => first.log.length > 0);
@@ -68,7 +68,7 @@ export async function waiting(of: Scene, code: (step: Steps) => Promise<unknown>
   return { id, message: JSON.parse(body) };
 }
 
-/** Lets the keeper carry out what is promised, until the instance is there; answers its status. */
+/** Runs the keeper's open actions until the instance exists; returns its status. */
 export function kept(id: string, ...statuses: string[]): Promise<string> {
   return until(
     async () => {

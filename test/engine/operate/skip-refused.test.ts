@@ -51,24 +51,21 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     { of: "natural", steps: "lean" },
     { of: "keyed", steps: "lean" },
     { of: "natural", steps: "platform" },
-  ] as const)(
-    "keeps its status: a $of one that was refused ($steps) did not happen, and an undo does not do it",
-    async ({ of, steps }) => {
-      mode.steps = steps;
-      onTestFinished(() => {
-        mode.steps = "platform";
-      });
-      const at = bank();
-      const id = await failedToPay(at, of, "refuses");
-      expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("nothing");
-      await skippedInVain(id);
-      expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("nothing");
-      at.away = false;
-      await undoInstance(probeEnv, operator, id, "called off");
-      expect(await kept(id, "terminated", "errored")).toBe("terminated");
-      expect(at.log).toEqual(["van", "pay", "van back"]);
-    },
-  );
+  ] as const)("keeps its status: a $of one that was refused ($steps) did not happen, and an undo does not do it", async ({ of, steps }) => {
+    mode.steps = steps;
+    onTestFinished(() => {
+      mode.steps = "platform";
+    });
+    const at = bank();
+    const id = await failedToPay(at, of, "refuses");
+    expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("nothing");
+    await skippedInVain(id);
+    expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("nothing");
+    at.away = false;
+    await undoInstance(probeEnv, operator, id, "called off");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(at.log).toEqual(["van", "pay", "van back"]);
+  });
 
   it.each(["keyed", "natural", "lookup", "once"] as const)("of class %s runs again in a retry", async (of) => {
     const at = bank();

@@ -6,7 +6,7 @@ import { back, ONCE } from "./operating.ts";
 
 type PaidBy = "keyed" | "natural" | "lookup";
 
-/** A till that does what it is asked and answers 500, until it is mended; whoever asks it later finds that. */
+/** A till that executes requests and answers 500, until it is fixed; a later lookup finds the result. */
 export function till(of: PaidBy) {
   const state = { mended: false, stands: false, asked: 0 };
   const answer = () => (state.mended ? "paid" : Promise.reject(new Error("The till answered 500.")));
@@ -25,7 +25,7 @@ export function till(of: PaidBy) {
 
 type Code = (step: Steps) => Promise<unknown>;
 
-/** Begins a run that pays, goes on without where that failed, writes a row, then does `more`. */
+/** Begins a run that pays, continues without on failure, writes a row, then does `more`. */
 export function begin(steps: "platform" | "lean", of: PaidBy, more: Code = async () => "done") {
   return beginUnwritten(steps, of, async (step) => {
     await step.commit("owe", async () => ({}), { undo: () => ({}) });

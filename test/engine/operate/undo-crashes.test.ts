@@ -34,7 +34,7 @@ describe("W18 undone, then retried", () => {
       expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
 
       const effects = await happened(`${name}/act`);
-      // A lookup that asks by subject finds the first one: what an upstream says of what was taken back is its own.
+      // A lookup by subject finds the first one: an upstream's answer about undone effects is its own.
       expect(new Set(effects.map(({ key }) => key)).size).toBe(2);
       expect(effects).toHaveLength(2);
       expect(await happened(`${name}/stays`)).toHaveLength(1);

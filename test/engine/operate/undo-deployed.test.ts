@@ -7,7 +7,6 @@ import { back, effect, failed, retry, undo } from "./operating.ts";
 import { kept } from "./scene.ts";
 import { skip, undoneInPart } from "./undo-failing.ts";
 
-/** Whether the deployed code has undo handlers for `a` and `b`. */
 interface Code {
   a: boolean;
   b: boolean;

@@ -12,7 +12,7 @@ import { kept } from "./scene.ts";
 export const skip = (id: string, step: string, more: { item?: string; output?: unknown } = {}) =>
   skipStep(probeEnv, operator, id, { step, ...more, reason: "somebody saw to it" });
 
-/** Takes back what a run did, as far as that goes: it fails. */
+/** Undoes a run as far as possible: it fails. */
 export async function undoneInPart(id: string): Promise<void> {
   const { actionId } = await undo(id);
   await undoFailed(id, actionId);
@@ -24,7 +24,7 @@ export async function undoFailed(id: string, actionId: string): Promise<void> {
   await platformReaches(platformId(id, actionId), "errored");
 }
 
-/** A way back whose upstream has no such thing any more. */
+/** An undo whose upstream has no such item any more. */
 export function goneBack(of: "keyed" | "natural" | "lookup" | "once") {
   const more = {
     retries: { limit: 2, delay: 10 },
@@ -36,11 +36,10 @@ export function goneBack(of: "keyed" | "natural" | "lookup" | "once") {
   ) as never;
 }
 
-/** An effect that can be taken back. */
 export const van = (world: string[], name = "van") =>
   effect("keyed", async () => world.push(name), { undo: back(async () => world.push(`${name} back`)) });
 
-/** What is on record: each entry by its step, generation and state. */
+/** The recorded entries by step, generation and state. */
 export const statesOf = (id: string) =>
   rows<{ entry: string }>(
     "SELECT step || ' ' || generation || ': ' || state AS entry FROM millrace_inbox WHERE instance_id = ?1 ORDER BY position < 0, position, item, generation",

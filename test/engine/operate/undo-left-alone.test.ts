@@ -7,7 +7,7 @@ import { back, failed, ONCE, retry, undo } from "./operating.ts";
 import { comes, kept } from "./scene.ts";
 import { skip, statesOf, undoneInPart, van } from "./undo-failing.ts";
 
-/** An effect that a look-up finds, or not, once its upstream is there again; `acts` says what it does when it is sent. */
+/** An effect that a lookup finds, or not, once its upstream is available again; `acts` is its behaviour when it is sent. */
 function booking(world: string[], upstream: { away: boolean; booked: boolean }) {
   return defineStep({
     effect: "lookup",
@@ -27,7 +27,7 @@ function booking(world: string[], upstream: { away: boolean; booked: boolean }) 
   });
 }
 
-/** A run of a van and of a booking whose answer was lost, undone as far as it can ask. */
+/** A run of a van and of a booking with a lost answer, undone as far as it can ask. */
 async function unasked(world: string[], upstream: { away: boolean; booked: boolean }): Promise<string> {
   const { instanceId: id } = await runLab(async ({ step }) => {
     await step.effect("van", van(world), null);

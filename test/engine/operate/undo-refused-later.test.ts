@@ -8,7 +8,7 @@ import { back, ended, undo } from "./operating.ts";
 import { comes, kept } from "./scene.ts";
 import { skip, undoFailed, undoneInPart, van } from "./undo-failing.ts";
 
-/** What a payment says each time that it is sent, and at last that it was made. */
+/** The answers of a payment to each request, and to the last lookup. */
 type Answers = ("lost" | "401" | "429" | "400")[];
 const SAID = {
   lost: () => new Error("No answer."),
@@ -17,7 +17,7 @@ const SAID = {
   "400": () => upstreamRefused("No such account.", 400),
 };
 
-/** A payment in the world: sent once for each answer, and paid by the first whose answer was lost. */
+/** A payment in the world: sent once for each answer, and paid by the first with a lost answer. */
 function payment(world: string[], answers: Answers, effect: "keyed" | "natural", limit = answers.length - 1) {
   return defineStep({
     effect,
@@ -50,25 +50,22 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect whose answ
     ["natural", "429", "ends its run"],
     ["keyed", "400", "is caught"],
     ["natural", "401", "is caught"],
-  ] as const)(
-    "and whose next try was refused (%s, %s), may have happened: an undo reverts it where that %s",
-    async (of, refusal, end) => {
-      const world: string[] = [];
-      const definition = payment(world, ["lost", refusal], of);
-      const id = await run(steps, async (step) => {
-        await step.effect("van", van(world), null);
-        const paid = step.effect("pay", definition, null);
-        if (end === "is caught") await paid.catch(() => "without");
-        else await paid;
-      });
-      await ended(id);
-      expect(world).toEqual(["van", "lost", refusal]);
-      expect(await planned(id)).toEqual(pay("repeated"));
-      await undo(id);
-      expect(await kept(id, "terminated", "errored")).toBe("terminated");
-      expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
-    },
-  );
+  ] as const)("and whose next try was refused (%s, %s), may have happened: an undo reverts it where that %s", async (of, refusal, end) => {
+    const world: string[] = [];
+    const definition = payment(world, ["lost", refusal], of);
+    const id = await run(steps, async (step) => {
+      await step.effect("van", van(world), null);
+      const paid = step.effect("pay", definition, null);
+      if (end === "is caught") await paid.catch(() => "without");
+      else await paid;
+    });
+    await ended(id);
+    expect(world).toEqual(["van", "lost", refusal]);
+    expect(await planned(id)).toEqual(pay("repeated"));
+    await undo(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
+  });
 
   it("and that a cancel meets between two tries, the last of them refused, is undone", async () => {
     const world: string[] = [];

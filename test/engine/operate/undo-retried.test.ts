@@ -7,13 +7,13 @@ import { keeperRound, operator, probeEnv, rows, until } from "../harness.ts";
 import { errorOf, held, LAB, platformReaches, runLab } from "../lab.ts";
 import { back, effect, ended, ONCE, resolve, retry, saysErrored, stateOf, undo } from "./operating.ts";
 
-/** What has no JSON. */
+/** A value without JSON. */
 function cyclic(): object {
   const answer: { self?: unknown } = {};
   return Object.assign(answer, { self: answer });
 }
 
-/** A look-up effect that acts, and whose answer is lost; the upstream can be asked later. */
+/** A lookup effect that acts, with a lost answer; the upstream can be queried later. */
 function booking(world: string[], upstream: { away: boolean; found: boolean }) {
   return defineStep({
     effect: "lookup",
@@ -32,8 +32,8 @@ function booking(world: string[], upstream: { away: boolean; found: boolean }) {
 }
 
 /**
- * Sends outcomes that the database refuses to the recorder of an instance, all at once. What each is told is told to a step that has ended
- * by then.
+ * Sends outcomes that the database refuses to the recorder of an instance, all at once. Their steps have ended by the time of the
+ * answers.
  */
 function refuseRecords(instanceId: string, many: number): void {
   const statements = [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, NULL, ${instanceId})`];
@@ -191,7 +191,7 @@ describe("An undo", () => {
       async () => world.length,
       (length) => length === 1,
     );
-    // What the row may say for moments: an earlier pass has failed, and the platform makes another.
+    // The row may be errored for moments: an earlier replay has failed, and the platform starts another.
     await saysErrored(instanceId);
     const asked = undo(instanceId);
     await scheduler.wait(300);

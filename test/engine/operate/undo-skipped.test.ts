@@ -7,7 +7,7 @@ import { back, effect, failed, retry, undo } from "./operating.ts";
 import { kept } from "./scene.ts";
 import { goneBack, skip, statesOf, undoFailed, undoneInPart, van } from "./undo-failing.ts";
 
-/** A run that is complete, with a van, and a booking that cannot be taken back. */
+/** A complete run with a van, and a booking without undo. */
 async function vanAndBooking(world: string[]): Promise<string> {
   const { instanceId: id } = await runLab(async ({ step }) => {
     await step.effect("van", van(world), null);
@@ -151,7 +151,7 @@ describe("W19 I15 A step by which an undo takes an effect back", () => {
     await undoneInPart(id);
     dieAt("skip promised, not applied");
     await expect(skip(id, "undo book")).rejects.toThrow("Died");
-    // What is promised is no effect of its code.
+    // A promised action is no effect of its code.
     expect((await planUndo(probeEnv, operator, id)).effects.map(({ step }) => step)).toEqual(["book", "van"]);
     const { died } = dieAt("W05 recorded, step result lost", id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");

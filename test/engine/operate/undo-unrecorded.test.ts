@@ -64,15 +64,18 @@ it.each(modes)(
   },
 );
 
-it.each(modes)("an undo of a run of %s steps with nothing on record is refused with the name of the effect that may have happened", async (steps) => {
-  const { id, status } = await run(steps, (step) => step.effect("charge", charge, {}));
-  expect(status).toBe("errored");
-  expect(await plan(id)).toEqual({
-    refused: expect.stringMatching(/nothing on record.*Without a record, and may have happened: "charge"\. Look at the upstream/),
-    effects: [of("charge", "unknown")],
-  });
-  await expect(undo(id)).rejects.toMatchObject({ message: expect.stringContaining('may have happened: "charge"') });
-});
+it.each(modes)(
+  "an undo of a run of %s steps with nothing on record is refused with the name of the effect that may have happened",
+  async (steps) => {
+    const { id, status } = await run(steps, (step) => step.effect("charge", charge, {}));
+    expect(status).toBe("errored");
+    expect(await plan(id)).toEqual({
+      refused: expect.stringMatching(/nothing on record.*Without a record, and may have happened: "charge"\. Look at the upstream/),
+      effects: [of("charge", "unknown")],
+    });
+    await expect(undo(id)).rejects.toMatchObject({ message: expect.stringContaining('may have happened: "charge"') });
+  },
+);
 
 it("an undo of a run that failed at a read-only step names nothing that may have happened", async () => {
   const { id } = await run("platform", (step) => step.read("quote", () => Promise.reject(new Error("No price.")), ONCE));

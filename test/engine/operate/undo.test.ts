@@ -54,7 +54,7 @@ describe("An instance that is undone", () => {
       { step: "undo rows", generation: 1, state: "done" },
       { step: "undo first", generation: 1, state: "done" },
     ]);
-    // People are shown what was asked for: of what a retry would do under a new key, nothing was.
+    // Only real requests are shown: a retry's effects under a new key do not exist yet.
     const shown = await effectsOf(probeEnv, operator, instanceId);
     expect(shown.map(({ step, generation, state }) => `${step} ${generation}: ${state}`)).toEqual([
       ...["first 1: superseded", "rows 1: superseded", "stays 1: done", "second 1: superseded", "third 1: superseded"],

@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import type { LedgerEntry } from "../../upstream/server.ts";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 
-/** What was done to take a run's effects back, in the order in which it was: each names what it undid. */
+/** The undos of a run's effects in order: each names the effect that it undid. */
 export async function takenBack(name: string): Promise<string[]> {
   const ledger = (await (await fetch(`${probeEnv.UPSTREAM_URL}/ledger`)).json()) as LedgerEntry[];
   return ledger.flatMap(({ subject }) =>

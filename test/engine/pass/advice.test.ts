@@ -12,7 +12,6 @@ interface Advice {
   readonly said: string;
 }
 
-/** What is said of an instance from now on. */
 function hearing(): (instanceId: string) => Advice[] {
   const warn = vi.spyOn(console, "warn");
   onTestFinished(() => warn.mockRestore());

@@ -20,7 +20,7 @@ function payment() {
   return { world, definition };
 }
 
-/** Runs code that pays, notes that this failed, and throws an error of its own. Answers when the run has ended of that. */
+/** Runs code that pays, notes the failure, and throws its own error. Returns after the run has failed. */
 async function failedPayment(thrown: (cause: unknown) => Error) {
   const { world, definition } = payment();
   const { instanceId } = await runLab(async ({ step }) => {

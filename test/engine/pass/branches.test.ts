@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 import { errorOf, platformReaches, restartLab, runLab } from "../lab.ts";
 
-/** What a run does: a step, or parts one after the other, side by side, over items, or as a race. */
+/** A run's program: a step, or parts in sequence, in parallel, over items, or as a race. */
 type Tree = { do: "read" | "commit" | "effect" | "caught" | "choice" | "sleep" } | { do: "seq" | "all" | "map" | "race"; parts: Tree[] };
 
 const leaf: fc.Arbitrary<Tree> = fc.record({ do: fc.constantFrom("read", "commit", "effect", "caught", "choice", "sleep") });
@@ -20,10 +20,10 @@ const { tree } = fc.letrec<{ tree: Tree }>((again) => ({
   ),
 }));
 
-/** Draws how long everything takes, anew at every pass: it is what must not matter. */
+/** Draws every duration, again at every replay: durations must not matter. */
 const sometime = () => scheduler.wait(Math.random() * 12);
 
-/** One run of a tree, with what it did. `told` names the effects by their place in the tree, in the order in which they happened. */
+/** One run of a tree, with its effects. `told` names the effects by their place in the tree, in order. */
 function runOf(root: Tree) {
   const told: string[] = [];
   const back: string[] = [];
@@ -46,7 +46,7 @@ function runOf(root: Tree) {
     const decisions: string[] = [];
     decided.push(decisions);
     const act = (on: Steps, name: string, at: string, mayFail = false) => on.effect(name as never, definition, { at, mayFail });
-    // The name says what is done, not to which item: that is the key's.
+    // The name is the action's, without the item: that is the key's.
     const go = async (on: Steps, what: Tree, name: string, at: string): Promise<unknown> => {
       switch (what.do) {
         case "read":

@@ -6,14 +6,14 @@ import { operator, probeEnv, reaches, rows, until } from "../harness.ts";
 import { errorOf, held, outputOf, restartLab, runLab } from "../lab.ts";
 import { effect, ended, ONCE, resolve, retry, stateOf } from "../operate/operating.ts";
 
-/** A world in which everything is broken until it is mended, and what happened in it. */
+/** A world in which every step fails until it is fixed, and its effects. */
 function world() {
   return { mended: false, happened: [] as string[] };
 }
 
 type World = ReturnType<typeof world>;
 
-/** Happens once the world is mended; before that it fails with this, and did not happen. */
+/** Happens once the world is fixed; before that it fails with this error, and does not happen. */
 const fails = (of: "keyed" | "once", name: string, state: World, error: () => Error) =>
   effect(of, async () => {
     if (!state.mended) throw error();
@@ -21,7 +21,7 @@ const fails = (of: "keyed" | "once", name: string, state: World, error: () => Er
     return name;
   });
 
-/** Happens; before the world is mended its answer is lost. */
+/** Happens; until the world is fixed its answer is lost. */
 const lost = (of: "keyed" | "natural" | "once", name: string, state: World) =>
   effect(of, async () => {
     state.happened.push(name);
@@ -225,7 +225,7 @@ it("W25 A caught failure stays caught when the entry that remembers it is claime
     (step) => step === "ship",
   );
   state.ship = true;
-  // As if the platform had forgotten how the steps came out, and nobody had heard how the run ended.
+  // As if the platform had lost the steps' outcomes, and the run's end was not reported.
   await probeEnv.DB.prepare("UPDATE millrace_instances SET error = json_set(error, '$.step', ''), caught = NULL WHERE id = ?1")
     .bind(instanceId)
     .run();

@@ -14,7 +14,7 @@ const stateOf = async (id: string, step: string) =>
     -1,
   )?.state;
 
-/** A mail whose first answer is lost. */
+/** A mail with a lost first answer. */
 function mail(retries: { limit: number; delay: number } = ONCE.retries) {
   const world = { sent: 0, lost: true };
   const definition = defineStep({

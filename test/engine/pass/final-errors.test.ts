@@ -10,7 +10,7 @@ const SAID = "The card is declined.";
 const RETRIED = { retries: { limit: 2, delay: 10, backoff: "constant" } } as const;
 const MODES = ["lean", "platform"] as const;
 
-/** An object in another Worker's place: what it throws comes over RPC. */
+/** An object in another Worker's place: its errors cross RPC. */
 const elsewhere = () => probeEnv.LISTENER.getByName(fresh("bank")) as DurableObjectStub<Listener>;
 const throwing = (error: unknown) => () => Promise.reject(error);
 
@@ -25,7 +25,7 @@ const FINAL: Record<string, () => Promise<never>> = {
 };
 const CASES = MODES.flatMap((steps) => Object.entries(FINAL).map(([what, run]) => ({ what, run, steps })));
 
-/** The outcomes of the attempts at a run's steps that failed, as the log tells them from here on. */
+/** The outcomes of the failed attempts of a run's steps, from the log from here on. */
 function failedAttempts(): (id: string) => string[] {
   const spy = vi.spyOn(console, "warn");
   onTestFinished(() => spy.mockRestore());
@@ -98,14 +98,17 @@ describe("A step's error that ends it at once", () => {
     expect(world.tried).toBe(3);
   });
 
-  it.each(MODES)("an error whose text only begins like that name is not the engine's: it is retried, and shown as it is (%s)", async (steps) => {
-    const said = "NonRetryableErrors are funny";
-    const { world, pay } = payment(throwing(new Error(said)), steps);
-    const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
-    await failed(instanceId);
-    expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "step_failed", message: said, attempts: 3, effect: "unknown" });
-    expect(world.tried).toBe(3);
-  });
+  it.each(MODES)(
+    "an error whose text only begins like that name is not the engine's: it is retried, and shown as it is (%s)",
+    async (steps) => {
+      const said = "NonRetryableErrors are funny";
+      const { world, pay } = payment(throwing(new Error(said)), steps);
+      const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
+      await failed(instanceId);
+      expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "step_failed", message: said, attempts: 3, effect: "unknown" });
+      expect(world.tried).toBe(3);
+    },
+  );
 
   it.each(MODES)("ends it also where its message is an upstream's whole page (%s)", async (steps) => {
     const { world, pay } = payment(throwing(new NonRetryableError("x".repeat(200_000))), steps);
@@ -128,7 +131,7 @@ describe("An undo that fails with an upstream's whole page", () => {
   });
 });
 
-/** Details of an error that nobody can make use of: another bundle's, or made by hand. */
+/** Invalid details of an error: another bundle's, or made by hand. */
 const ODD_DETAILS: Record<string, () => object> = {
   "whose fields throw": () => Object.defineProperty({}, "upstreamStatus", { get: () => expect.fail("looked at"), enumerable: true }),
   "whose verdict throws": () => Object.defineProperty({}, "terminal", { get: () => expect.fail("looked at") }),

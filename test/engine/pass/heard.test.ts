@@ -197,7 +197,7 @@ describe("Errors that the code received keep its branch", () => {
         await expect(retry(instanceId, { from: "card" })).rejects.toMatchObject({
           message: expect.stringContaining('"invoice" depends on that'),
         });
-      // Also what is refused is on record.
+      // Refused ones are also on record.
       if (how === "named")
         expect(await rows("SELECT result FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([{ result: "no_change" }]);
       await retry(instanceId);

@@ -32,7 +32,7 @@ it("W25 an effect behind a caught failure is not begun where a person has paused
     await step.effect("instead", act("instead"), null);
   });
   expect(await reaches(instanceId, "paused", "complete")).toBe("paused");
-  // The pass was quicker than the word of the pause: its write has heard it.
+  // The replay was faster than the pause: its write has detected it.
   await scheduler.wait(300);
   expect(asked).toEqual(["card"]);
   await resume(instanceId);

@@ -42,7 +42,7 @@ describe("A retried run, with state of the runs before it", () => {
       return (await Promise.all([mail, check()]))[0];
     });
     await failed(instanceId);
-    // The platform gives up what nobody answers, and remembers that.
+    // The platform aborts an unanswered step, and remembers that.
     await scheduler.wait(3500);
     state.broken = false;
     await retry(instanceId);
@@ -154,7 +154,7 @@ describe("A retried run, with state of the runs before it", () => {
     const [entry] = await rows<Record<string, never>>("SELECT * FROM millrace_inbox WHERE instance_id = ?1", instanceId);
     await retry(instanceId);
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
-    // What another process would write, where the platform does not end it with the run.
+    // Another process's write, where the platform does not end that process with the run.
     const key = { instanceId, step: "mail", item: "", generation: 1 };
     const { position, after, caught, token, epoch } = entry as never as import("../../../packages/millrace/src/store/inbox/entry.ts").Seen;
     const late = { key, position, after, caught, aloneAs: null, class: "once" as const, token, epoch, saysItRuns: false, undoable: false };

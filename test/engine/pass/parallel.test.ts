@@ -130,7 +130,7 @@ describe("Branches side by side, each of several steps", () => {
     });
     expect(await reaches(instanceId, "errored")).toBe("errored");
     refusing.clear();
-    // Begun anew on the platform, which then remembers nothing.
+    // Restarted on the platform, which then remembers nothing.
     await platformReaches(instanceId, "errored");
     expect(await restartLab(instanceId)).toBe("complete");
     expect(done).toEqual(["by invoice", "book"]);

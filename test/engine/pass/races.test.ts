@@ -47,7 +47,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     done.length = 0;
     expect(await retried(instanceId)).toBe("complete");
-    // What is recorded is answered at once now; the look takes its time.
+    // A recorded outcome is answered at once now; the query takes its time.
     look.ms = 300;
     expect(await restartLab(instanceId)).toBe("complete");
     expect(new Set(winners)).toEqual(new Set(["look"]));
@@ -140,7 +140,7 @@ describe("Branches side by side, each of several steps", () => {
     const { done, back, waits, chain, act } = world();
     const name = fresh("lab");
     const crash = pauseAt("W03 effect done, not recorded", name);
-    // It is the loser that the crash befalls.
+    // The crash happens in the loser.
     waits.winner = () => crash.reached();
     const { instanceId } = await runLab(
       ({ step }) => Promise.race([act(step, "winner"), step.sleep("nap", 20).then(() => chain(step, "loser", "behind"))]),
@@ -148,7 +148,7 @@ describe("Branches side by side, each of several steps", () => {
     );
     await until(async () => crash.reached(), Boolean);
     await recorded(instanceId, "winner");
-    // The platform remembers what came before the loser: as it does after a crash.
+    // The platform remembers the steps before the loser: as it does after a crash.
     await (await LAB.get(instanceId)).restart({ from: { name: "loser" } });
     expect(await platformReaches(instanceId, "complete")).toBe("complete");
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -183,7 +183,7 @@ describe("Branches side by side, each of several steps", () => {
 it("W25 a race that its run ended with has the same winner when the platform restarts the complete run", async () => {
   let holds = true;
   const real = probeEnv.PAYLOADS.get.bind(probeEnv.PAYLOADS);
-  // What the loser answered is recorded first, and read so slowly that the code hears of the winner before.
+  // The loser's answer is recorded first, and read so slowly that the code gets the winner's before.
   const get = vi.spyOn(Object.getPrototypeOf(probeEnv.PAYLOADS) as R2Bucket, "get").mockImplementation((async (key: string) => {
     if (holds && key.startsWith("outputs/")) await scheduler.wait(1000);
     return real(key);

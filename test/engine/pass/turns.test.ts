@@ -3,7 +3,7 @@ import { mode } from "../../probe/mode.ts";
 import { reaches } from "../harness.ts";
 import { runLab } from "../lab.ts";
 
-/** How many a run takes at most until it has been looked at often enough: one that leaves no turns takes all of them unseen. */
+/** The maximum of unchecked turns of a run: a run that yields no turns uses all of them. */
 const MOST_STEPS = 1000;
 
 afterEach(() => {
@@ -26,7 +26,7 @@ it.each(["lean", "platform"] as const)("a run of many %s steps leaves timers and
     await scheduler.wait(1);
     seen.add(done.steps);
   }
-  // Looked at again and again while it went on, not once at its end.
+  // Polled repeatedly while it ran, not once at its end.
   expect(seen.size).toBeGreaterThan(4);
   await reaches(instanceId, "complete");
 });

@@ -3,7 +3,7 @@ import { retryInstance } from "millrace/operate";
 import { operator, probeEnv, reaches, rows, until } from "../harness.ts";
 import { platformReaches } from "../lab.ts";
 
-/** An outside world of one test: what was done to it, in which order, what was taken back, and what each waits for before it happens. */
+/** The outside world of one test: its effects in order, its undos, and the condition that each effect waits for. */
 export function world() {
   const done: string[] = [];
   const back: string[] = [];

@@ -23,18 +23,17 @@ function order() {
   return {
     ...{ name, refused, room },
     place: () => room.place("acme", name),
-    /** The same, whose process dies of it. */
     dies: async () => {
       await runInDurableObject(room, (object) => expect(object.place("acme", name)).rejects.toThrow("Died"));
       await evictDurableObject(room);
     },
-    /** What its tasks have come to, once that is so. */
+    /** The state of its tasks, once the condition holds. */
     comesTo: (tasks: Record<string, string>) =>
       until(
         async () => (await room.tasks()) as Record<string, string>,
         (seen) => Object.entries(tasks).every(([task, state]) => seen[task] === state),
       ),
-    /** What the warehouse was asked to do and did, in its order. */
+    /** The warehouse's requests and effects, in order. */
     did: async () => (await happened(`${name}/`)).map(({ subject }) => subject.slice(name.length + 1)),
     asked: () => asked.map(({ body }) => body.task),
     id: (task: string) => instanceId("acme", "run-task", `${name}/${task}`),

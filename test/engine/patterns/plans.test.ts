@@ -10,7 +10,7 @@ import { world } from "./world.ts";
 
 type Bill = { customer: string; from: string; to: string };
 
-/** What the bank refuses to charge: `{customer}/pro to team`. */
+/** The charges that the bank refuses: `{customer}/pro to team`. */
 const refused = new Set<string>();
 
 /** A customer whom no other test uses. */
@@ -26,7 +26,7 @@ function customer() {
       await acceptCommands(probeEnv, app, { tenantId: "acme", source: "test" }, requests);
     },
     id: (n: number) => instanceId("acme", "change-plan", `${name}/${n}`),
-    /** What was billed, in its order. */
+    /** The bills, in order. */
     billed: async () => (await happened(`${name}/`)).map(({ subject }) => subject.slice(name.length + 1)),
     plan: () => rows("SELECT plan FROM plans WHERE customer = ?1", name),
     standing: () => describeLane(probeEnv, operator, lane),

@@ -8,7 +8,7 @@ import { until } from "../../until.ts";
 import { probeEnv } from "../harness.ts";
 import { ALONE, LabQueue, textOf } from "./lab.ts";
 
-/** What an operator of the queue's tenant asks, and is answered. */
+/** The requests of an operator of the queue's tenant, with their answers. */
 async function asked(queue: LabQueue, path: string, body?: object) {
   const token = await mintToken(probeEnv, { tenantId: queue.tenant, actor: "ada", scopes: ["read", "operate"] });
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
@@ -25,7 +25,6 @@ async function giveUp(queue: LabQueue): Promise<void> {
   for (let messages = await queue.pull(); messages.length > 0; messages = await queue.pull()) await queue.ack([], messages);
 }
 
-/** The tenant's dead letters, once there are so many. */
 function letters(queue: LabQueue, count: number): Promise<Json[]> {
   return until(
     async () => (await asked(queue, "")).body.items as Json[],

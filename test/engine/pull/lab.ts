@@ -46,7 +46,7 @@ export function tokenFor(tenantId: string, ...scopes: Scope[]): Promise<string> 
   return mintToken(probeEnv, { tenantId, actor: "renderer", scopes });
 }
 
-/** A queue of a tenant that no other test uses, with what pulls from it over HTTP. */
+/** A queue of a unique tenant, with its HTTP pull consumer. */
 export class LabQueue {
   readonly tenant = fresh("tenant").toLowerCase();
   readonly #queue: PullQueueDefinition;
@@ -92,7 +92,7 @@ export class LabQueue {
     return body.result as { ackCount: number; retryCount: number; warnings: Record<string, string> };
   }
 
-  /** Ends the object where it stands, as a crash does: what was only in its memory is gone. */
+  /** Aborts the object, as a crash does: its memory is lost. */
   async crash(): Promise<void> {
     const stub = this.object as unknown as DurableObjectStub;
     await runInDurableObject(stub, (_, state) => state.abort("A crash of the test's.")).catch(() => undefined);

@@ -10,7 +10,7 @@ interface Message {
   until: number;
 }
 
-/** What a pull queue of one retry should do, in the simplest words. */
+/** The expected behaviour of a pull queue with one retry, as a naive model. */
 export class PullModel {
   readonly messages: Message[] = [];
   /** Every lease that was ever given. */
@@ -26,7 +26,7 @@ export class PullModel {
     return this.messages.filter(({ state, dueAt }) => state === "free" && dueAt <= now);
   }
 
-  /** Notes a message as leased. Answers what is wrong with that. */
+  /** Notes a message as leased. Returns the error found. */
   leased(id: string, lease: string, attempts: number, until: number, now: number): string | undefined {
     const message = this.free(now).find((one) => one.id === id);
     if (!message) return `${id} was leased and is not free`;
@@ -36,7 +36,7 @@ export class PullModel {
     Object.assign(message, { state: "leased", lease, until });
   }
 
-  /** What a settlement should answer. */
+  /** The expected answer of a settlement. */
   settled(acks: readonly string[], retries: readonly { leaseId: string; delayMs: number }[], now: number) {
     this.#expire(now);
     const open = (lease: string) => this.messages.find((one) => one.state === "leased" && one.lease === lease);

@@ -1,10 +1,11 @@
 import * as z from "zod";
 
 /**
- * What Cloudflare publishes of its pull consumers, strictly: no field less, none more than these. From the OpenAPI description of its API
- * (github.com/cloudflare/api-schemas, openapi.json: operations `queues-pull-messages` and `queues-ack-messages`, schemas `mq_api-v4-success`,
- * `mq_api-v4-failure`, `mq_queue-pull-batch`), its SDK (github.com/cloudflare/cloudflare-typescript, src/resources/queues/messages.ts), and
- * the page developers.cloudflare.com/queues/configuration/pull-consumers. Read in November 2026.
+ * Cloudflare's published schema of its pull consumers, strict: exactly these fields. From the OpenAPI description of its API
+ * (github.com/cloudflare/api-schemas, openapi.json: operations `queues-pull-messages` and `queues-ack-messages`, schemas
+ * `mq_api-v4-success`, `mq_api-v4-failure`, `mq_queue-pull-batch`), its SDK (github.com/cloudflare/cloudflare-typescript,
+ * src/resources/queues/messages.ts), and the page developers.cloudflare.com/queues/configuration/pull-consumers. Read in November
+ * 2026.
  */
 const note = z.strictObject({ code: z.int().min(1000), message: z.string() });
 
@@ -36,7 +37,7 @@ export const publishedPull = z.strictObject({
   }),
 });
 
-/** An answer to `messages/ack`: `warnings` is a map of lease ids to what was found wrong with them. */
+/** An answer to `messages/ack`: `warnings` maps lease ids to their errors. */
 export const publishedAck = z.strictObject({
   ...success,
   result: z.strictObject({ ackCount: z.number(), retryCount: z.number(), warnings: z.record(z.string(), z.string()) }),

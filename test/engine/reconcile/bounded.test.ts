@@ -39,7 +39,7 @@ async function crowd(tenant: string): Promise<void> {
   );
 }
 
-/** The engine's env, whose database counts what is read from it. */
+/** The engine's env, with a database that counts its reads. */
 function counting() {
   const read = { rows: 0, statements: 0 };
   const DB = {

@@ -8,7 +8,7 @@ const kinds = CHECKS.flatMap((check) => Object.entries(check.kinds));
 
 let told: ReturnType<typeof tell> | undefined;
 
-/** All are planted once, walked by, and looked at again: what was written down after each look. */
+/** All are planted once, scanned, and scanned again: the findings after each scan. */
 const story = () => (told ??= tell());
 
 async function tell() {
@@ -21,7 +21,7 @@ async function tell() {
   const first = await after();
   const whats = plants.map(({ what }) => what);
   await lookAgain(...whats);
-  // What was put into the keeper's line is looked at in its next round.
+  // Entries of the keeper's line are checked in its next round.
   await keeperOf(probeEnv).round();
   const second = await after();
   const healed = new Map<string, boolean>();

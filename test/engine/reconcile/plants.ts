@@ -7,11 +7,11 @@ import { fresh, pauseAt, reaches, rows, until } from "../harness.ts";
 import { LAB, platformReaches, runLab } from "../lab.ts";
 import { hear, openWaits } from "../signals/waiting.ts";
 
-/** A disagreement that a test has made: of which kind, about what, and whether the walk mends it. */
+/** A disagreement that a test has made: its kind, its subject, and whether the scan repairs it. */
 export interface Plant {
   readonly kind: string;
   readonly what: string;
-  /** What is so when it is mended. */
+  /** The state after the repair. */
   readonly healed?: () => Promise<boolean>;
 }
 
@@ -25,7 +25,7 @@ const run = (text: string, ...params: unknown[]) =>
     .bind(...params)
     .run();
 
-/** A run that waits for what is said about its name. */
+/** A run that waits for an event about its name. */
 async function waiting(): Promise<{ id: string; name: string }> {
   const name = fresh("walk");
   const { instanceId: id } = await runLab(({ step }) => hear(step, "heard", name, HOUR_MS), { name });
@@ -48,8 +48,8 @@ async function complete(): Promise<string> {
 }
 
 /**
- * A run whose end is told, and not the platform's own. It stands there until something is sent to it, as the local platform leaves the run
- * of a process that was killed.
+ * A run with a reported end that the platform does not have. It stays until it gets an event, as the local platform leaves the run
+ * of a killed process.
  */
 async function leftStanding(): Promise<string> {
   const name = fresh("walk");
@@ -68,7 +68,7 @@ async function leftStanding(): Promise<string> {
   return instanceId;
 }
 
-/** The row of an instance that nobody ever started. */
+/** The row of an instance that was never started. */
 async function row(status: string, { id = hex(), envelope = "{}" } = {}): Promise<string> {
   await run(
     `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
@@ -259,7 +259,7 @@ export const PLANTS: readonly (() => Promise<Plant>)[] = [
   async () => ({ kind: "payload_missing", what: await row("errored", { envelope: `{"payload_ref":"r2://payloads/acme/${hex()}"}` }) }),
 ];
 
-/** Nothing of it is left for other tests to meet. */
+/** Removes it, so that other tests do not find it. */
 export async function removePlants(plants: readonly Plant[]): Promise<void> {
   const whats = JSON.stringify(plants.map(({ what }) => what));
   const among = "IN (SELECT value FROM json_each(?1))";

@@ -8,7 +8,7 @@ import { lookAgain, walk, withDuties } from "./walking.ts";
 
 const gaugesNow = async () => readGauges(probeEnv, [], await readCounted(probeEnv, Date.now()));
 
-/** Work of each effect class, with an event for somebody: it is under way while the walk goes by. */
+/** Work of each effect class, with an event: it is running during the scan. */
 function busy(count: number): Promise<string[]> {
   return Promise.all(
     Array.from({ length: count }, async () => {

@@ -35,7 +35,7 @@ function effects() {
 const row = (name: string) => sql`INSERT INTO probe_rows (id, kind, name) VALUES (${crypto.randomUUID()}, 'commit', ${name})`;
 const rowsOf = (name: string) => rows("SELECT 1 FROM probe_rows WHERE name = ?1", name);
 
-/** What a backup from before these does to a run: its entries and rows are gone. */
+/** The effect of restoring an older backup on a run: its entries and rows are gone. */
 async function setBack(instanceId: string, name: string): Promise<void> {
   await rows("DELETE FROM millrace_inbox WHERE instance_id = ?1", instanceId);
   await rows("DELETE FROM probe_rows WHERE name = ?1", name);

@@ -7,7 +7,7 @@ import { probeEnv, rows } from "../harness.ts";
 /** Every check of the engine, as a keeper with this catalog makes them. */
 export const CHECKS = engineChecks(app);
 
-/** What the walk has written down of a thing. */
+/** The findings of the scan about an item. */
 export interface Noted {
   kind: string;
   state: string;
@@ -26,7 +26,7 @@ export async function withDuties(
   await runInDurableObject(keeperOf(probeEnv), async (keeper, { storage }) => {
     const own = keeper as unknown as { duties: object; round(): Promise<unknown> };
     const before = own.duties;
-    // A round of its own clock would look at the same things at the same time.
+    // A round of its own clock would check the same items at the same time.
     const rings = (inMs: number) => storage.setAlarm(Date.now() + inMs);
     for (await rings(3_600_000); (keeper as Keeper).underWay > 0; await rings(3_600_000)) await scheduler.wait(20);
     own.duties = { ...before, catalog: app, checks };
@@ -70,6 +70,6 @@ export async function lookAgain(...whats: readonly string[]): Promise<void> {
   });
 }
 
-/** What is written down of a thing. */
+/** The findings about an item. */
 export const noted = (what: string) =>
   rows<Noted>("SELECT kind, state, mends, says FROM millrace_divergences WHERE what = ?1 ORDER BY kind", what);

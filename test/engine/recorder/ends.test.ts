@@ -6,13 +6,13 @@ import type { End } from "../../../packages/millrace/src/store/instances/run.ts"
 import { deliver, envelopeOf, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "../harness.ts";
 import { errorOf, failsUntilMended, held, LAB, platformReaches, runLab } from "../lab.ts";
 
-// The first run that a process meets is taken for one that has a pass behind it.
+// The first run of a process is treated as one with an earlier replay.
 beforeAll(async () => {
   const { instanceId } = await start(fresh(), [{ do: "read", name: "first" }]);
   await reaches(instanceId, "complete");
 });
 
-/** What a pass says of its end, whenever it says so. */
+/** A replay's report of its end, at any time. */
 async function say(end: Pick<End, "id" | "run" | "status">): Promise<void> {
   const error = end.status === "errored" ? JSON.stringify({ step: "a", code: "step_failed", message: "told late", attempts: 1 }) : null;
   await recorderOf(probeEnv, end.id).finish({ ...end, error });

@@ -6,7 +6,7 @@ import { Ear, LabRoom, roomEnv } from "./lab.ts";
 
 const say = (text: string) => ({ type: "send", body: { text } });
 
-/** What a room does with somebody, who goes on speaking all the same. */
+/** A room's action on a client, which still sends afterwards. */
 const SENT_AWAY: [why: string, code: number, away: (room: LabRoom, deaf: Ear) => unknown][] = [
   ["is dismissed", 4403, (room) => room.client.dismiss("ada")],
   ["sends bytes", 1003, (_, deaf) => deaf.say(new ArrayBuffer(3))],

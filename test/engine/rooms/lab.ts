@@ -8,7 +8,7 @@ import { fresh, probeEnv } from "../harness.ts";
 
 export const roomEnv = env as unknown as RoomEnv & { MILLRACE_KEY: string };
 
-/** A socket into a room, with all that it has heard. A deaf one does not close when it is told to. */
+/** A socket into a room, with its received frames. A deaf one does not close on request. */
 export class Ear {
   readonly heard: RoomFrame[] = [];
   closed: { code: number; reason: string } | undefined;
@@ -41,7 +41,7 @@ export class Ear {
     return this.of("welcome")[0];
   }
 
-  /** Waits until it has heard so many frames of a type. */
+  /** Waits for this number of frames of a type. */
   hears<Type extends RoomFrame["type"]>(type: Type, count = 1) {
     return until(
       async () => this.of(type),
@@ -118,7 +118,7 @@ export class LabRoom {
     return ear;
   }
 
-  /** Ends the object where it stands, as a crash does: its sockets drop. */
+  /** Aborts the object, as a crash does: its sockets drop. */
   async crash(): Promise<void> {
     const stub = this.object as unknown as DurableObjectStub;
     await runInDurableObject(stub, (_, state) => state.abort("A crash of the test's.")).catch(() => undefined);

@@ -30,20 +30,20 @@ const acts: fc.Arbitrary<Act[]> = fc.array(
   { minLength: 4, maxLength: 16 },
 );
 
-/** Somebody at a socket, and what was said before they came. */
+/** A client at a socket, and the messages before its join. */
 interface Seat {
   name: string;
   ear: Ear;
   from: number;
 }
 
-/** A room, and what is known of it: all that was said, in its order, who sits where, and what each person heard last. */
+/** A room, and its known state: all messages in order, the sockets of each client, and each client's last message. */
 class Hall {
   readonly room = new LabRoom(hall);
   readonly heard = new Map<string, number>();
   seats: Seat[] = [];
   said = 0;
-  /** What was said, as the first of those who heard it told. */
+  /** The messages, as the first recipient got them. */
   readonly order = new Map<number, unknown>();
 
   async join(name: string, since: number | undefined): Promise<void> {
@@ -81,7 +81,7 @@ class Hall {
     this.seats = [];
   }
 
-  /** Everybody who is here has heard all that was said since they came, once and in one order, and knows who is here. */
+  /** Every present client has all messages since its join, once and in one order, and the list of members. */
   async check(): Promise<void> {
     const here = [...new Set(this.seats.map(({ name }) => name))].toSorted();
     const look = await until(
@@ -103,7 +103,7 @@ class Hall {
     }
   }
 
-  /** Messages that follow a number without a gap, and say what everybody else heard under theirs. */
+  /** Messages with numbers without a gap, equal to those of every other client. */
   agree(messages: readonly RoomMessage[], after: number): void {
     expect(messages.map(({ sequence }) => sequence)).toEqual(messages.map((_, at) => after + 1 + at));
     for (const { sequence, body } of messages) {
@@ -113,7 +113,7 @@ class Hall {
   }
 }
 
-/** Who is here, as one who listens knows: a list at the welcome, then who came and went. */
+/** The members, as a client knows them: a list at the welcome, then joins and leaves. */
 function presentTo(ear: Ear): string[] {
   const present = new Set(ear.welcome?.present.names);
   for (const frame of ear.heard) {
@@ -123,7 +123,7 @@ function presentTo(ear: Ear): string[] {
   return [...present].toSorted();
 }
 
-/** Its messages but for those that it was told once more, because it said them again. */
+/** Its messages without those that it got again, because it sent them again. */
 function firstHeard(ear: Ear): RoomMessage[] {
   const messages = ear.of("message");
   return messages.filter(({ sequence }, at) => messages.findIndex((other) => other.sequence === sequence) === at);

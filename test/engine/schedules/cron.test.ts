@@ -72,7 +72,7 @@ const CHANGES = [
   ["America/Nuuk", "2026-10-25"],
 ] as const;
 
-/** What the clocks of a zone show on a day and those beside it: each minute, as if it were one of UTC. */
+/** A zone's local times on a day and the days beside it: each minute, as if it were one of UTC. */
 function clocks(timeZone: string, day: string): { at: number; shown: number }[] {
   const written = new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "short" });
   return Array.from({ length: (4 * DAY) / MINUTE }, (_, index) => {
@@ -81,7 +81,7 @@ function clocks(timeZone: string, day: string): { at: number; shown: number }[] 
   });
 }
 
-/** The days of a change and what its clocks show, made once. */
+/** The days of a change with their local times, computed once. */
 const changes = CHANGES.map(([timeZone, day]) => {
   const shows = clocks(timeZone, day);
   return { timeZone, day, shows, first: new Map(shows.toReversed().map(({ at, shown }) => [shown, at])) };
@@ -91,7 +91,7 @@ const someOf = (least: number, most: number) => fc.uniqueArray(fc.integer({ min:
 const within = (day: string, times: Iterable<number>) =>
   [...new Set(times)].filter((time) => Math.abs(time - at(day) - DAY / 2) < DAY).sort((a, b) => a - b);
 
-/** What is due around a day, one after the other. */
+/** The due times around a day, in order. */
 function dueAround(timing: { cron: string; timeZone: string }, day: string): number[] {
   const found: number[] = [];
   for (let last = nextAfter(timing, at(day) - DAY / 2); last !== null && last < at(day) + 1.5 * DAY; last = nextAfter(timing, last)) {

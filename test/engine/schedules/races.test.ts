@@ -32,14 +32,14 @@ function meanwhile(nth: number, name: string, happens: () => Promise<unknown>) {
 const nameIn = (path: string) => path.split("/").at(-1) ?? "";
 const otherTimes = { cron: "30 3 1 1 *", command: research("tea"), reason };
 
-/** What people do to a schedule, and what is said of a time that they were faster than. */
+/** Operators' actions on a schedule, and the note about a time that came later. */
 const CHANGES = [
   ["paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
   ["changed", (caller: Caller, path: string) => caller.call("PUT", path, otherTimes)],
   ["ended", (caller: Caller, path: string) => caller.call("DELETE", `${path}?reason=${reason}`)],
 ] as const;
 
-/** What the keeper is about to write when people come first. */
+/** The keeper's write that an operator's action precedes. */
 const WRITES = [
   ["starts it", {}, ""],
   ["finds that it came too late", { cron: "30 3 1 1 *", late_seconds: 60 }, ""],

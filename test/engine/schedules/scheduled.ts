@@ -17,12 +17,11 @@ export async function scheduled(more: Json = {}) {
   return { caller, path, put, runs: async () => (await caller.get(`${path}/runs`)).body.items as Json[] };
 }
 
-/** Moves the next time into the past, as if nobody had been there since. */
+/** Moves the next time into the past, as if the keeper had not run since. */
 export async function dueSince(caller: Caller, at: number): Promise<void> {
   await env.DB.prepare("UPDATE millrace_schedules SET next_at = ?1 WHERE tenant_id = ?2").bind(at, caller.tenantId).run();
 }
 
-/** So many schedules of a tenant, every hour. */
 export async function seedSchedules(caller: Caller, count: number, command: string): Promise<void> {
   await env.DB.prepare(
     `INSERT INTO millrace_schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)

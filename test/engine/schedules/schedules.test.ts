@@ -25,7 +25,7 @@ describe("A time that has come", () => {
   it("is met for every schedule in one call, also where more are due than one look takes", async () => {
     const caller = await callerWith();
     const due = thisHour();
-    // A command that ends at once, because nobody waits for what it leads to.
+    // A command that ends at once, because it has no follow-up.
     await seedSchedules(caller, 130, "projection.rebuild");
     await dueSince(caller, due);
     await platformCron();
@@ -224,7 +224,6 @@ describe("A paused schedule", () => {
     expect(detail).toContain("needs the scope `enqueue`");
     expect((await operator.get(path)).body).toMatchObject({ state: "paused", next_at: null });
     expect((await caller.post(`${path}/resume`, { reason })).body).toMatchObject({ state: "active" });
-    // Nothing begins by a pause.
     expect((await operator.post(`${path}/pause`, { reason })).body).toMatchObject({ state: "paused" });
   });
 

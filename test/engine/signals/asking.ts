@@ -4,7 +4,7 @@ import { fresh, operator, probeEnv, probeOutput, rows, start, until } from "../h
 export const LONG = { timeoutMs: 3_600_000 };
 export const stranger = { tenantId: "globex", actor: "gus" };
 
-/** The questions an instance has asked, once there are so many. */
+/** The questions of an instance, once there are this many. */
 export async function questions(instanceId: string, count = 1): Promise<ApprovalRow[]> {
   const asked = () => listApprovals(probeEnv, operator, { instance: instanceId });
   return (await until(asked, ({ items }) => items.length >= count)).items;

@@ -45,8 +45,9 @@ it("a wait that fails of anything else is none of that: the run ends with the tr
   expect(await errorOf(instanceId)).toMatchObject({ step: "wait for payment", code: "config_invalid" });
 });
 
-// MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/signals/wait-timeout.test.ts: a local pause takes most of a minute. What
-// decides is in wait-times.test.ts: the platform says that a wait is over, and the row says how much of it is left.
+// MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/signals/wait-timeout.test.ts: a local pause takes most of a
+// minute. The decision is tested in wait-times.test.ts: the platform reports that a wait is over, and the row has its remaining
+// time.
 it.runIf(IS_FULL_SIZE)("a run that the platform pauses while it waits gets no time-out: resumed, it accepts its event", async () => {
   let heard = "";
   const { instanceId, name } = await runLab(async ({ step, payload }) => {

@@ -35,7 +35,7 @@ it.concurrent.each(["a wait", "a question"])(
     const retriedAt = Date.now();
     await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-    // Counted anew, it would have been over its whole time behind the retry.
+    // Counted again, it would have ended its whole time after the retry.
     expect(over - retriedAt).toBeLessThan(timeout - 500);
     expect(over - began).toBeGreaterThan(timeout - 500);
   },

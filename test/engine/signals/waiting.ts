@@ -5,14 +5,14 @@ import { event, rows, until } from "../harness.ts";
 /** An event about a subject. */
 export const say = (subject: string, value: string) => event("probe.signal", subject, { about: subject, value });
 
-/** Waits in a run for what is said about its name; answers that, or "timeout". */
+/** Waits in a run for an event about its name; returns that, or "timeout". */
 export const hear = (step: Steps, name: string, about: string, timeout = 60_000) =>
   step.waitFor(name as never, ProbeSignal, { subject: about, timeout }).then(
     ({ value }) => value,
     () => "timeout",
   );
 
-/** Until a run has so many waits that wait. */
+/** Waits until a run has this number of open waits. */
 export const openWaits = (id: string, count: number) =>
   until(
     () => rows("SELECT name FROM millrace_waits WHERE instance_id = ?1 AND signal_id IS NULL AND over_at IS NULL", id),

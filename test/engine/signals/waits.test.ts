@@ -104,7 +104,7 @@ describe("A run that waits", () => {
       await step.commit(heard === "timeout" ? "give up" : "go on", () => ({}));
     });
     await openWaits(instanceId, 1);
-    // The row has its event, the telling is lost, and the time ends before anybody looks.
+    // The row has its event, the delivery is lost, and the time ends before the next check.
     dieAt("signal kept, not told");
     await deliver("probe-events", [say(name, "in time")]);
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");

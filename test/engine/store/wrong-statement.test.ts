@@ -5,11 +5,11 @@ import { app } from "../../probe/worker.ts";
 import { fresh, probeEnv, reaches, rows } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
 
-/** One INSERT of so many rows, two values each. */
+/** One INSERT of this number of rows, two values each. */
 const insert = (count: number) =>
   sql`INSERT INTO probe_rows (id, kind, name) VALUES ${Array.from({ length: count }, () => sql`(${fresh()}, 'many', ${"n"})`).reduce((all, one) => sql`${all}, ${one}`)}`;
 
-/** Statements that the database refuses whatever its tables hold, and the words that say so. */
+/** Statements that the database refuses for any content of its tables, with their error texts. */
 const WRONG: [what: string, statement: Statement, says: string][] = [
   [
     "120 values",

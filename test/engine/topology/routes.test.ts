@@ -8,7 +8,7 @@ import { deliver, event, fresh, rows, until } from "../harness.ts";
 
 const routed = (name: string, payload: { parts?: string[]; shared?: string } = {}) =>
   event("probe.routed", name, { name, parts: [], ...payload });
-/** One that its sender keeps until it hears of it. */
+/** An event that its sender keeps until it is notified. */
 const keptBySender = (name: string, payload = {}): Envelope => ({ ...routed(name, payload), outbox: "sender" });
 const kept = (kind: string, name: string) => rows<{ id: string }>("SELECT id FROM probe_rows WHERE kind = ?1 AND name = ?2", kind, name);
 const confirmed = (message: Envelope) =>

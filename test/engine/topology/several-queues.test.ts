@@ -29,7 +29,7 @@ const lettersAbout = (name: string) =>
     `%"${name}"%`,
   );
 
-/** Refuses the event of this name so many times, then hears it. */
+/** Refuses the event of this name this number of times, then accepts it. */
 function refuse(name: string, times: number): { heard: number } {
   const seen = { heard: 0 };
   hearing.set(name, async () => {

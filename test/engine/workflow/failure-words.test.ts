@@ -43,7 +43,7 @@ const steps: [of: string, fails: (step: Step, fail: () => never) => Promise<unkn
   ["a commit", (step, fail) => step.commit("call", () => fail(), TWICE)],
 ];
 
-/** A run whose step throws such an error, to its end: how often it was tried, and what the code then did. */
+/** Runs a step that throws such an error to its end: the number of tries, and the code's reaction. */
 async function failing(fails: (step: Step, fail: () => never) => Promise<unknown>, make: () => Error) {
   let tries = 0;
   const { instanceId } = await runLab(({ step }) =>

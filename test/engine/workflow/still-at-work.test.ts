@@ -6,7 +6,7 @@ import { back, effect, ended, failed, ONCE, resolve, retry, stateOf, undo } from
 import { refuse } from "../pass/refuse.ts";
 
 describe("An attempt that the platform has given up, while it was paused", () => {
-  /** A first way whose attempt is paused at this point, and another that the code goes then. */
+  /** A first branch with an attempt paused at this point, and the fallback of the code. */
   async function givenUp(
     point: "W06 about to record" | "W01 claimed, effect not started",
     first: (step: import("millrace").Steps, name: string) => Promise<unknown>,
@@ -159,7 +159,7 @@ it.concurrent("W17 A retry tries the step that its run failed with, also where i
   expect(await ended(instanceId)).toBe("complete");
 });
 
-// By itself: so many steps leave those beside them little of the runtime.
+// In a test of its own: this number of steps leaves the others little of the runtime.
 it("W25 A commit behind seven hundred caught failures is recorded, and so is a run's end", async () => {
   const world = { broken: true };
   const { instanceId } = await runLab(async ({ step }) => {
@@ -203,7 +203,7 @@ it.concurrent("W14 A sleep that was over before something was done is not slept 
 it.concurrent("W14 Code is not notified of a pause: a sleep that the platform pauses continues when it is resumed", async () => {
   const { instanceId } = await runLab(async ({ step }) => {
     await step.commit("before", () => ({}));
-    // So long that the pause comes within it, however busy the machine is.
+    // Long enough for the pause to come within it, on a busy machine too.
     await step.sleep("nap", 5000).catch(() => step.commit("instead", () => ({})));
     await step.commit("behind", () => ({}));
   });

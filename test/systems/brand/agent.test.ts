@@ -129,32 +129,29 @@ async function breakDatabase(tenantId: string, brand: string, when: "before" | "
   return { died: () => died };
 }
 
-it.each(["before", "after"] as const)(
-  "a death %s the engine has accepted the decision loses nothing and doubles nothing",
-  async (when) => {
-    const caller = await callerWith();
-    const [brand, word] = [fresh("brand"), fresh("word")];
-    await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100 });
-    await decided(caller, await cycle(caller, { brand, cycle: "w0", keywords: ["first"] }));
-    await stands(caller, brand, { live: 1 });
-    const { died } = await breakDatabase(caller.tenantId, brand, when);
-    await decided(caller, await cycle(caller, { brand, cycle: "w1", keywords: [`${word} a`, `${word} b`] }));
-    await until(
-      async () => died(),
-      (times) => times > 0,
-    );
-    const states = () =>
-      inside(caller, brand, ({ sql }) => [...sql.exec<{ state: string }>("SELECT state FROM requests")].map(({ state }) => state));
-    if (when === "before") expect(await states()).toEqual(["done", "to_send", "to_send"]);
+it.each(["before", "after"] as const)("a death %s the engine has accepted the decision loses nothing and doubles nothing", async (when) => {
+  const caller = await callerWith();
+  const [brand, word] = [fresh("brand"), fresh("word")];
+  await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100 });
+  await decided(caller, await cycle(caller, { brand, cycle: "w0", keywords: ["first"] }));
+  await stands(caller, brand, { live: 1 });
+  const { died } = await breakDatabase(caller.tenantId, brand, when);
+  await decided(caller, await cycle(caller, { brand, cycle: "w1", keywords: [`${word} a`, `${word} b`] }));
+  await until(
+    async () => died(),
+    (times) => times > 0,
+  );
+  const states = () =>
+    inside(caller, brand, ({ sql }) => [...sql.exec<{ state: string }>("SELECT state FROM requests")].map(({ state }) => state));
+  if (when === "before") expect(await states()).toEqual(["done", "to_send", "to_send"]);
 
-    await evictDurableObject(brandAgentOf(env, caller.tenantId, brand));
-    await ring(caller, brand);
-    await heal(caller.tenantId);
-    expect(await stands(caller, brand, { live: 3 })).toEqual({ live: 3, drafts: 0, on_their_way: 0, held: 0 });
-    expect(await paidFor(word)).toEqual({ search: 2, text: 2 });
-    expect(await states()).toEqual(["done", "done", "done"]);
-  },
-);
+  await evictDurableObject(brandAgentOf(env, caller.tenantId, brand));
+  await ring(caller, brand);
+  await heal(caller.tenantId);
+  expect(await stands(caller, brand, { live: 3 })).toEqual({ live: 3, drafts: 0, on_their_way: 0, held: 0 });
+  expect(await paidFor(word)).toEqual({ search: 2, text: 2 });
+  expect(await states()).toEqual(["done", "done", "done"]);
+});
 
 it("a cycle with repeated planning gets the same answer", async () => {
   const caller = await callerWith();

@@ -4,14 +4,14 @@ import { onTestFinished } from "vitest";
 import { until } from "../../../until.ts";
 import { operator, probeEnv, rows } from "../../harness.ts";
 
-/** What the keeper writes of instances that it looks at, and of alerts that name them, is its own, and no run's. */
+/** The keeper's writes about checked instances, and about alerts that name them, are its own, and no run's. */
 const KEEPERS =
   /^\s*UPDATE millrace_instances SET check_at = CAST\(unixepoch\('subsec'\) \* 1000 AS INTEGER\)( \+ \(l\.value|\s+WHERE)|(INTO|UPDATE|DELETE FROM) millrace_(tallies|counts|alerts)/;
 
-/** What names a row: whatever is written later of one that is theirs is theirs, too. */
+/** The keys of a row: later writes of a row of theirs are theirs, too. */
 const IDS = /[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f-]{27}/g;
 
-/** Counts what D1 says it has written, from now to the end of the test: for somebody, by their names; or by statements of some kind. */
+/** Counts D1's written rows from now to the end of the test: by names, or by kinds of statements. */
 export function countRows(): { written: (...names: readonly string[]) => number; of: (statements: RegExp) => number } {
   const proto = Object.getPrototypeOf(env.DB) as D1Database;
   const own = proto.batch;
@@ -29,7 +29,7 @@ export function countRows(): { written: (...names: readonly string[]) => number;
   });
   const sum = (meant: typeof written) => meant.reduce((total, { rows: one }) => total + one, 0);
   return {
-    // Beside them keepers work, and what other tests have left.
+    // Keepers and leftovers of other tests run beside them.
     written: (...names) => {
       const known = new Set(names);
       const own = written.filter(({ statement, values }) => {
@@ -45,7 +45,7 @@ export function countRows(): { written: (...names: readonly string[]) => number;
 
 /** A job's instances, once all have ended and no message is under way. */
 export async function endedJob(correlationId: string): Promise<string[]> {
-  // In one statement: between two, what a message leads to may be written.
+  // In one statement: messages may be written between two.
   const open = `SELECT
     (SELECT count(*) FROM millrace_instances WHERE correlation_id = ?1 AND status NOT IN ('complete', 'errored', 'terminated', 'in_doubt'))
     + (SELECT count(*) FROM millrace_outbox WHERE instr(body, ?1) > 0) AS open`;
@@ -58,7 +58,7 @@ export async function endedJob(correlationId: string): Promise<string[]> {
   );
 }
 
-/** What is shown of instances, and what the platform remembers of their steps. */
+/** The views of instances, and the platform's steps. */
 export async function shownOf(ids: readonly string[]) {
   const shown = await Promise.all(ids.map((id) => describeInstance(probeEnv, operator, id)));
   const steps = await Promise.all(shown.map((one) => historyOf(probeEnv, one)));

@@ -15,7 +15,7 @@ async function ask(path: string, scopes: readonly string[], tenantId = "acme", a
   const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
   const request = new Request(`http://localhost${path}`, { headers: { authorization: `Bearer ${token}` } });
   const response = await api.fetch(request, probeEnv, createExecutionContext());
-  // biome-ignore lint/suspicious/noExplicitAny: a test reads of an answer what it is about
+  // biome-ignore lint/suspicious/noExplicitAny: tests assert the fields that they read
   return { status: response.status, body: (await response.json()) as any };
 }
 
@@ -104,7 +104,7 @@ it("removing a run writes as many rows as was said, and its cost goes with it", 
   const { costs } = await shownOf(await endedJob(correlationId));
   const { of } = countRows();
   const removed = () => of(/INTO millrace_tombstones|DELETE FROM millrace_(instances|inbox|waits|approvals)/);
-  // What other tests have left goes first, with what of it ends meanwhile.
+  // Rows of other tests are removed first, with those that end meanwhile.
   for (let before = -1; removed() > before; await retentionPass()) before = removed();
   const others = removed();
   await rows("UPDATE millrace_instances SET accepted_at = 1, updated_at = 1 WHERE id = ?1", instanceId);

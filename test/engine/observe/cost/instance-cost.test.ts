@@ -10,7 +10,7 @@ import { countRows, endedJob, shownOf } from "./counted.ts";
 
 type Script = Parameters<typeof start>[1];
 
-/** A run's cost as it is shown, beside what D1 counted while it ran alone. */
+/** A run's shown cost, beside D1's count while it ran alone. */
 async function costOf(script: Script | ((name: string) => Script), meanwhile?: (run: { name: string; id: string }) => Promise<unknown>) {
   const name = fresh();
   const { written } = countRows();

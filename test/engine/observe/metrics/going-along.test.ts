@@ -19,7 +19,7 @@ async function sent(queue: string): Promise<unknown> {
   return ever.queue_messages_sent_total?.[JSON.stringify([queue])];
 }
 
-/** A group commit whose batches are counted, and refused where `refuses` says so. */
+/** A group commit with counted batches, refused where `refuses` returns true. */
 function committing(counts: GatheredCounts, atOnce: boolean, refuses: (batch: number) => boolean = () => false) {
   let batches = 0;
   const db = {

@@ -19,7 +19,7 @@ const gauged = async (name: string) => (await gauges()).find((one) => one.name =
 const round = async () => raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges: await gauges() });
 
 it("a question is gauged while it can be answered, notified after 15 minutes, and critical when its time is nearly over", async () => {
-  // Those that other tests have left are decided.
+  // Questions of other tests are decided.
   await run("UPDATE millrace_approvals SET state = 'rejected', decided_at = 1 WHERE state = 'pending'");
   const caller = await asking();
   const question = async ({ step }: Parameters<Parameters<typeof ask>[1]>[0]) =>

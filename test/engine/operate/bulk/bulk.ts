@@ -25,7 +25,7 @@ export interface Bulk {
 
 type Answer<Body> = { status: number; body: Body };
 
-/** A tenant of the test's own, and what its operator asks of the API. */
+/** A tenant for this test, and its operator's API calls. */
 export async function theOperator(scopes: readonly Scope[] = ["read", "operate"], tenantId = fresh("tenant")) {
   const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
   const ask = async <Body = Bulk>(path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer<Body>> => {
@@ -40,7 +40,7 @@ export async function theOperator(scopes: readonly Scope[] = ["read", "operate"]
   const start = (body: object, headers?: Record<string, string>) =>
     ask("/v1/bulk-actions", { reason: "the cause is mended", rate_per_second: 100, ...body }, headers);
   const show = async (id: string) => (await ask(`/v1/bulk-actions/${id}`)).body;
-  /** Waits until a bulk action does not run any more, and holds at every look what is always so. */
+  /** Waits until a bulk action does not run any more, and checks the invariants at every poll. */
   const over = (id: string) =>
     until(
       async () => balanced(await show(id)),
@@ -49,7 +49,7 @@ export async function theOperator(scopes: readonly Scope[] = ["read", "operate"]
     );
   const items = async (id: string, result?: string) =>
     (await ask<{ items: Item[] }>(`/v1/bulk-actions/${id}/items?limit=200${result ? `&result=${result}` : ""}`)).body.items;
-  /** What a bulk action under a key will be called: a death is laid in its way before it starts. */
+  /** The id of a bulk action under a key: a crash point is set on it before it starts. */
   const idOf = (key: string) => digest("bulk", tenantId, key);
   const as = { tenantId, actor: "tess" };
   return { tenantId, as, ask, start, show, over, items, idOf };
@@ -72,7 +72,7 @@ export function balanced(bulk: Bulk): Bulk {
   return bulk;
 }
 
-/** Letters of a tenant: events whose call fails until it is mended, events that say nothing valid, events of a version to come. */
+/** Dead letters of a tenant: events whose call fails until it is fixed, invalid events, events of a future version. */
 export async function lettersOfThreeCauses(tenantId: string, [down, invalid, newer]: [down: number, invalid: number, newer: number]) {
   const name = fresh("routed");
   routing.failing.add(name);
@@ -89,7 +89,7 @@ async function captured(messages: readonly Envelope[], attempts: number): Promis
   for (let at = 0; at < messages.length; at += 100) await deliver("probe-events", messages.slice(at, at + 100), attempts);
 }
 
-/** Runs of a tenant that have failed, each of its own name; `code` runs at every pass of theirs. */
+/** Failed runs of a tenant, each with its own name; `code` runs at every replay. */
 export async function failedRuns(tenantId: string, count: number, code: (call: LabCall) => Promise<unknown>): Promise<string[]> {
   const names = Array.from({ length: count }, () => fresh("lab"));
   for (const name of names) labs.set(name, code);
@@ -106,7 +106,7 @@ export async function failedRuns(tenantId: string, count: number, code: (call: L
     (failed) => failed === count,
     howMany(60_000, 300_000),
   );
-  // A retry of a run that the platform has still to end is put off, to the keeper.
+  // A retry of a run that the platform has still to end is deferred to the keeper.
   for (const { instanceId } of accepted) await platformReaches(instanceId, "errored");
   return accepted.map(({ instanceId }) => instanceId);
 }

@@ -55,7 +55,7 @@ it("waiting instances are cancelled, each on record; another tenant's are untouc
   for (const id of own) expect(await reaches(id, "terminated")).toBe("terminated");
   expect((await auditOf(body.id)).map(({ verb, result }) => [verb, result])).toEqual(own.map(() => ["cancel", "applied"]));
   expect(await reaches(foreign, "waiting", "terminated")).toBe("waiting");
-  // Whoever does it once more finds nothing to do.
+  // A repeat has nothing to do.
   const again = await operator.start({ verb: "cancel", ids: own, ramp: [] });
   expect(await operator.over(again.body.id)).toMatchObject({ state: "complete", skipped: 4, failed: 0 });
 });
@@ -72,7 +72,7 @@ it("a cancel of many without undo keeps their effects, and says so: in its dry r
   const key = { "idempotency-key": "once" };
   const { body } = await operator.start({ ...asked, undo: false }, key);
   expect(body).toMatchObject({ undo: false, matched: 3 });
-  // Under its key, one that takes back is another request.
+  // Under its key, a request with undo is a different one.
   expect(await operator.start(asked, key)).toMatchObject({ status: 422, body: { code: "idempotency_key_reused" } });
   expect(await operator.over(body.id)).toMatchObject({ state: "complete", undo: false, done: 3, failed: 0 });
   for (const id of own) expect(await reaches(id, "terminated")).toBe("terminated");
@@ -85,7 +85,7 @@ it("a cancel of many without undo keeps their effects, and says so: in its dry r
   expect(audit.toSorted((a, b) => a.verb.localeCompare(b.verb))).toEqual(
     ["bulk", "cancel", "cancel", "cancel"].map((verb) => ({ verb, undo: 0 })),
   );
-  // What nobody said otherwise of takes back, and says that; a verb that takes nothing back says nothing of it.
+  // The default is to undo, and is reported; a verb without undo does not mention it.
   expect((await operator.start({ ...asked, filter: { status: "paused" } })).body).toMatchObject({ undo: true });
   expect((await operator.start({ verb: "pause", filter: { status: "waiting" } })).body).toMatchObject({ undo: null });
 });

@@ -6,7 +6,7 @@ import { runLab } from "../../lab.ts";
 import { effect } from "../operating.ts";
 import { auditOf, balanced, type TheOperator, theOperator } from "./bulk.ts";
 
-/** Runs of a tenant whose step has sent something, and lost the answer; what was sent is listed, by the run's name. */
+/** Runs of a tenant with a step that has sent a request, and lost the answer; requests are listed, by the run's name. */
 async function doubtful(tenantId: string, step: "charge" | "letter", count: number) {
   const state = { loses: true };
   const sent: string[] = [];

@@ -8,8 +8,8 @@ import { auditOf, balanced, countOf, failedRuns, type TheOperator, theOperator }
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
 /**
- * Runs that fail until they are mended, and how often each has tried and done its work. Of those that are mended so many come to their
- * end as the test lets; the next stage begins no sooner.
+ * Runs that fail until they are fixed, and counts of their tries and effects. Of the fixed runs only the number that the test allows
+ * may end; the next stage begins no sooner.
  */
 async function broken(operator: TheOperator, count: number, may = { end: Number.POSITIVE_INFINITY }) {
   const state = { isBroken: true, begun: 0 };
@@ -180,7 +180,8 @@ describe("A bulk retry", () => {
 
   it("B03 of many stages continues as another instance after its maximum of turns, also where it dies between the two", async () => {
     const operator = await theOperator();
-    // A stage is a turn that acts, and another one that waits where its run has not ended by then: together more than a pass has.
+    // A stage is a turn that acts, and another one that waits where its run has not ended by then: together more than the turns of
+    // one replay.
     const may = { end: 0 };
     const { mend } = await broken(operator, 20, may);
     mend();

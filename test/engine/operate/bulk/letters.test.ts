@@ -44,7 +44,7 @@ it("dead letters of three causes: one is repaired and replayed by 1, 10 and the 
   const audit = await auditOf(body.id);
   expect([audit.length, new Set(audit.map(({ target }) => target)).size]).toEqual([down, down]);
 
-  // What nobody has mended fails again, and so stops at the first.
+  // Unfixed ones fail again, and so stop at the first.
   const others = (await start({ verb: "replay", filter: {}, ramp: [1, 10] })).body;
   const stopped = await over(others.id);
   expect(stopped).toMatchObject({ state: "stopped", matched: invalid + newer, done: 0, failed: 1, why: expect.stringContaining("1 of 1") });
@@ -52,7 +52,7 @@ it("dead letters of three causes: one is repaired and replayed by 1, 10 and the 
   expect(failed).toMatchObject({ n: 0, code: "invalid_payload", why: expect.stringContaining("name") });
   const skip = (await start({ verb: "skip", filter: { reason: "invalid_payload" } })).body;
   expect(await over(skip.id)).toMatchObject({ state: "complete", done: invalid, failed: 0 });
-  // Of what was stopped, what somebody else has settled since is skipped, and what is left fails, as often as its operator goes on.
+  // After a stop, items settled by another operator are skipped, and the rest fails, for every resume.
   let end = stopped;
   for (let resumed = 0; end.state === "stopped" && resumed < 10; resumed++) {
     await ask(`/v1/bulk-actions/${others.id}/resume`, { reason: "all the same" });

@@ -8,7 +8,7 @@ import { type Code, runIn, withRecordersThatKnow } from "./running.ts";
 
 withRecordersThatKnow();
 
-/** What people see of a run, by the names of its steps, without what waits of the platform's stand behind them. */
+/** The shown steps of a run by name, without the trailing waits of the platform's status. */
 async function shown(id: string): Promise<string[]> {
   const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
   return steps.filter(({ own, type }) => own === null && type === "do").map(({ name }) => name);

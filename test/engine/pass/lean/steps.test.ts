@@ -82,7 +82,7 @@ it("a replay that follows another runs a step itself only where no earlier repla
   await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
   expect(await reaches(instanceId, "complete")).toBe("complete");
   expect(calls).toEqual(["a", "b", "c", "d"]);
-  // It began again at the step that had failed, and what came behind was new.
+  // It restarted at the failed step, and the later ones were new.
   expect(await onPlatform(instanceId)).toEqual(["fails"]);
 });
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { GroupCommit, type Unit } from "../../../../packages/millrace/src/store/d1/group-commit.ts";
 import { fresh, rows } from "../../harness.ts";
 
-/** The real database, with an eye on what it is asked: `before` may throw in its place, `after` in the place of its answer. */
+/** The real database, with its requests recorded: `before` may throw in its place, `after` in the place of its answer. */
 function watched({ before, after }: { before?: (batches: number) => unknown; after?: () => void } = {}) {
   const seen = { batches: 0, atOnce: 0, most: 0 };
   const db = {

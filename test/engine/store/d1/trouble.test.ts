@@ -9,7 +9,7 @@ import {
   troubleOf,
 } from "../../../../packages/millrace/src/store/d1/trouble.ts";
 
-/** What the platform was seen to say, or its documents say that it says. */
+/** Errors that the platform was seen to return, or that its documents list. */
 const SAID: readonly [Trouble, string][] = [
   ["transient", "D1_ERROR: Network connection lost."],
   ["transient", "Network connection lost."],
