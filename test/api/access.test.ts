@@ -18,7 +18,7 @@ async function newKeys(): Promise<Keys> {
 /** To find the primes of a pair takes a processor a twentieth of a second: all teams have these, each where it publishes it. */
 const [ours, others] = await Promise.all([newKeys(), newKeys()]);
 
-/** A team with keys of its own, and a Worker that lets in whom it names. */
+/** A team with its own keys, and a Worker that admits the users it names. */
 async function team(
   grants: (tenantId: string) => object = (tenant) => ({ "ada@example.com": { tenant, scopes: ["read", "operate", "tokens"] } }),
 ) {

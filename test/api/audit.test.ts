@@ -28,7 +28,7 @@ describe("The audit", () => {
       const [, id] = caller.token.split("_");
       const scope = verb === "mint" || verb === "revoke" ? "tokens" : "operate";
       expect(rows).toMatchObject([{ actor: "ada", token_id: id, scope, verb, result: "applied" }]);
-      // What is made has not stood before; what ends stands no more; a run or a secret is told of by its detail.
+      // A new item has no state before; a deleted one has none after; a run or a secret is described by its detail.
       const told = [...(rows[0].before ? ["before"] : []), ...(rows[0].after ? ["after"] : [])];
       expect(told).toEqual(TOLD[verb] ?? ["before", "after"]);
     },

@@ -19,7 +19,7 @@ async function operations(): Promise<{ method: string; path: string; query: stri
     );
 }
 
-/** What a query has to say, with an example of the document for each. */
+/** The required parameters of a query, with an example of the document for each. */
 function required(parameters: Json[] = []): string {
   const said = parameters
     .filter((one) => one.in === "query" && one.required && one.schema.examples)
@@ -32,7 +32,7 @@ const named = (path: string, id: string, key: string) =>
   path.replace("{id}", id).replace("{key}", key).replace("{type}", "webhook.switched");
 const keyed = (path: string): Record<string, string> => (path.endsWith("{type}") ? { "idempotency-key": "once" } : {});
 
-/** What some routes ask for beside a reason, before they look. */
+/** The required fields of some routes beside a reason, checked before the lookup. */
 const ASKED: Record<string, object> = {
   confirm: { output: null },
   skip: { step: "s", output: null },
@@ -117,7 +117,7 @@ describe("A token", () => {
 
 describe("Another tenant", () => {
   it("finds none of it on any route, and changes nothing", async () => {
-    // Whoever may look after letters that name no tenant, or after the whole deployment, sees those of other tests.
+    // A caller that may handle dead letters without a tenant, or the whole deployment, sees those of other tests.
     const [owner, stranger] = [
       await callerWith(),
       await callerWith(ALL_SCOPES.filter((scope) => !["unattributed", "observe"].includes(scope))),
@@ -134,8 +134,9 @@ describe("Another tenant", () => {
     const before = await everything();
 
     for (const { method, path, query } of await operations()) {
-      // These ask for work of one's own, or tell of one's own projection, rules, accounts and contacts, or read a body before they look:
-      // test/systems/{facts,webhooks,brand,privacy}, stream.test.ts, catalog.test.ts, sign-in.test.ts, test/engine/{schedules,limits,locks,observe,callbacks,operate/bulk} and tokens.test.ts say that they keep tenants apart.
+      // These accept new work, or show the caller's own projection, rules, accounts and contacts, or read a body before the lookup:
+      // test/systems/{facts,webhooks,brand,privacy}, stream.test.ts, catalog.test.ts, sign-in.test.ts,
+      // test/engine/{schedules,limits,locks,observe,callbacks,operate/bulk} and tokens.test.ts test that they separate tenants.
       const own =
         /^POST \/v1\/(commands|events|facts|batches$|bulk-actions$|tenant\/delete)|^GET \/metrics|^\w+ \/v1\/stream|^\w+ \/v1\/(alerts|queues|messages|costs|projections|qualification-rules|budgets|contacts|webhooks|schedules|brands|tokens|caller|sign-in-codes|callback-secret|limits|locks|catalog)/;
       if (own.test(`${method} ${path}`)) continue;
@@ -164,7 +165,7 @@ describe("Another tenant", () => {
 async function everything() {
   const engine = ["instances", "inbox", "outbox", "dead_letters", "actions", "approvals"].map((name) => `millrace_${name}`);
   const tables = [...engine, "facts", "ledgers", "batches"];
-  // What was tried and refused stands in the audit of who tried.
+  // Refused requests are in the audit of their caller.
   const which = (table: string) => (table === "millrace_actions" ? "WHERE result <> 'refused'" : "");
   const results = await env.DB.batch(tables.map((table) => env.DB.prepare(`SELECT * FROM ${table} ${which(table)} ORDER BY 1`)));
   return results.map(({ results }) => results);

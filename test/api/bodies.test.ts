@@ -69,7 +69,7 @@ describe("A hostile body", () => {
       ["PUT", "/v1/brands/acme", { approval_timeout: "\0" }, "approval_timeout"],
     ] as const)
       expect(expectProblem(await caller.call(method, path, body), 422, "invalid_payload").issues).toMatchObject([{ path: at }]);
-    // An escaped backslash is none: what follows it is plain text.
+    // An escaped backslash is none: the text after it is plain.
     expect((await caller.post("/v1/commands", research("a \\u0000 b"))).status).toBe(202);
   });
 
@@ -168,7 +168,7 @@ describe("A hostile body", () => {
       ["one on another route", {}, "/nonesuch/nonesuch"],
       ["one that announces 2 GB", { authorization: `Bearer ${able.token}`, "content-type": "text/csv", "content-length": "2147483648" }],
     ] as const;
-    // One that waited for the rest of its body would wait for ever.
+    // A route that waited for the rest of its body would wait forever.
     const answers = await Promise.all(
       routes.flatMap(([path, method]) =>
         refusals.map(async ([whose, headers, more = ""]) => [method, path, whose, (await stalled(path + more, method, headers)).status]),

@@ -5,7 +5,7 @@ import { contactsCsv, upload } from "../systems/batches/batch.ts";
 import { cycle } from "../systems/brand/brand.ts";
 import { callerWith, expectProblem, fresh, reaches, send } from "./client.ts";
 
-/** Fills a tenant's table up to a number of rows: what a row has beside its number, as SQL. */
+/** Fills a tenant's table up to a number of rows: the columns beside the row's number, as SQL. */
 async function fill(table: string, tenantId: string, count: number, columns: string, values: string): Promise<void> {
   await env.DB.prepare(
     `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
@@ -102,7 +102,7 @@ describe("Limits of one tenant", () => {
   });
 });
 
-/** A request whose body goes on for ever, a byte at a time. */
+/** A request with an endless body, one byte at a time. */
 function slowly(): Request {
   const body = new ReadableStream({
     async pull(controller) {

@@ -3,10 +3,10 @@ import { endpoint, hookUrl } from "../systems/webhooks/hook.ts";
 import { type Answer, type Caller, fresh } from "./client.ts";
 import { seedApproval, seedBatch, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
-/** What keeps the record of a request that changes something. */
+/** The record of a request that changes something. */
 type Kept =
   | { verb: string; does: (caller: Caller) => Promise<Answer> }
-  /** An instance of its own is the record, with its source. */
+  /** A separate instance is the record, with its source. */
   | { instance: true }
   /** The verb it is audited by, and the test that does it. */
   | { verb: string; triedIn: string }
@@ -32,7 +32,7 @@ async function hooked(caller: Caller): Promise<string> {
   return (await endpoint(caller)).path;
 }
 
-/** Does one of the actions on an instance that stands like this. */
+/** Runs one of the actions on an instance in this state. */
 const acting = (verb: string, row: object, body: object = {}) => ({
   verb,
   does: async (by: Caller) => by.post(`/v1/instances/${await seedInstance(by.tenantId, row)}/${verb}`, { ...because, ...body }),

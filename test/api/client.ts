@@ -7,7 +7,7 @@ import { type Sent, undocumented } from "./document.ts";
 
 export { until } from "../until.ts";
 
-// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the API answered, and says in its expectation what that should be
+// biome-ignore lint/suspicious/noExplicitAny: tests read any answer of the API, and assert its shape
 export type Json = any;
 
 export interface Answer {
@@ -25,7 +25,7 @@ export function fresh(prefix = "t"): string {
 
 type Door = (request: Request) => Promise<Response> | Response;
 
-/** Sends a request to the Worker's front door, or another. The answer, and whatever was accepted, must be as the OpenAPI document says. */
+/** Sends a request to the Worker's fetch handler, or another. The answer, and each accepted request, must match the OpenAPI document. */
 export async function send(
   path: string,
   init: RequestInit = {},
@@ -44,7 +44,7 @@ export async function send(
   return answer;
 }
 
-/** Of what has no end, the beginning. */
+/** Of an endless answer, the beginning. */
 async function bodyOf(path: string, response: Response): Promise<ArrayBuffer | Uint8Array | undefined> {
   if (!path.startsWith("/v1/stream?") && path !== "/v1/stream") return response.arrayBuffer();
   const reader = response.body?.getReader();

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "./client.ts";
 import { envelopeFor, hexId, seedInstance, seedLetter } from "./seed.ts";
 
-/** A job page by page, at most so many members each. */
+/** A job page by page, with this maximum of members each. */
 async function pages(caller: Caller, job: string, limit = 50): Promise<Json[]> {
   const all: Json[] = [];
   for (let cursor: string | null = ""; cursor !== null; ) {
@@ -49,7 +49,7 @@ it("a job is listed from causes to effects: every instance, the messages that it
   expect(article.latency_ms).toBeGreaterThanOrEqual(0);
   expect(researched.leads_to).toEqual([{ instance_id: article.node, status: article.status }]);
 
-  // Every edge leads back to a node that stands before, and all of it to the first.
+  // Every edge leads back to an earlier node, and all of them to the first.
   const places = new Map<string, number>(items.map(({ node }: Json, index: number) => [node, index]));
   for (const [index, { cause, node }] of items.entries()) {
     if (index > 0) expect(places.get(cause), `${node} is caused by ${cause}`).toBeLessThan(index);

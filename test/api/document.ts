@@ -29,8 +29,8 @@ interface Document {
 }
 
 /**
- * What the OpenAPI document does not say of an exchange: a sentence each. Every answer must be one that its operation names, and hold
- * nothing that its schema does not; a request that was accepted must be one that the document allows.
+ * Differences between an exchange and the OpenAPI document: a sentence each. Every answer must be one that its operation names,
+ * without fields outside its schema; an accepted request must be one that the document allows.
  */
 export async function undocumented(sent: Sent, answer: Answer): Promise<string[]> {
   const { pathname, searchParams } = new URL(sent.path, "http://localhost");
@@ -51,7 +51,7 @@ export async function undocumented(sent: Sent, answer: Answer): Promise<string[]
   return faults.map((fault) => `${operation.name} (${answer.status}): ${fault}`);
 }
 
-/** What is wrong with a value by a schema. An answer is looked at closely: it holds nothing that nobody describes. */
+/** Errors of a value by a schema. An answer is checked strictly: it has no undocumented fields. */
 type Check = (schema: Json, value: unknown, closely?: "closely") => string[];
 
 const PROBLEM = { $ref: "#/components/schemas/Problem" };
@@ -92,7 +92,7 @@ function ofRequest(
   return [...faults, ...check(content.schema, value).map((fault) => `the body, ${fault}`)];
 }
 
-/** Of a body whose items are answered one by one, those that were accepted; undefined if none was. */
+/** The accepted items of a body with one answer per item; undefined if none was. */
 function accepted(body: Json, answered: Json): Json {
   const results: Json = answered?.results;
   if (Array.isArray(body) && Array.isArray(results)) return body.filter((_, index) => results[index]?.status < 400);
@@ -102,7 +102,7 @@ function accepted(body: Json, answered: Json): Json {
   return taken.length > 0 ? { ...body, [key]: taken } : undefined;
 }
 
-/** A parameter is text on its way; the schema says what it stands for. */
+/** A parameter is sent as text; the schema has its type. */
 function typed(schema: Json, value: string): unknown {
   return [schema.type].flat().some((type) => type === "integer" || type === "number") && /^-?\d+(\.\d+)?$/.test(value)
     ? Number(value)
@@ -161,7 +161,7 @@ function patternOf(path: string): RegExp {
   return new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{(\w+)\}/g, `(?<$1>${segment})`)}$`);
 }
 
-/** The schema, and that an object has no property but those it names: nothing is answered that nobody describes. */
+/** The schema, with objects closed to further properties: no undocumented fields. */
 function closed(schema: Json, extended = false): Json {
   if (Array.isArray(schema)) return schema.map((one) => closed(one));
   if (typeof schema !== "object" || schema === null) return schema;

@@ -55,7 +55,7 @@ describe("GET /healthz", () => {
 });
 
 describe("A database without applied migrations", () => {
-  /** The API over the real database, without what these words name in its schema. */
+  /** The API over the real database, without the parts of its schema that these words name. */
   function without(name: string) {
     const DB = Object.create(env.DB, {
       prepare: { value: (text: string) => env.DB.prepare(text) },

@@ -174,7 +174,7 @@ it("a list by a rare filter among very many dead letters reads a bounded part, a
 }, async () => {
   const caller = await callerWith();
   const ofTheTenant = (text: string, ...params: unknown[]) => env.DB.prepare(text).bind(caller.tenantId, ...params);
-  // Of today, and gone with the test: whoever has the keeper look for old letters would have it forget each of these.
+  // Of today, and removed with the test: a test of retention would delete each of these.
   onTestFinished(async () => void (await ofTheTenant("DELETE FROM millrace_dead_letters WHERE tenant_id = ?1").run()));
   await ofTheTenant(
     `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9000)

@@ -11,7 +11,7 @@ const api = createApi(app);
 /** The database's clock. */
 export const NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
 
-/** Asks in this isolate, by whatever bindings, and does not read the answer. */
+/** Sends a request in this isolate, with any bindings, and does not read the answer. */
 export async function ask(path: string, headers: Record<string, string> = {}, bindings: object = env, method = "GET"): Promise<Response> {
   return await api.fetch(new Request(`http://localhost${path}`, { headers, method }), bindings, createExecutionContext());
 }

@@ -3,7 +3,7 @@ import { ALL_SCOPES, type Answer, type Caller, callerWith, expectProblem, fresh,
 import { type Operation, operations } from "./operations.ts";
 import { seedApproval, seedBatch, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
-/** What the owner has, by the beginning of the paths that name it: a route that names something else needs its line here. */
+/** The owner's items, by the prefix of the paths that name them: a route with another kind of item needs its line here. */
 async function possessions({ tenantId, call, post }: Caller): Promise<Record<string, Record<string, string>>> {
   const instance = await seedInstance(tenantId, {
     status: "errored",
@@ -69,7 +69,7 @@ beforeAll(async () => {
   all = (await operations()).all.filter(({ scopes }) => scopes.length > 0);
 });
 
-/** Routes that are not there for whoever may not use them. */
+/** Routes that answer 404 to callers without permission. */
 const isHidden = ({ path }: Operation) => path.startsWith("/embedded/");
 
 const named = ({ method, path }: Operation) => `${method} ${path}`;
@@ -139,7 +139,7 @@ describe("Every route", () => {
   });
 });
 
-/** An answer without what tells one request from another: its names, and when it was made. */
+/** An answer without its request-specific parts: its ids, and its time. */
 function plain({ status, body }: Answer, names: Record<string, string> = {}): string {
   if (status >= 400) return `${status} ${body.code}`;
   const text = JSON.stringify(body).replaceAll(/"\d{4}-\d\d-\d\dT[^"]*"|"[0-9a-f]{8}-[0-9a-f-]{27}"|"[0-9a-f]{32}"/g, '"…"');
@@ -147,7 +147,7 @@ function plain({ status, body }: Answer, names: Record<string, string> = {}): st
   return `${status} ${long.reduce((all, name) => all.replaceAll(name, "name"), text)}`;
 }
 
-/** What the owner sees of each thing that can be shown. */
+/** The owner's view of each item. */
 async function seenBy(owner: Caller, has: Record<string, Record<string, string>>): Promise<Json> {
   const shown = all.filter(
     ({ method, path, parameters }) =>

@@ -4,14 +4,14 @@ import { type Json, send } from "./client.ts";
 export interface Operation {
   method: string;
   path: string;
-  /** Alternatives: a token needs every scope of one of them. None for an operation that is for everybody, or that knows its callers otherwise. */
+  /** Alternatives: a token needs every scope of one of them. None for a public operation, or one with other authentication. */
   scopes: string[][];
   parameters: { in: "path" | "query" | "header"; name: string; required?: boolean; schema: Json }[];
   /** The schema of its body by media type; none for an operation that takes none. */
   bodies: Record<string, Json>;
 }
 
-/** Every operation that the Worker says it has, and what its references lead to. */
+/** Every operation of the Worker's document, with its references resolved. */
 export async function operations(): Promise<{ all: Operation[]; resolve: (schema: Json) => Json }> {
   const { body: document } = await send("/openapi.json");
   const resolve = (schema: Json): Json =>

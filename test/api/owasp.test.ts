@@ -6,7 +6,7 @@ import { ALL_SCOPES, callerWith, expectProblem, fresh, type Json, send } from ".
 import { operations } from "./operations.ts";
 import { seedApproval, seedInstance } from "./seed.ts";
 
-// The ten of the OWASP API Security Top 10 (2023), each by one thing that would show it. Where a risk has tests of its own they are named.
+// The ten of the OWASP API Security Top 10 (2023), each by one exploit. Tests of their own are named where they exist.
 describe("OWASP API Security Top 10", () => {
   it("API1 object level authorization: another tenant's id is not found, by reading or by acting", async () => {
     // All routes: matrix.test.ts.
@@ -54,7 +54,7 @@ describe("OWASP API Security Top 10", () => {
   });
 
   it("API4 resource consumption: pages, batches, bodies and depth are bounded, and requests beyond are refused with a reason", async () => {
-    // Requests of a token and of an address: request-limits.test.ts; bodies: bodies.test.ts; what a tenant may have: bounds.test.ts.
+    // Requests of a token and of an address: request-limits.test.ts; bodies: bodies.test.ts; a tenant's limits: bounds.test.ts.
     const { all } = await operations();
     const limits = all.flatMap(({ method, path, parameters }) =>
       parameters.filter(({ name }) => name === "limit").map(({ schema }) => ({ route: `${method} ${path}`, most: schema.maximum })),

@@ -60,7 +60,7 @@ interface Step {
 /** Names that are handed over as JSON. */
 const NAMED = /\bid IN \(SELECT (unhex\()?value/;
 
-/** The steps of a plan that grow with a table: scans, and sorts of more than what one instance, contact or record has. */
+/** The steps of a plan that grow with a table: scans, and sorts of more than the rows of one instance, contact or record. */
 async function growing({ text, params }: Asked): Promise<string[]> {
   const { results } = await env.DB.prepare(`EXPLAIN QUERY PLAN ${text}`)
     .bind(...params)

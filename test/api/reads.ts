@@ -1,6 +1,6 @@
 import type { Json } from "./client.ts";
 
-/** What a filter can be asked for: what a test knows of it, each of its names, or something that fits. */
+/** The values of a filter: those known to a test, each of its enum, or a valid one. */
 function valuesOf({ name, schema }: Json, known: Readonly<Record<string, string>>): string[] {
   const own = known[name];
   if (own !== undefined) return own.split("|");
@@ -13,8 +13,8 @@ function valuesOf({ name, schema }: Json, known: Readonly<Record<string, string>
 }
 
 /**
- * Everything of the document that answers JSON to a GET, with each of its filters by itself and with each pair of them.
- * `known` says for filters what there is, with bars between several.
+ * Every JSON GET of the document, with each of its filters alone and with each pair of them. `known` has the existing values of
+ * filters, with bars between several.
  */
 export function reads(document: Json, known: Readonly<Record<string, string>> = {}): { path: string; queries: string[] }[] {
   return Object.entries<Json>(document.paths).flatMap(([path, { get }]) => {

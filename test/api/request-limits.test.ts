@@ -11,10 +11,13 @@ const api = createApi(app);
 const LIMIT = 200;
 const AS_STRANGERS = { REQUESTS_PER_TOKEN: String(LIMIT) };
 const PERIOD_MS = 10_000;
-/** Who is refused within the moment in which all was spent: a period later, behind the second in which leases are spent, and the fortieth of a period in which that was. */
+/**
+ * A caller refused in the period in which all was spent: a period later, after the second in which leases are spent, and the
+ * fortieth of such a period.
+ */
 const LONGEST_WAIT_S = Math.ceil((PERIOD_MS + PERIOD_MS / 10 + PERIOD_MS / 40) / 1000);
 
-/** The API over the real bindings, with a count of what is asked of the database, the bucket and the objects. */
+/** The API over the real bindings, with counts of calls to the database, the bucket and the objects. */
 function counted(other: Partial<Record<keyof Env | "REQUESTS_PER_TOKEN" | "REQUESTS_PER_ADDRESS", unknown>> = {}) {
   const calls = { database: 0, bucket: 0, objects: 0 };
   /** The same binding, which counts the calls of some of its methods; those of the rest go to the binding itself. */
@@ -41,7 +44,7 @@ function counted(other: Partial<Record<keyof Env | "REQUESTS_PER_TOKEN" | "REQUE
 
 const period = () => Math.floor(Date.now() / PERIOD_MS);
 
-/** Sends until it is refused, then fifty more at once in the same period: what those were answered, and what they asked of anybody. */
+/** Sends until it is refused, then fifty more at once in the same period: their answers, and the calls that they caused. */
 async function onceRefused({ calls, ask }: ReturnType<typeof counted>, send: (n: number) => Parameters<typeof ask>, limit: number) {
   for (let n = 0; ; ) {
     const began = period();
@@ -58,7 +61,7 @@ async function onceRefused({ calls, ask }: ReturnType<typeof counted>, send: (n:
       bucket: calls.bucket - before.bucket,
       objects: calls.objects - before.objects,
     };
-    // The counts begin anew with each period, and so does this.
+    // The counts restart with each period, and so does this.
     if (period() === began) return { answers, asked };
   }
 }

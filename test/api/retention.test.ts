@@ -18,7 +18,7 @@ async function pruned() {
   )
     .bind(id, monthAgo)
     .first<number>("before");
-  // Rows stand in the order in which they came, and the keeper's walk ends at a young one: here it stands before this old one.
+  // Rows are in order of arrival, and the keeper's scan ends at a young one: here it comes before this old one.
   await runInDurableObject(keeperOf(env), async (_, { storage }) => {
     const turns = await storage.get<object>("retention");
     await storage.put("retention", { ...turns, "instances ended": { dueAt: 0, from: String(place) } });

@@ -15,10 +15,13 @@ import { hexId } from "./seed.ts";
 
 /** Instances that there are the first and the second time that everything is asked: with three entries each, and a letter for every tenth. */
 const SIZES = [2000, howMany(8000, 1_000_000)] as const;
-/** What a full page reads: nine rows for each of 50 instances, and the levels of the indexes. Of the smaller size no page of what is rare is full. */
+/**
+ * The reads of a full page: nine rows for each of 50 instances, and the levels of the indexes. Of the smaller size no page of a rare
+ * filter is full.
+ */
 const FULL_PAGE = 450;
 
-/** What is not flat, up to how many rows it reads, and why that is so. `open` is how many instances of all tenants are under way. */
+/** Reads that grow, their maximum of rows, and the reason. `open` is the number of running instances of all tenants. */
 const BOUNDED: [start: RegExp, most: (open: number) => number, why: string][] = [
   [
     /^\/v1\/instances\?.*(status=(accepted|queued|running|waiting)|standing=)/,
@@ -52,7 +55,7 @@ const BOUNDED: [start: RegExp, most: (open: number) => number, why: string][] = 
   [/^\/v1\/effects/, (open) => 8 * open + 200, "What is in doubt, from an index that holds nothing else."],
 ];
 
-/** What a stream may be asked to tell: from now on, and behind the beginning of all. */
+/** The start points of a stream: from now on, and after the beginning. */
 const STREAMS = ["", ...LIVE_KINDS.map((kind) => `kinds=${kind}`)].flatMap((kinds) => [kinds, `${kinds}&last_event_id=1`]);
 
 // MILLRACE_FULL_SIZE=true npx vitest run --project app test/api/scale.test.ts: 2,000 and 1,000,000 instances. It prints the table of docs/performance.md.
@@ -116,7 +119,7 @@ it("every list, filter and search of the engine reads as many rows of a large da
   expect(grown).toEqual([]);
 });
 
-/** What there is to be asked for. */
+/** The queries. */
 async function existing(tenantId: string, mark: string) {
   const first = async (text: string) => (await env.DB.prepare(text).bind(tenantId).first<Json>()) ?? {};
   const instance = (await first(

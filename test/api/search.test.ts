@@ -11,7 +11,7 @@ beforeAll(async () => {
   stranger = await callerWith([...ALL_SCOPES]);
 });
 
-/** What a text finds, as its kind and its name. */
+/** The results of a text, by kind and name. */
 async function found(text: string, by: Caller = caller): Promise<Json[]> {
   const { status, body } = await by.get(`/v1/search?q=${encodeURIComponent(text)}`);
   expect(status).toBe(200);

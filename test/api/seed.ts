@@ -58,7 +58,7 @@ export async function seedApproval(tenantId: string, row: { instanceId?: string;
   return id;
 }
 
-/** A dead letter; of a tenant, or of nobody anyone can name. */
+/** A dead letter; of a tenant, or without one. */
 export async function seedLetter(
   tenantId: string | null,
   row: { body?: unknown; reason?: string; queue?: string; capturedAt?: number; cause?: string; error?: string } = {},

@@ -100,7 +100,7 @@ describe("A browser's token", () => {
     const other = await callerWith(["read"], caller.tenantId);
     const { body: others } = await trade(await mint(other));
     const { body: first } = await trade(await mint(caller));
-    // One signs in by what the other's link has led to: they are one family.
+    // A sign-in by the link of another sign-in: they are one family.
     const heir = {
       post: (_: string, body: Json) =>
         send("/v1/sign-in-codes", { method: "POST", headers: bearing(first.token), body: JSON.stringify(body) }),

@@ -12,7 +12,7 @@ async function eventful({ tenantId }: Caller): Promise<{ happen: () => Promise<v
   await seedEffect(doubtful, { state: "done" });
   const letter = await seedLetter(tenantId, { reason: "exhausted" });
   const approval = await seedApproval(tenantId);
-  // No two of them in one millisecond, where their kind would say which is told first.
+  // No two of them in one millisecond, where their kind would decide the order.
   const after = (ms: number) => `${NOW} + ${ms}`;
   const happen = async () => {
     await run(`UPDATE millrace_instances SET status = 'waiting', updated_at = ${after(0)} WHERE id = ?1`, instance);
@@ -227,7 +227,7 @@ describe("A stream token", () => {
     await stream.untilRaw("id: ");
     expect((await admin.call("DELETE", `/v1/tokens/${caller.token.slice(3, 19)}`)).status).toBe(204);
     await stream.all();
-    // An end of its own would name the pause before the next one.
+    // A separate end would contain the pause before the next one.
     expect(stream.raw.split("retry:")).toHaveLength(2);
     const late = await ask(`/v1/stream?token=${token}`);
     expect([late.status, await late.json()]).toEqual([401, expect.objectContaining({ detail: expect.stringContaining("was revoked") })]);

@@ -10,7 +10,7 @@ const wanted = { actor: "grace", scopes: ["read"], reason: "the dashboard needs 
 
 const bearing = (token: string) => ({ authorization: `Bearer ${token}`, "content-type": "application/json" });
 
-/** What a token's holder may see. */
+/** The tokens that a token's holder may see. */
 const used = async (token: string, path = "/v1/instances") => (await send(path, { headers: { authorization: `Bearer ${token}` } })).status;
 
 describe("A token that is minted over HTTP", () => {

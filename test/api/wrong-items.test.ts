@@ -3,7 +3,7 @@ import { callerWith, expectProblem, fresh } from "./client.ts";
 
 const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
 
-/** What is wrong within an item: what stands in its payload, and where that is found. */
+/** An error within an item: the content of its payload, and the place that the error names. */
 const WRONG: [name: string, text: string, at: string][] = [
   ["half of a character", '"n":"\\ud83d"', "n"],
   ["a key with half of a character", '"\\ud83d":1', "�"],
@@ -15,7 +15,7 @@ const WRONG: [name: string, text: string, at: string][] = [
   ["65 levels", `"n":${nested(64)}`, ""],
 ];
 
-/** Each door that takes many: its items around a payload, what stands around them, and how an item is called in its error. */
+/** Each endpoint with several items: its items around a payload, the body around them, and the name of an item in its error. */
 const DOORS = [
   {
     door: "/v1/commands/batch",
@@ -40,7 +40,7 @@ const DOORS = [
     body: (items: string[]) => `{"\\u0065vents":[${items.join(",")}]}`,
     item: (id: string, more: string) => `{"type":"contact.changed","idempotency_key":"${id}","payload":{"contact":"${id}"${more}}}`,
     at: "payload",
-    // No event of this deployment is open; those that can be read are told so.
+    // No event of this deployment is open; valid ones get this error.
     taken: 404,
   },
   {

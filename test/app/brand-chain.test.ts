@@ -26,7 +26,7 @@ function instancesOf(correlationId: string): Promise<Row[]> {
     .then((found) => found.results);
 }
 
-/** Every message of a job: what was asked for, and what its instances emitted. */
+/** Every message of a job: its command, and the messages of its instances. */
 async function messageCounts(correlationId: string): Promise<Record<string, number>> {
   const instances = await instancesOf(correlationId);
   const emitted = (await Promise.all(instances.map(({ id }) => messagesOf(env, operator, id))))

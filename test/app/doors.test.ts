@@ -8,10 +8,10 @@ import { ALL_SCOPES, type Answer, type Caller, callerWith, fresh, type Json } fr
 import { seedLetter } from "../api/seed.ts";
 import { COMMANDS, EVENTS } from "./messages.ts";
 
-/** A payload that no message has: who may ask is told so (422), and nothing begins. */
+/** A payload that no message has: a permitted caller gets 422, and nothing begins. */
 const NO_PAYLOAD = null;
 
-/** A way on which somebody outside can say a message. */
+/** An endpoint by which an outside caller can send a message. */
 interface Outer {
   readonly name: string;
   /** The scope that the way itself needs. */
@@ -111,7 +111,7 @@ function letterOf({ tenantId }: Caller, { type, kind, version }: Pick<MessageDef
   };
 }
 
-/** The scopes of tokens that tell a door from every other: what it needs and no more, all, and all but one of what it needs. */
+/** The scopes of tokens that distinguish an endpoint from every other: the exact ones, all, and all but one of the required. */
 function tokensOf(needed: readonly Scope[]): Scope[][] {
   const but = (without: Scope) => ALL_SCOPES.filter((scope) => scope !== without);
   return [[...needed], [...ALL_SCOPES], ...needed.map(but)];
@@ -135,7 +135,8 @@ function tokenWith(scopes: Scope[]): Promise<Caller> {
 }
 
 /**
- * Says a message by a door with each of these tokens, and expects what its definition says; `own` is the scope that it needs itself, if any will do.
+ * Sends a message by an endpoint with each of these tokens, and expects its definition's answer; `own` is the scope that it needs
+ * itself, if any will do.
  */
 async function expectDoor({ scope, ask }: Outer, definition: MessageDefinition, own: string | null): Promise<void> {
   const needed = new Set([scope, ...ALL_SCOPES.filter((one) => one === own)]);

@@ -13,12 +13,12 @@ import { projectedUntil, state } from "../systems/facts/facts.ts";
 import { endpoint, received } from "../systems/webhooks/hook.ts";
 import type { Names } from "./payloads.ts";
 
-/** A tenant that has something of everything, and what each is called in messages. */
+/** A tenant with an item of every kind, and the name of each in messages. */
 export interface OtherTenant {
   readonly caller: Caller;
   readonly names: Names;
   readonly hook: string;
-  /** A word that stands in its article, its research and its contacts, and that no message says. */
+  /** A word in its article, its research and its contacts, and in no message. */
   readonly secret: string;
 }
 
@@ -75,7 +75,7 @@ export async function otherTenant(): Promise<OtherTenant> {
   ] as const) {
     expect((await caller.call("PUT", path, body)).status).toBe(200);
   }
-  // One that has stopped: something is left of it.
+  // A stopped one: some of it remains.
   const halted = { verb: "skip", ids: ["none", "neither"], ramp: [1], reason: "to be stopped" };
   const { id: bulk_id } = (await caller.post("/v1/bulk-actions", halted)).body;
   await caller.post("/v1/sign-in-codes", { reason: "To look." });
@@ -102,7 +102,7 @@ export async function otherTenant(): Promise<OtherTenant> {
       ...{ crm_id: record.crm_id, merged: record.crm_id, event_id: fresh("e"), batch_id, request: "r" },
       ...{ endpoint_id: hooked.id, delivery_id: delivery.id, entity, fact_id: "sale", fact_type: "outcome", body: "{}" },
       ...{ account, partner: account, hold: ask.body.hold, outcome_id: "sale", rule: "all", about: entity },
-      // A pseudonym has a form of its own; who is meant by it stands in a row of this tenant.
+      // A pseudonym has its own form; its person is in a row of this tenant.
       ...{
         person: pseudonymOf(env, tenantId, "c0000"),
         charge: "charge-of-sale",

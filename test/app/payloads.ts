@@ -2,12 +2,12 @@ import type { MessageDefinition } from "millrace";
 import * as z from "zod";
 import type { Json } from "../api/client.ts";
 
-/** What the fields of messages are called, and what a text under that name says. */
+/** The names of messages' fields, and the value of a text under that name. */
 export type Names = Readonly<Record<string, string>>;
 
 /**
- * Payloads that a message's own schema takes, one for each shape that it may have, every text in them by its field's name. A message with
- * a field that has no name yet fails here, so that whoever adds one says what it names of a tenant.
+ * Payloads valid by a message's own schema, one for each of its shapes, with each text named after its field. A message with a field
+ * without a name yet fails here, so that its author declares the tenant's data that it names.
  */
 export function payloadsOf(definition: MessageDefinition, names: Names): Json[] {
   const schema = z.toJSONSchema(definition.payload, { io: "input", unrepresentable: "any" });

@@ -6,7 +6,7 @@ import { fencesOf } from "../docs/markdown.ts";
 import { MESSAGES } from "./messages.ts";
 import { payloadsOf } from "./payloads.ts";
 
-/** What docs/pull.md has a program outside publish into a queue by Cloudflare's API. */
+/** The message that an outside program of docs/pull.md publishes into a queue by Cloudflare's API. */
 const published = JSON.parse(fencesOf(pull).find(({ comment }) => comment === "publish")?.text ?? "null");
 
 const hex = (...fields: string[]) => Object.fromEntries(fields.map((field) => [field, "a".repeat(32)]));

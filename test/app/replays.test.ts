@@ -7,7 +7,7 @@ import { MESSAGES, messageOf } from "./messages.ts";
 import { settled } from "./other-tenant.ts";
 import { type Names, payloadsOf } from "./payloads.ts";
 
-/** What a text says does not matter here, as long as its schema takes it. */
+/** A text's content does not matter here, as long as its schema accepts it. */
 const NAMES: Names = new Proxy<Record<string, string>>(
   { trace_id: "a".repeat(32), url: "https://pages.example.com/a", person: `forgotten-${"a".repeat(32)}`, delivery_id: "d".repeat(32) },
   { get: (known, field) => known[String(field)] ?? "a-name" },
@@ -20,7 +20,7 @@ function payloadOf(definition: MessageDefinition, { tenantId }: Caller): Json {
   return payloadsOf(definition, names)[0];
 }
 
-/** A dead letter of a message that is as it should be, but for what it said otherwise. */
+/** A dead letter of a valid message, with one changed part. */
 async function letterOf(caller: Caller, definition: MessageDefinition, said: object = {}, why = "exhausted") {
   const message = messageOf(definition, caller.tenantId, NAMES, payloadOf(definition, caller), { idempotency_key: fresh() });
   const id = await seedLetter(caller.tenantId, { body: { ...message, ...said }, queue: definition.queue.name, reason: why });
@@ -31,7 +31,7 @@ async function letterOf(caller: Caller, definition: MessageDefinition, said: obj
   };
 }
 
-/** Nothing was sent, and every letter can still be settled. */
+/** Nothing was sent, and every dead letter can still be settled. */
 async function nothingSent({ tenantId }: Caller): Promise<void> {
   const found = env.DB.prepare(
     `SELECT (SELECT count(*) FROM millrace_instances WHERE tenant_id = ?1) AS instances,
@@ -44,9 +44,7 @@ async function nothingSent({ tenantId }: Caller): Promise<void> {
 /** Messages that only the deployment's own code says: no token corrects one. */
 const isClosed = ({ door }: MessageDefinition) => door?.scope === null;
 
-/**
- * Expects that a message is let through as what it is, or that nobody may correct it; what is wrong with its payload is found behind that.
- */
+/** Expects that a message passes as its type, or that it cannot be corrected; payload errors are found after that. */
 function expectRead(answer: Parameters<typeof expectProblem>[0], definition: MessageDefinition): void {
   if (isClosed(definition)) expectProblem(answer, 403, "forbidden");
   else expectProblem(answer, 422, "invalid_payload");
@@ -54,7 +52,10 @@ function expectRead(answer: Parameters<typeof expectProblem>[0], definition: Mes
 
 const others = (definition: MessageDefinition) => MESSAGES.filter((one) => one !== definition);
 
-/** Of the other messages one of each sort that a replay could tell apart: its kind, whether it travels on the same queue, whether it is closed. */
+/**
+ * Of the other messages one of each kind that a replay could distinguish: its kind, whether it is on the same queue, whether it is
+ * closed.
+ */
 function sortsOf(definition: MessageDefinition): MessageDefinition[] {
   const sort = (one: MessageDefinition) => `${one.kind} ${one.queue.name === definition.queue.name} ${isClosed(one)}`;
   return [...Map.groupBy(others(definition), sort).values()].flatMap(([first]) => first ?? []);

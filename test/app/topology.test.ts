@@ -19,13 +19,13 @@ const config = JSON.parse(wrangler.replace(/^\s*\/\/.*$/gm, "")) as Config;
 const declared = Object.values(queues).map(({ name }) => name);
 const consumed = app.consumers.map(({ queue }) => queue.name);
 
-/** What a list of wrangler.jsonc lacks of a line, which may say more: in a sentence that ends with the line to write. */
+/** The missing parts of a line in a list of wrangler.jsonc, which may have more: a sentence that ends with the line to write. */
 function lacking(list: string, lines: readonly Line[], line: Line): string[] {
   const has = (one: Line) => Object.entries(line).every(([field, value]) => one[field] === value);
   return lines.some(has) ? [] : [`Write this line into "${list}" of wrangler.jsonc: ${JSON.stringify(line)}`];
 }
 
-/** Holds that nothing is wrong, and says what is. */
+/** Asserts that there is no error, and lists the errors. */
 function nothingOf(wrong: readonly string[]): void {
   expect(wrong, wrong.join("\n")).toEqual([]);
 }

@@ -15,7 +15,7 @@ async function envelopeOf(instanceId: string): Promise<Json> {
   return JSON.parse(row?.envelope ?? "");
 }
 
-/** What the message of a command says of its trace that came with these headers, and never runs. */
+/** The trace in the message of a command that came with these headers, and never runs. */
 async function carried(caller: Caller, headers: Record<string, string>): Promise<Json> {
   const { status, body } = await caller.post("/v1/commands", { ...research(fresh()), delay_seconds: 43_200 }, headers);
   expect(status).toBe(202);

@@ -22,7 +22,7 @@ async function hurried(): Promise<void> {
   }
 }
 
-/** Messages of tenants who know everything that the other one is called. Each has a tenant of its own, so that none is a repeat. */
+/** Messages of tenants that have every id of the other one. Each has a separate tenant, so that none is a repeat. */
 async function hostileMessages(
   definition: MessageDefinition,
   { caller, names }: OtherTenant,
@@ -36,7 +36,7 @@ async function hostileMessages(
   };
   for (const [index, one] of payloadsOf(definition, names).entries()) {
     const payloadOf = (tenantId: string) => payloadsOf(definition, { ...names, tenant_id: tenantId })[index];
-    // What each field may be called of the other tenant, as anybody sends it and as a ledger does.
+    // The other tenant's values of each field, from a caller and from a ledger.
     add("own", payloadOf);
     if (definition.kind === "event") add("own", payloadOf, { source: "ledger", outbox: "sender", sequence: 1 });
     // The other tenant's own name, wherever a text can be.
@@ -51,7 +51,7 @@ async function hostileMessages(
   return messages;
 }
 
-/** The tenants whose messages came to nothing: each with its letter, or with the error of its instance. */
+/** The tenants with failed messages: each with its dead letter, or with the error of its instance. */
 async function refusedOf(tenants: string): Promise<Map<string, { letter: number; error: string }>> {
   const { results } = await env.DB.prepare(
     `SELECT tenant_id, true AS letter, error FROM millrace_dead_letters WHERE tenant_id GLOB ?1
@@ -87,7 +87,7 @@ it("T01 a message of one tenant leaves everything of another unchanged, and reve
   expect(await textOf(`${tenants}-*`)).not.toContain(other.secret);
   expect(await textOf(other.caller.tenantId)).toContain(other.secret);
 
-  // What they said was read to the end: a letter has only what says in its payload whose it is otherwise than its envelope.
+  // They were read to the end: a message is a dead letter only if its payload names another tenant than its envelope.
   const all = (kind: string) => hostile.flatMap((messages) => messages[kind] ?? []);
   const tenantsOf = (messages: readonly Json[]) => messages.map(({ tenant_id }) => tenant_id).toSorted();
   const lettersOf = async (kind: string) => [...(await refusedOf(`${tenants}-${kind}`))].filter(([, { letter }]) => letter === 1);
@@ -97,7 +97,7 @@ it("T01 a message of one tenant leaves everything of another unchanged, and reve
   expect(foreign.map(([tenantId]) => tenantId).toSorted()).toEqual(tenantsOf(lying));
   for (const [, { error }] of foreign) expect(error).toContain("names another tenant");
 
-  // Nobody reads what is kept for somebody else.
+  // No reader gets another tenant's data.
   const followed = new Set(
     [...COMMANDS, ...ROUTES.filter(({ targets }) => targets.length > 0).map(({ event }) => event)].map(({ type }) => type),
   );

@@ -13,7 +13,7 @@ describe("The queue that outlives the processes", () => {
         return (await fetch(`${engine.url}/door/deliver`, { method: "POST", body })).json();
       };
       const locked = database.lock(6000);
-      // The last but one that the queue makes: behind it the message comes back as a new one.
+      // The last but one of the queue's deliveries: after it the message comes back as a new one.
       expect(await deliver(2)).toEqual({ gave: { acked: 0 } });
       await locked;
       expect(await deliver(1)).toEqual({ gave: { acked: 1 } });

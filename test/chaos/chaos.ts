@@ -11,7 +11,7 @@ import { withEngine } from "./workshop.ts";
 
 export interface ChaosOptions {
   seed: number;
-  /** What befalls the engine; nothing where it is empty. */
+  /** The engine's faults; none where it is empty. */
   faults: readonly ProcessFault[];
   /** How many programs are under way at a time. */
   lanes: number;
@@ -19,7 +19,7 @@ export interface ChaosOptions {
   steps: StepsOfAll;
   /** Whether another program is begun. */
   goesOn: (so: { programs: number; kills: number }) => boolean;
-  /** Told what happens, one calm line at a time. */
+  /** Gets each event as one log line. */
   say?: (line: string) => void;
 }
 
@@ -31,7 +31,7 @@ export interface ChaosResult {
   kills: number;
   /** All that befell the engine, its deaths among it. */
   faults: number;
-  /** Commands that were accepted, also those that followed from events. */
+  /** Accepted commands, also those that followed from events. */
   commands: number;
   /** Effects that may happen once only: in the upstream's ledger, and rows of commits. */
   effects: number;
@@ -40,20 +40,20 @@ export interface ChaosResult {
   lost: number;
   invented: number;
   stuck: number;
-  /** Those of them that came to their ends by themselves, a while later. */
+  /** Those of them that ended by themselves, a while later. */
   late: number;
   /** Doubts that a person had to settle. */
   parked: number;
   /** Filled in where mutants were asked for as well. */
   mutants_caught: number | null;
   mutants: number | null;
-  /** From the last fault, or the beginning of a run, restart or undo where that was later, until it had come to its end. */
+  /** From the last fault, or the beginning of a run, restart or undo where that was later, until its end. */
   slowest_convergence_s: number;
 }
 
 export interface ChaosRun {
   result: ChaosResult;
-  /** What is wrong, each with the seed of its program. */
+  /** The problems, each with the seed of its program. */
   problems: string[];
   /** Planned faults that did not happen: such a run does not count. */
   missed: readonly ProcessFault[];
@@ -62,17 +62,17 @@ export interface ChaosRun {
 }
 
 const LOOK_MS = 250;
-/** A run that has not come to its end is looked at for so much longer: whether it does by itself says what kind of a defect that is. */
+/** The further time for a run without an end: a late end distinguishes the kind of the defect. */
 const LATE_MS = 240_000;
-/** So many problems are enough. */
+/** The maximum of problems. */
 const ENOUGH = 20;
 const TOLD_EVERY_MS = 15_000;
-/** No faults are made while a program has been at it for so long: it has to come to its end, or be found stuck. */
+/** No faults after this duration of a program: it has to end, or be found stuck. */
 const LONG_MS = 240_000;
 /** The longest that all programs together may take after the last fault: each goes through up to five phases. */
 const HEALS_MS = 330_000 + LATE_MS;
 
-/** Runs random programs on an engine whose processes fail, lets it heal, and has each program judged. */
+/** Runs random programs on an engine with failing processes, lets it recover, and has each program judged. */
 export function runChaos({ seed, faults: kinds, lanes, steps, goesOn, say = () => {} }: ChaosOptions): Promise<ChaosRun> {
   return withEngine(async ({ engine, database, upstreamUrl, folder }) => {
     say(`The engine runs at ${engine.url}; its state is in ${folder}.`);
@@ -133,9 +133,9 @@ async function resultOf(
   };
 }
 
-/** Programs that are tried, so many at a time. */
+/** The number of concurrent programs. */
 class Trials {
-  /** Those under way, by their names. */
+  /** The running ones, by name. */
   readonly begun = new Map<string, { name: string; seed: number; at: number }>();
   readonly problems: string[] = [];
   done = 0;
@@ -196,7 +196,7 @@ async function parkedIn({ rows }: Stage): Promise<number> {
   return of?.n ?? 0;
 }
 
-/** Waits for work that has so long once nothing more is begun. */
+/** The timeout of work once nothing more is begun. */
 async function within(ms: number, work: Promise<void>, goesOn: () => boolean): Promise<void> {
   let over = false;
   const done = work.finally(() => {

@@ -5,10 +5,10 @@ import pRetry from "p-retry";
 import { type Engine, startEngine } from "../../packages/millrace/cli/local/engine-process.ts";
 import { freePort } from "../../packages/millrace/cli/local/ports.ts";
 
-/** What is killed: the engine's workerd, which is then started again; or all of the engine, as when the power fails. */
+/** The target of a kill: the engine's workerd, which is then restarted; or all of the engine, as in a power failure. */
 export type Death = "runtime" | "everything";
 
-/** Longest that it may take to bring a dead runtime back before all of it is started anew. Seen: a second, and five under load. */
+/** The maximum time to restart a dead runtime before all of it is restarted. Measured: a second, and five under load. */
 const REVIVE_MS = 8000;
 
 export interface EngineSettings {
@@ -19,7 +19,7 @@ export interface EngineSettings {
   config?: string;
 }
 
-/** A real engine whose state outlives it. */
+/** A real engine whose state survives its process. */
 export class ChaosEngine {
   readonly #folder: string;
   readonly #settings: EngineSettings;
@@ -37,7 +37,6 @@ export class ChaosEngine {
     return this.#engine?.url ?? "";
   }
 
-  /** What its API asks for. */
   get token(): string {
     return this.#engine?.token ?? "";
   }
@@ -57,7 +56,7 @@ export class ChaosEngine {
       config,
       vars: { KEEPER_PERIOD_MS: "2000", ...vars },
     };
-    // What died may hold its port for a moment longer.
+    // A dead process may hold its port for a moment longer.
     this.#engine = await pRetry(() => startEngine(options), { retries: 4, minTimeout: 500 });
   }
 
@@ -66,7 +65,7 @@ export class ChaosEngine {
     return (await this.#engine?.kill9(death))?.length ?? 0;
   }
 
-  /** Waits until the Worker answers again after a death, starting all of it anew where it did not survive. */
+  /** Waits until the Worker answers again after a death, and restarts all of it where it did not survive. */
   async revive(death: Death): Promise<void> {
     if (death === "runtime") {
       if (await this.#answersSoon()) return;
@@ -75,7 +74,7 @@ export class ChaosEngine {
     await this.start();
   }
 
-  /** Asks often: what it asks while a new runtime starts may never be answered. */
+  /** Polls: a request while a new runtime starts may never be answered. */
   async #answersSoon(): Promise<boolean> {
     const deadline = Date.now() + REVIVE_MS;
     for (let patienceMs = 250; Date.now() < deadline; patienceMs = Math.min(patienceMs * 2, 2000)) {
@@ -86,7 +85,7 @@ export class ChaosEngine {
     return false;
   }
 
-  /** Stops its runtime for so long, as a machine does that is too busy. Answers how many processes stood still. */
+  /** Stops its runtime for this duration, as an overloaded machine does. Returns the number of stopped processes. */
   async freeze(ms: number): Promise<number> {
     const runtime = this.#engine?.runtime() ?? [];
     const frozen = runtime.filter((pid) => signalled(pid, "SIGSTOP"));

@@ -11,7 +11,7 @@ import type { Database } from "./database.ts";
 /** How much of the log is kept of a run. */
 const LINES = 2000;
 
-/** What a finding leaves behind for whoever must understand it. */
+/** The evidence that a finding leaves for its analysis. */
 export class Evidence {
   readonly #of: string;
   #folder: string | undefined;
@@ -31,7 +31,7 @@ export class Evidence {
     return this.#folder;
   }
 
-  /** A run that broke a promise: the problems with all that is on record, the program, and what the log and the ledger say of it. */
+  /** A run that broke a contract: the problems with all its records, the program, and the lines of the log and the ledger. */
   async keep(name: string, one: Case, problems: readonly string[], id: string): Promise<void> {
     const about = (line: string) => line.includes(name) || line.includes(id);
     const text = [
@@ -47,7 +47,7 @@ export class Evidence {
     writeFileSync(join(this.#place, `${name}.txt`), `${text.join("\n")}\n`);
   }
 
-  /** Runs that hang: what is on record of each. */
+  /** Hanging runs: the records of each. */
   async keepHanging(stage: Stage, hanging: readonly { name: string; seed: number }[]): Promise<void> {
     for (const { name, seed } of hanging) {
       const id =

@@ -4,22 +4,22 @@ import type { ChaosEngine } from "./engine.ts";
 import type { Random } from "./random.ts";
 
 /**
- * What befalls the engine's processes: its runtime is killed, or everything (`power`); its runtime stands still for a while (`stop`);
- * another process holds the database locked (`lock`).
+ * The faults of the engine's processes: its runtime is killed, or everything (`power`); its runtime stops for a while (`stop`);
+ * another process locks the database (`lock`).
  */
 export const FAULTS = ["kill", "power", "stop", "lock"] as const;
 export type ProcessFault = (typeof FAULTS)[number];
 
-/** How often each befalls, where all may. */
+/** The weight of each fault, where all are possible. */
 const OFTEN: Record<ProcessFault, number> = { kill: 7, power: 1, stop: 1.5, lock: 1.5 };
 /** The engine works this long between two faults: long enough to get some work done, too short to get much of it finished. */
 const LIFE_MS = { shortest: 100, longest: 2000 };
 const STOP_MS = { shortest: 200, longest: 5000 };
 const LOCK_MS = { shortest: 500, longest: 5000 };
-/** How often a fault that nobody could notice is made again. */
+/** The maximum of repeats of a fault without an effect. */
 const TRIES = 5;
 
-/** What is at stake while a fault is made. */
+/** The running work during a fault. */
 export interface Work {
   /** How many programs are under way. */
   underWay(): number;
@@ -27,7 +27,7 @@ export interface Work {
   asked(): number;
 }
 
-/** Makes things fail, one after the other, as its seed says. What nobody could notice does not count. */
+/** Makes faults, one after the other, by its seed. A fault without an effect does not count. */
 export class Faults {
   readonly happened: Record<ProcessFault, number> = { kill: 0, power: 0, stop: 0, lock: 0 };
   /** Faults that were to happen, and did not. */
@@ -96,7 +96,7 @@ export class Faults {
     return Math.round(shortest + (longest - shortest) * this.#random.next() ** 3);
   }
 
-  /** Makes one, and says what became of it; nothing where nobody could notice. */
+  /** Makes one, and returns its effect; undefined for none. */
   async #make(kind: ProcessFault, ms: number): Promise<string | undefined> {
     const [engine, work] = [this.#engine, this.#work];
     const underWay = work.underWay();

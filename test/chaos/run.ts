@@ -5,7 +5,7 @@ import { runChaos } from "./chaos.ts";
 import { FAULTS, type ProcessFault } from "./faults.ts";
 import { runSoak } from "./soak.ts";
 
-// Random programs on an engine whose processes fail.
+// Random programs on an engine with failing processes.
 
 const USAGE = `Usage: npm run chaos -- [--minutes 2] [--kills 0] [--lanes 48] [--seed N] [--fault all] [--steps drawn] [--json]
        npm run chaos -- --soak [--messages 20000] [--json]

@@ -5,12 +5,12 @@ import { pause } from "../proof/stage.ts";
 import type { Answer } from "./worker.ts";
 import { type Workshop, withEngine } from "./workshop.ts";
 
-/** So many messages go out together, and so many are under way at a time. */
+/** The number of messages sent together, and of concurrent ones. */
 const BATCH = 50;
 const UNDER_WAY = 150;
 /**
- * Every so many messages one is a command, which starts a run; the others are events, which are kept for whoever waits for them. The
- * memory and the open files of the local platform grow with every run: a soak of 20,000 runs measures that, not the engine.
+ * One of this number of messages is a command, which starts a run; the others are events, which are kept for waits. The memory and
+ * the open files of the local platform grow with every run: a soak of 20,000 runs measures that, not the engine.
  */
 const COMMAND_EVERY = 5;
 const LOOK_MS = 100;
@@ -30,9 +30,9 @@ export interface SoakResult {
   messages: number;
   complete: number;
   seconds: number;
-  /** What was left when all was over: messages unsent, runs open, effects without outcome. */
+  /** The leftovers at the end: messages unsent, runs open, effects without outcome. */
   backlog: number;
-  /** The runtime's memory after each tenth of the messages, and what it grows by with a thousand of them. */
+  /** The runtime's memory after each tenth of the messages, and its growth per thousand of them. */
   rss_mb: number[];
   rss_slope_mb_per_1000: number;
   first_tenth: Latency;
@@ -83,7 +83,7 @@ export function runSoak(messages: number, say: (line: string) => void): Promise<
   });
 }
 
-/** Commands whose runs are complete, and events that are kept. */
+/** Commands with complete runs, and kept events. */
 const ENDED = `SELECT subject AS name, updated_at AS at FROM millrace_instances WHERE status = 'complete'
   UNION ALL SELECT subject AS name, received_at AS at FROM millrace_signals`;
 const NAME = "soak-";

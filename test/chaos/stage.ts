@@ -12,14 +12,14 @@ const PATIENCE_MS = 60_000;
 /** How long a restart may take to reach the code of the run. */
 const RESTART_MS = 4000;
 
-/** What the engine in another process needs to be tried there. */
+/** The remote interface of an engine under test in another process. */
 export interface Remote {
   /** Where it listens now. */
   url(): string;
   upstreamUrl: string;
   database: Database;
   disturbedUntil(): number;
-  /** Told of each request that goes out. */
+  /** Called for each sent request. */
   asked(): void;
 }
 
@@ -29,12 +29,12 @@ const errorOf = ({ code, message }: Refused): Error =>
 
 const given = (answer: Answer): Taken | Error => ("gave" in answer ? (answer.gave as Taken) : errorOf(answer.refused));
 
-/** Thrown where nobody knows whether a request was heard. */
+/** Thrown for a request with an unknown outcome. */
 class Unanswered extends Error {}
 
 /**
- * An engine in a process of its own, which may die at any moment: asked over HTTP, again until it answers. Its database is read as the file
- * it is.
+ * An engine in a separate process, which may die at any moment: requested over HTTP, until it answers. Its database is read as a
+ * file.
  */
 export function remoteStage(remote: Remote): Stage {
   const { database, upstreamUrl } = remote;

@@ -30,7 +30,7 @@ import { takeTurn, turnConsumer, turnDoors } from "./lanes/turns.ts";
 
 export { CountDone, FollowProbe, Keeper, Listener, Recorder } from "../probe/worker.ts";
 
-// The engine that is killed: a run does what the program in its command says, and those outside come in over HTTP.
+// The engine that is killed: a run executes the program in its command, and outside requests come over HTTP.
 
 interface ChaosEnv extends EngineEnv, LaneEnv, LedgerEnv {
   UPSTREAM_URL: string;
@@ -38,7 +38,7 @@ interface ChaosEnv extends EngineEnv, LaneEnv, LedgerEnv {
   LISTENER: DurableObjectNamespace;
 }
 
-/** What a door answers: what it gave, or what it was refused with. */
+/** An endpoint's answer: its result, or its refusal. */
 export type Answer = { gave: unknown } | { refused: Refused };
 export interface Refused {
   code: string | undefined;
@@ -60,11 +60,11 @@ const lab = defineWorkflow({
   on: LabRequested,
   async run(call) {
     const passed = `${(call.env as unknown as ChaosEnv).UPSTREAM_URL}/passes/${call.instanceId}`;
-    // The code of a run has no time-out of its own: a call that nobody answers would hold it for ever.
+    // The code of a run has no time-out of its own: an unanswered call would hold it forever.
     await fetch(passed, { method: "POST", signal: AbortSignal.timeout(UPSTREAM_MS) })
       .then((answer) => answer.text())
       .catch(() => undefined);
-    // Nothing in the memory of this process outlives it: programs whose code remembers how often it ran are not drawn here.
+    // The memory of this process does not survive it: programs whose code counts its runs are not drawn here.
     return codeFor(call.payload.program as unknown as Program, () => 1)(call);
   },
 });
@@ -130,8 +130,8 @@ function allDoors(env: ChaosEnv) {
 const STANDS_STILL: ReadonlySet<string> = new Set(["queued", "running", "waiting"]);
 
 /**
- * How a run stands. After a killed process the platform's local form leaves it where it stood until something is sent to it; the keeper
- * does that for runs that are open, and nobody for one that the test has restarted by itself behind its end.
+ * A run's status. After a killed process the local platform leaves it unchanged until it gets an event; the keeper sends one to open
+ * runs, and nothing does to one that the test has restarted by itself after its end.
  */
 async function platform(env: ChaosEnv, id: string): Promise<InstanceStatus> {
   const instance = await env.LAB.get(id);
@@ -141,8 +141,8 @@ async function platform(env: ChaosEnv, id: string): Promise<InstanceStatus> {
 }
 
 /**
- * Hands messages to the consumer as a queue does that outlives this process: what is not settled, its sender brings again. So does it what
- * the consumer sends back to that queue: the local one is this process's memory, and would die with it.
+ * Hands messages to the consumer as a queue does that survives this process: unsettled ones are sent again, and so are those that
+ * the consumer sends back to that queue. The local queue is this process's memory, and would die with it.
  */
 async function deliver(env: ChaosEnv, queue: string, bodies: unknown[], attempts: number): Promise<{ acked: number }> {
   let acked = 0;

@@ -6,7 +6,7 @@ import { startUpstream } from "../upstream/start.ts";
 import { Database } from "./database.ts";
 import { ChaosEngine } from "./engine.ts";
 
-/** An engine of its own, with an upstream, in a folder that is removed behind it. */
+/** A separate engine, with an upstream, in a folder that is removed afterwards. */
 export interface Workshop {
   engine: ChaosEngine;
   database: Database;
@@ -14,7 +14,7 @@ export interface Workshop {
   folder: string;
 }
 
-/** Works with an engine that is started for this with these variables, and ended whatever comes of it. */
+/** Runs a function with an engine that is started with these variables, and stopped afterwards. */
 export async function withEngine<T>(work: (workshop: Workshop) => Promise<T>, vars: Record<string, string> = {}): Promise<T> {
   const folder = mkdtempSync(join(inMemory() ?? tmpdir(), "millrace-chaos-"));
   const upstream = await startUpstream(join(folder, "ledger.jsonl"));

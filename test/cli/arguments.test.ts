@@ -53,7 +53,7 @@ it("a port that no browser opens is refused", () => {
   expect(status).toBe(1);
 });
 
-/** Those of `package.json` that are programs of ours. */
+/** The scripts of `package.json` that are programs of this repository. */
 const scripts = Object.entries<string>(JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).scripts).filter(([, line]) =>
   line.startsWith("node "),
 );

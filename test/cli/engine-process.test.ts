@@ -31,7 +31,7 @@ it("state and token outlive a stop, a killed runtime and a killed everything; no
   ]);
   expect(await known(first)).toBeGreaterThan(0);
 
-  // Wrangler's explorer would show the database to everybody on this machine, and what is kept is its owner's alone.
+  // Wrangler's explorer would expose the database to every user of this machine; the data is its owner's alone.
   for (const path of ["", "api", "api/d1/database"]) expect((await fetch(`${first.url}/cdn-cgi/explorer/${path}`)).status).toBe(404);
   expect(statSync(folder).mode & 0o777).toBe(0o700);
 

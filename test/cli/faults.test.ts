@@ -6,7 +6,7 @@ import { apiOf } from "../../packages/millrace/cli/api-client.ts";
 import { freePort } from "../../packages/millrace/cli/local/ports.ts";
 import { clone, Terminal } from "./npm-start.ts";
 
-/** The process that listens on the port: wrangler told it so. */
+/** The process that listens on the port, by wrangler. */
 function frontOf(port: number): number {
   const processes = execFileSync("ps", ["-A", "-o", "pid=,args="], { encoding: "utf8" }).split("\n");
   return Number.parseInt(processes.find((one) => /workerd[^ ]* serve/.test(one) && one.includes(`entry=127.0.0.1:${port} `)) ?? "", 10);
@@ -30,7 +30,7 @@ it("npm start outlives a killed front, a full disk and the loss of its folder, a
     const token = readFileSync(at("token"), "utf8").trim();
     return { token, instances: (await apiOf(`http://localhost:${port}`, token).instances("kept")).length };
   };
-  // What its Worker says before it answers is told all the same.
+  // The Worker's output before its first answer is shown, too.
   await vi.waitUntil(() => existsSync(at("worker.log")) && statSync(at("worker.log")).size > 0, { timeout: 60_000 });
   appendFileSync(at("worker.log"), '\n{"log":"config_invalid","level":"error","error":"Said as it came up."}\n');
   await terminal.says("Stop  ");
@@ -57,7 +57,7 @@ it("npm start outlives a killed front, a full disk and the loss of its folder, a
     expect((await known()).instances).toBeGreaterThan(0);
   }
 
-  // In one moment: it is made anew so soon that a removal of file after file would meet the new one.
+  // At once: it is recreated so soon that a removal file by file would meet the new one.
   renameSync(join(folder, ".millrace"), join(folder, "gone"));
   await terminal.says(".millrace/state was removed, with all data: starting again, with an empty database");
   const welcome = await terminal.says("Stop  ");

@@ -13,7 +13,7 @@ it("the first hour: from a clone to a page, then mistakes, each reported in a se
   const welcome = await terminal.says("Stop ");
   const times: [string, number][] = [["it runs", Date.now() - began]];
 
-  // The command that is printed, word for word. The token stands nowhere: the link to the console has a code that works once.
+  // The printed command, verbatim. The token is printed nowhere: the link to the console has a single-use code.
   const token = readFileSync(join(folder, ".millrace/token"), "utf8").trim();
   expect(welcome).not.toContain(token);
   expect(welcome).toMatch(/http:\/\/\S+\/console#code=\S+/);

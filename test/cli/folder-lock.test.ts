@@ -52,7 +52,7 @@ it("a lock whose holder has ended is taken over also where no parent has collect
   expect(readFileSync(join(folder, "lock"), "utf8")).toContain("http://localhost:9000");
 });
 
-/** A process group of its own, whose command line names what it stands for. */
+/** A separate process group, with its purpose in its command line. */
 async function sleeper(name: string, first = ""): Promise<number> {
   const child = spawn(process.execPath, ["-e", `${first} console.log(1); setInterval(() => {}, 1000)`, name], {
     detached: true,
@@ -75,7 +75,7 @@ it.each([
   expect(groupOf(engine)).toHaveLength(left);
 });
 
-/** A start of its own: takes the folder, says so or why not, and stays until it is ended. */
+/** A separate start: locks the folder, prints the result, and stays until it is ended. */
 function starter(folder: string, url: string) {
   const child = spawn(
     process.execPath,

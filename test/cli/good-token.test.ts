@@ -7,7 +7,7 @@ import { requireGoodToken } from "../../packages/millrace/cli/local/good-token.t
 const file = join(process.cwd(), ".millrace/token");
 const soon = { patienceMs: 1500, askEveryMs: 1 };
 
-/** An engine that answers with one status after the other, and goes on with the last; null hangs up. */
+/** An engine that answers with one status after the other, and repeats the last; null closes the connection. */
 async function engine(...statuses: (number | null)[]) {
   let asked = 0;
   const server = createServer((_, response) => {

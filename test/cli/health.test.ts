@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
 import { becomesWell } from "../../packages/millrace/cli/local/health.ts";
 
-/** A server that answers a question as it is told to, counting from 0; a question may stay unanswered. */
+/** A server with configured answers, counting from 0; a request may stay unanswered. */
 async function server(answer: (question: number, response: ServerResponse) => void) {
   let [asked, hungUp] = [0, 0];
   const listening = createServer((request, response) => {

@@ -5,7 +5,7 @@ import { errorIn, isLoadingError } from "../../packages/millrace/cli/local/wrang
 
 const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => String.fromCodePoint(from + index));
 
-/** What tenants may write, by what a terminal would do with it. */
+/** Texts that tenants may write, by their effect on a terminal. */
 const CLASSES = {
   "C0 controls": [...range(0x01, 0x1f), "\u007f"],
   "C1 controls": range(0x80, 0x9f),

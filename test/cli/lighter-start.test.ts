@@ -10,7 +10,7 @@ const script = (text: string) =>
   `data:text/javascript,${encodeURIComponent(`import { createRequire, registerHooks } from "node:module";\n${text}`)}`;
 const LOADS = `createRequire(${JSON.stringify(WRANGLER)})("miniflare")`;
 
-/** Says by how much the package's buffer grows where somebody loads it. */
+/** Returns the growth of the package's buffer where it is loaded. */
 const SAYS = script(`
   registerHooks({
     load(url, context, nextLoad) {
@@ -56,7 +56,7 @@ const WORKER = `
     queue({ queue, messages }) { heard.push(...messages.map(({ body }) => queue + ": " + body)); },
   };`;
 
-/** Runs it as `serve.ts` would, and says what it answered. */
+/** Runs it as `serve.ts` would, and returns its answer. */
 const RUNS = script(`
   const { Miniflare, convertV4MiniflareOptions } = ${LOADS};
   const runtime = new Miniflare(convertV4MiniflareOptions({
@@ -71,7 +71,7 @@ const RUNS = script(`
   console.log(await (await runtime.dispatchFetch("http://two-of-each")).text());
   await runtime.dispose();`);
 
-/** What such a script says, behind what is loaded first. */
+/** The output of such a script, after the part that is loaded first. */
 function said(what: string, first: string[], env: Record<string, string> = {}): string {
   const args = [...first.flatMap((one) => ["--import", one]), "--input-type=module", "--eval", `import ${JSON.stringify(what)}`];
   return execFileSync(process.execPath, args, { encoding: "utf8", env: { ...process.env, ...env } }).trim();

@@ -98,7 +98,7 @@ it("a process that ended while it waited for sources is started again", async ()
   writeFileSync(file, CATALOG);
   const loader = new Loader(sources);
   for (let times = 0; times < 2; times++) {
-    // Whoever stops a terminal's processes stops this one too.
+    // A kill of a terminal's processes includes this one.
     process.kill(loader.pid ?? 0, "SIGKILL");
     await sleep(500);
     expect(await loader.load(file, [60_000])).toEqual({ known: expect.objectContaining({ workflows: [] }) });

@@ -2,18 +2,18 @@ import { vi } from "vitest";
 import { exitCodeOf } from "../../packages/millrace/cli/command.ts";
 import { operate } from "../../packages/millrace/cli/operate/operate.ts";
 
-/** What a call of the command has said, and what it ended with. */
+/** The output of a call of the command, and its exit code. */
 export interface Said {
   code: number;
-  /** What programs read. */
+  /** stdout. */
   out: string;
-  /** What people read beside that. */
+  /** stderr. */
   err: string;
 }
 
 /**
- * Runs `npx millrace …` within this process: one after another, because what it says is taken from the process's own streams. A process for
- * each would take an eighth of a second of a processor; docs/command-line.md is run by such.
+ * Runs `npx millrace …` within this process: one at a time, because the output is captured from the process's own streams. A process
+ * for each would need an eighth of a second of a processor; docs/command-line.md is run by such.
  */
 async function said(args: readonly string[], variables: Readonly<Record<string, string | undefined>>): Promise<Said> {
   const heard = { out: "", err: "" };
@@ -33,7 +33,7 @@ async function said(args: readonly string[], variables: Readonly<Record<string, 
   }
 }
 
-/** The command in the hand of somebody who has this token for the engine at this address, or neither. */
+/** The command with this token for the engine at this address, or neither. */
 export function millrace({ url, token }: { url?: string; token?: string } = {}): (args: readonly string[]) => Promise<Said> {
   return (args) => said(args, { MILLRACE_URL: url, MILLRACE_TOKEN: token });
 }

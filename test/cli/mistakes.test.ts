@@ -97,7 +97,7 @@ it("a lane needs no queue, but the object that all lanes wait in", () => {
   expect(told({ ...bound, known: { ...bound.known, classes: { ...bound.known.classes, Lanes: null } } })).toEqual([]);
 });
 
-/** A Worker of `millrace({ … })`, whose classes are declared in `exports`. */
+/** A Worker of `millrace({ … })`, with its classes declared in `exports`. */
 function greeter(): Shop {
   const object = { type: "durable-object", storage: "sqlite" };
   const queue = { ...orders, queue: "millrace" };

@@ -6,10 +6,10 @@ import { expect, onTestFinished } from "vitest";
 import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
 import { emptyFolder } from "./folder.ts";
 
-/** What `npm install` makes of the console. */
+/** The console as `npm install` builds it. */
 export const BUILT = "packages/millrace/src/http/console/built.js";
 
-/** What a new user has: the files of a clone, and the packages; with the console that their installation has built, or without. */
+/** A new user's folder: the files of a clone, and the packages; with the console that their installation has built, or without. */
 export function clone({ isBuilt }: { isBuilt: boolean }): string {
   const folder = emptyFolder();
   const files = execFileSync(
@@ -41,7 +41,7 @@ export function linkPackages(folder: string): void {
 /** Less than the test has; a busy machine takes more than a minute for a start. */
 const SAYS_WITHIN_MS = 150_000;
 
-/** `npm start` in a clone, and a look at what it says. */
+/** `npm start` in a clone, with its output. */
 export class Terminal {
   readonly #child: ChildProcess;
   readonly #folder: string;
@@ -57,7 +57,7 @@ export class Terminal {
     this.#child.stderr?.on("data", (chunk) => {
       this.#said += chunk;
     });
-    // It ends its engine itself, which lives in a process group of its own.
+    // It ends its engine itself, which runs in a separate process group.
     onTestFinished(async () => void (await this.end()));
   }
 
@@ -76,7 +76,7 @@ export class Terminal {
     throw new Error(`It did not say “${what}”, but:\n${this.#said.slice(this.#read)}`);
   }
 
-  /** Saves a mistake, waits for its sentence, and mends it. Answers how long the sentence took, and what was said behind it. */
+  /** Saves a mistake, waits for its message, and fixes it. Returns the delay of the message, and the later output. */
   async mistake(file: string, right: string, wrong: string, sentence: string): Promise<{ took: number; meanwhile: string }> {
     const path = join(this.#folder, file);
     const text = readFileSync(path, "utf8");

@@ -93,7 +93,7 @@ async function runtimeOf(...workers: object[]): Promise<Runtime> {
   return runtime;
 }
 
-/** What a later migration may add to every table of the engine. */
+/** The columns that a later migration may add to every table of the engine. */
 const later = (table: string) => [
   `ALTER TABLE ${table} ADD COLUMN later TEXT`,
   `ALTER TABLE ${table} ADD COLUMN later_count INTEGER NOT NULL DEFAULT 0`,

@@ -12,7 +12,7 @@ import { emptyFolder } from "./folder.ts";
 import { millrace } from "./millrace.ts";
 
 const LIST = ["instances", "list"];
-/** How an engine is told from anything else. */
+/** The check that distinguishes an engine from other servers. */
 const ENGINE: Record<string, string> = { "millrace-api": "v1" };
 
 /** A server that hangs up on the first requests of each path, and answers the others with this. Answers where, and how often each was asked for. */

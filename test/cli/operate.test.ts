@@ -15,7 +15,7 @@ interface Found {
   items: { id: string }[];
 }
 
-/** Somebody at the app, with the command in hand. */
+/** A user of the app, with the command. */
 async function operator() {
   const ada = caller(await app());
   return { ...ada, say: millrace(ada) };

@@ -14,7 +14,7 @@ const isAsked = process.env.MILLRACE_FULL_SIZE === "true";
 const isThere = spawnSync("prometheus", ["--version"]).status === 0;
 if (isAsked && !isThere) console.warn("SKIPPED: prometheus is not installed, so none has scraped anything.");
 
-/** The shipped configuration, for a local engine: another target, no TLS, and seconds for what is minutes. */
+/** The shipped configuration, for a local engine: another target, no TLS, and seconds instead of minutes. */
 function configure(folder: string, port: number, token: string): void {
   const shipped = (name: string) => readFileSync(join(ROOT, "docs/prometheus", name), "utf8");
   writeFileSync(join(folder, "token"), token, { mode: 0o600 });

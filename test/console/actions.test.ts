@@ -30,7 +30,7 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await dialog.getByRole("heading", { name: "Retry 3 instances" }).waitFor();
   expect(await dialog.getByText("It is final").count()).toBe(0);
   await picture(page, "instances-bulk");
-  // What was counted for one verb says nothing of another, however long its own count takes.
+  // The count for one verb does not apply to another, however long its own count takes.
   await page.route("**/v1/bulk-actions", async (route) => {
     await sleep(1000);
     // By then the test has taken its hand off: the browser has sent it.
@@ -97,12 +97,12 @@ it("the audit contains refusals, filtered by actor, verb and result; it is live"
   await page.getByLabel("Since").selectOption("15 minutes");
   await page.getByText("instance_not_found").waitFor();
   await expectFit(page, "audit");
-  // Whoever keeps the link sees the same: a moment stands as it was said.
+  // A saved link shows the same: a time is absolute.
   const before = new Date(Date.now() - 60_000).toISOString();
   const other = await ada.open(`audit?actor=ada&result=refused&until=${before}`);
   await other.getByText("No action matches these filters").waitFor();
   expect(await other.getByLabel("Until").locator(":checked").textContent()).toBe(before);
-  // Where there is no room for columns of who and why, they stand below.
+  // Without space for the columns of actor and reason, they are below.
   await page.setViewportSize({ width: 390, height: 844 });
   await page.locator("td.below", { hasText: /ada:/ }).waitFor();
   await page.setViewportSize({ width: 1280, height: 800 });

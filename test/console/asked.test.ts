@@ -37,7 +37,7 @@ it("an instance's question is at its head in its own words, once, with its conte
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
   await people(page).getByText(`approved: ${items[0]?.question}: it reads well`).waitFor();
   await cause.waitFor({ state: "detached" });
-  // What was said of the act is seen by now.
+  // The result of the action is visible by now.
   await expect.poll(async () => (await page.locator(".told").textContent())?.trim()).toBe("");
 });
 
@@ -85,7 +85,7 @@ it("an effect in doubt is named at the head with its three answers; its output i
   expect(sent).toEqual([{ reason: "the page is up", output: null }]);
 });
 
-/** The instance of an order's change, of whose letter nobody knows whether it went out. */
+/** The instance of an order's change, with a letter of unknown outcome. */
 async function lostLetter(by: Person, order = "eu/9"): Promise<string> {
   const payload = { order, change: 1, lost: true };
   const { instance_id: id } = await by.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });
@@ -185,7 +185,7 @@ it("a refused undo lists effect by effect those that may remain, for the operato
   await expectFit(page, "instance-undo-refused");
 });
 
-/** As an engine leaves an instance whose attempt was cut off behind its request. */
+/** As an engine leaves an instance whose attempt was cut off after its request. */
 function inDoubt(id: string): Promise<void> {
   return inDatabase((database) => {
     database.prepare("UPDATE millrace_instances SET status = 'in_doubt' WHERE id = ?").run(id);

@@ -12,7 +12,7 @@ it("the catalog shows the links of messages, as a picture and as tables; a workf
   expect(await page.locator("figure g[data-kind=workflow]").count()).toBe((await workflows.locator("tbody tr").count()) + 1);
   await expectFit(page, "catalog");
 
-  // Where it does not fit, it says that it goes on, and is scrolled by keys; of the navigation the screen's own link is in sight.
+  // Where it does not fit, it shows that it continues, and is scrolled by keys; the navigation shows the screen's own link.
   await page.setViewportSize({ width: 390, height: 844 });
   const picture = page.getByRole("region", { name: /^Graph of commands/ });
   await expect.poll(() => picture.getAttribute("data-more")).toBe("right");

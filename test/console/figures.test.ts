@@ -12,7 +12,7 @@ const INSTANCES = 10_000;
 const ROWS = 1000;
 const MOST_TASK_MS = 100;
 
-/** Runs before the page's own script: tells when something of the page has been painted. */
+/** Runs before the page's own script: reports the first paint. */
 const WATCH = `
   window.painted = (so) => new Promise((resolve) => {
     const look = () => {
@@ -115,7 +115,7 @@ interface Traced {
   tdur?: number;
 }
 
-/** The longest task of pages' main threads, in the time that the thread itself took: what else runs on this machine does not count. */
+/** The longest task of pages' main threads, in the thread's own time: other processes of this machine do not count. */
 function longestTask(trace: Buffer | undefined): number {
   const { traceEvents } = JSON.parse(String(trace)) as { traceEvents: Traced[] };
   const threads = traceEvents.filter(({ name, args }) => name === "thread_name" && args.name === "CrRendererMain");

@@ -18,7 +18,7 @@ declare module "vitest" {
   }
 }
 
-/** What people of the tests ask of the stage besides: calls of an upstream that have this in them are refused, or are not any more. */
+/** Further requests of the tests to the stage: calls of an upstream that contain this text are refused, or are not any more. */
 export interface Break {
   upstream: "pages" | "search";
   match: string;
@@ -37,7 +37,7 @@ export interface StageParts extends Place {
   token: string;
   /** Where a browser is connected to. */
   browser: string;
-  /** Whom Cloudflare Access lets in, and what it then says of them in each request. */
+  /** The users whom Cloudflare Access admits, and its assertion in each request. */
   access: { email: string; tenant: string; assertion: string };
 }
 
@@ -79,7 +79,7 @@ export default async function setup(project: TestProject) {
 
 type Team = Awaited<ReturnType<typeof accessTeam>>;
 
-/** A team of Cloudflare Access: its public key, and what it says of the one person whom it knows. */
+/** A team of Cloudflare Access: its public key, and its assertion about its one user. */
 async function accessTeam() {
   const [team, audience, kid] = ["acme-team", "a".repeat(64), "key-1"];
   const person = { email: "ada@example.com", tenant: "t-access" };

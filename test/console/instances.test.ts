@@ -69,7 +69,7 @@ it("an empty list shows the reason and the next action", async () => {
   await page.getByText("No instance yet").waitFor();
   await expectFit(page, "instances-none");
 
-  // What one waits for is a state of its own.
+  // A waiting instance has its own status.
   await ada.ask("PUT", "/v1/brands/acme", { approval: "required" });
   await ada.ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: "mint" } });
   await page.getByLabel("Activity").selectOption("waiting for");

@@ -21,7 +21,7 @@ it("a job is a graph and a list of the same content, with its failures; the list
   expect((await rows.allTextContents()).join()).toContain(HOSTILE);
   await expectFit(page, "job");
 
-  // What is retried elsewhere is seen here without being asked for.
+  // A retry elsewhere appears here without a reload.
   const { items } = await ada.ask<{ items: { id: string }[] }>("GET", "/v1/instances?status=errored");
   for (const { id } of items) await ada.ask("POST", `/v1/instances/${id}/retry`, { reason: "the store is mended" });
   await rows.filter({ hasText: "post-to-social" }).getByText("complete").nth(1).waitFor();

@@ -7,11 +7,11 @@ import { picture } from "./stage.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const RULES: RunOptions["runOnly"] = { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] };
-/** Of these it depends on a page's colours, or on where things stand; of all others on what it says, which no width and no theme changes. */
+/** These depend on a page's colours, or on its layout; all others on its content, which no width and no theme changes. */
 const BY_LOOK = ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"];
 const WHOLE = process.env.MILLRACE_FULL_SIZE === "true" || process.env.MILLRACE_SCREENSHOTS !== undefined;
 
-/** Each width and each theme once: a theme changes the colours, a width where things stand. Each with each is a matter of a longer run. */
+/** Each width and each theme once: a theme changes the colours, a width the layout. All combinations are left to a longer run. */
 const LOOKS = [
   { width: 1280, colorScheme: "light", rules: RULES },
   ...(WHOLE ? ([{ width: 1280, colorScheme: "dark", rules: RULES }] as const) : []),
@@ -36,7 +36,7 @@ export async function expectFit(page: Page, name: string): Promise<void> {
   await page.emulateMedia({ colorScheme: "light" });
 }
 
-/** What axe-core finds. The debugger puts it in, past the page's own policy, which would let nothing in. */
+/** The findings of axe-core. The debugger injects it, past the page's own policy, which would admit nothing. */
 async function axe(page: Page, rules: RunOptions["runOnly"]): Promise<string[]> {
   if (!(await page.evaluate("'axe' in window"))) await page.evaluate(AXE);
   const options = JSON.stringify({ runOnly: rules, resultTypes: ["violations"], preload: false });

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { expectFit } from "./look.ts";
 import { type Person, person, picture, shop } from "./stage.ts";
 
-/** Orders whose letter to the customer is lost: nobody knows whether it was sent, nor will the next time. */
+/** Orders with a lost letter to the customer: its outcome is unknown, now and after a retry. */
 async function lostLetters(by: Person, count: number): Promise<string[]> {
   const ids: string[] = [];
   for (let change = 31; change < 31 + count; change++) {
@@ -35,7 +35,7 @@ it("unknown outcomes of one step are answered together: counted first, with the 
   await page.getByText("1 of those that failed came in doubt: unless somebody has answered since, a person has to say").waitFor();
   await page.getByText("It stands in doubt: of one of its effects nobody knows whether it happened").waitFor();
   await expectFit(page, "doubts-together-stopped");
-  // What was answered is an effect: its row leads to its instance.
+  // An answered one is an effect: its row links to its instance.
   await page.getByRole("link", { name: /^write to the customer · change-order · eu\/31/ }).click();
   await page.waitForURL(`**/instances/${ids[0]}`);
 });

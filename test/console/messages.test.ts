@@ -32,7 +32,7 @@ it("results of messages are counted by type and minute; a key shows its holder, 
   await page.getByText("Nothing matches").waitFor();
   await page.getByRole("button", { name: "Clear" }).click();
 
-  // What was counted comes within half a minute, and the page asks again by itself.
+  // Counts arrive within half a minute, and the page polls.
   const row = page.getByRole("table", { name: "Messages by type" }).locator("tbody tr").filter({ hasText: "research.requested" });
   await expect.poll(() => row.locator("td").nth(3).textContent(), { timeout: 60_000 }).toMatch(/^[1-9]/);
   await row.focus();

@@ -89,7 +89,7 @@ it("a token that is revoked while the page is open is asked for again over it: t
   await expect.poll(() => rows(page).count()).toBe(1);
   const { items } = await ada.ask<{ items: { id: string }[] }>("GET", "/v1/tokens");
   for (const { id } of items) if (!ada.token.includes(id)) await ada.ask("DELETE", `/v1/tokens/${id}?reason=over`);
-  // The stream has not heard of it yet: by it the list learns that there is more to be read.
+  // The stream does not have it yet: by it the list detects new rows.
   await articles(ada, ["lungo"]);
   const again = page.getByRole("dialog", { name: "Sign in again" });
   await again.waitFor();

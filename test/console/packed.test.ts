@@ -22,7 +22,7 @@ interface Running {
   dispose(): Promise<void>;
 }
 
-/** A Worker as it is made of the package, whose console is packed into `folder`; with its static assets, or without. */
+/** A Worker built from the package, with the console packed into `folder`; with its static assets, or without. */
 async function packed(folder: string, assets: object): Promise<{ ask: (path: string) => Promise<Response>; text: string }> {
   const built = join(folder, "built.js");
   await packedConsole(join(folder, "assets"), built);

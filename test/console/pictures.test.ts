@@ -9,10 +9,10 @@ import { articles, breakPages } from "./work.ts";
 // MILLRACE_SCREENSHOTS=docs/console npx vitest run --project node test/console/pictures.test.ts: the pictures of docs/console.md.
 
 const FOLDER = process.env.MILLRACE_SCREENSHOTS;
-/** Words stay sharp at this quality, in a third of what a PNG takes. */
+/** Text stays sharp at this quality, in a third of a PNG's size. */
 const QUALITY = 60;
 
-/** Keeps a picture of what the page shows once this is there; dark or narrow where its name says so. */
+/** Keeps a picture of the page once this is visible; dark or narrow where its name says so. */
 async function keep(page: Page, name: string, shown: string | RegExp): Promise<void> {
   if (name.endsWith("-390")) await page.setViewportSize({ width: 390, height: 844 });
   if (name.endsWith("-dark")) await page.emulateMedia({ colorScheme: "dark" });
@@ -27,7 +27,7 @@ async function keep(page: Page, name: string, shown: string | RegExp): Promise<v
   await page.emulateMedia({ colorScheme: "light" });
 }
 
-/** Goes to a place of the console, which keeps its token: nothing is loaded anew. */
+/** Goes to a place of the console, which keeps its token: no reload. */
 async function go(page: Page, path: string): Promise<void> {
   await page.evaluate(`history.pushState(null, "", "/console/${path}"); dispatchEvent(new PopStateEvent("popstate"))`);
 }
@@ -74,7 +74,7 @@ it.runIf(FOLDER)("an operator's screens, with a shop's day in them", async () =>
   await go(page, "audit");
   await keep(page, "audit", "the courier's key is renewed");
 
-  // What was counted comes within half a minute.
+  // Counts arrive within half a minute.
   await go(page, "queues");
   const out = rows.filter({ hasText: "order-commands" }).locator("td").nth(4);
   await expect.poll(() => out.textContent(), { timeout: 90_000 }).not.toBe("0");

@@ -16,9 +16,9 @@ it("the queues show their counts, and no number where there is none; a user with
   await page.getByText(/Dead letters: the database/).waitFor();
   await page.getByLabel("Rates of the last").selectOption("60");
   await expect.poll(() => new URL(page.url()).search).toBe("?minutes=60");
-  // What nothing was delivered of has no lag, which is not none.
+  // A queue without deliveries has no lag, which is not zero.
   await expect.poll(() => rows.filter({ hasText: "alerts" }).locator("td").nth(5).textContent()).toBe("–");
-  // What its consumer says of it, and a page of its own for more.
+  // Its consumer's status, and a link to its own page.
   await expect.poll(() => rows.filter({ hasText: "brand-events" }).locator("td").nth(10).textContent()).toBe("100");
   await expectFit(page, "queues");
   await rows.getByRole("link", { name: "publish-commands" }).click();
@@ -83,7 +83,7 @@ it("a held lane shows the cause and the time; the action that keeps its order is
   const { items } = await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", "/v1/audit");
   expect(items.filter(({ verb }) => verb !== "mint")).toMatchObject([{ verb: "resume", reason: "the order is closed" }]);
 
-  // Many that stand behind one failure are one row of Now, which leads to them; closed, they let their lanes go on.
+  // Many lanes stopped by one failure are one row of Now, which links to them; closed, their lanes continue.
   await ada.ask("POST", `/v1/instances/${first.instance_id}/close`, { reason: "given up" });
   const failed = await Promise.all(["fr/1", "fr/2", "fr/3"].map((of) => change(of, 1, true)));
   await page.goto("about:blank");

@@ -4,7 +4,7 @@ import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
 import { forgive, inDatabase, type Person, person } from "./stage.ts";
 
-/** Gives somebody's tenant so many instances more that have just come, without any work behind them. */
+/** Adds this number of new instances to a tenant, without any work behind them. */
 async function comes(by: Person, count: number, status = "complete"): Promise<void> {
   await inDatabase((database) => {
     const add = database.prepare(`
@@ -18,7 +18,7 @@ async function comes(by: Person, count: number, status = "complete"): Promise<vo
   });
 }
 
-/** Keeps back answers of a page's list until it is told otherwise. */
+/** Holds answers of a page's list until they are released. */
 async function slowed(page: Page, matching: (url: URL) => boolean) {
   let wait = () => Promise.resolve();
   await page.route(

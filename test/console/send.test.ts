@@ -14,13 +14,13 @@ it("a new user comes by three clicks from an empty console to a failure that is 
   await first.waitFor();
   await page.getByText("No instance was accepted in the last hour").waitFor();
   await expectFit(page, "now-empty");
-  // It stands above all else, and begins at the left as that does.
+  // It overlays everything else, and begins at the same left edge.
   const [it, rest] = await Promise.all([first, page.locator(".now")].map((one) => one.boundingBox()));
   expect(it && rest && it.y + it.height <= rest.y && it.x === rest.x).toBe(true);
   await page.getByRole("link", { name: "Open a command that fails once" }).click();
   await page.getByText("acme/first/decaf, which fails once", { exact: true }).waitFor();
   await expectFit(page, "send-first");
-  // Every tenant has a failure of its own: the embedded search remembers what it was asked.
+  // Every tenant has its own failure: the embedded search caches its queries.
   await page.getByRole("textbox", { name: /^keyword/ }).fill(`${ada.tenant}, which fails once`);
   await page.getByText(`acme/first/${ada.tenant}, which fails once`).waitFor();
   await page.getByRole("button", { name: "Send", exact: true }).click();
@@ -46,7 +46,7 @@ it("a form shows errors before it is sent, its key, and an earlier use of it; by
   await page.getByText("No message command nobody.knows can be sent from outside").waitFor();
   await page.locator(".send-which select").selectOption({ label: "research.requested" });
   const send = page.getByRole("button", { name: /^Send/ });
-  // What had no answer is asked again by itself.
+  // A request without an answer is retried automatically.
   await page.getByText("No answer").waitFor();
   await page.unroute("**/v1/catalog/check");
   forgive(page, /ERR_FAILED/);
@@ -130,7 +130,7 @@ it("fields keep their text, of any shape; nothing is red before that, and no exa
     tags: { type: "array", items: { type: "string" } },
     more: { type: "object", additionalProperties: {} },
   };
-  // The catalog of another deployment, whose message has fields of all kinds.
+  // The catalog of another deployment, with a message that has fields of all kinds.
   await page.route("**/v1/catalog", async (route) => {
     const catalog = await (await route.fetch()).json();
     const message = catalog.messages.find(({ type }: { type: string }) => type === "research.requested");

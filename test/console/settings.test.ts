@@ -137,7 +137,7 @@ it("a limit shows its use, and its upstream's refusal; a lock its holder, until 
   const ada = await person({ at });
   const name = `till/${ada.tenant}`;
   await fetch(`${at.url}/hold`, { method: "POST", body: JSON.stringify({ tenant: ada.tenant, name }) });
-  // A lock stands in the list once it is held for ten seconds: by its row.
+  // A lock is listed once it is held for ten seconds: by its row.
   await inDatabase(
     (database) => database.prepare("INSERT INTO millrace_locks (tenant_id, name, token) VALUES (?, ?, 1)").run(ada.tenant, name),
     at,
@@ -178,7 +178,7 @@ it("an alert is muted for a while, with a reason, and notified again", async () 
       .run(...[hexId(), rule, now, now, now, now, now], ...[hexId(), rule, now - 60_000, now - 60_000, now, now]),
   );
   const page = await ada.open(`settings/alerts?rule=${rule}`);
-  // What fires stands first, though it is older; where nobody is told, what to do about it.
+  // A firing alert comes first, though it is older; without a receiver, the next action is shown.
   const rows = page.locator(".settings-things > li");
   await expect.poll(() => rows.count()).toBe(2);
   expect(await rows.first().textContent()).toMatch(/^firing.*queue crm.*once.*No notification was sent/);
@@ -202,7 +202,7 @@ it("an alert is muted for a while, with a reason, and notified again", async () 
   );
 });
 
-/** Says why in the dialog that is open, once it has said what would happen, and confirms it by keys. */
+/** Enters the reason in the open dialog, once it shows its preview, and confirms it by keys. */
 async function because(page: Page, reason: string): Promise<void> {
   const dialog = page.getByRole("dialog");
   await expect.poll(() => dialog.locator("button.main").isEnabled()).toBe(true);

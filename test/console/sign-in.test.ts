@@ -13,7 +13,7 @@ it("a link signs one browser in; its code leaves the address at once, and the to
   expect(kept).not.toMatch(/mr_|mc_/);
   await page.reload();
   await page.getByLabel("Your token").waitFor();
-  // How the page says one comes by a token of a Worker of one's own is how its document says it.
+  // The page's instruction for a token of a custom Worker equals that of its document.
   const [ownWorkers] = /npm --prefix \S+ run -s token -- .*--actor \w+/.exec(readFileSync("docs/own-worker.md", "utf8")) ?? [];
   await page.getByText(ownWorkers ?? "no such command").waitFor();
   await expectFit(page, "sign-in");
@@ -53,11 +53,11 @@ it("a token that is revoked, or ends by the clock, while a form is open is asked
   const again = page.getByRole("dialog", { name: "Sign in again" });
   await again.waitFor();
   await expectFit(page, "sign-in-again");
-  // Esc has no say in it, and the dot does not call alive what is not heard any more.
+  // Esc does not close it, and the dot does not show a lost connection as live.
   await page.keyboard.press("Escape");
   await again.waitFor();
   expect(await page.locator(".live").textContent()).toContain("no connection");
-  // A token that somebody signs in by may end soon, by the clock.
+  // A sign-in token may end soon, by the clock.
   const soon = await person({ tenant: ada.tenant, endsInMs: 5000 });
   await again.getByLabel("Your token").fill(soon.token);
   await again.getByRole("button", { name: "Sign in" }).click();

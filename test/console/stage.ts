@@ -36,7 +36,7 @@ async function staged<Parts>(path: string): Promise<Parts> {
   return answer.json() as Promise<Parts>;
 }
 
-/** Somebody with a token, in a tenant that nobody else has. */
+/** A user with a token, in a unique tenant. */
 export interface Caller {
   tenant: string;
   token: string;
@@ -45,22 +45,25 @@ export interface Caller {
   ask: ReturnType<typeof askerOf>;
 }
 
-/** Somebody with a browser too. */
+/** A user with a browser too. */
 export interface Person extends Caller {
   /**
-   * Opens the console, signed in by a link, at a path below /console; whatever the page should not do fails the test. `beside` is a page
-   * whose browser it is another tab of; `isKnown` is a browser that needs no link, because its requests bring who it is.
+   * Opens the console, signed in by a link, at a path below /console; every error of the page fails the test. `beside` is a page
+   * whose browser it is another tab of; `isKnown` is a browser that needs no link, because its requests are authenticated.
    */
   open(path?: string, options?: BrowserContextOptions & { beside?: Page; isKnown?: boolean }): Promise<Page>;
 }
 
-/** Writes what nothing over HTTP can make, such as a letter of a producer's own queue, into an engine's database; default the shared one. */
+/**
+ * Writes rows that no HTTP request can create, such as a dead letter of a producer's own queue, into an engine's database; default
+ * the shared one.
+ */
 export async function inDatabase(write: (database: DatabaseSync) => void, at?: Place): Promise<void> {
   const { state } = at ?? (await stage());
   useDatabase(state, write);
 }
 
-/** What a test makes a page do wrong. */
+/** The errors that a test causes on a page. */
 const forgiven = new Map<Page, RegExp[]>();
 
 interface Known {
@@ -69,7 +72,7 @@ interface Known {
   endsInMs?: number;
 }
 
-/** Somebody known to an engine by a token that ends in a day, or in so many milliseconds. */
+/** A user of an engine with a token that ends in a day, or in this number of milliseconds. */
 export function caller(
   { url, state }: Place,
   { tenant = `t-${randomBytes(4).toString("hex")}`, scopes = SCOPES, endsInMs }: Known = {},
@@ -82,7 +85,7 @@ export function caller(
   return { tenant, token, url, ask: askerOf(url, token) };
 }
 
-/** Somebody known to an engine, by default to the shared one, who can open its console. */
+/** A user of an engine, by default the shared one, who can open its console. */
 export async function person({ at, ...known }: Known & { at?: Place } = {}): Promise<Person> {
   const { chrome, ...shared } = await stage();
   const one = caller(at ?? shared, known);
@@ -114,7 +117,7 @@ export async function person({ at, ...known }: Known & { at?: Place } = {}): Pro
   };
 }
 
-/** Lets a page do wrong what a test makes it do: whatever is of this kind is forgotten, also what the browser says of it later. */
+/** Permits the errors that a test causes on a page: errors of this kind are ignored, also later ones of the browser. */
 export function forgive(page: Page, kind: RegExp): void {
   forgiven.set(page, [...(forgiven.get(page) ?? []), kind]);
 }

@@ -53,7 +53,7 @@ it("an operator's night, by keyboard alone: twenty failures are one cause, one i
   await page.getByRole("img", { name: `${FAILED - 1} retried, 0 not needed, 0 failed, 0 to do` }).waitFor();
 
   await press(page, "g", "n");
-  // What other tests have broken may fire alerts, which are of the whole deployment.
+  // Failures of other tests may fire alerts, which belong to the whole deployment.
   await page.locator(".needs").waitFor({ state: "attached" });
   await expect.poll(() => page.locator(".needs > li", { hasNotText: /alert/i }).count()).toBe(0);
   await press(page, "g", "u");

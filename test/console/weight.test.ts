@@ -3,7 +3,7 @@ import { gzipSync } from "node:zlib";
 import { expect, it } from "vitest";
 import { script, style } from "../../packages/millrace/src/http/console/built.js";
 
-/** What a browser loads first, at most, in gzip. */
+/** The maximum that a browser loads first, in gzip. */
 const MOST_BYTES = 120 * 1024;
 
 it("the whole console is loaded within 120 KB of gzip, and asks nothing of any other origin", () => {

@@ -21,14 +21,14 @@ const AT_ONCE = 24;
 const PER_TOKEN = 500;
 /** An answer that takes longer is none. */
 const ANSWER_WITHIN_MS = 20_000;
-/** Of an answer without end, such as a stream of events, as much is read. */
+/** The maximum read of an endless answer, such as a stream of events. */
 const READ_BYTES = 1_000_000;
 const READ_MS = 300;
 
-/** What no answer may hold: how it came about, and what is to be kept from whoever asks. */
+/** Forbidden texts of an answer: internals, and secrets. */
 const TELLS = /D1_ERROR|SQLITE_|\bat (async )?\S+ \(\S+:\d+:\d+\)|node_modules|\/src\/|TypeError|ReferenceError|RangeError|SyntaxError/;
 
-/** What somebody has, one of each kind. */
+/** A tenant's items, one of each kind. */
 async function possessions(tenantId: string): Promise<string[]> {
   const instance = await seedInstance(tenantId, { status: "complete" });
   const doubtful = await seedInstance(tenantId, { status: "in_doubt" });
@@ -41,7 +41,7 @@ async function possessions(tenantId: string): Promise<string[]> {
   return [instance, doubtful, effect, letter, approval, batch];
 }
 
-/** Sends one, and says in a sentence what is wrong with how it was answered; undefined for nothing. */
+/** Sends one, and returns the error of its answer as a sentence; undefined for none. */
 async function wrongWith(input: Input, secrets: readonly string[]): Promise<string | undefined> {
   let request: Request;
   const { method, headers } = input;
@@ -63,7 +63,7 @@ async function wrongWith(input: Input, secrets: readonly string[]): Promise<stri
   const answer: Json = { status: response.status, headers: response.headers, body: isJson && text ? JSON.parse(text) : text };
   if (isEndless(response)) return undefined;
   const faults = await undocumented(sentAs, answer);
-  // What is for everybody is read with whatever a link has in its query.
+  // Public pages are read with any query of a link.
   return faults.find((fault) => input.path.startsWith("/v1/") || !fault.includes("the query has"));
 }
 
@@ -90,7 +90,7 @@ function shown({ method, path, headers, body }: Input): string {
   return `${method} ${path.slice(0, 300)} ${JSON.stringify(headers)} ${JSON.stringify(body)?.slice(0, 500)}`;
 }
 
-/** What the inputs have asked for goes on after the test unless somebody ends it: a forgetting alone looks through all that is kept anywhere. */
+/** Work that the inputs started continues after the test unless it is ended: a forgetting alone searches all stored data. */
 async function quiet({ tenantId, post }: Caller): Promise<void> {
   for (const table of ["millrace_schedules", "webhook_versions"]) {
     await env.DB.prepare(`DELETE FROM ${table} WHERE tenant_id = ?1`).bind(tenantId).run();
@@ -108,7 +108,7 @@ it(`${inputs} hostile requests over every route: none is our fault, none hangs, 
   timeout: 120_000 + inputs * 60,
 }, async () => {
   const { all, resolve } = await operations();
-  // Faults that are put into the stand-ins would be other tests'.
+  // Faults set in the stand-ins would affect other tests.
   const scopes = ALL_SCOPES.filter((scope) => scope !== "embedded");
   const [owner, stranger] = [await callerWith(scopes), await callerWith([...ALL_SCOPES])];
   const ids = [...(await possessions(owner.tenantId)), ...(await possessions(stranger.tenantId)), "acme", "1"];
@@ -117,11 +117,11 @@ it(`${inputs} hostile requests over every route: none is our fault, none hangs, 
   const began = Date.now();
   const found: string[] = [];
   const asked = new Set<string>();
-  // A token may ask so often in ten seconds: several share the work, each with what the tenant has.
+  // A token has a rate limit per ten seconds: several share the work, each with the tenant's items.
   const tokens = await Promise.all(
     Array.from({ length: Math.ceil(inputs / PER_TOKEN) }, () => callerWith(scopes, owner.tenantId).then(({ token }) => token)),
   );
-  // What is for everybody takes little, and the document is long: a few times will do.
+  // Public routes have few inputs, and the document is long: a few repeats suffice.
   const known = all.filter(({ scopes }) => scopes.length > 0);
   let next = 0;
   const lane = async (): Promise<void> => {

@@ -11,7 +11,7 @@ export interface Input {
   body: string | undefined;
 }
 
-/** What inputs are made with: ids of things that there are, the tenant's own and another's; and tokens. */
+/** The parts of inputs: ids of existing items, the tenant's own and another's; and tokens. */
 export interface World {
   resolve: (schema: Json) => Json;
   ids: readonly string[];
@@ -88,22 +88,22 @@ function bodyOf(bodies: Operation["bodies"], headers: Record<string, string>, by
   return typeof value === "string" && !type.includes("json") ? value : JSON.stringify(value);
 }
 
-/** What is a sign to somebody: to SQL, to markup, to a shell, to a URL, to JSON. */
+/** Characters with a meaning in SQL, markup, a shell, a URL, or JSON. */
 const EVERY_SIGN = `'"<>&;|\`$(){}[]%\\--/*?#:@=+~^,.!_ \t`;
 
-/** One that has broken others, or several in a row. */
+/** A text that has broken other programs, or several in a row. */
 function hostileText(random: Random): string {
   if (random.chance(0.25)) return EVERY_SIGN;
   return random.chance(0.4) ? [1, 2, 3].map(() => random.pick(TEXTS)).join("") : random.pick(TEXTS);
 }
 
-/** A text for a URL: mostly as one should write it, sometimes as it stands. */
+/** A text for a URL: mostly encoded, sometimes raw. */
 function inUrl(text: string, random: Random): string {
   const short = text.slice(0, 3000);
   return random.chance(0.05) ? short.replaceAll(/[\s#?&]/g, "") : encodeURIComponent(short.toWellFormed());
 }
 
-/** Of headers, what a client can send at all. */
+/** The headers that a client can send. */
 function sendable(headers: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).filter(([name, value]) => name !== "host" && !/[^\t\x20-\x7e\x80-\xff]/.test(value)));
 }

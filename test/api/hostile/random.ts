@@ -1,4 +1,4 @@
-/** Numbers that look random and are the same for the same seed, and what is picked by them. */
+/** Pseudo-random numbers that are equal for equal seeds, and choices by them. */
 export interface Random {
   /** A whole number from 0, less than this. */
   below: (most: number) => number;
@@ -7,7 +7,7 @@ export interface Random {
   pick: <T>(items: readonly T[]) => T;
 }
 
-/** Mulberry32: 32 bits of state are plenty for what a test draws. */
+/** Mulberry32: 32 bits of state suffice for a test. */
 export function randomOf(seed: number): Random {
   let state = seed >>> 0;
   const next = () => {

@@ -4,7 +4,7 @@ import type { Random } from "./random.ts";
 const LONG = "x".repeat(70_000);
 const deep = (open: string, close: string, levels: number) => open.repeat(levels) + close.repeat(levels);
 
-/** Texts that have broken others: of SQL, markup, shells, paths, formats, and characters that are not what they seem. */
+/** Texts that have broken other programs: of SQL, markup, shells, paths, formats, and confusable characters. */
 export const TEXTS: readonly string[] = [
   ...["", " ", "\t\n\r", "0", "-1", "null", "undefined", "NaN", "true", "[object Object]", "__proto__", "constructor", "toString"],
   ...[
@@ -139,7 +139,7 @@ function text({ format, minLength = 0, maxLength = 60 }: Json, random: Random): 
   return word.padEnd(minLength, "x").slice(0, maxLength);
 }
 
-/** The value with one place in it, or the whole of it, replaced by what does not belong there. */
+/** The value with one place in it, or the whole of it, replaced by an invalid part. */
 export function spoiled(value: unknown, random: Random): unknown {
   const anything = () => (random.chance(0.6) ? random.pick(TEXTS) : random.pick(VALUES));
   if (typeof value !== "object" || value === null || random.chance(0.1)) return anything();

@@ -9,7 +9,7 @@ import { type Workshop, withEngine } from "../workshop.ts";
 interface KillOptions {
   /** How many instances have failed, and are retried; and how many wait, and are cancelled. */
   instances: number;
-  /** How often the engine's runtime is killed while each of both goes on. */
+  /** The number of kills of the engine's runtime during each of both. */
   kills: number;
   say?: (line: string) => void;
 }
@@ -26,26 +26,26 @@ interface Bulk {
   left: number;
 }
 
-/** What came of a bulk action under kills. */
+/** The result of a bulk action under kills. */
 export interface Killed {
   bulk: Omit<Bulk, "id">;
   /** Deaths while it was under way. */
   kills: number;
   seconds: number;
-  /** How many things were acted upon so often: by the audit, and by what the upstream has done. */
+  /** Histogram of actions per item: by the audit, and by the upstream's effects. */
   audited: Record<number, number>;
   happened: Record<number, number>;
   /** The instances, by their statuses and how many runs each has had. */
   stand: Record<string, number>;
 }
 
-/** How often it is looked until a kill, which must not come late; and how often else, since a look costs a processor a few milliseconds. */
+/** The poll interval before a kill, which must not come late; and otherwise, since a poll costs a processor a few milliseconds. */
 const LOOK_MS = 50;
 const LATER_MS = 250;
 const REQUEST_MS = 3000;
 /** How long nothing may be done before it is given up. */
 const PATIENCE_MS = 60_000;
-/** So many are asked for in one request. */
+/** The number per request. */
 const TOGETHER = 50;
 const CLASSES = ["keyed", "lookup"] as const;
 
@@ -68,7 +68,7 @@ class Run {
     this.#options = options;
   }
 
-  /** Each fails for good at first; the upstream is mended, and all are retried. */
+  /** Each fails permanently at first; the upstream is fixed, and all are retried. */
   async retry(): Promise<Killed> {
     const names = this.#names("retry");
     const refused = names.map((name) => behaviour(`${name}/r`, { is: "never", times: 1 }));
@@ -78,7 +78,7 @@ class Run {
     return this.#killed("retry", { status: "errored" }, (subject) => subject);
   }
 
-  /** Each waits behind what it has done; all are cancelled, which takes that back. */
+  /** Each waits after its effect; all are cancelled, which undoes that. */
   async cancel(): Promise<Killed> {
     const act = (nth: number): Program => ({ do: CLASSES[nth % CLASSES.length] ?? "keyed" });
     await this.#ask(this.#names("cancel"), (nth) => ({
@@ -104,7 +104,7 @@ class Run {
     return remoteStage({ url: () => engine.url, upstreamUrl, database, disturbedUntil: () => this.#disturbedAt, asked: () => undefined });
   }
 
-  /** Waits until all of them stand so. */
+  /** Waits until all of them have this status. */
   async #all(verb: string, status: string): Promise<void> {
     const { instances } = this.#options;
     const stand = async () => (await this.#stand(verb))[`${status}, run 1`] ?? 0;
@@ -123,7 +123,7 @@ class Run {
       const acted = (await this.#audited(verb, id)).filter((times) => times > 0).length;
       if (acted > last) [movedAt, last] = [Date.now(), acted];
       if (Date.now() - movedAt > PATIENCE_MS) throw new Error(`It stands still: ${JSON.stringify(bulk)}`);
-      // In the midst of what is acted upon, each at its place of the list.
+      // In the middle of the items, each at its place of the list.
       if (died < kills && acted > (bulk.matched * died) / kills) died += await this.#kill();
       else await sleep(died < kills ? LOOK_MS : LATER_MS);
     }
@@ -143,7 +143,7 @@ class Run {
     };
   }
 
-  /** Kills the runtime, and brings it back: what it had at hand is nobody's any more, as it would be half a minute later. */
+  /** Kills the runtime, and restarts it: its claims are released, as they would be half a minute later. */
   async #kill(): Promise<1> {
     const { engine, database } = this.#workshop;
     await engine.kill("runtime");
@@ -163,7 +163,7 @@ class Run {
     for (const begunAt = Date.now(); (await open()).length > 0 && Date.now() - begunAt < PATIENCE_MS; ) await sleep(LATER_MS);
   }
 
-  /** How often each was acted upon in the bulk action's name. */
+  /** The number of actions per item in the bulk action's name. */
   async #audited(verb: string, bulkId: string): Promise<number[]> {
     const found = await this.#workshop.database.rows<{ n: number }>(
       `SELECT (SELECT count(*) FROM millrace_actions a WHERE a.tenant_id = i.tenant_id AND a.instance_id = i.id AND a.verb = ?2

@@ -5,7 +5,7 @@ export const LANES = { blocking: "block", parking: "park", holding: "hold" } as 
 export type LaneName = keyof typeof LANES;
 export const RETRIES = { limit: 2, initial: 20, max: 100 } as const;
 export const BATCH_SIZE = 10;
-/** How often a message fails that never succeeds. */
+/** The failures of a message that never succeeds. */
 export const ALWAYS = 1_000_000;
 
 /** A message: the n-th of its key, which fails so often before it succeeds. */
@@ -29,7 +29,7 @@ export interface Accepted extends Of {
   duplicate: boolean;
 }
 
-/** A message that its handler has in hand, in a process (`life`), and in one call of its own there. */
+/** A message that its handler is processing, in a process (`life`), and in one call of its own there. */
 export interface Told extends Body {
   lane: LaneName;
   life: string;
@@ -60,7 +60,7 @@ export interface Letter extends ToldLetter {
   taken: boolean;
 }
 
-/** What a person is about to do with a lane that holds. */
+/** An operator's next action on a lane that holds. */
 export interface Freed extends Of {
   is: "freed";
   how: "resume" | "retry" | "skip";
@@ -74,5 +74,5 @@ export interface Turn {
   at: "asked" | "begins" | "ends";
 }
 
-/** A line of the ledger, in the order in which it was told. */
+/** A line of the ledger, in order. */
 export type Entry = Accepted | Delivery | Letter | Freed | Turn | { is: "kill"; what: string };

@@ -3,7 +3,7 @@ import { type Accepted, BATCH_SIZE, type Delivery, type Freed, LANES, type Lette
 
 type OfKey = Accepted | Delivery | Letter | Freed;
 
-/** What is known of one message while the ledger is read. Processes are named by their rank. */
+/** The known state of one message while the ledger is read. Processes are named by their rank. */
 interface Known {
   id: string | undefined;
   accepted: boolean;
@@ -24,7 +24,7 @@ interface Known {
   letters: number;
 }
 
-/** Judges one key of a lane by what the ledger was told of it. */
+/** Judges one key of a lane by the ledger's lines about it. */
 export class KeyJudge {
   readonly problems: string[] = [];
   /** By process: successes of those before that it repeated. */
@@ -34,7 +34,7 @@ export class KeyJudge {
   readonly #lives: readonly string[];
   readonly #known = new Map<number, Known>();
   #head = 1;
-  /** The process whose words are read. */
+  /** The process of the current lines. */
   #now = 0;
   #last: Delivery | undefined;
   /** Successes of the handler's last call. */
@@ -87,7 +87,7 @@ export class KeyJudge {
     else this.#fail(n, one);
   }
 
-  /** A call begins in the process of the last one: what that one did is removed by now. What a killed process did may not be. */
+  /** A call begins in the process of the last one: messages processed there are removed by now. Those of a killed process may not be. */
   #begin(life: string): void {
     if (this.#last?.life === life) for (const one of this.#inCall) one.isRemoved = true;
     this.#inCall = [];
@@ -105,7 +105,7 @@ export class KeyJudge {
     if (n < this.#head && one.doneIn === undefined) this.#wrong(`${n} came again behind ${this.#head}, after it had been given up`);
     one.failures++;
     one.failuresInARow++;
-    // One more where it failed in a batch, of which nobody is blamed.
+    // One more where it failed in a batch, without a faulty message.
     const most = RETRIES.limit + 2 + (this.#now - Math.max(one.freedIn, one.headSince));
     if (this.#policy !== "block" && one.failuresInARow > most) this.#wrong(`${n} was tried on after ${most} failures`);
   }
@@ -144,7 +144,7 @@ export class KeyJudge {
     return this.#policy === "park" ? this.#mayBeGivenUp(one) : one.isSkipped;
   }
 
-  /** A process that died in the midst of a delivery may have cost its head a try that nobody heard of. */
+  /** A process that died in the middle of a delivery may have cost its head an unrecorded try. */
   #mayBeGivenUp({ failures, headSince }: Known): boolean {
     return failures + (this.#now - headSince) > RETRIES.limit;
   }
@@ -182,7 +182,7 @@ export class KeyJudge {
   }
 }
 
-/** What a dying process had said may be heard after the first words of its successor. */
+/** Lines of a dying process may arrive after the first lines of its successor. */
 function inOrderOfLives(told: readonly OfKey[], lives: readonly string[]): OfKey[] {
   let latest = 0;
   const ranked = told.map((one) => {

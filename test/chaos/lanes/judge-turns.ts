@@ -6,11 +6,11 @@ interface TurnsVerdict {
   turns: number;
   /** Kills between the first beginning and the last end. */
   kills: number;
-  /** Beginnings and ends that were told again. */
+  /** Repeated reports of beginnings and ends. */
   repeats: number;
 }
 
-/** What a ledger shows of lanes in front of a workflow: of one key, each run begins when the one before has ended. */
+/** The evidence of a ledger about lanes before a workflow: of one key, each run begins when the one before has ended. */
 export function judgeTurns(entries: readonly Entry[]): TurnsVerdict {
   const told = entries.filter((one) => one.is === "turn");
   const isUnderWay = (one: Entry) => one.is === "turn" && one.at !== "asked";

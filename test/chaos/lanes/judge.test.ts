@@ -2,10 +2,10 @@ import { describe, expect, it } from "vitest";
 import { BATCH_SIZE, type Delivery, type Entry, type Freed, type LaneName, type Letter, RETRIES, type Turn } from "./entries.ts";
 import { judge } from "./judge.ts";
 
-/** Stands where a process is killed. */
+/** Marks the kill of a process. */
 const KILL: Entry = { is: "kill", what: "runtime" };
 
-/** What is told of one key of a lane. */
+/** The lines about one key of a lane. */
 function of(lane: LaneName) {
   const about = (n: number) => ({ lane, key: "k", n, id: `id-${n}` });
   const deliver = (did: Delivery["did"], n: number, life: string, call = `${life} once`): Delivery => ({

@@ -2,9 +2,9 @@ import type { Entry } from "./entries.ts";
 import { KeyJudge } from "./judge-key.ts";
 import { judgeTurns } from "./judge-turns.ts";
 
-/** What a ledger shows of the lanes' promise. */
+/** The evidence of a ledger about the lanes' contract. */
 export interface Verdict {
-  /** What is not as promised; empty where all is. */
+  /** The violations; empty for none. */
   problems: string[];
   messages: number;
   keys: number;
@@ -28,7 +28,7 @@ export interface Verdict {
   turns: number;
   /** Kills between the first beginning and the last end of these. */
   turn_kills: number;
-  /** Beginnings and ends of runs that were told again. */
+  /** Repeated reports of beginnings and ends of runs. */
   turn_repeats: number;
 }
 

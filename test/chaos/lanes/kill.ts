@@ -18,14 +18,14 @@ interface KillOptions {
   kills: number;
   /** Keys of the lane in front of a workflow, and runs of each. */
   turns: { keys: number; each: number };
-  /** One kill of so many takes wrangler along; 0 for none. */
+  /** One of this number of kills includes wrangler; 0 for none. */
   power: number;
-  /** True has all lanes looked at, again and again; otherwise what a kill left behind wakes by its alarm alone. */
+  /** True has all lanes polled, repeatedly; otherwise lanes wake after a kill by their alarm alone. */
   looks: boolean;
   say?: (line: string) => void;
 }
 
-/** What the ledger's process says of the lanes, and how they stand in the end by their own word. */
+/** The report of the ledger's process about the lanes, and their own status at the end. */
 export interface Killed extends Verdict {
   seconds: number;
   /** Lanes that are not empty. */
@@ -41,7 +41,7 @@ const MOST_AT_ONCE = 20;
 /** Most messages that wait at once, as a share of all. */
 const AHEAD = 0.4;
 
-/** Sends messages to lanes while their process is killed, frees those that hold, and has the ledger's process judge what was done. */
+/** Sends messages to lanes while their process is killed, frees those that hold, and has the ledger's process judge the result. */
 export async function killLanes(options: KillOptions): Promise<Killed> {
   const ledger = await startUpstream(undefined, join(import.meta.dirname, "ledger.ts"));
   try {
@@ -86,7 +86,7 @@ class Run {
     return { ...verdict, seconds, left };
   }
 
-  /** Before anything dies: what a lane is sent by the keeper comes behind what was sent meanwhile. */
+  /** Before any kill: a message that the keeper sends to a lane comes after those sent meanwhile. */
   async #askForTurns(): Promise<void> {
     if (this.#turns.length === 0) return;
     await this.#tell(...this.#turns.map((turn): Entry => ({ is: "turn", at: "asked", ...turn })));
@@ -111,7 +111,7 @@ class Run {
     return !this.#ended;
   }
 
-  /** Sends all messages, of each key in their order: what was not answered is sent again before what is behind it. */
+  /** Sends all messages, of each key in their order: an unanswered one is sent again before the next. */
   async #sendAll(): Promise<void> {
     const left = this.#streams.map(({ lane, bodies }) => ({ lane, bodies: [...bodies], next: [] as Body[] }));
     while (await this.#until(() => this.#sent - this.#far.over < this.#total * AHEAD)) {
@@ -132,7 +132,7 @@ class Run {
     await this.#tell(...answers.map(({ key, n, id, duplicate }): Accepted => ({ is: "accepted", lane, key, n, id, duplicate })));
     const kept = new Set(answers.map(({ key }) => key));
     for (const one of some.filter(({ next }) => kept.has(next[0]?.key ?? ""))) {
-      // Some senders have not heard the answer.
+      // Some senders have lost the answer.
       if (this.#random.chance(0.1)) continue;
       this.#sent += one.next.length;
       one.next = [];
@@ -169,7 +169,7 @@ class Run {
     }
   }
 
-  /** Lanes that are not empty: what is over may need a moment until it is removed. */
+  /** Lanes that are not empty: removing a done message may need a moment. */
   async #left(): Promise<string[]> {
     for (const until = Date.now() + REQUEST_MS * 3; ; await sleep(AGAIN_MS)) {
       const stands = await Promise.all(this.#byLane().map(([lane, streams]) => this.#look(lane, streams)));

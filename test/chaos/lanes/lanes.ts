@@ -2,7 +2,7 @@ import { defineLane, type LaneDefinition, type LaneEnv, type LaneLetter, type La
 import { type LaneLook, laneObjectOf } from "millrace/operate";
 import { BATCH_SIZE, type Body, type Freed, LANES, type LaneName, RETRIES, type Told, type ToldLetter } from "./entries.ts";
 
-// The lanes whose process is killed. Their handlers tell the ledger of each delivery, and fail where it refuses the message.
+// The lanes whose process is killed. Their handlers report each delivery to the ledger, and fail where it refuses the message.
 
 export interface LedgerEnv {
   LEDGER_URL: string;
@@ -30,7 +30,7 @@ async function handle(batch: MessageBatch<Body>, env: LedgerEnv): Promise<void> 
   for (const message of batch.messages) {
     const { id, attempts, body } = message;
     if (await tell(env, "deliveries", { ...body, ...about, id, attempts })) message.ack();
-    // What is behind it is acknowledged by the return, untouched: it has to come again.
+    // The messages after it are acknowledged by the return, unprocessed: it has to come again.
     else if (body.n % 2 === 0) return message.retry();
     else throw new Error(`${body.n} was refused.`);
   }
@@ -50,14 +50,14 @@ const lanes = Object.fromEntries(
 
 export const laneList = Object.values(lanes);
 
-/** How a lane stands, and the message that it is held for. */
+/** A lane's state, and the message that it is held for. */
 export type Stand = LaneLook & { heldFor: Body | undefined };
 
-/** What those outside may ask of the lanes. */
+/** The outside interface of the lanes. */
 export function laneDoors(env: LaneEnv) {
   const object = (lane: LaneName, key: string) => laneObjectOf(env, { lane, tenant: null, key });
   return {
-    /** Sends messages, of each key in their order, under idempotency keys. Answers what became of those that were kept. */
+    /** Sends messages, of each key in their order, under idempotency keys. Returns the results of the kept ones. */
     async sendToLanes(lane: LaneName, bodies: readonly Body[]): Promise<(Body & LaneSent)[]> {
       const messages = bodies.map((body) => ({ key: body.key, body, idempotencyKey: `message ${body.n}` }));
       return (await sendToLanes(env, lanes[lane], messages)).flatMap((one) => {

@@ -6,7 +6,7 @@ import { parseArgs } from "node:util";
 import type { Entry, Told, ToldLetter } from "./entries.ts";
 import { judge } from "./judge.ts";
 
-// What the lanes' handlers do, and what their senders and people did, in a process that nobody kills: it appends each line to a file and
+// The records of the lanes' handlers, senders and operators, in a process that is never killed: it appends each line to a file and
 // syncs it before it answers, and judges the lanes by these lines alone. Run it with: node test/chaos/lanes/ledger.ts --ledger FILE
 
 /** How far the lanes have come. */
@@ -28,7 +28,7 @@ const over = new Set<string>();
 const lives = new Set<string>();
 /** Handlers that wait for the answer to a delivery. */
 const atWork = new Set<string>();
-/** How often each message was refused, by its id, and each letter, by its message's. */
+/** The refusals of each message, by its id, and of each dead letter, by its message's. */
 const refusals = new Map<string, number>();
 
 // A connection that closes as the next request goes out looks like a lost network.

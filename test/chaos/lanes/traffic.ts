@@ -8,7 +8,7 @@ export interface Stream {
   bodies: Body[];
 }
 
-/** One message of so many fails, and may become a head that its policy has to do with. */
+/** One of this number of messages fails, and may become a head that its policy applies to. */
 const FAILS = 1 / 12;
 const NAMES = Object.keys(LANES) as LaneName[];
 
@@ -22,7 +22,7 @@ export function drawStreams(random: Random, { messages, keys }: { messages: numb
   });
 }
 
-/** How often a message fails. In the midst of each key one fails as its lane's policy is there for. */
+/** The failures of a message. In the middle of each key one fails as its lane's policy expects. */
 function failsOf(random: Random, lane: LaneName, n: number, count: number): number {
   const isSure = n === Math.floor(count / 2);
   if (!isSure && !random.chance(FAILS)) return 0;

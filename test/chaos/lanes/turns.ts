@@ -5,7 +5,7 @@ import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enq
 import type { Turn } from "./entries.ts";
 import { type LedgerEnv, life } from "./lanes.ts";
 
-// A lane in front of a workflow, whose runs tell the ledger when they begin and when they end.
+// A lane before a workflow, whose runs report their begin and end to the ledger.
 
 const queue = defineLaneQueue({ name: "turning" });
 
@@ -42,7 +42,7 @@ export const takeTurn = defineWorkflow({
 
 export const turnConsumer = defineConsumer({ queue, starts: [takeTurn], onFailure: "block", retries: { limit: 2, initial: 20, max: 100 } });
 
-/** What those outside may ask of it. */
+/** Its outside interface. */
 export function turnDoors(env: EngineEnv, app: Catalog) {
   return {
     askForTurns: (turns: readonly { key: string; n: number }[]) =>

@@ -35,7 +35,7 @@ const ParcelSigned = defineEvent({
   door: { scope: "enqueue" },
 });
 
-/** A customer has a new address: the changes of one are told one after another. */
+/** A customer has a new address: the changes of one are reported in sequence. */
 const AddressChange = defineCommand({
   type: "address.change",
   payload: z.object({ customer: z.string().min(1).max(64), change: z.int().min(1), address: z.string().min(1).max(200) }),
@@ -46,7 +46,7 @@ const AddressChange = defineCommand({
 
 type DepotCall = EffectCall<{ what: string; about: string }>;
 
-/** A request to the depot. What it refuses, it has not done; of what broke there nobody knows. */
+/** A request to the depot. A refused one is not done; a failed one has an unknown outcome. */
 async function askDepot({ input: { what, about }, env, key, fetch }: DepotCall): Promise<string> {
   const { DEPOT_URL } = env as unknown as { DEPOT_URL: string };
   const asked = { method: "POST", headers: { "idempotency-key": key }, body: JSON.stringify({ about }) };
@@ -57,7 +57,7 @@ async function askDepot({ input: { what, about }, env, key, fetch }: DepotCall):
   return said;
 }
 
-/** Tried for as long as somebody may look at it; the depot has a list of what it has weighed. */
+/** Retried long enough to be seen; the depot has a list of the parcels that it has weighed. */
 const weigh = defineStep({
   effect: "lookup",
   retries: { limit: 500, delay: "20 seconds", backoff: "constant" },

@@ -23,7 +23,7 @@ const OrderShip = defineCommand({
   queue: orderCommands,
 });
 
-/** A request to one of those outside, and its answer. What it throws says whether anything happened. */
+/** A request to an outside service, and its answer. Its error reports whether an effect happened. */
 async function ask<Answer>(what: string, body: object, { env, key, fetch }: EffectCall<unknown>): Promise<Answer> {
   const { OUTSIDE_URL } = env as unknown as { OUTSIDE_URL: string };
   const headers = { "idempotency-key": key };
@@ -38,7 +38,7 @@ interface Made {
   id: string;
 }
 
-/** Reserves what an order needs; taken back, it is released. */
+/** Reserves the items of an order; its undo releases them. */
 const reserveStock = defineStep({
   effect: "keyed",
   run: (call: EffectCall<{ order: string; pieces: number }>) => ask<Made>("reservations", call.input, call),
@@ -61,7 +61,7 @@ const sendMail = defineStep({
   run: (call: EffectCall<{ order: string; text: string }>) => ask<Made>("mails", call.input, call),
 });
 
-/** So many pieces go without a person's yes. */
+/** The maximum of pieces without approval. */
 const SMALL = 100;
 
 export const shipOrder = defineWorkflow({
@@ -79,7 +79,7 @@ export const shipOrder = defineWorkflow({
   },
 });
 
-/** The shop's orders, and what is done to many of them at once. */
+/** The shop's orders, and actions on many of them at once. */
 export const shopConsumers = [
   defineConsumer({ queue: orderCommands, starts: [shipOrder] }),
   defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] }),

@@ -1,5 +1,5 @@
-// An engine with what the app has not: a lane in front of a workflow (the changes of an order are made one after another), a step that can be in
-// doubt, a lock and a limit. And bulk actions.
+// An engine with features that the app lacks: a lane before a workflow (the changes of an order are made in sequence), a step that
+// can be in doubt, a lock and a limit. And bulk actions.
 import {
   BulkActionRun,
   bulkAction,
@@ -20,7 +20,10 @@ import * as z from "zod";
 
 const orders = defineLaneQueue({ name: "orders" });
 
-/** Change an order. `refused` is one that the warehouse does not make, `lost` one whose letter is cut off behind its request, `torn` one whose letter cannot be recorded. */
+/**
+ * Change an order. `refused` is one that the warehouse does not make, `lost` one whose letter is cut off after its request, `torn`
+ * one whose letter cannot be recorded.
+ */
 const OrderChange = defineCommand({
   type: "order.change",
   payload: z.object({
@@ -82,13 +85,13 @@ export class BulkAction extends entrypoint(bulkAction, app) {}
 const api = engineRoutes(app);
 const consume = dispatch(app);
 
-/** Whose lock is held, and whose limit is taken from, under which name. */
+/** The owner and name of the held lock, and of the used limit. */
 interface Held {
   tenant: string;
   name: string;
 }
 
-/** Takes from a limit until it is full, and holds a lock until somebody breaks it. */
+/** Uses a limit until it is full, and holds a lock until it is broken. */
 async function hold({ tenant: tenantId, name }: Held, env: LimitEnv & LockEnv, ctx: ExecutionContext): Promise<void> {
   const limit = limitOf(env, name, [{ limit: 20, periodMs: 60_000 }], { tenantId });
   await limit.take(15);

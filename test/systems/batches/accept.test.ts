@@ -37,7 +37,7 @@ describe("POST /v1/batches", () => {
     expect(await upload(caller, ROW, { id })).toMatchObject({ status: 202, body: { replayed: true, state: "complete" } });
     expectProblem(await upload(caller, `${ROW}c2,b@example.com\n`, { id }), 422, "idempotency_key_reused");
     expectProblem(await upload(caller, ROW, { id, operation: "reconcile" }), 422, "idempotency_key_reused");
-    // The first went with its last row, the others are nobody's.
+    // The first was deleted with its last row, the others have no owner.
     const uploads = () => env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/${id}/upload/` });
     expect((await until(uploads, ({ objects }) => objects.length === 0)).objects).toEqual([]);
     expect(await contactsOf(caller.tenantId)).toMatchObject([{ revision: 1 }]);

@@ -48,7 +48,7 @@ export async function contactsOf(tenantId: string): Promise<Json[]> {
   return results.map((row: Json) => ({ ...row, properties: JSON.parse(row.properties) }));
 }
 
-/** What a batch says it did not take. */
+/** The rows that a batch reports as refused. */
 export async function problemsOf(caller: Caller, id: string): Promise<Json[]> {
   const { body } = await caller.get(`/v1/batches/${id}/errors?format=jsonl`);
   return String(body)
@@ -57,7 +57,7 @@ export async function problemsOf(caller: Caller, id: string): Promise<Json[]> {
     .map((line) => JSON.parse(line));
 }
 
-/** A file of contacts, each with a row of its own. */
+/** A file of contacts, each with its own row. */
 export function contactsCsv(count: number, prefix = "c"): string {
   const rows = Array.from({ length: count }, (_, index) => `${prefix}${index},p${index}@example.com,"Person, ${index}",gold`);
   return `contact_id,email,name,plan\n${rows.join("\n")}\n`;

@@ -106,7 +106,7 @@ it("a follower of a batch gets its progress until it ends, and continues after a
   expect(events.at(-1)?.batch).toMatchObject({ state: "complete", rows: { done: 3000 } });
   const read = events.map(({ batch }) => batch.read_bytes);
   expect(read).toEqual(read.toSorted((one: number, other: number) => one - other));
-  // Otherwise whoever follows would ask for the end again every second, for ever.
+  // Otherwise a follower would request the end again every second, forever.
   const seen = { authorization, "last-event-id": events.at(-1)?.id ?? "" };
   expect((await send(`/v1/batches/${id}/stream`, { headers: seen })).status).toBe(204);
 });

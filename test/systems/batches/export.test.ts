@@ -145,7 +145,7 @@ it("an attempt that wakes up late cannot change a part that another has committe
   await completed(caller, contactsCsv(3));
   const { batch, text } = await exported(caller, { format: "csv" });
   await completed(caller, contactsCsv(5).replaceAll("Person", "Somebody else"));
-  // Of a process that was thought dead: it reads what is there now, and stores its part; what it would commit is refused.
+  // Of a process that was considered dead: it reads the current state, and stores its part; its commit is refused.
   const call = { env, envelope: { tenant_id: caller.tenantId } as Envelope, batchId: batch.batch_id };
   const late = await exportPage(call, undefined);
   expect(late.statements).toHaveLength(2);

@@ -81,7 +81,7 @@ const rowsOf = (text: string): Json[] =>
 
 it("an export of facts equals the import, ledger by ledger in order; imported elsewhere it gives the same", async () => {
   const caller = await callerWith();
-  // Names whose order is not that of their places.
+  // Names in another order than their places.
   const facts = Array.from({ length: 620 }, (_, index) => outcome(`f${(index * 7) % 620}`, `contact/${index % 2}`, index));
   facts[5] = { ...outcome("=1+1", "contact/1", 5), subtype: 'a "b"', payload: { account: "a1", value_cents: 5, note: "\u2028 é 😀 '\n" } };
   await completed(caller, lines(facts), jsonl);
@@ -113,7 +113,7 @@ it("how a time is written makes no fact another: known to its ledger, and the sa
   for (const file of [text, lines(facts)]) {
     expect((await completed(caller, file, jsonl)).rows).toMatchObject({ done: 0, failed: 0, skipped: 4 });
     const { findings } = await completed(caller, file, { ...jsonl, operation: "reconcile" });
-    // What is only here is the outcome of the reconciliation before.
+    // Only here: the outcome of the reconciliation before.
     expect(findings).toMatchObject({ same: 4, different: 0, only_there: 0 });
   }
   const later = facts.map((fact) => ({ ...fact, occurred_at: "2026-10-01T09:30:00.001Z" }));

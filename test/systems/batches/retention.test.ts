@@ -17,7 +17,7 @@ const age = (tenantId: string, days: number) =>
   env.DB.prepare("UPDATE batches SET updated_at = updated_at - ?2 WHERE tenant_id = ?1")
     .bind(tenantId, days * DAY_MS)
     .run();
-/** What the engine's own rule does to an instance that has ended long ago. */
+/** The engine's own retention of an instance that ended long ago. */
 const pruneInstance = (id: string) =>
   env.DB.batch([
     env.DB.prepare(
@@ -32,7 +32,7 @@ it("a batch goes after thirty days, behind its instance, with all it kept; its r
   const file = "contact_id,email\nc,a@example.com\nd,broken\n";
   const { batch_id: id, instance_id: instance } = await completed(caller, file);
   await reaches(caller, instance, "complete");
-  // What it did not take: its upload went with its last row.
+  // The refused rows: their upload was deleted with the last row.
   expect(await kept(caller.tenantId)).toBe(1);
   await age(caller.tenantId, 29);
   expect(await prune()).toBe(0);

@@ -78,7 +78,7 @@ describe("A CSV file", () => {
         const read = csv(file, width).map(({ content }) => content?.map((one) => fromCell(one, "escape")));
         expect(read).toEqual(rows);
         const cells = (parse(file, { relax_column_count: true }) as string[][]).flat();
-        // A spreadsheet whose separator is the semicolon or the tab cuts at both and at line ends, and removes quotes.
+        // A spreadsheet with the separator semicolon or tab splits at both and at line ends, and removes quotes.
         const foreign = file.split(/[;\t\r\n]/).map((piece) => piece.replace(/^"+/, ""));
         expect([...cells, ...foreign].filter((one) => /^[=+\-@＝＋－＠]/.test(one))).toEqual([]);
       }),

@@ -84,7 +84,7 @@ it(
       }
     };
     await Promise.all(Array.from({ length: LANES }, lane));
-    // Of each ledger that went on, what it had taken by then: the first so many, and no more.
+    // Of each ledger that continued, the facts until then: the first ones, and no more.
     for (const entity of ["load/1", "load/2"]) {
       const taken = (await ledgerOf(env, caller.tenantId, entity).read(0, 10_000)) as unknown as Json[];
       const by = taken.filter(({ recorded_at }) => recorded_at <= last?.batch.as_of).map(({ fact_id }) => fact_id);

@@ -32,7 +32,8 @@ it.each([
   ["approval", "maybe"],
   ["approval_timeout", "soon"],
   ["approval_timeout", "0 days"],
-  // Longer than a question can wait: every publication would stop at it, and for good, because what a brand wants is recorded.
+  // Longer than the maximum wait of a question: every publication would fail at it permanently, because the brand's settings are
+  // recorded.
   ["approval_timeout", "366 days"],
   ["approval_default", "none"],
   ["max_draft", 3],

@@ -11,7 +11,7 @@ afterEach(() => fail().then(() => undefined));
 
 let audits = 0;
 
-/** Has a brand audited, and answers what the event said. */
+/** Audits a brand, and returns the content of the event. */
 async function audit(caller: Caller, brand: string): Promise<Json> {
   const { body } = await caller.post("/v1/commands", { type: "brand.audit", payload: { brand, audit: `audit ${++audits}` } });
   await reaches(caller, body.instance_id, "complete");
@@ -41,7 +41,7 @@ it("an audit corrects every wrong state of an agent, and reports it, once", asyn
   await stands(caller, brand, { live: 4 });
   const ids = await inside(caller, brand, ({ sql }) => {
     const rows = [...sql.exec<{ content_id: string; keyword: string }>("SELECT content_id, keyword FROM articles ORDER BY keyword")];
-    // An event that never came, one that was misunderstood, one about an article that does not exist, research that was forgotten.
+    // A lost event, a misread one, one about an unknown article, and forgotten research.
     sql.exec("DELETE FROM articles WHERE keyword = 'a'");
     sql.exec("UPDATE articles SET state = 'draft', revision = 1 WHERE keyword = 'b'");
     sql.exec("UPDATE articles SET state = 'rejected' WHERE keyword = 'c'");

@@ -60,7 +60,7 @@ export function ring(caller: Caller, brand: string): Promise<boolean> {
   return runDurableObjectAlarm(brandAgentOf(env, caller.tenantId, brand));
 }
 
-/** What the outside world says was paid for about these words. */
+/** The outside world's record of payments for these keywords. */
 export async function paidFor(match: string): Promise<{ search: number; text: number }> {
   const answer = await env.UPSTREAMS.fetch(`https://control.embedded/ledger?match=${encodeURIComponent(match)}`);
   const { totals } = (await answer.json()) as { totals: Record<"search" | "text", { charged?: number }> };
@@ -72,7 +72,7 @@ export function fail(...faults: { upstream: string; match: string; status: numbe
   return env.UPSTREAMS.fetch("https://control.embedded/faults", { method: "PUT", body: JSON.stringify(faults) });
 }
 
-/** As if the keeper's patience with a tenant's messages were over: what a dead process left unsent is sent. */
+/** As if the keeper's patience with a tenant's messages were over: unsent messages of a dead process are sent. */
 export async function heal(tenantId: string): Promise<void> {
   await env.DB.batch([
     env.DB.prepare("UPDATE millrace_instances SET check_at = 0 WHERE tenant_id = ?1 AND check_at IS NOT NULL").bind(tenantId),

@@ -9,7 +9,7 @@ import { Shuffler } from "./shuffler.ts";
 
 const KEYWORDS = ["cold brew", "coffee grinders", "milk foam"];
 
-/** What a cycle of three keywords says to itself. */
+/** The messages of a cycle of three keywords to itself. */
 const MESSAGES = {
   "brand.cycle": 1,
   "research.requested": 3,
@@ -36,7 +36,7 @@ async function over(tenants: readonly string[]): Promise<{ count: number; comple
 
 const sumOf = (counts: Record<string, number>) => Object.values(counts).reduce((sum, count) => sum + count, 0);
 
-/** Takes an object's memory. One that does not run has lost it already. */
+/** Clears an object's memory. An object that does not run has lost it already. */
 async function evicted(object: Parameters<typeof evictDurableObject>[0]): Promise<void> {
   await evictDurableObject(object).catch((error) => {
     if (!String(error).includes("not currently running")) throw error;
@@ -52,7 +52,7 @@ async function play(seeds: readonly number[], killed = false): Promise<void> {
       const brand = fresh(`brand-${seed}`);
       shuffler.shuffle(caller.tenantId, seed);
       await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100 });
-      // Keywords of their own, by which the outside world can tell the brands apart.
+      // Unique keywords, by which the outside world can distinguish the brands.
       await cycle(caller, { brand, cycle: "w1", keywords: KEYWORDS.map((keyword) => `${keyword} ${brand}`) });
       return { seed, caller, brand };
     }),

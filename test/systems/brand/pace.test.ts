@@ -11,7 +11,7 @@ async function allow(caller: Caller, brand: string, rate_per_second: number): Pr
   expect((await caller.call("PUT", `/v1/brands/${brand}`, { max_drafts: 500, rate_per_second })).status).toBe(200);
 }
 
-/** Asks for a cycle of a brand, and has what it decides sent. */
+/** Requests a cycle of a brand, and sends its commands. */
 async function sends(caller: Caller, brand: string, name: string, asked: string[]): Promise<void> {
   await decided(caller, await cycle(caller, { brand, cycle: name, keywords: asked }));
   await ring(caller, brand);

@@ -53,7 +53,7 @@ it("two fan-outs together keep the pace of one, whenever the second comes", () =
   const first = pace(3, 2, 0, NOW);
   expect(first.delays).toEqual([0, 0, 1]);
   expect(pace(3, 2, first.next, NOW + 100).delays).toEqual([1, 2, 2]);
-  // Two seconds later in the clock, the queue has caught up by as much.
+  // Two seconds later by the clock, the queue has drained by as much.
   expect(pace(3, 2, first.next, NOW + 2000).delays).toEqual([0, 0, 1]);
 });
 

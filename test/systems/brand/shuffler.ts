@@ -17,8 +17,8 @@ interface Waiting {
 const BATCH = 4;
 
 /**
- * Stands between the queues and their consumers: takes every message out of the queues' hands and delivers it itself, twice, in an order
- * that a seed makes for each tenant. Messages of other tenants pass.
+ * Sits between the queues and their consumers: intercepts every message and delivers it itself, twice, in an order by a seed for
+ * each tenant. Messages of other tenants pass.
  */
 export class Shuffler implements Disposable {
   readonly #deliver = worker.queue;
@@ -52,7 +52,7 @@ export class Shuffler implements Disposable {
     return counts;
   }
 
-  /** Forgets everything that waits, as queues do whose process is killed. Answers how much that was. */
+  /** Drops all waiting messages, as queues of a killed process do. Returns their number. */
   lose(tenantId: string): number {
     return this.#waiting.get(tenantId)?.splice(0).length ?? 0;
   }
@@ -61,7 +61,7 @@ export class Shuffler implements Disposable {
     return [...this.#waiting.values()].every(({ length }) => length === 0);
   }
 
-  /** Delivers some of what waits for each tenant: any of it, in one batch of one queue. */
+  /** Delivers some waiting messages of each tenant: any of them, in one batch of one queue. */
   async deliverSome(): Promise<void> {
     await Promise.all([...this.#waiting].map(([tenantId, waiting]) => this.#deliverOf(tenantId, waiting)));
   }

@@ -71,7 +71,7 @@ describe("An ordinary article", () => {
 });
 
 describe("An answer that is none", () => {
-  /** A gateway before a service that is away at first: it keeps whatever was answered with 200 under its key, as AI Gateway does. */
+  /** A gateway before a service that is unavailable at first: it stores every 200 under its key, as AI Gateway does. */
   function gateway() {
     const kept = new Map<string, string>();
     let isAway = true;
@@ -198,7 +198,7 @@ describe("A retry", () => {
     await writing.retry(id, from);
     await writing.reaches("complete");
     expect(await writing.calls(id)).toMatchObject([{ outcome: "refused" }, { outcome: "written" }]);
-    // An instance that is begun anew within two seconds may ask again for an answer that it has; its key makes that free.
+    // An instance that restarts within two seconds may request an existing answer again; its key makes that free.
     expect((await writing.charged()).charged).toBe(2);
   });
 

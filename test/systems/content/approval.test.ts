@@ -6,7 +6,7 @@ import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, send
 import { ledger } from "../../providers/embedded.ts";
 import { askToPublish, becomes, draft, noApproval, publish, wantsApproval } from "./article.ts";
 
-/** A draft of a brand that wants a person's yes, once somebody is asked. */
+/** A draft of a brand with approval, once the question exists. */
 async function asked(caller: Caller) {
   await wantsApproval(caller, "careful");
   const article = await draft(caller, {
@@ -35,7 +35,7 @@ async function askedTwice(caller: Caller) {
   return { article, instance, approval, again: body.instance_id, other: `/v1/approvals/${other.id}` };
 }
 
-/** Holds every answer of the store about a page whose path has this in it, once it is up, until it is released. */
+/** Holds every answer of the store about a page with this in its path, once it is published, until it is released. */
 function holdPut(slug: string): { isHeld: () => boolean; release: () => void } {
   const prototype = Object.getPrototypeOf(env.PAGES);
   const { put } = prototype;

@@ -65,7 +65,7 @@ export function wantsApproval(caller: Caller, brand: string, timeout: Duration =
   return put(caller, brand, { approval: "required", approval_timeout: timeout, approval_default: otherwise });
 }
 
-/** A brand that wants nobody asked. */
+/** A brand without approval. */
 export function noApproval(caller: Caller, brand: string) {
   return put(caller, brand, { approval: "none" });
 }

@@ -26,7 +26,7 @@ async function says(
   return body;
 }
 
-/** Takes it down, some seconds ago: what is put up again waits until that is two seconds old, which test/engine/operate tries. */
+/** Removes it, some seconds ago: publishing again waits until that is two seconds old, as test/engine/operate tests. */
 async function takeDown(caller: Caller, article: { id: string }): Promise<Json> {
   const taken = await says(caller, article, "unpublish", "unpublished", "terminated");
   await env.DB.prepare("UPDATE millrace_instances SET updated_at = updated_at - 3000 WHERE id = ?1").bind(taken.instances.publish.id).run();

@@ -3,7 +3,7 @@ import { callerWith, send } from "../../api/client.ts";
 import { draft, pathOf, publish } from "./article.ts";
 import { child, parseXml } from "./xml.ts";
 
-/** Titles and first lines that want to be more than text; and what is to be seen of one, where that is less than all. */
+/** Titles and first lines with markup; and the visible part of one, where that is shorter. */
 const TEXTS = [
   ["a script", `<script>alert(1)</script>`],
   ["an attribute's end", `" onmouseover="alert(1)" x="`],
@@ -55,7 +55,7 @@ interface Seen {
   texts: Record<string, string[]>;
 }
 
-/** What a browser's parser makes of a document. */
+/** A browser's parse of a document. */
 async function readHtml(html: string): Promise<Seen> {
   const seen: Seen = { elements: [], attributes: [], texts: {} };
   const decoded = (text: string) => text.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&quot;", '"').replaceAll("&amp;", "&");

@@ -10,8 +10,8 @@ import { asked, begunWith } from "./writing.ts";
 const files = import.meta.glob<string>("../../../src/systems/content/prompts/*.md", { query: "?raw", import: "default", eager: true });
 
 /**
- * What every released prompt says, by its SHA-256. A line is added when a file is, and never changed: an article names the file it was
- * written from.
+ * The content of every released prompt, by its SHA-256. A line is added when a file is, and never changed: an article names the file
+ * it was written from.
  */
 const RELEASED = {
   "article.v1.md": "7046c96b1d27e5c44cbf6c6c98bfcbd43f2326132c1377b98a44ea05ccc304a8",
@@ -101,7 +101,6 @@ describe("A source from the web", () => {
     expect(prompt.match(/<\/?sources>/g)).toHaveLength(2);
     expect(lines.slice(end + 1)).toEqual([]);
     expect(lines[begin + 1]).not.toMatch(/[<>]/);
-    // Nothing of it is lost.
     expect(JSON.parse(lines[begin + 1] ?? "")).toEqual({ title: "T", url: "https://example.com/", description: "D", ...source });
   });
 

@@ -11,7 +11,7 @@ const url = "https://shop.example.com/pages/t/acme/green-tea-012345";
 const graphemes = (text: string) => Array.from(new Intl.Segmenter().segment(text)).length;
 const bytes = (text: string) => new TextEncoder().encode(text).byteLength;
 
-/** What stands in a post, by the record that the social service keeps. */
+/** The content of a post, by the record in the social service. */
 async function postOf(uri: string): Promise<{ text: string; facets: { features: { uri: string }[] }[] }> {
   const [repo = "", collection = "", rkey = ""] = uri.replace("at://", "").split("/");
   const query = new URLSearchParams({ repo, collection, rkey });

@@ -8,7 +8,7 @@ import { child, parseXml } from "./xml.ts";
 const REASON = { reason: "a court says so" };
 const ELSEWHERE = "http pages.example.com/old";
 
-/** Says a verb about an article, and answers what it has become. */
+/** Runs a verb on an article, and returns the result. */
 async function says(caller: Caller, { id }: Json, verb: "publish" | "unpublish"): Promise<Json> {
   const answer = await caller.post(`/v1/articles/${id}/${verb}`, REASON);
   expect(answer).toMatchObject({ status: 202, body: { action_id: expect.any(String), instance_id: expect.any(String) } });

@@ -27,19 +27,19 @@ export class Writing {
     return found;
   }
 
-  /** What was paid for it, by our own record. */
+  /** The payments for it, by the engine's record. */
   async calls(id: string): Promise<Json[]> {
     const { body } = await this.caller.get(`/v1/instances/${id}/text-calls`);
     return body.items;
   }
 
-  /** What was paid for it, by the writer's own ledger. */
+  /** The payments for it, by the writer's own ledger. */
   async charged(): Promise<{ charged: number; repeated: number }> {
     const { charged, repeated } = (await ledger({ upstream: "text", match: this.keyword })).totals.text;
     return { charged, repeated };
   }
 
-  /** What the writer was asked, in order, by its own ledger. */
+  /** The writer's requests, in order, by its own ledger. */
   async prompts(): Promise<string[]> {
     return (await ledger({ upstream: "text", match: this.keyword })).calls.map(({ subject }) => subject);
   }
@@ -64,7 +64,7 @@ export async function hurried() {
   return introspector;
 }
 
-/** Instances of this test began when this was what their first step remembered. */
+/** Instances of this test were begun with this recorded output of their first step. */
 export async function begunWith(research: object) {
   const introspector = await introspectWorkflow(env.GENERATE_ARTICLE);
   await introspector.modifyAll(async (instance) => {

@@ -24,7 +24,7 @@ import {
   theCrm,
 } from "./crm.ts";
 
-/** A tenant with so many contacts that are in the CRM already. */
+/** A tenant with this number of contacts that are in the CRM already. */
 async function inStep(count: number) {
   const caller = await callerWith();
   const rows = people(caller, count);
@@ -205,7 +205,7 @@ it("the contacts of such a chunk are free until the operator answers, also where
   await atomically(env.DB, statements);
   const [kept = ""] = (await recordsOf(caller)).keys();
   await ended(caller, await command(caller, "contact.sync", { contact_id: kept, occasion: fresh("o") }));
-  // What the attempt sent is ours, and no change of a person's.
+  // The attempt's write is the engine's, and not a user's change.
   expect(await linkOf(caller, kept)).toMatchObject({ state: "linked", pending: false, revision: 2 });
 });
 

@@ -4,7 +4,7 @@ import { type Caller, fresh } from "../../api/client.ts";
 import { crmTellsNobody } from "../../providers/embedded.ts";
 import { command } from "./crm.ts";
 
-/** What a test sets of the deployment. */
+/** A test's settings of the deployment. */
 export const vars = env as { CRM_ACCOUNT?: string };
 let accounts = 62_500_000 + Math.floor(Math.random() * 1_000_000);
 

@@ -25,7 +25,7 @@ export async function bring(caller: Caller, rows: readonly Row[]): Promise<void>
   expect(batch.rows).toMatchObject({ done: rows.length, failed: 0 });
 }
 
-/** People whose addresses no other test's have. */
+/** Contacts with unique addresses. */
 export function people(caller: Caller, count: number, from = 0): Row[] {
   return Array.from({ length: count }, (_, index) => {
     const id = `c${String(from + index).padStart(4, "0")}`;
@@ -54,7 +54,7 @@ export async function syncIn(caller: Caller, id: string, ...states: string[]): P
   return body;
 }
 
-/** Waits for an instance, and answers what its last step said, or why it failed. */
+/** Waits for an instance, and returns the output of its last step, or its error. */
 export async function ended(caller: Caller, instanceId: string, status = "complete"): Promise<Json> {
   const { body } = await until(
     () => caller.get(`/v1/instances/${instanceId}`),
@@ -85,7 +85,7 @@ export async function contactOf(caller: Caller, contactId: string): Promise<Json
   return body.items.find(({ contact_id }: Json) => contact_id === contactId);
 }
 
-/** What the CRM was asked since a moment: how often for what. */
+/** The CRM's requests since a moment, counted by kind. */
 export async function callsSince(id: number): Promise<string[]> {
   const { calls } = await theCrm().callReport();
   return calls.filter((call) => call.id > id).map(({ path, inputs }) => `${path.split("/").slice(-2).join("/")} ${inputs}`);
@@ -129,7 +129,7 @@ export function notify(
   return send(path, { method: "POST", headers, body: text }, (request) => createApi(app).fetch(request, { ...env, ...vars }));
 }
 
-/** The instances that look at what the CRM said, of one tenant. */
+/** The instances of one tenant that read the CRM's notices. */
 export async function looks(caller: Caller): Promise<Json[]> {
   const { results } = await env.DB.prepare(
     "SELECT id, status FROM millrace_instances WHERE tenant_id = ?1 AND workflow = 'take-crm-change' ORDER BY rowid",
@@ -139,7 +139,7 @@ export async function looks(caller: Caller): Promise<Json[]> {
   return results;
 }
 
-/** Waits until nobody looks at anything any more. Answers what each look came to. */
+/** Waits until no read is open. Returns the outcome of each. */
 export async function looked(caller: Caller, count: number): Promise<Json[]> {
   const seen = await until(
     () => looks(caller),

@@ -25,7 +25,7 @@ it("retries only the contacts that the CRM deferred; refused ones are listed wit
   const sync = await synced(caller);
   expect(sync).toMatchObject({ state: "complete", contacts: { done: 118, failed: 2, waiting: 0 } });
   const calls = await callsSince(before);
-  // The two chunks, then rounds that hold nobody but the contacts that wait.
+  // The two chunks, then rounds that hold only the waiting contacts.
   expect(calls.filter((call) => call.startsWith("batch/upsert"))).toEqual([
     "batch/upsert 100",
     "batch/upsert 20",

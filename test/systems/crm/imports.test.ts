@@ -4,7 +4,7 @@ import { type Caller, callerWith, fresh, type Json } from "../../api/client.ts";
 import { completed } from "../batches/batch.ts";
 import { bring, callsSince, contactOf, lastCall, linkOf, people, type Row, recordsOf, synced, theCrm } from "./crm.ts";
 
-/** A tenant with one contact that both sides have, of which a person has said in the CRM what its job is. */
+/** A tenant with one contact on both sides, with a job title set by a user of the CRM. */
 async function inStep() {
   const caller = await callerWith();
   const [row] = people(caller, 1) as [Row];

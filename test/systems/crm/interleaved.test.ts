@@ -4,8 +4,8 @@ import { IS_FULL_SIZE } from "../../full-size.ts";
 import { type Choose, Stage } from "./interleaved.ts";
 
 /**
- * Orders that are tried of each story; in full size as many as so many seconds have room for. There is no last one: who waits for another
- * may look any number of times.
+ * The orders tried of each scenario; in full size as many as fit into this number of seconds. There is no last one: a waiting worker
+ * may poll any number of times.
  */
 const SAMPLE = { orders: 8, seconds: 60 };
 
@@ -57,7 +57,7 @@ it.each(stories)(
   300_000,
 );
 
-/** Gates before which somebody may die. */
+/** Gates before which a worker may die. */
 const MORTALS = [
   { who: "a sync", of: (stage: Stage) => stage.sync, gates: 5 },
   { who: "a contact.sync", of: (stage: Stage) => stage.one, gates: 7 },

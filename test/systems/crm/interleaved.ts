@@ -11,7 +11,7 @@ import { event } from "./crm.ts";
 /** All of one tenant's: no two contacts have one record. */
 let ids = 1000;
 
-/** A CRM in memory, that speaks as much of HubSpot's format as a sync of people without companies needs. */
+/** A CRM in memory, with the part of HubSpot's format that a sync of people without companies needs. */
 class MemoryCrm {
   readonly records = new Map<string, { key: string; properties: Record<string, string>; updatedAt: number }>();
 
@@ -50,7 +50,7 @@ class MemoryCrm {
   }
 }
 
-/** Somebody who works on the contact: step by step, each behind a gate. */
+/** A worker on the contact: step by step, each behind a gate. */
 type Actor = (at: (gate: string) => Promise<void>, env: Cloudflare.Env) => Promise<void>;
 
 interface Waiting {
@@ -58,12 +58,12 @@ interface Waiting {
   go: () => void;
 }
 
-/** Chooses who goes on, of so many. */
+/** Chooses the next worker by index. */
 export type Choose = (count: number) => number;
 
 const never = new Promise<never>(() => undefined);
 
-/** One contact of a tenant, here and in a CRM, and those who work on it in an order that somebody else chooses. */
+/** One contact of a tenant, here and in a CRM, and its workers in a given order. */
 export class Stage {
   readonly crm = new MemoryCrm();
   readonly #caller: Caller;
@@ -84,7 +84,7 @@ export class Stage {
     await this.#syncOnce(this.#env());
   }
 
-  /** Syncs as many contacts as there are, of which this is the only one that changed. */
+  /** Syncs all contacts, of which only this one has changed. */
   readonly sync: Actor = async (at, env) => {
     await this.#commits(at, () => this.#chunk(env, this.#name()));
   };
@@ -122,10 +122,7 @@ export class Stage {
     };
   }
 
-  /**
-   * Lets everybody work, one gate at a time, in the order that `choose` says; the one of `dies` never comes past that gate of its. Answers
-   * what happened, for people.
-   */
+  /** Runs all workers, one gate at a time, in the order of `choose`; `dies` never passes that gate. Returns a readable log. */
   async play(actors: Readonly<Record<string, Actor>>, choose: Choose, dies?: { actor: string; gate: number }): Promise<string[]> {
     const waiting = new Map<string, Waiting>();
     const course: string[] = [];
@@ -168,7 +165,7 @@ export class Stage {
     }
   }
 
-  /** Everything is delivered, whoever died is given up, and there is one more sync. Answers what each side has then. */
+  /** All messages are delivered, dead workers are aborted, and one more sync runs. Returns the state of each side. */
   async settled(): Promise<{ here: Json; there: Json; pending: boolean }> {
     await this.#expire();
     await this.#syncOnce(this.#env());
@@ -201,7 +198,7 @@ export class Stage {
     await atomically(env.DB, (await this.#chunk(over, this.#name())).statements ?? []);
   }
 
-  /** What a step does: its write, and all of it again where that is refused. Answers its output. */
+  /** A step's function: its write, and all of it again where that is refused. Returns its output. */
   async #commits(at: (gate: string) => Promise<void>, step: () => Promise<Commit<unknown>>): Promise<unknown> {
     for (let tries = 0; ; tries++) {
       const { statements = [], output } = await step();
@@ -225,12 +222,12 @@ export class Stage {
     await atomically(env.DB, [writeContacts(this.#caller.tenantId, "a file", JSON.stringify([row]))]);
   }
 
-  /** Time goes by, for those who hold contacts and are dead. */
+  /** Time passes, for dead workers that hold contacts. */
   async #expire(): Promise<void> {
     await env.DB.prepare("UPDATE crm_sends SET until = 0 WHERE tenant_id = ?1").bind(this.#caller.tenantId).run();
   }
 
-  /** The deployment, with gates before what can be seen from outside: what is read and put on record here, and every call there. */
+  /** The deployment, with gates before each effect visible from outside: reads and records here, and every call there. */
   #env(at?: (gate: string) => Promise<void>): Cloudflare.Env {
     const texts = new WeakMap<object, string>();
     const gateOf = (text: string) =>

@@ -69,7 +69,7 @@ it("a write of an attempt for a contact that the next attempt does not have any 
   expect(await sides(caller, "c0199", "phone")).toEqual(["3", "3"]);
 });
 
-/** Has the CRM put off the upsert of a contact.sync once, and does something before the call is made again. */
+/** Makes the CRM defer the upsert of a contact.sync once, and runs a function before the call is repeated. */
 async function putOff(caller: Caller, afterEffect: boolean, meanwhile: () => Promise<unknown>): Promise<void> {
   await theCrm().setFaults([{ match: `${caller.tenantId}/c0100`, status: 503, remaining: 1, afterEffect }]);
   await syncOne(caller, env, meanwhile);

@@ -11,7 +11,7 @@ const DELETION = { subscriptionType: "contact.deletion", propertyName: undefined
 
 afterEach(() => theCrm().setFaults([]));
 
-/** Whoever has contacts of the tenant on record is not heard of any more. */
+/** The recorded workers of the tenant's contacts are gone. */
 const dies = ({ tenantId }: Caller) => env.DB.prepare("UPDATE crm_sends SET until = 0 WHERE tenant_id = ?1").bind(tenantId).run();
 
 const made = (properties: Record<string, string>) => theCrm().edit(null, properties) as Promise<Json>;
@@ -27,7 +27,7 @@ it("a contact that is called as one made in the CRM would be stays as it is: the
     properties: { phone: "5" },
   }));
   await bring(caller, rows);
-  // One of them has a record of its own, and the other has none yet.
+  // One of them has its own record, and the other has none yet.
   await command(caller, "contact.sync", { contact_id: names[0], occasion: "1" });
   await until(
     () => linkOf(caller, names[0] ?? ""),
@@ -102,7 +102,7 @@ it("a record that is deleted and recreated at once is the same contact's, for an
       await looked(caller, index + 1);
     }
     expect(await linkOf(caller, "c0000"), first).toMatchObject({ state: "linked", crm_id: again.id });
-    // What only the record before had is not emptied here: it is sent again.
+    // A property that only the earlier record had is not emptied here: it is sent again.
     expect((await contactOf(caller, "c0000")).properties, first).toEqual({ phone: "5" });
     await synced(caller);
     expect((await recordsOf(caller)).get("c0000"), first).toMatchObject({ id: again.id, properties: { phone: "5" } });
@@ -110,7 +110,7 @@ it("a record that is deleted and recreated at once is the same contact's, for an
   }
 });
 
-/** A contact whose record a person deleted, and made again with another value; and a look that named it, and whose answer was lost. */
+/** A contact with a record that a user deleted, and recreated with another value; and a read that named it, with a lost answer. */
 async function namedAndLost(wasThere: boolean) {
   const caller = await callerWith();
   const tenantId = caller.tenantId;

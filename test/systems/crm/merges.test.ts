@@ -18,7 +18,7 @@ it("a contact that is known as another is not made in the CRM: its canonical one
   expect([...(await recordsOf(caller)).keys()]).toEqual(["c0000", "c0002", "c0003"]);
   expect(await linkOf(caller, "c0004")).toMatchObject({ state: "merged", crm_id: null, pending: false });
   expect((await synced(caller)).contacts).toMatchObject({ done: 0, merged: 0, skipped: 0 });
-  // Asked for by name, it is the canonical one that is brought.
+  // By name, the canonical one is synced.
   expect(await ended(caller, await command(caller, "contact.sync", { contact_id: "c0004", occasion: "1" }))).toMatchObject({
     contact_id: "c0003",
   });
@@ -112,9 +112,7 @@ it("contacts that one notice merges, with long names of the same prefix, are a f
   for (const id of others) await known(caller, id, stays);
 });
 
-/**
- * A tenant whose first contact has a record that an upsert made whose answer was lost, and nobody knows of; and the attempts of that push.
- */
+/** A tenant with a first contact whose record was created by an upsert with a lost answer; and the attempts of that push. */
 async function madeAndLost() {
   const caller = await callerWith();
   const { tenantId } = caller;

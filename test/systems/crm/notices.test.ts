@@ -99,7 +99,7 @@ it("several events about one contact are one command, and a redelivery is none",
   const other = event(two);
   expect((await notify(caller.tenantId, [second, first, other])).body).toEqual({ accepted: 2, known: 0, foreign: 0, unread: 0 });
   expect((await notify(caller.tenantId, [first, other, second])).body).toEqual({ accepted: 0, known: 2, foreign: 0, unread: 0 });
-  // A newer one is looked at again, whatever comes along with it.
+  // A newer one is read again, for any others with it.
   const third = event(one, { occurredAt: 1_790_000_001_000 });
   expect((await notify(caller.tenantId, [second, first, third])).body).toEqual({ accepted: 1, known: 0, foreign: 0, unread: 0 });
   const foreign = [

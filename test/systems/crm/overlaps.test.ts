@@ -26,7 +26,7 @@ async function inStep() {
 const of = (caller: Caller) => ({ env, envelope: { tenant_id: caller.tenantId } as Envelope });
 const notice = (id: string) => ({ crm_id: id, event_id: fresh("e"), occurred_at: new Date().toISOString(), merged: [] });
 
-/** A chunk that has called the CRM, and whose write is still under way. */
+/** A chunk that has called the CRM, and has an open write. */
 function chunkOf(caller: Caller, over = env) {
   const instanceId = crypto.randomUUID().replaceAll("-", "");
   return syncChunk(
@@ -206,7 +206,7 @@ it("of two pushes that each keep a contact which the other needs, one gives its 
     }));
     return (await beginSend(env.DB, key, account, contacts)) ? "waits" : "has them";
   };
-  // Both were put off, keep what they may have sent, and bring another contact with it now.
+  // Both were deferred, keep their possible writes, and include another contact now.
   expect([await asks(first, "c0000"), await asks(second, "c0001")]).toEqual(["has them", "has them"]);
   expect(await asks(first, "c0000", "c0001")).toBe("waits");
   expect(await asks(second, "c0001", "c0000")).toBe("waits");

@@ -37,7 +37,7 @@ async function inStep(count: number) {
   return { caller, change, idOf: (contact: string) => records.get(contact)?.id ?? "" };
 }
 
-/** The same, and what follows from it in the CRM. */
+/** The same, with its consequences in the CRM. */
 async function merged(caller: Caller, from: string, into: string): Promise<void> {
   await merge(caller, from, into);
   await until(
@@ -132,7 +132,7 @@ it("a record without the engine's name is not read or written, by a sync and by 
   expect(await contactOf(caller, "c0000")).toEqual(before);
   expect(await linkOf(caller, "c0000")).toMatchObject({ error: { category: "FOREIGN_RECORD" } });
 
-  // Also where only what stays here changed, the record is looked at, and what was said of it stands.
+  // Also where only local fields changed, the record is read, and its values apply.
   await change({ shoe_size: 44 }, 0);
   expect((await synced(caller)).contacts).toMatchObject({ failed: 1, skipped: 0 });
   expect(await linkOf(caller, "c0000")).toMatchObject({ error: { category: "FOREIGN_RECORD" } });

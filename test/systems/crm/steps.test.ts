@@ -8,7 +8,7 @@ afterEach(() => theCrm().setFaults([]));
 
 const refusesToConnect = { match: "associate", status: 400, category: "VALIDATION_ERROR", remaining: null };
 
-/** A tenant with two contacts, of which nobody has told the CRM yet. */
+/** A tenant with two contacts that are not in the CRM yet. */
 async function some() {
   const caller = await callerWith();
   const [row, other] = people(caller, 2) as [Row, Row];
@@ -68,7 +68,7 @@ it("a call that the CRM refuses is named, no other waits for the contact meanwhi
   const before = await lastCall();
   expect((await caller.post(`/v1/instances/${id}/retry`, { reason: "mended" })).status).toBe(202);
   await reaches(caller, id, "complete");
-  // Its record is read and has all that was sent: what is left is the company.
+  // Its record is read and has all sent properties: the company remains.
   expect(await callsSince(before)).toEqual(["batch/read 1", "batch/upsert 1", "associate/default 1"]);
   expect(await linkOf(caller, "c0000")).toMatchObject({ state: "linked", pending: false });
   expect(await theCrm().associations()).toContainEqual(expect.objectContaining({ contact: (await recordsOf(caller)).get("c0000")?.id }));

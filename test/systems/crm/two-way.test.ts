@@ -147,8 +147,8 @@ it("both directions at once, every notice twice and in any order, end in agreeme
       lastname: contact,
       ...(index < 30 && { city: `C ${contact}` }),
     });
-    // One revision for the file, one for each side that changed it: nobody wrote it for nothing. A file that comes after the CRM's
-    // change was taken replaces the whole contact, so that change is taken once more.
+    // One revision for the file, one for each side that changed it: there is no empty revision. A file after the import of the CRM's
+    // change replaces the whole contact, so that change is imported once more.
     const [there, here] = [index < 30 ? 1 : 0, index < 15 ? 0 : 1];
     expect([1 + there + here, 1 + there + here + there * here], contact).toContain(ours.revision);
   }
@@ -200,7 +200,7 @@ it("a contact created in the CRM is imported with the engine's name, or matched 
     imported_by: "crm",
   });
   expect(await contactOf(caller, "c0005")).toMatchObject({ name: "Person c0005", properties: { jobtitle: "Baker" }, revision: 2 });
-  // The next sync fills in what is missing there, and makes no second record.
+  // The next sync adds the missing properties there, and creates no second record.
   expect((await synced(caller)).contacts).toMatchObject({ done: 1, failed: 0 });
   const records = await recordsOf(caller);
   expect([...records.keys()].sort()).toEqual(["c0000", "c0005", `crm-4224001-${made.id}`]);
@@ -236,7 +236,7 @@ it("a reading that comes late does not undo a newer one", async () => {
   await theCrm().edit(idOf("c0000"), { phone: "old" });
   await tell(caller, idOf("c0000"));
   await looked(caller, 1);
-  // Somebody read the newest state meanwhile, by the CRM's clock.
+  // Another reader got the newest state meanwhile, by the CRM's clock.
   await env.DB.prepare("UPDATE crm_links SET read_at = read_at + 60000 WHERE tenant_id = ?1").bind(caller.tenantId).run();
   await theCrm().edit(idOf("c0000"), { phone: "older than what is known" });
   await tell(caller, idOf("c0000"));
@@ -279,7 +279,7 @@ it("of two looks at a contact that was just made in the CRM, the second waits fo
     if (dies) await env.DB.prepare("UPDATE crm_sends SET until = 0 WHERE tenant_id = ?1").bind(caller.tenantId).run();
     else await atomically(env.DB, first.statements ?? []);
     await atomically(env.DB, (await second).statements ?? []);
-    // It was made meanwhile: whoever comes second looks again.
+    // It was created meanwhile: the second reader reads again.
     if (dies) await expect(atomically(env.DB, first.statements ?? [])).rejects.toThrow(/contact_changed_meanwhile/);
     expect(await contactOf(caller, `crm-4224001-${id}`)).toMatchObject({ name: "Nia New", properties: { phone: "2" } });
     await synced(caller, "all");

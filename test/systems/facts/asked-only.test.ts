@@ -8,7 +8,7 @@ import { callerWith, expectProblem, fresh } from "../../api/client.ts";
 import { messageOf, recordedFact } from "./derived.ts";
 import { ledger, outcome, state } from "./facts.ts";
 
-/** What an object has in its storage: the names of its tables, and whether its alarm is set. */
+/** An object's storage: the names of its tables, and whether its alarm is set. */
 function leftBehind(stub: DurableObjectStub<undefined>): Promise<{ tables: string[]; alarm: number | null }> {
   return runInDurableObject(stub, async (_, { storage }) => {
     const tables = storage.sql.exec<{ name: string }>(

@@ -32,7 +32,7 @@ describe("Hundreds of asks at once", () => {
     let [answers, replays, charged, places] = [0, 0, 0, 0];
     const one = async ({ name, key, amount_cents }: (typeof asks)[number]): Promise<void> => {
       const ask = () => canSpend(env, tenantId, name, { key, amount_cents, expires_in_seconds: 3600 });
-      // If the object goes away under the ask, nobody knows what became of it: the same key is asked again.
+      // If the object dies during the request, the outcome is unknown: the same key is used again.
       const answer = await ask().catch(ask);
       answers++;
       if (answer.replayed) replays++;

@@ -248,7 +248,7 @@ it("a hold of a month ago names nothing that is held today", async () => {
   const month = { expires_in_seconds: 86_400 };
   const first = await ask(600, "rent", month);
   await charge(100, first.hold);
-  // 31 days later, with another ask in between, which makes forgotten what ended long ago.
+  // 31 days later, with another request in between, which deletes old ended ones.
   await age(31 * 86_400_000);
   expect((await release((await ask(1, "other", month)).hold)).released).toBe(true);
   const second = await ask(600, "rent", month);

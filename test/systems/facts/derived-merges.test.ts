@@ -153,7 +153,7 @@ describe("GET /v1/contacts/{id}", () => {
   });
 });
 
-/** Rows that a book reads and writes while so many contacts are merged into one, in some order of their times. */
+/** The rows that a book reads and writes while this number of contacts are merged into one, in some order of their times. */
 async function rowsOfMerging(count: number, minuteOf: (index: number) => number): Promise<number> {
   return runInDurableObject(contactBookOf(env, fresh("tenant")), (book, { storage: { sql } }) => {
     const cursors: SqlStorageCursor<Record<string, SqlStorageValue>>[] = [];

@@ -17,7 +17,7 @@ it("in shuffled orders, each delivery twice, a story ends as it does in order an
   for (const charge of await charges(plain)) await deliver([charge]);
   const expected = await followed(plain);
 
-  // What the story must lead to, worked out by hand.
+  // The expected result of the scenario, computed by hand.
   expect(
     expected.facts
       .map(({ type, payload }) => [
@@ -122,7 +122,7 @@ it("a name that another caller uses in the account's ledger is reported as an er
   await ledgerOf(env, tenantId, entity).append({ tenant_id, trace_id, correlation_id, causation_id }, [
     { fact_id, entity, type, occurred_at, payload } as never,
   ]);
-  // The same outcome, told with another account: its charge would have the name that is taken there.
+  // The same outcome, with another account: its charge would have the name that is used there.
   const forged = { ...cause, payload: { ...cause.payload, account: "a2" } } as RecordedFact;
   expect(await deliver([forged])).toEqual({ acked: 1, retried: 0 });
   expect(await factsOf(tenantId, "account/a2")).toHaveLength(1);

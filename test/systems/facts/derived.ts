@@ -12,7 +12,7 @@ type Derivable = keyof typeof PROCESSED_EVENTS;
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 
-/** A fact as its ledger tells of it. */
+/** A fact in its ledger's form. */
 export async function messageOf(fact: RecordedFact): Promise<Envelope> {
   const { tenant_id, correlation_id, causation_id, trace_id, entity, fact_id, sequence } = fact;
   return address(env.PAYLOADS, PROCESSED_EVENTS[fact.type as Derivable].from(fact as never), {
@@ -28,7 +28,7 @@ export async function messageOf(fact: RecordedFact): Promise<Envelope> {
   });
 }
 
-/** A fact as a ledger would have taken it, in a ledger of its own. */
+/** A fact as a ledger would have accepted it, in its own ledger. */
 export function recordedFact<Type extends Derivable>(
   tenantId: string,
   type: Type,
@@ -61,7 +61,7 @@ export async function deliver(facts: readonly RecordedFact[], to: Env = env): Pr
 const handed = new WeakSet<object>();
 
 /**
- * Until the test is over, what the real queues bring of some tenants' facts is taken for done and nothing comes of it: the test delivers
+ * Until the end of the test, deliveries of some tenants' facts by the real queues are acknowledged without effect: the test delivers
  * these facts itself, and leaves no backlog to others.
  */
 export function deliverByHand(tenants: ReadonlySet<string>): void {

@@ -6,7 +6,7 @@ import { ledgerOf } from "../../../src/systems/facts/ledger/ledgers.ts";
 import worker from "../../../src/worker.ts";
 import { type Caller, fresh, type Json, until } from "../../api/client.ts";
 
-/** An outcome as somebody states it. */
+/** An outcome as a caller publishes it. */
 export function outcome(entity: string, more: Partial<Json> = {}): StatedFact<"outcome"> {
   return {
     fact_id: fresh("fact"),
@@ -35,7 +35,7 @@ export async function projected(tenantId: string, entity?: string): Promise<Json
   return found.results;
 }
 
-/** Waits until so many rows are there, and answers what is. */
+/** Waits for this number of rows, and returns them. */
 export function projectedUntil(tenantId: string, count: number, entity?: string): Promise<Json[]> {
   return until(
     () => projected(tenantId, entity),
@@ -50,7 +50,7 @@ export async function state(caller: Caller, facts: unknown[], more: object = {},
   return body.results;
 }
 
-/** What a rebuild answered, once the platform has it for complete as well: its row says so a moment before. */
+/** The result of a rebuild, once the platform reports it as complete as well: its row is complete a moment earlier. */
 export async function rebuildOutput(id: string): Promise<Json> {
   const instance = await env.REBUILD_PROJECTION.get(id);
   const ended = await until(
@@ -76,7 +76,7 @@ export async function deliver(queue: string, bodies: unknown[], bindings: Env = 
   return { acked: result.explicitAcks.length, retried: result.retryMessages.length };
 }
 
-/** Takes a ledger's queues away until it is evicted: they accept what they are sent, and forget it. Answers what that was. */
+/** Disconnects a ledger's queues until it is evicted: they accept messages, and lose them. Returns those messages. */
 export async function loseQueues(caller: Pick<Caller, "tenantId">, entity: string): Promise<Envelope[]> {
   const lost: Envelope[] = [];
   const queue = {

@@ -7,12 +7,12 @@ import { deliverMessages, factsOf, messageOf, recordedFact } from "./derived.ts"
 
 const DAY_MS = 86_400_000;
 
-/** A fact about money whose message nobody could finish, captured so many days ago. */
+/** A fact about money with an exhausted message, captured this number of days ago. */
 async function letterOf(caller: Caller, type: "outcome" | "charge", days: number): Promise<string> {
   const name = fresh(type);
   const fact = recordedFact(caller.tenantId, type, name, { account: "shop", amount_cents: 7, value_cents: 7 } as never);
   const message = await messageOf(type === "charge" ? ({ ...fact, payload: { account: "shop", amount_cents: 7 } } as never) : fact);
-  // What it says of its tenant is not what its message says: no repeat mends that.
+  // Its tenant is not its message's: no retry fixes that.
   await deliverMessages([{ ...message, payload: { ...((message as Json).payload as object), tenant_id: "somebody-else" } } as never]);
   const { items } = (await caller.get("/v1/dead-letters?limit=50")).body;
   const letter = items.find(({ idempotency_key }: Json) => idempotency_key === `${type}/${name}/${name}`);

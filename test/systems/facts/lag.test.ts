@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from "vitest";
 import worker from "../../../src/worker.ts";
 import { callerWith, fresh } from "../../api/client.ts";
 
-/** Forgets what was counted in the last minutes: a p99 of all that other tests have sent says nothing of one message. */
+/** Deletes the counts of the last minutes: a p99 of all other tests' messages says nothing about one message. */
 async function forgetMinutes(): Promise<void> {
   await settleCounts(env);
   await env.DB.prepare("DELETE FROM millrace_counts WHERE span = 'minute'").run();
@@ -13,7 +13,7 @@ async function forgetMinutes(): Promise<void> {
 
 it("how far readers of facts are behind is a gauge of the deployment, by how long facts waited in their queue", async () => {
   await forgetMinutes();
-  // The alert of it would be told in a test that comes later.
+  // Its alert would be notified in a later test.
   onTestFinished(forgetMinutes);
   const waited = { id: fresh("m"), attempts: 1, timestamp: new Date(Date.now() - 200_000), body: { poison: fresh() } };
   await worker.queue?.(createMessageBatch("projections", [waited]), env, createExecutionContext());

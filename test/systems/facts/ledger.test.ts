@@ -9,10 +9,10 @@ import { fresh } from "../../api/client.ts";
 import { outcome, sent } from "./facts.ts";
 
 const from = { tenant_id: "acme", trace_id: "a".repeat(32), correlation_id: "c", causation_id: "test" };
-/** What a value in an object's storage may hold on the platform; here it may hold more. */
+/** The maximum of a value in an object's storage on the platform; the local one is larger. */
 const MAX_VALUE_BYTES = 2_000_000;
 
-/** A ledger that has so many facts behind its first, as if it had taken them; every tenth is one that something follows from. */
+/** A ledger with this number of facts after its first, as if it had accepted them; every tenth causes a derived fact. */
 async function longLedger(facts: number) {
   const entity = fresh("account/");
   await appendFacts(env, from, [sent(entity)]);

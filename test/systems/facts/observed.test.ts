@@ -8,7 +8,7 @@ import { deliver, ledger, projectedUntil, sent } from "./facts.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 
-/** What a step emits when it has seen a fact. */
+/** A step's message about an observed fact. */
 function observed(tenantId: string, fact: ReturnType<typeof sent>): object {
   const { type, subject, payload } = FactObserved.from(fact);
   return {

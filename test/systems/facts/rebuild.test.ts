@@ -28,7 +28,7 @@ async function rowsOf(caller: Caller): Promise<Json[]> {
   return found.results;
 }
 
-/** A tenant with facts of so many ledgers, all of them projected. */
+/** A tenant with facts of this number of ledgers, all of them projected. */
 async function tenantWith(ledgers: number, factsEach: number) {
   const caller = await callerWith();
   const entities = Array.from({ length: ledgers }, () => fresh("account/"));
@@ -45,7 +45,7 @@ it("repairs a tenant's rows in place: the missing, the wrong and those of no led
   const untouched = await rowsOf(neighbour.caller);
   const [missing, , overfull] = entities as [string, string, string];
   const kept = await rowsOf(caller);
-  // What a careless hand did to the projection.
+  // Manual damage to the projection.
   const copy =
     "INSERT INTO facts SELECT tenant_id, entity, ?3, ?4, recorded_at, body, projected_at FROM facts WHERE tenant_id = ?1 AND entity = ?2 AND sequence = 8";
   await env.DB.batch([

@@ -36,7 +36,7 @@ it("a missing projection row, and a surplus one, are found against their ledger 
   const [entity, whole] = [fresh("account/a"), fresh("account/b")];
   await state(caller, [...Array.from({ length: 5 }, () => sent(entity)), sent(whole)]);
   await projectedUntil(tenantId, 6);
-  // What was recorded a moment ago may be on its way.
+  // Facts recorded a moment ago may be in transit.
   await runInDurableObject(ledgerOf(env, tenantId, entity), (_, { storage }) =>
     storage.sql.exec("UPDATE facts SET body = json_set(body, '$.recorded_at', '2026-10-01T09:30:00.000Z')").toArray(),
   );

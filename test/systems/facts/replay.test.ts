@@ -32,7 +32,7 @@ const merged = (from: string, into: string) => ({
   payload: { from, into },
 });
 
-/** A tenant with an account that has spent 300 cents by three outcomes, a merge, and an endpoint that was told of the outcomes. */
+/** A tenant with an account that has spent 300 cents by three outcomes, a merge, and an endpoint that was notified of the outcomes. */
 async function tenant() {
   const caller = await callerWith();
   const account = fresh("account");
@@ -56,7 +56,7 @@ async function tenant() {
 const wiped = (object: DurableObjectStub) =>
   runInDurableObject(object, async (_, state) => {
     await state.storage.deleteAll();
-    // It wakes with what it holds, which is nothing.
+    // It wakes with an empty storage.
     state.abort("wiped");
   }).catch(() => undefined);
 

@@ -16,7 +16,10 @@ import { watched } from "./watched.ts";
 const DAY_MS = 86_400_000;
 const KEEP_MS = 400 * DAY_MS;
 
-/** Whose facts a test has. It stands behind all others in the projection, so that a pass that begins before it meets its rows alone. */
+/**
+ * The owner of a test's facts. It comes after all others in the projection, so that a scan that begins before it meets its rows
+ * alone.
+ */
 let from = { tenant_id: "", trace_id: "a".repeat(32), correlation_id: "c", causation_id: "test" };
 
 let entities = 0;
@@ -41,7 +44,7 @@ const stated = (entity: string, n: number): StatedFact => ({
 /** A ledger with facts that its consumers have, projected; the first `old` of them recorded 401 days ago. */
 async function ledgerWith(entity: string, facts: number, old: number, confirmed = facts) {
   const ledger = ledgerOf(env, from.tenant_id, entity);
-  // It says itself what its consumers have.
+  // It reports its consumers' confirmations itself.
   await loseQueues({ tenantId: from.tenant_id }, entity);
   const sequences = Array.from({ length: facts }, (_, index) => index + 1);
   const told = sequences.map((sequence) => stated(entity, sequence));
@@ -59,7 +62,7 @@ async function ledgerWith(entity: string, facts: number, old: number, confirmed 
   return ledger;
 }
 
-/** Puts all that a ledger keeps into the projection: what a rebuild does. */
+/** Writes all facts of a ledger into the projection, as a rebuild does. */
 async function project(entity: string): Promise<void> {
   const facts = await kept(entity);
   await atomically(
@@ -187,7 +190,7 @@ it("asks only ledgers that have old facts", async () => {
 it("goes through many ledgers and many facts in slices", async () => {
   const many = Array.from({ length: 30 }, fresh);
   await Promise.all(many.map((entity) => ledgerWith(entity, 1, 1)));
-  // Behind the others, wherever they stand: how many slices it takes depends on what is before it.
+  // After the others, at any place: the number of slices depends on the rows before it.
   const large = fresh().replace("account/", "account/z");
   const ledger = await ledgerWith(large, 2500, 2400);
   expect(await pass()).toBeGreaterThanOrEqual(4);

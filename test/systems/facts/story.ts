@@ -30,7 +30,7 @@ const RULES = [
   { name: "rest", when: [{ field: "account", op: "in", value: ACCOUNTS }], charge: { cents: 30 } },
 ];
 
-/** What happens in the story: outcomes of every kind, holds, charges stated by hand, merges in a chain, a star and a circle. */
+/** The events of the scenario: outcomes of every kind, holds, charges published by hand, merges in a chain, a star and a circle. */
 export async function told(tenantId: string): Promise<RecordedFact[]> {
   await seedRules(tenantId, 1, 0, RULES);
   for (const account of ACCOUNTS) await budgetOf(env, tenantId, account).setLimit(20_000, "ada");
@@ -89,7 +89,7 @@ export function charges(tenantId: string): Promise<RecordedFact[]> {
   return Promise.all(ACCOUNTS.map((account) => factsOf(tenantId, `account/${account}`))).then((lists) => lists.flat());
 }
 
-/** Delivers a story in batches of a few; what follows is delivered among the rest, and each delivery comes twice. */
+/** Delivers a scenario in small batches; derived messages are delivered among the rest, and each delivery comes twice. */
 export async function deliverAnyhow(tenantId: string, facts: readonly RecordedFact[], chance: () => number): Promise<void> {
   const waiting = shuffled([...facts, ...facts], chance);
   const known = new Set<string>();

@@ -9,7 +9,7 @@ const SCHEMA = "CREATE TABLE IF NOT EXISTS things (id INTEGER PRIMARY KEY) STRIC
 const NAME = "ALTER TABLE things ADD COLUMN name TEXT NOT NULL DEFAULT 'none'";
 const SIZE = "ALTER TABLE things ADD COLUMN size INTEGER";
 
-/** The storage of an object that nobody has written to. */
+/** The storage of an object without writes. */
 function inStorage<T>(act: (storage: DurableObjectStorage) => T): Promise<T> {
   return runInDurableObject(budgetOf(env, fresh("tenant"), "a"), (_, { storage }) => act(storage));
 }

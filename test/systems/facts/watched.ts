@@ -7,7 +7,7 @@ export interface Ran {
   read: number;
 }
 
-/** The real database, and what was asked of it. */
+/** The real database, with its statements recorded. */
 export function watched(): { db: D1Database; ran: Ran[] } {
   const ran: Ran[] = [];
   const asked = new WeakMap<D1PreparedStatement, { text: string; params: unknown[] }>();

@@ -17,7 +17,7 @@ export const OBJECTS = [
   "EMBEDDED_CRM_STORE",
 ] as const satisfies readonly (keyof Env)[];
 
-/** Where something is kept, and what is kept there, as text. */
+/** A place of stored data, and its content as text. */
 export interface Kept {
   place: string;
   text: string;

@@ -18,7 +18,7 @@ const KEPT_IN = [
   "table webhook_deliveries",
 ];
 
-/** A person of whom there is something wherever something can be, beside a neighbour of whom there is as much. */
+/** A person with data in every possible place, beside a neighbour with as much. */
 async function somebody() {
   const caller = await callerWith();
   const word = fresh("q").replaceAll("-", "");
@@ -69,7 +69,7 @@ it("a person who is forgotten is found nowhere any more, sums stay, and nothing 
   await synced(caller, "all");
   for (const operation of ["export", "reconcile"] as const) await inFiles(caller, operation, file);
 
-  // In ledgers, and what follows from facts.
+  // In ledgers, and in derived facts.
   const rules = [{ name: "all", when: [], charge: { percent: 50 } }];
   expect((await caller.call("PUT", "/v1/qualification-rules", { expected_version: 0, rules })).status).toBe(200);
   await caller.call("PUT", `/v1/budgets/${account}`, { limit_cents: 100_000 });
@@ -92,7 +92,7 @@ it("a person who is forgotten is found nowhere any more, sums stay, and nothing 
     ({ body }) => body.items.length === 3 && body.items.every((one: Json) => one.state === "sent"),
   );
 
-  // In the CRM and what it says; in letters, schedules and the audit.
+  // In the CRM and its notices; in dead letters, schedules and the audit.
   const { crm_id: crmId } = await linkOf(caller, person.id);
   await theCrm().edit(crmId, { jobtitle: "Countess" });
   const notice = event(crmId, { propertyName: "jobtitle", propertyValue: "Countess" });

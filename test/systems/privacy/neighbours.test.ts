@@ -38,7 +38,7 @@ it("a fact keeps its time where a contact's id equals that time as text; its con
     const rows = String((await caller.get(`/v1/batches/${format}/result`)).body);
     expect([format, rows.split(occurred_at).length - 1, rows.split(String(person)).length - 1]).toEqual([format, 1, 2]);
   }
-  // The projection is made anew from the ledger: a fact without its time would be refused.
+  // The projection is rebuilt from the ledger: a fact without its time would be refused.
   expect((await caller.post("/v1/projections/facts/rebuild", { request: "again" })).status).toBe(202);
   await settled(caller.tenantId);
   expect(await projected(caller.tenantId, "deal/1")).toHaveLength(1);

@@ -28,7 +28,7 @@ it("records of a forgotten person in other contacts, the CRM, exports and a bran
   };
   await bring(caller, [person, neighbour]);
   await synced(caller);
-  // In the CRM a person has added to the text, and nobody has told us yet.
+  // In the CRM a user has added to the text, without a notice so far.
   const { crm_id: crmId } = await linkOf(caller, neighbour.contact_id);
   await theCrm().edit(crmId, { jobtitle: `Assistant of ${person.name} since May`, city: `Paris, with ${person.name}` });
   const exports = ["csv", "jsonl"].map((format) => ({ operation: "export", dataset: "contacts", format, batch_id: fresh("b") }));
@@ -62,7 +62,7 @@ it("records of a forgotten person in other contacts, the CRM, exports and a bran
   });
   expect(await linkOf(caller, neighbour.contact_id)).toMatchObject({ state: "linked", crm_id: crmId, pending: false });
 
-  // A sync of what changed moves nothing, and one of all takes what the person added.
+  // A sync of changes moves nothing, and one of all imports the user's addition.
   const calls = await lastCall();
   await synced(caller);
   expect(await callsSince(calls)).toEqual([]);

@@ -55,7 +55,7 @@ it("every kind of object is listed, and is among those that a search for a forgo
   ).toEqual(kinds.sort());
 });
 
-/** Tables without a tenant of their own, and those that go with an instance. */
+/** Tables without a tenant of their own, and those that are deleted with an instance. */
 const OTHERWISE = [
   "millrace_alerts",
   "millrace_approvals",

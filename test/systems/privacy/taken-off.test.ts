@@ -7,7 +7,7 @@ import { contactBookOf } from "../../../src/systems/facts/derived/contact-books.
 import { takeOff } from "../../../src/systems/privacy/forget.ts";
 import { fresh, type Json } from "../../api/client.ts";
 
-/** Somebody whose forgetting is at its first step. */
+/** A person whose forgetting is at its first step. */
 async function somebody() {
   const [tenantId, id] = [fresh("tenant"), fresh("c")];
   const person = pseudonymOf(env, tenantId, id);

@@ -6,7 +6,7 @@ import { bring } from "../crm/crm.ts";
 import { placesOf } from "./everything.ts";
 import { unhurried } from "./unhurried.ts";
 
-/** A contact, and an instance under way that says their address and their name, which nobody can tell from their id. */
+/** A contact, and a running instance with their address and their name, which cannot be derived from their id. */
 async function named() {
   const caller = await callerWith();
   const word = fresh("q").replaceAll("-", "");
@@ -20,7 +20,7 @@ async function ask(caller: Caller, contactId: string, request: string, more: obj
   return (await caller.post("/v1/contacts/forget", { contact_id: contactId, reason: "asked", request, ...more })).body;
 }
 
-/** Nobody has a door that ends an instance which waits: the row says so. */
+/** No endpoint ends an instance that waits: the row does. */
 const end = (id: string) => env.DB.prepare("UPDATE millrace_instances SET status = 'terminated' WHERE id = ?1").bind(id).run();
 
 it("requested again under another id while work is unfinished, the newest command continues with all known data of the person, and the first one ends", {

@@ -8,7 +8,8 @@ import { everything } from "./everything.ts";
 import { unhurried } from "./unhurried.ts";
 
 /**
- * What stays of a deleted tenant: the audit's row and the command that did it; and what is not the deployment's: its upstreams' programs.
+ * The remains of a deleted tenant: the audit's row and the command that did it; and data outside the deployment: its upstreams'
+ * programs.
  */
 const STAYS = ["EMBEDDED_CRM_STORE", "EMBEDDED_LEDGER", "table millrace_actions", "table millrace_instances"];
 

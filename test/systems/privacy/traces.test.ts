@@ -10,7 +10,7 @@ const ada = new Traces({
 });
 const seven = new Traces({ ids: [{ id: "7", as: AS }], emails: ["s@s.test"], names: [], phones: ["+44 555"] });
 
-/** What the payload of a fact becomes: in its ledger, and the same in its row. */
+/** The rewritten payload of a fact: in its ledger, and the same in its row. */
 function payloadOf(traces: Traces, payload: object, type = "outcome"): unknown {
   const fact = { fact_id: "f", entity: "order/1", type, occurred_at: "2026-10-01T09:30:00Z", payload };
   const { fact_id: _, entity: __, ...body } = fact;

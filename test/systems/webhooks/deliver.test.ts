@@ -233,7 +233,7 @@ describe("An endpoint that is off for a moment", () => {
   });
 });
 
-/** An endpoint whose one delivery was asked for two seconds of patience: long enough to change the endpoint before it is tried again. */
+/** An endpoint whose one delivery has a delay of two seconds: long enough to change the endpoint before the retry. */
 async function patient(caller: Caller) {
   const one = await endpoint(caller);
   await tell(one.hook, { treatments: [{ status: 429, headers: { "retry-after": "2" }, times: 1 }] });
@@ -262,7 +262,7 @@ it.concurrent("a restarted instance sends the same id, if it sends at all, and i
   expect(new Set((await received(hook)).map((request) => request.id))).toEqual(new Set([id]));
   expect(await delivery("sent")).toMatchObject({ id, tried: 1, attempts: [{ attempt: 1 }] });
   await outcome(caller.tenantId);
-  // The second delivery's facts come behind whatever the restart would have left.
+  // The second delivery's facts come after any leftovers of the restart.
   expect((await ledger(caller.tenantId, endpointId, 4)).map(({ type }) => type)).toEqual([
     "webhook_triggered",
     "webhook_sent",

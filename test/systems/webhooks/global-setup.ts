@@ -10,7 +10,7 @@ declare module "vitest" {
   }
 }
 
-/** One receiver for all test files; each test uses hooks of its own. */
+/** One receiver for all test files; each test uses its own hooks. */
 export default async function setup(project: TestProject): Promise<() => void> {
   const ledger = join(mkdtempSync(join(tmpdir(), "millrace-receiver-")), "ledger.jsonl");
   const child = spawn(process.execPath, [join(import.meta.dirname, "receiver.ts"), "--ledger", ledger], {

@@ -8,17 +8,17 @@ import type { Received, Treatment } from "./receiver.ts";
 
 export const receiverUrl = inject("receiverUrl");
 
-/** Where the receiver takes what is sent to a hook. */
+/** The receiver's path of a hook. */
 export function hookUrl(name: string): string {
   return `${receiverUrl}/hook/${name}`;
 }
 
-/** Tells the receiver which secrets a hook knows and how it treats the next requests. */
+/** Sets a hook's secrets in the receiver, and its answers to the next requests. */
 export async function tell(name: string, words: { secrets?: string[]; treatments?: Treatment[] }): Promise<void> {
   await fetch(`${receiverUrl}/tell/${name}`, { method: "PUT", body: JSON.stringify(words) });
 }
 
-/** What the receiver's own ledger says of a hook, once there are so many requests. */
+/** The receiver's own ledger of a hook, once there are this many requests. */
 export async function received(name: string, count = 0): Promise<Received[]> {
   return until(
     async () => (await fetch(`${receiverUrl}/ledger/${name}`)).json<Received[]>(),
@@ -26,7 +26,7 @@ export async function received(name: string, count = 0): Promise<Received[]> {
   );
 }
 
-/** An endpoint with a hook of its own behind it that knows its secret. */
+/** An endpoint with its own hook behind it that has its secret. */
 export async function endpoint(caller: Caller, config: Record<string, unknown> = {}) {
   const hook = fresh("hook");
   const { status, body } = await caller.post("/v1/webhooks", { url: hookUrl(hook), fact_types: ["outcome"], ...config });
@@ -48,7 +48,7 @@ export async function endpoint(caller: Caller, config: Record<string, unknown> =
   };
 }
 
-/** States an outcome to its ledger, as whoever observed it would. */
+/** Publishes an outcome to its ledger, as its observer would. */
 export async function outcome(tenantId: string, fact: Partial<StatedFact> = {}): Promise<StatedFact> {
   const stated = {
     fact_id: fresh("fact"),
@@ -72,7 +72,7 @@ export async function hurried() {
   return introspector;
 }
 
-/** A ledger's facts, once there are so many. */
+/** A ledger's facts, once there are this many. */
 export async function factsOf(tenantId: string, entity: string, count: number): Promise<RecordedFact[]> {
   return until(
     async () => (await ledgerOf(env, tenantId, entity).read(0, 100)) as RecordedFact[],

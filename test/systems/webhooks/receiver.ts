@@ -5,9 +5,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { Webhook } from "standardwebhooks";
 
-// A receiver of webhooks in a process of its own, as somebody else would build one on the reference library. It writes every request
-// into a ledger that only grows, and is the only judge of what arrived. Beside it a DNS-over-HTTPS service that says what it is told.
-// Run it with: node test/systems/webhooks/receiver.ts --ledger FILE
+// A receiver of webhooks in a separate process, built on the reference library. It appends every request to a ledger, and is the
+// only judge of arrivals. Beside it runs a DNS-over-HTTPS service with configured answers. Run it with: node
+// test/systems/webhooks/receiver.ts --ledger FILE
 
 /** One request as it came. */
 export interface Received {
@@ -19,7 +19,7 @@ export interface Received {
   body: string;
   /** Which of the hook's secrets the reference library takes the signature for, in their order. */
   verified: boolean[];
-  /** What was answered: a status, or how it was left without one. */
+  /** The answer: a status, or the reason why there was none. */
   answered: number | string;
 }
 
@@ -40,7 +40,7 @@ interface Hook {
   treatments: Treatment[];
 }
 
-/** What the resolver says of a name. With `held` it says nothing until it is told something else, and for half a second. */
+/** The resolver's answer for a name. With `held` it does not answer until it is reconfigured, and for half a second. */
 interface Records {
   status?: number;
   http?: number;
@@ -57,8 +57,8 @@ const ledger: Received[] = [];
 const hooks = new Map<string, Hook>();
 const dns = new Map<string, Records>();
 
-// A connection that closes as the next request goes out looks like a lost network. Who hangs up halfway ends that request, not this
-// process.
+// A connection that closes as the next request starts looks like a lost network. A client that disconnects halfway ends that
+// request, not this process.
 createServer({ keepAliveTimeout: 0 }, (request, response) => void answer(request, response).catch(() => response.destroy())).listen(
   0,
   "127.0.0.1",

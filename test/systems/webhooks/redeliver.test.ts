@@ -15,14 +15,14 @@ async function sent(caller: Caller) {
   return { ...one, delivered: id as string, again: `${one.path}/deliveries/${id}/redeliver` };
 }
 
-/** Switches an endpoint off, so that what is made again waits. Answers how it is switched on. */
+/** Disables an endpoint, so that repeated deliveries wait. Returns the function that enables it. */
 async function off(caller: Caller, path: string) {
   const { url, version } = (await caller.get(path)).body;
   await caller.call("PUT", path, { version, url, fact_types: ["outcome"], enabled: false });
   return () => caller.post(`${path}/enable`, { version: version + 1 });
 }
 
-/** An endpoint whose deliveries ended in a state, as its log has them. */
+/** An endpoint with deliveries that ended in a state, as its log lists them. */
 async function several(caller: Caller, state: string, count: number) {
   const one = await endpoint(caller);
   for (let n = 0; n < count; n++) await outcome(caller.tenantId);
@@ -32,7 +32,7 @@ async function several(caller: Caller, state: string, count: number) {
   return { ...one, ids, all: `${one.path}/redeliver`, items };
 }
 
-/** Waits until each of two deliveries was taken once more. An attempt whose answer is lost is made again, so one may have a try more. */
+/** Waits until each of two deliveries was accepted once more. An attempt with a lost answer is repeated, so one may have a try more. */
 const sentAgain = (items: () => Promise<Json[]>) => until(items, (found) => found.length === 2 && found.every(({ tried }) => tried >= 2));
 
 /** Instances that deliveries of a tenant had. */

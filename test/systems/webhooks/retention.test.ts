@@ -37,7 +37,7 @@ it("old deliveries, secrets and versions are deleted at their age, and current o
   await kept.delivery("sent");
   await caller.call("PUT", kept.path, { version: 1, url: hookUrl(kept.hook), fact_types: ["outcome"] });
   await caller.post(`${kept.path}/rotate`, { overlap_seconds: 0 });
-  // What others have made old goes with the first.
+  // Old rows of other tests are deleted with the first.
   await prune();
   expect(Object.values(await prune())).toEqual([0, 0, 0, 0]);
 

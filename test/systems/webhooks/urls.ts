@@ -90,7 +90,7 @@ export const HOSTILE = [
   `https://example.com/${"a".repeat(2100)}`,
 ];
 
-/** And those that look odd, and are public. */
+/** Unusual addresses that are public. */
 export const FINE = [
   "https://example.com/hooks?a=b",
   "https://example.com:8443/",
