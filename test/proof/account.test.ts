@@ -5,7 +5,7 @@ import type { Effect, Expected } from "./model.ts";
 const once: Account = { happened: 1, back: 0, undos: 0, again: 0, events: 1, commands: 1, heard: 1 };
 const effect = (more: Partial<Effect> = {}): Effect => ({ at: "r", class: "keyed", emits: true, stays: false, ...more });
 
-/** What is wrong with an effect of which so much is on record; `least` null: it was not to happen. */
+/** The problem of an effect with this record; `least` null: it was not to happen. */
 function wrong(of: Effect, account: Partial<Account>, least: 0 | 1 | null = 1, more: Partial<Verdict> = {}): string[] {
   const effects = new Map<string, Expected>(least === null ? [] : [[of.at, { ...of, least }]]);
   const expected = { effects, order: [], story: [], problems: [] };

@@ -38,7 +38,7 @@ const lean = sometimes(fc.constantFrom("lean" as const, "lean" as const, "flips"
 const said = { emits: sometimes(fc.constant(true), 3), large: rarely, stays: rarely, lean };
 const act: fc.Arbitrary<Act> = fc
   .record({ do: fc.constantFrom("keyed", "natural", "lookup", "once"), upstream: sometimes(upstream, 3), ...said })
-  // What can be taken back is lean only where its key is taken first.
+  // An undoable step is lean only where its key is claimed first.
   .chain((one) =>
     one.lean && (one.do === "keyed" || one.do === "natural")
       ? sometimes(fc.constant(true), 2).map((stays) => ({ ...one, stays }))
@@ -77,7 +77,7 @@ const leaf: fc.Arbitrary<Leaf> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ do: "return" as const }) },
 );
 
-/** A refusal for good that the code catches, to do something else at once: of most of that nothing is heard for a while. */
+/** A permanent refusal that the code catches, with an immediate fallback: most of it is not recorded for a while. */
 const instead: fc.Arbitrary<Program> = fc.record({
   do: fc.constant("try" as const),
   bare: fc.constant(true as const),
@@ -111,7 +111,7 @@ const throws: fc.Arbitrary<Leaf> = fc.record({ do: fc.constant("throw" as const)
 const whole: fc.Arbitrary<Program> = fc
   .record({
     do: fc.constant("seq" as const),
-    // What the code throws itself is not caught: it would go another way once it does not throw any more.
+    // The code's own error is not caught: it would take another branch once it does not throw any more.
     parts: fc.array(fc.oneof({ weight: 5, arbitrary: program }, { weight: 1, arbitrary: throws }), { minLength: 1, maxLength: 5 }),
   })
   .filter((one) => leavesOf(one).length <= MAX_LEAVES);
@@ -121,7 +121,7 @@ const click = fc.record({
   afterMs: fc.integer({ min: 0, max: 1500 }),
   nth: fc.nat(5),
 });
-/** What operators order: a pause holds a run up for seconds, so most programs have none. */
+/** Operators' actions: a pause delays a run by seconds, so most programs have none. */
 const order: fc.Arbitrary<Order> = fc.record({
   verb: fc.constantFrom("cancel", "cancel", "stop", "restart", "restart", "pause", "pause"),
   afterMs: fc.integer({ min: 0, max: 1000 }),
@@ -157,7 +157,7 @@ const fault: fc.Arbitrary<Fault> = fc.record({
   times: sometimes(fc.constantFrom(2, 5), 5),
 });
 
-/** What a person answers is on its way to the run. */
+/** An operator's answer is in transit to the run. */
 const untold: fc.Arbitrary<Fault> = fc.record({
   phase: fc.constant("run" as const),
   boundary: fc.constant("order" as const),
@@ -168,7 +168,7 @@ const isAnswered = (leaf: Leaf): boolean =>
   leaf.do === "ask" ? leaf.answer !== "never" : leaf.do === "once" && leaf.upstream !== undefined && !DEFINITE.has(leaf.upstream.is);
 const DEFINITE: ReadonlySet<Upstream["is"]> = new Set(["refuses", "never", "limits", "slow"]);
 
-/** Anything that could be proven: a program, up to two faults, and what the world does meanwhile. */
+/** Any provable case: a program, up to two faults, and outside events. */
 export const cases: fc.Arbitrary<Case> = fc
   .record({ program: whole, faults: fc.array(fault, { maxLength: 2 }), untold: sometimes(untold, 2), world })
   .map(({ program, faults, untold, world }) => {
@@ -186,16 +186,16 @@ export const cases: fc.Arbitrary<Case> = fc
     };
   });
 
-/** An object that is away for as long as an event is tried makes a dead letter of it: then nobody but a person tells it. */
+/** An object that is unavailable for all tries of an event makes a dead letter of it: then only an operator delivers it. */
 function bearable(fault: Fault): Fault {
   if (fault.boundary === "object")
     return { ...fault, way: fault.way === "after" || fault.way === "twice" ? fault.way : "before", times: undefined };
-  // Who tells a run something tries it again: that is worth something only where the second call fails as well.
+  // Deliveries to a run are retried: a fault matters only where the second call fails as well.
   const isQuick = fault.way !== "late" && fault.way !== "stale";
   return fault.boundary === "instance" && isQuick ? { ...fault, times: fault.times ?? 3 } : fault;
 }
 
-/** What makes a run cross a boundary that few programs cross. */
+/** Makes a run cross a rare boundary. */
 const CROSSES: Partial<Record<Boundary, Leaf>> = {
   object: { do: "commit", emits: true },
   queue: { do: "commit", emits: true },

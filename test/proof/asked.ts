@@ -3,14 +3,14 @@ import type { StepsOfAll } from "./steps-of-all.ts";
 
 declare module "vitest" {
   interface TaskMeta {
-    /** What a test says of its run also where it has passed: one line. See test/gate/times.ts. */
+    /** A passed test's report of its run: one line. See test/gate/times.ts. */
     said?: string;
   }
   interface ProvidedContext {
     /**
-     * What the proof was asked for: see vitest.config.ts. So many runs are on trial at a time; it ends with so many finds; a run has so
-     * long to converge; the clock of the Workers is wrong by so much, that of the database is not; `without`: cases whose JSON has this in
-     * it are left out; `steps`: how all guarded steps are taken.
+     * The proof's options: see vitest.config.ts. The number of concurrent runs; the maximum of findings; the time for a run to
+     * converge; the error of the Workers' clock, while that of the database is right; `without`: cases with this in their JSON are
+     * left out; `steps`: the kind of all guarded steps.
      */
     proof: {
       seed: number;
@@ -30,10 +30,10 @@ declare module "vitest" {
 /** Which seed, for how long, how long a run may take to converge, and whether every fault is tried. */
 export const asked = inject("proof");
 
-/** How long everything may take to come to its end once the faults are over. */
+/** The timeout for everything to end once the faults are over. */
 export const PATIENCE_MS = asked.patienceSeconds * 1000;
 
-/** Does some work for as long as it is given any, so many at a time. */
+/** Runs tasks while there are any, this number at a time. */
 export async function sideBySide(lanes: number, work: () => Promise<boolean>): Promise<void> {
   await Promise.all(
     Array.from({ length: lanes }, async () => {

@@ -1,7 +1,7 @@
 const begun: string[] = [];
 
-/** The code of a commit begins: what it wants written may be written late, behind other runs' writes. */
+/** The code of a commit begins: its rows may be written late, after other runs' writes. */
 export const noteBegun = (subject: string): void => void begun.push(subject);
 
-/** Which commits' code has begun in this process, of those whose names begin so; as often as it did. */
+/** The commits with this name prefix whose code has begun in this process; with repeats. */
 export const begunOf = (prefix: string): string[] => begun.filter((subject) => subject.startsWith(prefix)).sort();

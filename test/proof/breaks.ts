@@ -4,7 +4,7 @@ import { pause, type Stage, type Subject } from "./stage.ts";
 import { askedOf } from "./upstream.ts";
 import type { World } from "./world.ts";
 
-/** The platform loses what it knows of a run in the midst of it. */
+/** The platform loses its record of a run in the middle. */
 export const isBrokenOff = ({ breaks = [], clicks }: Pick<World, "breaks" | "clicks">): boolean =>
   breaks.length > 0 || clicks.some(({ verb }) => verb === "restart");
 
@@ -12,7 +12,7 @@ const LOOK_MS = 100;
 /** How long it is waited for a run to have an effect under way before it is broken off. */
 const HELD_MS = 3000;
 
-/** The platform loses all that it knows of a run that is under way, and makes it anew: in the midst of an effect, if there is one. */
+/** The platform loses all its record of a running instance, and restarts it: in the middle of an effect, if there is one. */
 export async function breakOff(stage: Stage, run: Subject, afterMs: number): Promise<void> {
   await pause(afterMs);
   const instead = new Set(insteadIn(run.program, ROOT).map((at) => `${run.name}/${at}`));
@@ -24,7 +24,7 @@ export async function breakOff(stage: Stage, run: Subject, afterMs: number): Pro
   if (status === "running" || status === "waiting") await Promise.race([stage.restart(run.id).catch(() => undefined), pause(HELD_MS)]);
 }
 
-/** Where the steps stand that the code takes instead of what failed, and of which nothing is on record before they are over. */
+/** The places of fallback steps, which have no record before they are over. */
 function insteadIn(program: Program, at: string): string[] {
   const parts = partsOf(program, at);
   const inner = parts.flatMap((part) => insteadIn(part.program, part.at));

@@ -2,7 +2,7 @@ import { it } from "vitest";
 import { asked } from "./asked.ts";
 import { prove } from "./in-process.ts";
 
-// What a random run found, or could have: each failure comes here as random.test.ts prints it.
+// A random run's findings, or possible ones: each failure is added here as random.test.ts prints it.
 
 it("a quiet program of every class keeps its promises, undone and done again", () =>
   prove({

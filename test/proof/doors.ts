@@ -30,7 +30,7 @@ import type { Catalog } from "millrace/worker";
 import { acceptCommands } from "../../packages/millrace/src/intake/accept/enqueue.ts";
 import { operator, type Stage, type Theirs } from "./stage.ts";
 
-/** What the engine's own process must do for those outside. */
+/** The calls of the engine's own process for outside callers. */
 export type Doors = Pick<
   Stage,
   | "idOf"
@@ -84,7 +84,7 @@ export function doorsOf(env: DoorsEnv, app: Catalog): Doors {
   };
 }
 
-/** T01, I12: whoever belongs to another tenant sees nothing of a run, and moves nothing of it. Answers what was seen or moved. */
+/** T01, I12: another tenant's caller sees nothing of a run, and changes nothing of it. Returns the violations. */
 async function meddle(env: EngineEnv, app: Catalog, tenantId: string, { run, letters, questions, doubts }: Theirs): Promise<string[]> {
   const by = { tenantId, actor: "mallory", scopes: SCOPES };
   const reason = "none of my business";

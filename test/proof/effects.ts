@@ -15,7 +15,7 @@ import type { LedgerEntry } from "../upstream/server.ts";
 import { type Act, STEP_RETRIES, TIMEOUT_MS } from "./program.ts";
 import { doneTo } from "./upstream.ts";
 
-/** What an effect is done to, and whether it answers much. */
+/** An effect's subject, and whether its answer is large. */
 interface Doing {
   subject: string;
   large: boolean;
@@ -29,7 +29,7 @@ export const QUICK = { retries: { limit: STEP_RETRIES, delay: 20, backoff: "cons
 
 const LARGE = 140_000;
 
-/** The id that the upstream gave, whatever it was padded with. */
+/** The id from the upstream, without its padding. */
 export const idIn = (output: string): string => output.split(".")[0] ?? "";
 
 /** An output that is large enough to be kept by reference, or not. */
@@ -52,7 +52,7 @@ async function act(method: string, kind: string, { input, key, signal }: EffectC
   return padded(((await response.json()) as { id: string }).id, input.large);
 }
 
-/** Asks the upstream whether it has done what was asked under this key: what was taken back had another one. */
+/** Asks the upstream whether it has done the request of this key: an undone one had another key. */
 async function find({ input, key, signal }: EffectCall<Doing>): Promise<string | undefined> {
   const response = await fetch(`${UPSTREAM_URL()}/ledger/${encodeURIComponent(input.subject)}`, { signal });
   const found = ((await response.json()) as LedgerEntry[]).find((one) => one.key === key);
@@ -63,7 +63,7 @@ const back = defineStep<Done<Doing, string>, unknown>({
   effect: "keyed",
   ...QUICK,
   async run({ input: { input, output }, ...call }) {
-    // What came out says what there is to be taken back.
+    // The output names the effect to undo.
     const done = await doneTo(UPSTREAM_URL(), input.subject);
     const last = done.at(-1)?.kind === "natural" ? done : done.slice(-1);
     if (!last.some(({ id }) => id === idIn(output ?? "")))
@@ -81,7 +81,7 @@ const classes: Record<Act["do"], StepDefinition<Doing, string>> = {
   lookup: { effect: "lookup", output, ...QUICK, run: (call) => act("POST", "plain", call), lookup: find },
 };
 
-/** The definition of an effect; one that does not stay can be taken back. */
+/** The definition of an effect; one without `stays` can be undone. */
 export function definitionOf({ do: effectClass, stays }: Act): StepDefinition<Doing, string> {
   return defineStep(stays ? classes[effectClass] : { ...classes[effectClass], undo: back });
 }

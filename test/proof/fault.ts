@@ -1,24 +1,24 @@
-// Data alone: what may fail of the calls that the engine makes. What lets them fail is in faults.ts.
+// Data alone: the engine's calls that may fail. The failures themselves are in faults.ts.
 
 /**
- * Where the engine leaves its own code for something that may fail by itself. `instance`: the platform is asked of a run; `order`: it is
- * told something for one, or to restart or end it; `object`: one that events are told to.
+ * Where the engine calls something that may fail independently. `instance`: the platform is asked about a run; `order`: it gets an
+ * event for one, or restarts or ends it; `object`: one that gets events.
  */
 export const BOUNDARIES = ["database", "recorder", "queue", "create", "instance", "order", "bucket", "object"] as const;
 export type Boundary = (typeof BOUNDARIES)[number];
 
 /**
- * How a call fails: `before` it had its effect, or `after` it (reported as failed all the same); `twice`: it has its effect two times, and
- * only the second is answered; `late`: after two seconds; `refused`: for overload, before it had its effect; `stale`: it is answered when
- * the step's time and the lease of what it began are over.
+ * How a call fails: `before` it had its effect, or `after` it (reported as failed nevertheless); `twice`: it has its effect two
+ * times, and only the second is answered; `late`: after two seconds; `refused`: for overload, before it had its effect; `stale`: it
+ * is answered when the step's time and its lease are over.
  */
 export const WAYS = ["before", "after", "twice", "late", "refused", "stale"] as const;
 
-/** What an instance goes through: its run, a restart from the beginning, and an undo. */
+/** The phases of an instance: its run, a restart from the beginning, and an undo. */
 export const PHASES = ["run", "restart", "undo"] as const;
 export type Phase = (typeof PHASES)[number];
 
-/** Calls that fail: the nth of those that a run makes at a boundary, from 0, in one phase, and some behind it. */
+/** Calls that fail: the nth of a run's calls at a boundary, from 0, in one phase, and some after it. */
 export interface Fault {
   phase: Phase;
   boundary: Boundary;

@@ -12,7 +12,7 @@ import { SECRET } from "./senders.ts";
 
 const LATE_MS = 2000;
 
-/** What the platform and D1 say. */
+/** Errors of the platform and D1. */
 const WORDS: Record<Boundary, { lost: string; overload: string }> = {
   database: { lost: "D1_ERROR: Network connection lost.", overload: "D1_ERROR: D1 DB is overloaded. Requests queued for too long." },
   recorder: { lost: "Network connection lost.", overload: "Durable Object is overloaded. Too many requests queued." },
@@ -106,7 +106,7 @@ async function databaseTime(): Promise<number> {
 /** How long a claim's holder may go on, at most: it is late in reaching the upstream, and that in answering. */
 const HELD_MS = 2 * TIMEOUT_MS + LATE_MS + 500;
 
-/** The holders of what a run has claimed so far are given up with its pass: their leases end when they can do nothing more. */
+/** The holders of a run's claims are dropped with its replay: their leases end when they have no effect any more. */
 export async function endLeasesBehind(id: string): Promise<void> {
   const takenBy = await databaseTime();
   await scheduler.wait(HELD_MS);
@@ -122,7 +122,7 @@ let get: Workflow["get"] | undefined;
 /** A run on the platform, asked by the test itself: such calls are not the engine's. */
 export const askAside = (id: string): Promise<WorkflowInstance> => (get ?? LAB.get).call(LAB, id);
 
-/** Log lines that show what nobody may see: text of a payload. */
+/** Log lines that contain secrets: text of a payload. */
 export const leaked: string[] = [];
 
 /** Puts itself between the engine and everything outside it, and begins the journal of the database, until the test ends. */
@@ -130,7 +130,7 @@ export async function standBetween(): Promise<void> {
   if (get) return;
   const run = (statements: string[]) => env.DB.batch(statements.map((one) => env.DB.prepare(one)));
   await run(BEGIN_JOURNAL);
-  // Never set right again: such a run has a process of its own.
+  // Never restored: such a run has a separate process.
   const { now } = Date;
   if (asked.clockMs !== 0) Date.now = () => now.call(Date) + asked.clockMs;
   const undo: (() => void)[] = [];

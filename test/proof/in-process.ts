@@ -56,7 +56,7 @@ const stage: Stage = {
 
 const PERIOD_MS = 10_000;
 
-/** A period of the keeper passes: what it is to look at is due by so much earlier. */
+/** A period of the keeper passes: its checks are due earlier by that. */
 async function aPeriodLater(): Promise<void> {
   const { DB } = probeEnv;
   await DB.batch(
@@ -74,7 +74,7 @@ const MOST_MS = 300_000;
 /** Tries a case in the test's own process. */
 export async function trial(one: Case, manner?: Manner): Promise<Proof> {
   const proof = await trialOn(stage, one, { mostMs: MOST_MS, ...manner });
-  // Said of whoever ends first: the lines do not tell whose they are.
+  // Attributed to the first run that ends: the lines do not name their run.
   return { ...proof, problems: [...proof.problems, ...leaked.splice(0).map((line) => `a log line shows a payload: ${line}`)] };
 }
 

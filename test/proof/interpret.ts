@@ -21,7 +21,7 @@ import {
 } from "./program.ts";
 import { oneModeOf } from "./steps-of-all.ts";
 
-/** How long a brief wait, and a question that nobody answers, last. */
+/** The duration of a brief wait, and of an unanswered question. */
 const BRIEF_MS = 1500;
 const SLEEP_MS = 200;
 
@@ -32,7 +32,7 @@ class Left extends Error {
   }
 }
 
-/** Where the code stands: the names of its steps say which part it is; to which item, their keys. */
+/** The code's position: the names of its steps contain the part; their keys the item. */
 interface Place {
   on: Steps;
   at: string;
@@ -40,7 +40,7 @@ interface Place {
   key: string;
 }
 
-/** The code of a run that does what a program says. `runs`: how many runs operators have begun so far. */
+/** The code of a run that executes a program. `runs`: how many runs operators have begun so far. */
 export function codeFor(program: Program, runs: () => number): (call: LabCall) => Promise<Trace> {
   const tried = new Set<string>();
   let passes = 0;
@@ -48,9 +48,9 @@ export function codeFor(program: Program, runs: () => number): (call: LabCall) =
   return (call) => new Pass(call, { tried, nth: runs(), before: passes++, steps }).run(program);
 }
 
-/** What a pass knows besides the call. */
+/** A replay's state besides the call. */
 interface Known {
-  /** What has failed already, as it should. */
+  /** The expected failures so far. */
   tried: Set<string>;
   /** Which run of the instance it is in, from 1. */
   nth: number;
@@ -78,7 +78,7 @@ class Pass {
       if (!(error instanceof Left)) throw error;
       this.#trace.left = error.at;
     }
-    // What goes on beside the end of the code is not said any more.
+    // Work beside the end of the code is not recorded any more.
     return structuredClone(this.#trace);
   }
 
@@ -126,7 +126,7 @@ class Pass {
     }
   }
 
-  /** A decision is for good once a commit stands behind it. */
+  /** A decision is final once a commit follows it. */
   async #decide(place: Place, decision: string | number): Promise<void> {
     this.#trace.decided[place.at] = decision;
     await this.#commit(
@@ -174,12 +174,12 @@ class Pass {
     return `${this.#call.payload.name}/${at}`;
   }
 
-  /** A row of its own each time that it is written: the same statement twice is two. */
+  /** A separate row for each write: the same statement twice is two. */
   #row(kind: "commit" | "back", at: string): Statement {
     return sql`INSERT INTO probe_rows (id, kind, name) VALUES (lower(hex(randomblob(16))), ${kind}, ${this.#subject(at)})`;
   }
 
-  /** An event about a step: it starts a run, sends a command and is told to an object, each named by the step. */
+  /** An event about a step: it starts a run, sends a command and goes to an object, each named by the step. */
   #says(leaf: Act | Own, at: string): Writes {
     return leaf.emits ? { emit: [ProbeDone.from({ name: this.#subject(at), step: "done" })] } : {};
   }
@@ -189,7 +189,7 @@ class Pass {
     return { steps: lean === "lean" || this.#known.before % 2 === 0 ? "lean" : "platform" };
   }
 
-  /** Whether a commit is lean that no program names: as all steps of the program are, or else by its place. */
+  /** Whether a commit outside the program is lean: as all steps of the program are, or else by its place. */
   #leanAt(at: string): Lean | undefined {
     const { steps } = this.#known;
     return steps ? steps.lean : ([undefined, "lean", "flips"][at.length % 3] as Lean | undefined);
@@ -269,7 +269,7 @@ class Pass {
     await this.#decide(place, `${approved ? "yes" : "no"} by ${by ?? "nobody"}`);
   }
 
-  /** The run tells itself: by the way of every other event. */
+  /** The run publishes to itself: by the route of every other event. */
   async #told({ said }: Told, place: Place): Promise<void> {
     const { on, at, name, key } = place;
     const subject = this.#subject(at);
@@ -286,7 +286,7 @@ class Pass {
   }
 }
 
-/** What a step of our own answered: its place, or else something that it should not have. */
+/** The answer of a step of the proof: its place, or else an unexpected value. */
 function idOf(at: string, output: string): string {
   if (output === BY_HAND) return BY_HAND;
   return output === padded(at, output.length > at.length) ? at : `not its own: ${output.slice(0, 60)}`;

@@ -1,4 +1,4 @@
-// What the database writes down of every run on trial by triggers of its own, whoever changes a row: the engine knows nothing of it.
+// The database records every run on trial by its own triggers, for every writer: the engine knows nothing of it.
 import type { Stage, Subject } from "./stage.ts";
 
 const IS_ON_TRIAL = (id: string) => `EXISTS (SELECT 1 FROM millrace_instances i WHERE i.id = ${id} AND i.subject LIKE 'proof-%')`;
@@ -20,7 +20,7 @@ export const BEGIN_JOURNAL = [
   `CREATE TRIGGER IF NOT EXISTS proof_change AFTER UPDATE OF state, epoch ON millrace_inbox
    WHEN (OLD.state <> NEW.state OR OLD.epoch <> NEW.epoch) AND ${IS_ON_TRIAL("NEW.instance_id")}
    BEGIN ${NOTE("NEW.instance_id", KEY, "OLD.state", "NEW.state", "NEW.epoch")}; END`,
-  // What was taken back, by the name of its run.
+  // The undos, by the name of their run.
   `CREATE TRIGGER IF NOT EXISTS proof_back AFTER INSERT ON probe_rows WHEN NEW.kind = 'back' AND NEW.name LIKE 'proof-%'
    BEGIN ${NOTE("substr(NEW.name, 1, instr(NEW.name, '/') - 1)", "NEW.name", "NULL", "'back'", "NULL")}; END`,
 ];
@@ -28,7 +28,7 @@ export const BEGIN_JOURNAL = [
 /** Statements that end it. */
 export const END_JOURNAL = ["proof_status", "proof_entry", "proof_change", "proof_back"].map((name) => `DROP TRIGGER IF EXISTS ${name}`);
 
-/** What was taken back of a run, in that order. */
+/** The undos of a run, in order. */
 export async function takenBack({ rows }: Stage, name: string): Promise<string[]> {
   const notes = await rows<Note>("SELECT what FROM proof_journal WHERE instance_id = ?1 ORDER BY at", name);
   return notes.map(({ what }) => what.slice(name.length + 1));
@@ -42,8 +42,8 @@ interface Note {
 }
 
 /**
- * What is wrong with how the rows of a run came to be what they are: I6, an entry's epoch only grows, and it is done once; I13, what has
- * ended changes because somebody asked for it alone.
+ * Problems in the history of a run's rows: I6, an entry's epoch only grows, and it is done once; I13, an ended run changes on
+ * request only.
  */
 export async function wrongInJournal({ rows }: Stage, { id }: Subject): Promise<string[]> {
   const [notes, [asked]] = await Promise.all([

@@ -7,7 +7,7 @@ import { BY_HAND } from "./orders.ts";
 import type { Asked } from "./requests.ts";
 import { operator, type Stage, type Standing, type Subject } from "./stage.ts";
 
-/** How a run stands, and what it waits for: events, answers, and the truth about effects in doubt. */
+/** A run's status, and its waits: events, answers, and the truth about effects in doubt. */
 export interface Row {
   status: string;
   error: string | null;
@@ -28,7 +28,7 @@ export const rowOf = async ({ rows }: Stage, id: string): Promise<Row | undefine
     )
   )[0];
 
-/** How often people asked for something, and got it. */
+/** Accepted requests of operators, counted. */
 async function applied({ rows }: Stage, verb: "undo" | "retry_anyway", id: string): Promise<number> {
   return (await rows("SELECT id FROM millrace_actions WHERE instance_id = ?1 AND verb = ?2 AND result = 'applied'", id, verb)).length;
 }
@@ -36,16 +36,14 @@ async function applied({ rows }: Stage, verb: "undo" | "retry_anyway", id: strin
 /** How often a run was undone, or is being undone. */
 export const undosOf = (stage: Stage, id: string): Promise<number> => applied(stage, "undo", id);
 
-/**
- * How a run stands on the platform, and what it has answered. It is asked once more where it does not answer: that says nothing of the run.
- */
+/** A run's status and output on the platform. It is asked once more where it does not answer: that says nothing about the run. */
 export const platformOf = (stage: Stage, id: string): Promise<Standing> =>
   stage
     .platform(id)
     .catch(() => stage.platform(id))
     .catch((error) => ({ status: `unknown (${error})` }));
 
-/** What the upstream did for a run, in its order. */
+/** The upstream's effects for a run, in order. */
 export async function ledgerOf({ upstreamUrl }: Stage, name: string): Promise<LedgerEntry[]> {
   const all = (await (await fetch(`${upstreamUrl}/ledger/${encodeURIComponent(`${name}/`)}`)).json()) as LedgerEntry[];
   return all.map((one) => ({ ...one, subject: one.subject.slice(name.length + 1) }));
@@ -54,7 +52,7 @@ export async function ledgerOf({ upstreamUrl }: Stage, name: string): Promise<Le
 const UNDER_WAY: ReadonlySet<string> = new Set(["queued", "running", "waiting", "paused", "waitingForPause"]);
 
 /**
- * Nothing about the run is open: no message unsent, no promise unkept, no effect without outcome; what followed from it has ended, and the
+ * Nothing about the run is open: no message unsent, no promise unkept, no effect without outcome; its follow-ups have ended, and the
  * platform agrees.
  */
 export async function openOf(stage: Stage, { id, name }: Subject, ended: Verdict["ended"]): Promise<string[]> {
@@ -70,15 +68,15 @@ export async function openOf(stage: Stage, { id, name }: Subject, ended: Verdict
   );
   const found = Object.entries(open ?? {}).flatMap(([what, count]) => (count > 0 ? [`${count} ${what} open`] : []));
   if (found.length > 0) return found;
-  // I17: an undo is a run of its own there, which ends as it likes.
+  // I17: an undo is a separate run there, with any end.
   const { status } = await platformOf(stage, id);
   const agrees = ended === "complete" ? status === "complete" : !UNDER_WAY.has(status);
   return agrees ? [] : [`the platform says ${status}`];
 }
 
 /**
- * I11: each thing that a person asked for is on record once, as applied or as refused, by whom and why; and never what nobody asked for. A
- * signal that is sent again is on record without a change.
+ * I11: each operator's request is on record once, as applied or as refused, with actor and reason; and no other request is. A
+ * repeated signal is on record without a change.
  */
 export async function wrongInAudit({ rows, repeats }: Stage, { id }: Subject, asked: Asked): Promise<string[]> {
   const found = await rows<{ verb: string; actor: string; reason: string; result: string }>(
@@ -97,7 +95,7 @@ export async function wrongInAudit({ rows, repeats }: Stage, { id }: Subject, as
   return [...counted, ...unsigned.map((one) => `on record without who and why: ${JSON.stringify(one)}`)];
 }
 
-/** All that is on record of a run, for whoever must find out what it hangs on. */
+/** All records of a run, for the analysis of a hang. */
 export async function evidenceOf(stage: Stage, { id, name }: Subject): Promise<string> {
   const { rows } = stage;
   const tables = {
@@ -123,7 +121,7 @@ export async function evidenceOf(stage: Stage, { id, name }: Subject): Promise<s
     .join("");
 }
 
-/** What is wrong with what happened. */
+/** The problems of the result. */
 export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promise<string[]> {
   const [ledger, undos, cancels, again, kept, letters, instances] = await Promise.all([
     ledgerOf(stage, run.name),
@@ -164,7 +162,7 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
     };
     problems.push(...wrongWith(effect, { happened, back, again, ...told }, verdict).map((what) => `${effect.class} ${at}: ${what}`));
     const said = verdict.trace.did[at];
-    // What was taken back, or done again by a person's will, had another answer.
+    // An undone effect, or one repeated on request, had another answer.
     const answers = effect.class === "natural" ? done : done.slice(-1);
     if (
       effect.class !== "commit" &&

@@ -7,7 +7,7 @@ export interface Manner {
    * slows the polls too. Default 0: the patience is wall-clock time.
    */
   mostMs?: number;
-  /** How much longer one that has not come to its end is looked at, to tell what is late from what is stuck. Default 0. */
+  /** The further time for a run without an end, to distinguish late from stuck. Default 0. */
   lateMs?: number;
   /** How long between two looks at the run. */
   lookMs?: number;

@@ -1,11 +1,11 @@
 import type { Stage, Subject } from "./stage.ts";
 
-/** Somebody of another tenant, who knows all ids of a run and tries whatever there is to try. */
+/** A caller of another tenant, who has all ids of a run and tries all requests. */
 export class Meddler {
   readonly #stage: Stage;
   readonly #run: Subject;
   readonly #tenantId: string;
-  /** What has been tried, so that each is tried once in each state of the run. */
+  /** The requests tried, so that each is tried once in each state of the run. */
   #tried = "";
   readonly problems: string[] = [];
 

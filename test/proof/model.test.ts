@@ -10,7 +10,7 @@ const seq = (...parts: Program[]): Program => ({ do: "seq", parts });
 const all = (...parts: Program[]): Program => ({ do: "all", parts });
 const race = (...parts: Program[]): Program => ({ do: "race", parts });
 
-/** What the model says of a program that went a way: how often each effect must have happened at least, and what is wrong. */
+/** The model's expectation for a branch of a program: the minimum of each effect, and the problems. */
 function says(program: Program, trace: Partial<Trace>): { least: Record<string, number>; problems: string[] } {
   const { effects, problems } = expectationOf(program, { note: 0, did: {}, failed: [], decided: {}, ...trace });
   return { least: Object.fromEntries([...effects].map(([at, { least }]) => [at, least])), problems };

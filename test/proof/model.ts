@@ -1,4 +1,4 @@
-// What the guarantees say of a program, worked out without the engine: nothing of `src/` may be imported here.
+// The contract's expectation for a program, computed without the engine: nothing of `src/` may be imported here.
 import { BY_HAND } from "./orders.ts";
 import { answersOf, decisionsOf, mayFail } from "./outcomes.ts";
 import { type Act, type Leaf, leavesOf, type Own, type Part, type Program, partsOf, ROOT, type Trace } from "./program.ts";
@@ -11,25 +11,25 @@ export interface Effect {
   stays: boolean;
 }
 
-/** What must have happened of an effect: it, or it or nothing. What is not expected has not happened. */
+/** The permitted effects: exactly it, or it or nothing. An effect without an entry has not happened. */
 export interface Expected extends Effect {
   least: 0 | 1;
-  /** A person has said what came of it: what its attempts did stays, and it is told as if it had happened. */
+  /** An operator has entered its outcome: its attempts' effects remain, and it is reported as if it had happened. */
   skipped?: boolean;
 }
 
-/** What a run must have done. */
+/** The required effects of a run. */
 export interface Expectation {
   effects: Map<string, Expected>;
   /** Effects that certainly happened one after the other. */
   order: [earlier: string, later: string][];
-  /** What the code decided, and what its steps answered, where it went by for certain: a later pass says the same. */
+  /** The code's decisions, and its steps' answers, where it certainly passed: a later replay repeats them. */
   story: string[];
   /** Ways that no code of this program goes. */
   problems: string[];
 }
 
-/** How far the code came with a part: an end; or `open` where that is not said, because nobody waited for it. */
+/** The code's progress in a part: an end; or `open` where that is unknown, because it was not awaited. */
 type End = "done" | "failed" | "left" | "open";
 
 /** All effects that a program, or a part of one, could have: those of its steps, and the commits behind its decisions. */
@@ -43,10 +43,7 @@ export function effectsOf(program: Program, at = ROOT): Effect[] {
   ];
 }
 
-/**
- * What must have happened when the code came to its end on the way that it says. `dies`: its process may have died in the midst of an
- * attempt.
- */
+/** The required effects when the code ended by its recorded branch. `dies`: its process may have died in the middle of an attempt. */
 export function expectationOf(program: Program, trace: Trace, dies = false): Expectation {
   return new Model(trace, dies).of(program);
 }
@@ -114,7 +111,7 @@ class Model {
     }
   }
 
-  /** The commit that stands behind a decision. */
+  /** The commit that follows a decision. */
   #endsOfDecision(at: string): ReadonlySet<End> {
     const decided = this.#trace.decided[at];
     return decided === undefined ? OPEN : this.#endOf(decision(at, decided));
@@ -173,7 +170,7 @@ class Model {
     this.#untold++;
     const had = parts.map(({ program, at }) => (isOpen(this.#ends(program, at)) ? this.#may(program, at) : this.#must(program, at)));
     this.#untold--;
-    // What cut the others off came before what follows; of the others nobody knows that.
+    // The part that cut the others off precedes the next; the order of the others is unknown.
     const cutting = parts.flatMap(({ program, at }, index) =>
       isDone(this.#ends(program, at)) || isOpen(this.#ends(program, at)) ? [] : [index],
     );
@@ -201,7 +198,7 @@ class Model {
     return [];
   }
 
-  /** A person has given its output: of a commit nothing is written, and of what may have happened nothing is taken back. */
+  /** An operator has entered its output: of a commit nothing is written, and a possible effect is not undone. */
   #skipped(leaf: Leaf, at: string): string[] {
     this.#tell(`${at} = ${BY_HAND}`);
     if (isEffect(leaf)) this.#byHand(effectOf(leaf, at));
@@ -218,7 +215,7 @@ class Model {
     return this.#step({ do: "commit" }, decision(at, decided));
   }
 
-  /** A part that the code did not wait for: what it began has its outcome, once. */
+  /** A part that the code did not wait for: each effect that it began has its outcome, once. */
   #may(program: Program, at: string): string[] {
     for (const one of effectsOf(program, at)) {
       const did = this.#trace.did[one.at];
@@ -256,7 +253,7 @@ const OPEN: ReadonlySet<End> = new Set(["open"]);
 const isDone = (ends: ReadonlySet<End>): boolean => ends.has("done");
 const isOpen = (ends: ReadonlySet<End>): boolean => ends.has("open");
 
-/** Of parts side by side, the ends that the code may have heard; `open` when it has heard none. */
+/** Of parallel parts, the ends that the code may have received; `open` when it has received none. */
 function merged(ends: readonly ReadonlySet<End>[]): ReadonlySet<End> {
   const heard = ends.flatMap((one) => [...one]).filter((one) => one !== "open");
   return heard.length > 0 ? new Set(heard) : OPEN;

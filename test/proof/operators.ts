@@ -8,18 +8,18 @@ import type { World } from "./world.ts";
 interface Of {
   world: World;
   requests: Requests;
-  /** Nothing is made to fail: how soon the engine hears of a person can be held against the clock. */
+  /** No failure is injected: the engine's reaction to an operator can be compared with the clock. */
   isCalm: boolean;
 }
 
-/** What a run had begun, and how often its status had changed. */
+/** A run's begun effects, and the number of changes of its status. */
 interface Seen {
   status: string;
   changes: number;
   begun: string[];
 }
 
-/** Those who move a run on, or stop it: at any moment, and where it has failed. */
+/** Operators who resume a run, or stop it: at any moment, and where it has failed. */
 export class Operators {
   readonly #stage: Stage;
   readonly #run: Subject;
@@ -29,9 +29,9 @@ export class Operators {
   #hasNamed = false;
   #skips = 0;
   #runs = 1;
-  /** What had begun when the last cancel must have been heard. */
+  /** The begun effects at the deadline of the last cancel. */
   #begun: ReadonlySet<string> | undefined;
-  /** What they saw that must not be. */
+  /** The violations. */
   readonly problems: string[] = [];
 
   constructor(stage: Stage, run: Subject, { world, requests, isCalm }: Of) {
@@ -47,12 +47,12 @@ export class Operators {
     return this.#runs;
   }
 
-  /** Nothing fails by itself any more. */
+  /** No failure is injected any more. */
   calm(): void {
     this.#runs = Number.POSITIVE_INFINITY;
   }
 
-  /** What is asked for at any moment. Over when all of it was answered, and nothing is paused any more. */
+  /** Requests at any moment. Over when all of them are answered, and nothing is paused any more. */
   async act(): Promise<void> {
     const { clicks, orders } = this.#world;
     await Promise.all([
@@ -72,15 +72,15 @@ export class Operators {
     await this.#requests.ask("undo", () => this.#stage.undo(this.#run.id, reason));
   }
 
-  /** The run has ended before its time: it is closed, if that is wanted and nobody says anything more (`isSaid`), or has to go on. */
+  /** The run has ended early: it is closed, if that is requested and nothing more is published (`isSaid`), or has to continue. */
   async goOn(isSaid: boolean): Promise<void> {
     if (this.#world.closes && isSaid) await this.#close();
     else await this.#again();
   }
 
   /**
-   * The run has ended before its time. Its step is skipped, if somebody has done that by hand; or it is retried, first from a step that
-   * somebody names, or whose failure it has caught.
+   * The run has ended early. Its step is skipped, if an operator has done it by hand; or it is retried, first from a named step, or
+   * from one whose failure it has caught.
    */
   async #again(): Promise<void> {
     if (this.#skips < (this.#world.skips ?? 0) && (await this.#skip())) return;
@@ -96,7 +96,7 @@ export class Operators {
     await this.#requests.ask("close", () => this.#stage.close(this.#run.id, "nobody needs it any more")).catch(() => undefined);
   }
 
-  /** Tries all that must be refused of a run that is closed. Answers what was done all the same. */
+  /** Tries all requests that a closed run must refuse. Returns the accepted ones. */
   async moveClosed(): Promise<string[]> {
     const { id } = this.#run;
     const tries = {
@@ -116,7 +116,7 @@ export class Operators {
     return done;
   }
 
-  /** W23: what a cancelled run has begun though the cancel was answered; nothing where the clock says nothing. */
+  /** W23: effects of a cancelled run begun after the cancel was answered; empty where the clock is inconclusive. */
   async begunBehindCancel(): Promise<string[]> {
     if (!this.#begun || !this.#isCalm) return [];
     const late = (await this.#seen()).begun.filter((one) => !this.#begun?.has(one));
@@ -158,7 +158,7 @@ export class Operators {
     }
   }
 
-  /** While a run is paused it begins nothing; then it is resumed, whoever has paused it. */
+  /** While a run is paused it begins nothing; then it is resumed, for any actor of the pause. */
   async #hold(): Promise<void> {
     const before = await this.#seen();
     if (before.status === "paused" && this.#isCalm) {
@@ -171,7 +171,7 @@ export class Operators {
     await patiently(() => this.#requests.ask("resume", () => this.#stage.resume(this.#run.id, "it may go on")));
   }
 
-  /** What the run has begun, besides what it takes back: asked of the upstream, and commits of its own. */
+  /** The run's begun effects, without undos: from the upstream, and its own commits. */
   async #seen(): Promise<Seen> {
     const { id, name } = this.#run;
     const [row] = await this.#stage.rows<{ status: string; changes: number }>(
@@ -184,13 +184,13 @@ export class Operators {
     return { status: row?.status ?? "", changes: row?.changes ?? 0, begun };
   }
 
-  /** The step that the run has failed of is skipped, with what a person did instead. Answers whether that was taken. */
+  /** The failed step of the run is skipped, with an operator's output. Returns whether that was accepted. */
   async #skip(): Promise<boolean> {
     const [row] = await this.#stage.rows<{ label: string | null }>(
       "SELECT error->>'step' AS label FROM millrace_instances WHERE id = ?1 AND undo IS NULL",
       this.#run.id,
     );
-    // Of a step of an undo nobody here has done anything by hand. What the run says to itself nobody else says in its place: a skipped commit writes nothing.
+    // Steps of an undo are not done by hand here. The run's own event has no other sender: a skipped commit writes nothing.
     if (!row?.label || / said commit/.test(row.label)) return false;
     this.#skips++;
     const [, step = row.label, item] = /^(.*) \[(.*)\]$/s.exec(row.label) ?? [];

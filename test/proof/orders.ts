@@ -1,8 +1,8 @@
-// Data alone: what operators ask for at a moment of a run. Nothing of `src/` may be imported here.
+// Data alone: operators' requests at a moment of a run. Nothing of `src/` may be imported here.
 
 /**
- * What an operator asks for while a run is under way: to cancel it, to cancel it and leave what it did (`stop`), to pause it and resume it
- * seconds later, or to have it pass through its code anew (`restart`).
+ * An operator's request during a run: to cancel it, to cancel it without undo (`stop`), to pause it and resume it seconds later, or
+ * to restart its code (`restart`).
  */
 export interface Order {
   verb: "cancel" | "stop" | "pause" | "restart";
@@ -14,7 +14,10 @@ export interface Order {
 /** The output that a person gives for a step that failed. */
 export const BY_HAND = "by hand";
 
-/** How long behind the answer to a cancel or a pause an effect may still begin: 0.7 s (docs/limits.md), and what a busy machine takes. */
+/**
+ * How long after the answer to a cancel or a pause an effect may still begin: 0.7 s (docs/limits.md), plus the delay of a busy
+ * machine.
+ */
 export const SETTLES_MS = 1500;
 
 /** For how long it is watched that a paused run does nothing. */

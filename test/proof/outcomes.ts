@@ -1,7 +1,7 @@
-// What may come of a step, as the guarantees say: nothing of `src/` may be imported here.
+// The possible outcomes of a step, by the contract: nothing of `src/` may be imported here.
 import { type Leaf, MAX_LEAVES, type Program, STEP_RETRIES, sharedValue } from "./program.ts";
 
-/** What can be decided at a place. */
+/** The possible decisions at a place. */
 export function decisionsOf(program: Program, at: string): (string | number)[] {
   if (program.do === "race") return program.parts.map((_, index) => index);
   if (program.do === "try") return program.bare ? [] : ["caught"];
@@ -10,7 +10,7 @@ export function decisionsOf(program: Program, at: string): (string | number)[] {
 
 const AGAIN = { reminded: ["heard one"], pair: ["heard one and two"] };
 
-/** What a wait or a question may be answered with. */
+/** The possible answers of a wait or a question. */
 export function answersOf(leaf: Leaf, at: string): string[] {
   switch (leaf.do) {
     case "wait": {
@@ -34,8 +34,8 @@ export function answersOf(leaf: Leaf, at: string): string[] {
 }
 
 /**
- * Whether a step can fail for good: the upstream refuses it for good, or more often than it is tried. An attempt in whose midst the process
- * died (`dies`) is one of its attempts, so that a few more of the upstream's will do.
+ * Whether a step can fail permanently: the upstream refuses it permanently, or more often than it is tried. An attempt in which the
+ * process died (`dies`) is one of its attempts, so that fewer of the upstream's suffice.
  */
 export function mayFail(leaf: Leaf, dies: boolean): boolean {
   if ("upstream" in leaf && leaf.upstream) return dies || leaf.upstream.is === "never" || leaf.upstream.times > STEP_RETRIES;

@@ -5,10 +5,10 @@ import { codeOf, type Stage, type Subject } from "./stage.ts";
 import { doneTo } from "./upstream.ts";
 import type { World } from "./world.ts";
 
-/** What a row says of a run that waits for nobody on call. */
+/** A row's status when the run waits for no operator. */
 const UNDER_WAY: ReadonlySet<string> = new Set(["accepted", "queued", "running", "waiting"]);
 
-/** What the upstream answers to what it has not done. */
+/** The upstream's answer about an effect that it has not done. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 422, 429]);
 
 /** How long a person waits before answering the same question again. */
@@ -20,14 +20,14 @@ export class People {
   readonly #run: Subject;
   readonly #world: World;
   readonly #leaves: ReadonlyMap<string, Leaf>;
-  /** How often an effect had happened when it was done again by a person's will. */
+  /** How often an effect had happened when it was repeated by an operator. */
   readonly #again = new Map<string, number>();
   readonly #answeredAt = new Map<string, number>();
   /** Doubts that were answered without thinking. */
   readonly #mistaken = new Set<string>();
-  /** Letters that nobody wants any more. */
+  /** Dead letters to discard. */
   readonly #skipped = new Set<string>();
-  /** What they saw that must not be. */
+  /** The violations. */
   readonly problems: string[] = [];
   readonly #requests: Requests;
 
@@ -51,19 +51,20 @@ export class People {
         this.#requests.ask(decision === "approve" ? "approve" : "reject_approval", () => this.#stage.decide(question, decision, "asked"));
       const [answer, other] = leaf.answer === "yes" ? (["approve", "reject"] as const) : (["reject", "approve"] as const);
       const isHeard = await decide(answer).catch(() => undefined);
-      // Somebody else says the opposite, and is too late.
+      // Another operator sends the opposite, and is too late.
       if (isHeard && (await decide(other).catch(() => undefined))) this.problems.push(`${details?.at} was answered twice`);
     }
   }
 
-  /** Settles the doubts. An effect has happened if the upstream has done it more often than it was taken back. */
+  /** Settles the unknown outcomes. An effect has happened if the upstream has done it more often than it was undone. */
   async resolve(): Promise<void> {
     const doubts = await this.#stage.rows<{ step: string; status: string; answered: number | null }>(
       "SELECT e.step, i.status, e.error->>'upstreamStatus' AS answered FROM millrace_inbox e JOIN millrace_instances i ON i.id = e.instance_id WHERE e.instance_id = ?1 AND e.state = 'in_doubt'",
       this.#run.id,
     );
     if (doubts.length === 0) return;
-    // Nobody on call looks at what seems to be under way. One that an operator restarts is, until its pass comes to the doubt.
+    // Operators do not check an instance that looks running. One that an operator restarts does, until its replay reaches the
+    // unknown outcome.
     const isRestarted = this.#world.orders?.some(({ verb }) => verb === "restart");
     const hidden = doubts.filter(({ status }) => !isRestarted && UNDER_WAY.has(status));
     this.problems.push(...hidden.map(({ step, status }) => `${step} is in doubt, and its row says ${status}`));
@@ -88,7 +89,7 @@ export class People {
     }
   }
 
-  /** Skips all letters about the run: nobody wants these messages any more. */
+  /** Skips all dead letters about the run. */
   async skip(): Promise<void> {
     const open = await this.#stage.rows<{ id: string }>(
       "SELECT id FROM millrace_dead_letters WHERE body LIKE ?1 AND state = 'open' AND tenant_id IS NOT 'globex'",
@@ -100,7 +101,7 @@ export class People {
     }
   }
 
-  /** I16: what is wrong with what was settled. It stays so, whoever sends the message again. */
+  /** I16: the problems of settled items. They stay settled, for any sender of the message. */
   async wrongWithSkipped(): Promise<string[]> {
     const ids = JSON.stringify([...this.#skipped]);
     const found = await this.#stage.rows<{ reason: string; state: string }>(
@@ -111,7 +112,7 @@ export class People {
   }
 }
 
-/** How often a client asks: more often than faults come in a row. */
+/** The number of a client's retries: more than the consecutive faults. */
 export const TRIES = 12;
 
 /** As a client does: again, until it is answered. That it has been done already is an answer. */

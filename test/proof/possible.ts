@@ -1,10 +1,10 @@
-// What the guarantees say of a program that was stopped on its way: nothing of `src/` may be imported here.
+// The contract's expectation for a program stopped midway: nothing of `src/` may be imported here.
 import { type Expectation, effectsOf } from "./model.ts";
 import { type Program, partsOf, ROOT } from "./program.ts";
 
 /**
- * What may have happened of a program that a person has stopped somewhere: each effect, or nothing of it. Of parts that follow one another
- * it is certain in which order they did.
+ * The possible effects of a program that an operator has stopped: each effect, or nothing of it. Sequential parts have a certain
+ * order.
  */
 export function possibleOf(program: Program): Expectation {
   const effects = new Map(effectsOf(program).map((one) => [one.at, { ...one, least: 0 as const }]));

@@ -1,10 +1,10 @@
 // Data alone, for the model as well as for the run: nothing of `src/` may be imported here.
 
 /**
- * How the upstream treats the first calls of a step. Nothing happens at those that it `refuses` (400), `never` takes (422: trying again
- * cannot help), or for which it is `away` (503), or has had too many (`limits`, 429). It happens, and nobody is told: it `fails` (500),
- * `drops` the connection, is `busy` (409), `garbles` its answer, `cuts` it off, or `hangs` past the time-out. It `floods`: it happens, and
- * the answer has 10 MB. It is `slow`: it happens a second later, and is answered.
+ * The upstream's treatment of a step's first calls. No effect for those that it `refuses` (400), `never` accepts (422: a retry
+ * cannot help), or for which it is `away` (503), or has had too many (`limits`, 429). An effect without an answer: it `fails` (500),
+ * `drops` the connection, is `busy` (409), `garbles` its answer, `cuts` it off, or `hangs` past the time-out. It `floods`: an
+ * effect, and an answer of 10 MB. It is `slow`: an effect a second later, with an answer.
  */
 export interface Upstream {
   is: "refuses" | "never" | "away" | "limits" | "fails" | "drops" | "busy" | "garbles" | "cuts" | "floods" | "hangs" | "slow";
@@ -15,8 +15,8 @@ export interface Upstream {
 export type Lean = "lean" | "flips";
 
 /**
- * A guarded effect. `emits`: an event that starts a run, sends a command and is told to an object; `large`: an output that is kept by
- * reference; `stays`: it cannot be taken back.
+ * A guarded effect. `emits`: an event that starts a run, sends a command and goes to an object; `large`: an output that is stored by
+ * reference; `stays`: it cannot be undone.
  */
 export interface Act {
   do: "keyed" | "natural" | "lookup" | "once";
@@ -41,9 +41,9 @@ export interface Own {
 }
 
 /**
- * A wait for what the outside says. Who waits briefly may be told too late. `reminded`: the first wait is in vain, and a second one for the
- * same hears it; a `pair` of waits for the same hear an event each, out of one delivery. `shared`: it waits for the same as all others that
- * are shared: as many events come as there are of them, and each hears one of its own.
+ * A wait for an outside event. A brief wait may get it too late. `reminded`: the first wait times out, and a second one for the same
+ * gets it; a `pair` of waits for the same gets an event each, out of one delivery. `shared`: it waits for the same as all other
+ * shared waits: there are as many events as waits, and each gets one of its own.
  */
 export interface Wait {
   do: "wait";
@@ -52,7 +52,7 @@ export interface Wait {
   shared?: boolean | undefined;
 }
 
-/** What all shared waits wait for, behind the run's name. */
+/** The subject of all shared waits, after the run's name. */
 export const SHARED = "shared";
 
 /** The value of the nth event that comes for shared waits, from 1. */
@@ -68,13 +68,13 @@ export interface Ask {
   otherwise: "approve" | "reject";
 }
 
-/** A wait for what the run says itself, by an event of a commit: before it waits, or beside that. */
+/** A wait for the run's own event of a commit: before it waits, or beside that. */
 export interface Told {
   do: "told";
   said: "before" | "beside";
 }
 
-/** The code throws an error of its own in one of its runs: a setting is missing. */
+/** The code throws its own error in one of its runs: a setting is missing. */
 export interface Throw {
   do: "throw";
   run: 1 | 2;
@@ -83,8 +83,9 @@ export interface Throw {
 export type Leaf = Act | Own | Wait | Ask | Told | Throw | { do: "sleep" } | { do: "return" };
 
 /**
- * What a run does: steps, or parts one after the other, side by side, as a race, over items (`map` side by side, `loop` one by one). `try`
- * does `next` instead of what failed, and keeps before that that it does, unless it is `bare`; `beside` begins a part and goes on without waiting for it.
+ * A run's program: steps, or parts in sequence, in parallel, as a race, over items (`map` in parallel, `loop` in sequence). `try`
+ * runs `next` in place of a failed part, and records that decision first, unless it is `bare`; `beside` begins a part and continues
+ * without waiting for it.
  */
 export type Program =
   | Leaf
@@ -98,10 +99,9 @@ export interface Part {
   at: string;
 }
 
-/** The names of so many items. */
 export const itemsOf = (count: number): string[] => [..."abcdefgh"].slice(0, count);
 
-/** Where the parts of a part stand. */
+/** The places of a part's parts. */
 export function partsOf(program: Program, at: string): Part[] {
   switch (program.do) {
     case "seq":
@@ -141,23 +141,21 @@ export function withLeaves(program: Program, each: (leaf: Leaf) => Leaf): Progra
 /** Where a program begins. */
 export const ROOT = "r";
 
-/**
- * What a run's code says of the way that it took, on the pass that came to its end: what each step answered, and what followed from that.
- */
+/** The code's report of its branch, on the replay that ended: the answer of each step, and the decisions. */
 export interface Trace {
   /** How long the note was that the run was given. */
   note: number;
-  /** What each step answered that came out well, by its place. */
+  /** The answer of each successful step, by its place. */
   did: Record<string, string>;
   /** Which steps failed. */
   failed: string[];
-  /** What the code decided, by place: who won a race, what was caught, what was heard or answered. */
+  /** The code's decisions, by place: the winner of a race, caught errors, received events and answers. */
   decided: Record<string, string | number>;
   /** Where the code returned early. */
   left?: string | undefined;
 }
 
-/** How often a step is tried again by itself. */
+/** The number of automatic retries of a step. */
 export const STEP_RETRIES = 5;
 
 /** How long an attempt may take. */

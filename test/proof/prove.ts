@@ -17,7 +17,7 @@ import { type Known, Stops } from "./stopped.ts";
 import { type Tally, tallyOf } from "./tally.ts";
 import { Outside, throwsByRun, type World } from "./world.ts";
 
-/** What is proven: a program, the faults that strike it, and what the world does meanwhile. */
+/** A case: a program, its faults, and the outside events. */
 export interface Case {
   program: Program;
   faults?: readonly Fault[];
@@ -26,22 +26,22 @@ export interface Case {
 
 /** How a case came out. */
 export interface Proof extends Tally {
-  /** What went wrong; nothing when every promise was kept. */
+  /** The problems; empty when every contract was kept. */
   problems: string[];
-  /** How often each boundary was crossed. */
+  /** The number of crossings of each boundary. */
   crossed: Partial<Record<Phase, Counts>>;
   /** How many of the planned faults happened. */
   struck: number;
-  /** How long the slowest of its phases took to come to its end, from the last disturbance on. */
+  /** The time of the slowest of its phases, from the last disturbance to its end. */
   slowestMs: number;
 }
 
 const NOTHING: Proof = { problems: [], crossed: {}, struck: 0, slowestMs: 0, commands: 0, effects: 0, actions: {} };
 
-/** How long everything may take to come to its end once the faults are over. */
+/** The timeout for everything to end once the faults are over. */
 const CONVERGES_MS = 60_000;
 const LOOK_MS = 100;
-/** How often operators retry what has failed. */
+/** The maximum of operators' retries. */
 const RETRIES = 40;
 /** How long after its end nothing more of a run may happen. */
 const QUIET_MS = 150;
@@ -94,7 +94,7 @@ class Trial {
     return this.#proof;
   }
 
-  /** When nothing of the run is left, whatever comes again does nothing. */
+  /** When nothing of the run is left, a redelivery has no effect. */
   async #longAfter(): Promise<string[]> {
     const { id, name } = this.#run;
     const left = async () => {
@@ -125,7 +125,7 @@ class Trial {
     });
     this.#outside.operators.calm();
     for (let nth = 0; nth < restarts && this.#isFine && !this.#isClosed; nth++) await this.#restart();
-    // What has nothing to be taken back is not undone: the engine refuses that.
+    // A run without undoable effects is not undone: the engine refuses that.
     if (this.#isClosed) return;
     const canBeUndone = [...(this.#last?.expected.effects.values() ?? [])].some(({ stays, least }) => !stays && least === 1);
     if (ends === "stays" || !canBeUndone || !this.#isFine) return;
@@ -135,7 +135,7 @@ class Trial {
     await this.#phase("again", "complete", () => patiently(() => this.#outside.operators.retry("it is on again")));
   }
 
-  /** What is complete is passed once more: nothing happens that happened, and of what the code waits for nothing at all. */
+  /** A complete run is replayed once more: no effect is repeated, and nothing the code waits for happens. */
   async #restart(): Promise<void> {
     const { id } = this.#run;
     const before = await this.#done();
@@ -146,8 +146,8 @@ class Trial {
   }
 
   /**
-   * What the upstream did. Where a pass was broken off, what it had under way goes on beside the next one, and a natural effect of it may
-   * come late: its class says so.
+   * The upstream's effects. Where a replay was cut off, its running effects continue beside the next one, and a natural effect of it
+   * may come late, as its class permits.
    */
   async #done(): Promise<LedgerEntry[]> {
     const all = await ledgerOf(this.#stage, this.#run.name);
@@ -162,7 +162,7 @@ class Trial {
     this.#proof.problems.push(...problems.map((one) => when + one));
   }
 
-  /** Something begins; everything comes to its end; what happened is judged. */
+  /** A phase begins; everything ends; the result is judged. */
   async #phase(phase: Phase | "again", ended: Verdict["ended"], begin: () => Promise<unknown>): Promise<void> {
     const { id, name } = this.#run;
     const watched = this.#stage.watch(
@@ -185,7 +185,7 @@ class Trial {
     if (!this.#isFine) this.#add([await evidenceOf(this.#stage, this.#run)]);
   }
 
-  /** What was sent comes again: that changes nothing. */
+  /** Sent messages come again: no change. */
   async #late(ended: Verdict["ended"]): Promise<string[]> {
     const before = await this.#done();
     await this.#outside.comeAgain();
@@ -214,7 +214,7 @@ class Trial {
     return late > 0 ? [`invented: ${late} effects happened behind the end`, ...problems] : problems;
   }
 
-  /** I16: what was closed stays so, and does nothing, whoever wants what. */
+  /** I16: a closed run stays so, and does nothing, for any request. */
   async #closed(): Promise<string[]> {
     const before = (await this.#done()).length;
     const problems = await this.#stops.judgeClosed(await this.#known());
@@ -224,7 +224,7 @@ class Trial {
     return [...problems, ...(await wrongInAudit(this.#stage, this.#run, this.#outside.requests.counts))];
   }
 
-  /** An undo in the midst of the run; a cancel knows what it cut off, unless the platform has forgotten it. */
+  /** An undo in the middle of the run; a cancel has the interrupted effect, unless the platform has lost it. */
   async #isCut(): Promise<boolean> {
     const { orders } = this.#world;
     if (isBrokenOff(this.#world) && orders.some(({ verb }) => verb === "cancel")) return true;
@@ -236,14 +236,14 @@ class Trial {
     return { before: this.#before, letters, cut: await this.#isCut(), skips: (this.#world.skips ?? 0) > 0 };
   }
 
-  /** What a run that is complete says of its way; a restarted one says the same as before. */
+  /** A complete run's report of its branch; a restarted one reports the same as before. */
   async #told(phase: Phase | "again"): Promise<string[]> {
     const { status, output } = await platformOf(this.#stage, this.#run.id);
     const trace = output as Trace | null | undefined;
     // A complete run stays complete when a later pass throws, and answers nothing then.
     const silent = [`is complete, and its last pass has said nothing of its way: the platform says ${status}`];
     if (!trace) return throwsByRun(this.#run.program, this.#world) ? [] : silent;
-    // In a later pass the code may end before it hears again what a person has said in a loser's place.
+    // In a later replay the code may end before it gets an operator's output for a loser again.
     for (const [at, did] of Object.entries(trace.did)) if (did === BY_HAND) this.#byHand[at] = did;
     Object.assign(trace.did, this.#byHand);
     const expected = expectationOf(this.#run.program, trace, this.#stage.disturbedUntil() > this.#begunAt);
@@ -254,10 +254,7 @@ class Trial {
     return phase === "restart" && story !== before ? [...problems, `went another way: first ${before}; then ${story}`] : problems;
   }
 
-  /**
-   * Lets the world go on until the run has come to its end. Answers what is wrong with that; nothing when it is as wanted, on its row and
-   * on the platform.
-   */
+  /** Runs the world until the run has ended. Returns the problems of that; empty when its row and the platform are as expected. */
   async #converge(wanted: Verdict["ended"], watched?: Watch): Promise<string[]> {
     const { id } = this.#run;
     const begunAt = Date.now();
@@ -285,7 +282,7 @@ class Trial {
         if (stopped.isUndone) this.#before.push(possibleOf(this.#run.program));
         if (stopped.isOver) {
           retries++;
-          // What was complete once is not closed: its undo goes on.
+          // A once complete run is not closed: its undo continues.
           await this.#outside.operators.goOn(this.#hasClicked && this.#last === undefined);
         }
       }

@@ -29,7 +29,7 @@ async function smallest(seed: number): Promise<string> {
 it("for every program, failure and operator action: it keeps every promise", { timeout: 36_000_000 }, async ({ task }) => {
   await standBetween();
   const { seed, seconds, without } = asked;
-  // What is known already hides what lies behind it.
+  // A known finding hides those after it.
   const left = without ? new RegExp(without) : undefined;
   let next = seed;
   const until = Date.now() + seconds * 1000;

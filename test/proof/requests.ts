@@ -1,7 +1,7 @@
-// What people ask of a run, counted: the audit is held against it.
+// Operators' requests about a run, counted: the audit is compared with it.
 import { codeOf } from "./stage.ts";
 
-/** What people ask for, as the audit calls it. */
+/** The requests, by the audit's names. */
 const VERBS = [
   "retry",
   "undo",
@@ -20,7 +20,7 @@ const VERBS = [
 ] as const;
 export type Verb = (typeof VERBS)[number];
 
-/** How often one thing was asked for, and heard: that it is promised (`done`), or why not (`refused`). */
+/** How often one request was sent, and answered: promised (`done`), or refused (`refused`). */
 interface Count {
   asked: number;
   done: number;
@@ -28,11 +28,11 @@ interface Count {
 }
 export type Asked = Record<Verb, Count>;
 
-/** Asks in the name of people, and counts what they hear. */
+/** Sends requests in operators' names, and counts the answers. */
 export class Requests {
   readonly counts = Object.fromEntries(VERBS.map((verb) => [verb, { asked: 0, done: 0, refused: 0 }])) as Asked;
 
-  /** Asks for something once. What is refused is thrown. */
+  /** Sends one request. Throws its refusal. */
   async ask(verb: Verb, ask: () => Promise<unknown>): Promise<unknown> {
     const one = this.counts[verb];
     one.asked++;
@@ -41,7 +41,7 @@ export class Requests {
       one.done++;
       return answer;
     } catch (error) {
-      // Refused for how things stand, it is on record as that.
+      // Refused for the current status, it is on record as that.
       if (codeOf(error) === "invalid_transition") one.refused++;
       throw error;
     }

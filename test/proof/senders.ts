@@ -9,12 +9,12 @@ import type { World } from "./world.ts";
 const LARGE_NOTE = 40_000;
 const REUSED = "idempotency_key_reused";
 const OTHER_NOTE = "another payload";
-/** Another tenant, whose messages have the same keys and subjects. */
+/** Another tenant, with messages of the same keys and subjects. */
 export const STRANGER = "globex";
-/** How long another tenant's run, and a letter, may take behind the end of ours. */
+/** The maximum time of another tenant's run, and of a dead letter, after the end of the main run. */
 const BEHIND_MS = 60_000;
 const LOOK_MS = 100;
-/** What every note is made of: no log line may show it. */
+/** A part of every note: no log line may contain it. */
 export const SECRET = "nobody-logs-this ";
 
 /** How long the note is that a run is given. */
@@ -22,7 +22,7 @@ export const noteLength = ({ large }: World): number => (large ? LARGE_NOTE : SE
 
 type SentTo = "probe-commands" | "probe-events";
 
-/** Those who send commands and events: each message as often, as late, and with as much wrong in it as a world has it. */
+/** The senders of commands and events: each message with the repeats, delays and errors of its world. */
 export class Senders {
   readonly #stage: Stage;
   readonly #run: Subject;
@@ -30,7 +30,7 @@ export class Senders {
   readonly #leaves: ReadonlyMap<string, Leaf>;
   /** Subjects of which everything was said, and acknowledged. */
   readonly #said = new Set<string>();
-  /** Subjects that operators have told to the run alone. */
+  /** Subjects that operators have signalled to the run alone. */
   readonly #signalled = new Set<string>();
   readonly #requests: Requests;
   /** How many events for shared waits were acknowledged. */
@@ -48,7 +48,7 @@ export class Senders {
     this.#requests = requests;
   }
 
-  /** Asks for the run, until it is answered; what is said early comes right behind that. Answers what is wrong with the answers. */
+  /** Requests the run, until it is answered; early events follow at once. Returns the problems of the answers. */
   async ask(): Promise<string[]> {
     const { id, name } = this.#run;
     const { conflicts, stranger } = this.#world;
@@ -67,7 +67,7 @@ export class Senders {
         if (tries === TRIES) throw own;
       }
     };
-    // A06: of those who ask at once, one at most is told that it is new. A02: so is nobody who asks behind that.
+    // A06: of concurrent callers, one at most gets that it is new. A02: no later caller does.
     const answers = await Promise.all(Array.from({ length: this.#world.copies + 1 }, once));
     if (answers.some(({ instanceId }) => instanceId !== id)) return [`was accepted as ${answers.map(({ instanceId }) => instanceId)}`];
     const fresh = answers.filter(({ replayed }) => !replayed).length;
@@ -78,7 +78,7 @@ export class Senders {
     return [...problems, ...again.flatMap(taken)];
   }
 
-  /** Says what the run waits for. */
+  /** Publishes the events that the run waits for. */
   async speak(): Promise<void> {
     const open = await this.#stage.rows<{ subject: string; waits: number }>(
       `SELECT subject, (SELECT count(*) FROM millrace_waits o WHERE o.instance_id = w.instance_id AND o.subject = w.subject) AS waits
@@ -89,9 +89,9 @@ export class Senders {
     for (const { subject, waits } of open) {
       const leaf = this.#leaves.get(subject);
       if (leaf?.do !== "wait" || leaf.comes === "never") continue;
-      // Nobody speaks before the second wait.
+      // No event before the second wait.
       if (waits < 2 && (leaf.comes === "reminded" || leaf.comes === "pair")) continue;
-      // What was acknowledged is not said again: it is in the engine's hands.
+      // An acknowledged event is not published again: the engine has it.
       if (this.#signalled.has(subject)) continue;
       if (this.#world.direct && leaf.comes === "asked") await this.#signal(subject);
       else if (!this.#said.has(subject)) await this.#say(subject, leaf);
@@ -124,7 +124,7 @@ export class Senders {
     await this.#deliver("probe-commands-dlq", [envelope], 1);
   }
 
-  /** A08: all comes again, also over the door, when nothing of the run is left. Answers what is wrong with the answers. */
+  /** A08: all comes again, also over the API, when nothing of the run is left. Returns the problems of the answers. */
   async longAfter(): Promise<string[]> {
     await this.late();
     const [own, other] = (await patiently(() => this.#stage.enqueue([this.#asked, { payload: this.#payload(OTHER_NOTE) }]))) ?? [];
@@ -146,7 +146,7 @@ export class Senders {
     ];
   }
 
-  /** Until the letters are there that there must be: a message that was put off while the database was away comes back later. */
+  /** Waits until the expected dead letters exist: a message that was deferred while the database was unavailable comes back later. */
   async lettersCame(): Promise<void> {
     const count = this.letters().length;
     const look = () =>
@@ -154,7 +154,7 @@ export class Senders {
     await this.#within(async () => ((await look())[0]?.n ?? 0) >= count);
   }
 
-  /** What is wrong with what became of another tenant's run. */
+  /** The problems of another tenant's run. */
   async strangers(): Promise<string[]> {
     if (!this.#world.stranger) return [];
     const name = `${this.#run.name}~`;
@@ -236,7 +236,7 @@ export class Senders {
     return this.#once(`${subject}/${value}`, () => event("probe.signal", subject, { about: subject, value }, `${subject}/${key}`));
   }
 
-  /** T01: an event of another tenant whose payload shall be what is kept for ours. */
+  /** T01: another tenant's event with a payload reference to the first tenant's. */
   async #theft(): Promise<Envelope[]> {
     const { payload_ref } = await this.#envelope();
     if (!this.#world.stranger || payload_ref === undefined) return [];
@@ -250,7 +250,7 @@ export class Senders {
     return [this.#once("theft", theft)];
   }
 
-  /** An event whose row the database refuses. */
+  /** An event with a row that the database refuses. */
   #poison(name: string): Envelope {
     const payload = { name: `${name}~`, row: "poison" };
     return this.#once("poison", () => ({ ...event("probe.done", name, payload, `${name}/poison`), message_type: "lab.event" }));
@@ -267,7 +267,10 @@ export class Senders {
     return this.#deliver(queue, bodies, 1);
   }
 
-  /** As a queue does: what was not acknowledged comes again, and for the third time until it is. Answers whether all of it was. */
+  /**
+   * As a queue does: an unacknowledged message comes again, for the third time until it is acknowledged. Returns whether all of it
+   * was.
+   */
   async #deliver(queue: string, bodies: unknown[], first: number): Promise<boolean> {
     for (let attempt = first; bodies.length > 0 && attempt <= TRIES; attempt++) {
       const { acked } = await this.#stage.deliver(queue, bodies, Math.min(attempt, 3)).catch(() => ({ acked: 0 }));
@@ -281,7 +284,7 @@ export class Senders {
   }
 }
 
-/** What is wrong with the answer to a payload that must be refused. */
+/** The problems of the answer to an invalid payload. */
 function taken(answer: { instanceId: string } | Error): string[] {
   const isRefused = codeOf(answer) === REUSED || codeOf(answer) === "unavailable";
   return isRefused || !("instanceId" in answer) ? [] : [`its key was taken for another payload: ${JSON.stringify(answer)}`];

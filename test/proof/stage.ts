@@ -1,9 +1,9 @@
-// What the proof knows of the engine under it: nothing of the platform may be imported here, so that it runs in any process.
+// The proof's interface to the engine: nothing of the platform may be imported here, so that it runs in any process.
 import type { Effect, Resolution, SignalRequest } from "millrace/operate";
 import type { Fault, Watch } from "./fault.ts";
 import type { Program } from "./program.ts";
 
-/** One run: its name, which its subjects begin with, its instance, and what it does. */
+/** One run: its name, which its subjects begin with, its instance, and its program. */
 export interface Subject {
   name: string;
   id: string;
@@ -15,7 +15,7 @@ export interface Asking {
   payload: Record<string, unknown>;
   tenantId?: string | undefined;
   key?: string | undefined;
-  /** By when it is to have ended. Default: nobody says. */
+  /** The deadline of its end. Default: none. */
   mustEndBy?: string | undefined;
 }
 
@@ -32,7 +32,7 @@ export interface Question {
   details: Record<string, unknown> | null;
 }
 
-/** What a run has that somebody else could ask for: letters, questions, and effects in doubt, by their ids. */
+/** The ids of a run's items that another caller could request: dead letters, questions, and effects in doubt. */
 export interface Theirs {
   run: string;
   letters: readonly string[];
@@ -40,15 +40,15 @@ export interface Theirs {
   doubts: readonly string[];
 }
 
-/** How a run stands on the platform, and what it has answered. */
+/** A run's status on the platform, and its output. */
 export interface Standing {
   status: string;
   output?: unknown;
 }
 
-/** An engine on trial, as those outside see it. What it refuses is thrown as it throws it: with its code. */
+/** An engine on trial, from outside. Refusals are thrown with their code. */
 export interface Stage {
-  /** Whether a request may be heard more often than it was made: over a line that breaks. */
+  /** Whether a request may arrive more often than it was sent: over an unreliable connection. */
   readonly repeats: boolean;
   /** Where the upstream listens. */
   readonly upstreamUrl: string;
@@ -67,20 +67,20 @@ export interface Stage {
   rows<T = Record<string, unknown>>(sql: string, ...params: unknown[]): Promise<T[]>;
   /** Of which commits of a run the code has begun, as often as that is known. */
   commitsBegun(name: string): Promise<string[]>;
-  /** How many events an object was told. */
+  /** The number of events that an object got. */
   heard(name: string): Promise<number>;
   platform(id: string): Promise<Standing>;
-  /** Has the platform begin a run again, wherever it stands. */
+  /** Has the platform restart a run, at any position. */
   beginAgain(id: string): Promise<void>;
   /** The same; over once the run's code is being passed again. */
   restart(id: string): Promise<void>;
   retry(id: string, options: { reason: string; from?: string | undefined }): Promise<unknown>;
   undo(id: string, reason: string): Promise<unknown>;
-  /** Cancels a run; `undo: false` leaves what it did. */
+  /** Cancels a run; `undo: false` keeps its effects. */
   cancel(id: string, options: { reason: string; undo: boolean }): Promise<unknown>;
   pause(id: string, reason: string): Promise<unknown>;
   resume(id: string, reason: string): Promise<unknown>;
-  /** An operator has a run pass through its code anew. */
+  /** An operator restarts a run's code. */
   passAnew(id: string, reason: string): Promise<unknown>;
   skipStep(id: string, step: { step: string; item?: string | undefined; output: unknown; reason: string }): Promise<unknown>;
   close(id: string, reason: string): Promise<unknown>;
@@ -91,16 +91,16 @@ export interface Stage {
   questions(id: string): Promise<Question[]>;
   /** Settles a dead letter: nothing shall become of it. */
   skip(letter: string, reason: string): Promise<unknown>;
-  /** Tries all that can be done with a run in the name of another tenant, and answers what was given or done. */
+  /** Tries all requests about a run in the name of another tenant, and returns the accepted ones. */
   meddle(tenantId: string, theirs: Theirs): Promise<string[]>;
   decide(question: string, decision: "approve" | "reject", reason: string): Promise<unknown>;
-  /** Makes a run that has ended as old as what is removed, and lets that be removed; where that can be done. */
+  /** Ages an ended run past its retention, and has it removed; where that can be done. */
   growOld?(run: Subject): Promise<void>;
   /** A round of the keeper, where it does not do them by itself. */
   round(): Promise<void>;
 }
 
-/** Who works the engine in the proof. */
+/** The engine's operator in the proof. */
 export const operator = { tenantId: "acme", actor: "tess" };
 
 export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

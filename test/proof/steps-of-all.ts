@@ -4,14 +4,14 @@ import { type Act, type Leaf, type Lean, leavesOf, type Own, type Program, withL
 export const STEPS_OF_ALL = ["lean", "platform", "drawn"] as const;
 export type StepsOfAll = (typeof STEPS_OF_ALL)[number];
 
-/** What a command, or the environment, asks for: drawn unless it says otherwise. Throws for another word. */
+/** The option of a command, or the environment: drawn by default. Throws for another value. */
 export function stepsWanted(word: string = "drawn"): StepsOfAll {
   const steps = STEPS_OF_ALL.find((one) => one === word);
   if (steps === undefined) throw new Error(`How steps are taken is one of ${STEPS_OF_ALL.join(", ")}; got "${word}".`);
   return steps;
 }
 
-/** The program with its steps taken so. Where an effect could be taken back, and would not be lean for that, it stays. */
+/** The program with this kind of steps. An undoable effect that would not be lean for that becomes one without undo. */
 export function stepsTaken(program: Program, steps: StepsOfAll): Program {
   if (steps === "drawn") return program;
   return withLeaves(program, (leaf) => {

@@ -1,13 +1,13 @@
-// What became of a run that a person has stopped before its code came to its end: cancelled, or closed.
+// The result of a run that an operator has stopped before its code ended: cancelled, or closed.
 import { judge, openOf, rowOf } from "./judge.ts";
 import type { Expectation } from "./model.ts";
 import type { Operators } from "./operators.ts";
 import { possibleOf } from "./possible.ts";
 import type { Stage, Subject } from "./stage.ts";
 
-/** What else is known of the run that was stopped. */
+/** Further state of the stopped run. */
 export interface Known {
-  /** Earlier ways, which were taken back since. */
+  /** Earlier branches, undone since. */
   before: readonly Expectation[];
   letters: readonly string[];
   /** An undo has begun in the midst of it. */
@@ -15,23 +15,23 @@ export interface Known {
   skips: boolean;
 }
 
-/** How a run stands that has ended before its time. */
+/** The status of a run that has ended early. */
 interface Judged {
   problems: string[];
-  /** Nothing more is to come of that end: somebody may have the run go on. */
+  /** That end is final: an operator may have the run continue. */
   isOver: boolean;
-  /** A cancel has taken back what the run did. */
+  /** A cancel has undone the run. */
   isUndone: boolean;
 }
 
 const WAITS: Judged = { problems: [], isOver: false, isUndone: false };
 
-/** Judges what is left of a run that was cancelled or closed: each effect once at most, or taken back, in reverse order. */
+/** Judges the remains of a run that was cancelled or closed: each effect once at most, or undone, in reverse order. */
 export class Stops {
   readonly #stage: Stage;
   readonly #run: Subject;
   readonly #operators: Operators;
-  /** Cancels of which what is left was judged. */
+  /** Cancels with judged remains. */
   readonly #judged = new Set<string>();
 
   constructor(stage: Stage, run: Subject, operators: Operators) {
@@ -40,19 +40,19 @@ export class Stops {
     this.#operators = operators;
   }
 
-  /** Where a cancel has ended the run, that is judged once all is quiet and nobody says anything more (`isSaid`). */
+  /** Where a cancel has ended the run, that is judged once all is quiet and nothing more is published (`isSaid`). */
   async judge(known: Known, isSaid: boolean): Promise<Judged> {
     const stop = await this.#stop();
     if (!stop || this.#judged.has(stop.id)) return { ...WAITS, isOver: true };
     if (!isSaid || (await openOf(this.#stage, this.#run, "terminated")).length > 0) return WAITS;
     const problems = [...(await this.#left(known, stop.isUndone)), ...(await this.#operators.begunBehindCancel())];
-    // Somebody may have had it run again meanwhile.
+    // An operator may have restarted it meanwhile.
     if ((await this.#stop())?.id !== stop.id) return WAITS;
     this.#judged.add(stop.id);
     return { problems: problems.map((one) => `cancelled: ${one}`), isOver: true, isUndone: stop.isUndone };
   }
 
-  /** What was closed stays closed, whatever operators ask for. */
+  /** A closed run stays closed, for any request. */
   async judgeClosed(known: Known): Promise<string[]> {
     const problems = [...(await this.#left(known, false)), ...(await this.#operators.moveClosed())];
     const row = await rowOf(this.#stage, this.#run.id);

@@ -14,7 +14,7 @@ const LANES = 5;
 /** Each reference program goes through all phases, so that each boundary is crossed in each. */
 const world = { restarts: 1, ends: "undone", large: true } satisfies Partial<World>;
 
-/** How many failures are enough: what fails takes a minute each. */
+/** The maximum of failures: each takes a minute. */
 const ENOUGH = 3;
 
 it("for every failure, once, at any boundary that a reference program crosses: it keeps every promise", { timeout: 36_000_000 }, async ({

@@ -2,17 +2,17 @@ import { ledgerOf } from "./judge.ts";
 import { STRANGER } from "./senders.ts";
 import type { Stage, Subject } from "./stage.ts";
 
-/** What a run came to, in figures. */
+/** The result of a run, in figures. */
 export interface Tally {
-  /** Commands that were accepted: its own, another tenant's, and those that followed from events. */
+  /** Accepted commands: its own, another tenant's, and those that followed from events. */
   commands: number;
   /** Effects that may happen once only: in the upstream's ledger, and rows of commits. */
   effects: number;
-  /** What people asked for and got, by the audit's verbs. */
+  /** Operators' accepted requests, by the audit's verbs. */
   actions: Readonly<Record<string, number>>;
 }
 
-/** Counts what a run came to. */
+/** Counts the result of a run. */
 export async function tallyOf(stage: Stage, { id, name }: Subject): Promise<Tally> {
   const [kept] = await stage.rows<{ commands: number; commits: number }>(
     `SELECT (SELECT count(*) FROM millrace_instances f JOIN millrace_instances i ON f.tenant_id = i.tenant_id AND f.correlation_id = i.correlation_id WHERE i.id = ?1)

@@ -1,7 +1,7 @@
 import type { Behaviour, LedgerEntry } from "../upstream/server.ts";
 import { TIMEOUT_MS, type Upstream } from "./program.ts";
 
-/** What the upstream did to a subject, in its order; where the name ends with a slash, to all that begin so. */
+/** The upstream's effects on a subject, in order; where the name ends with a slash, on all with that prefix. */
 export async function doneTo(upstreamUrl: string, subject: string): Promise<LedgerEntry[]> {
   return (await (await fetch(`${upstreamUrl}/ledger/${encodeURIComponent(subject)}`)).json()) as LedgerEntry[];
 }
@@ -13,12 +13,12 @@ export async function askedOf(upstreamUrl: string, prefix: string): Promise<stri
 
 const SLOW_MS = 1200;
 
-/** Tells the upstream how it shall treat the next calls about some subjects. */
+/** Configures the upstream's treatment of the next calls about some subjects. */
 export async function behave(upstreamUrl: string, behaviours: readonly Behaviour[]): Promise<void> {
   if (behaviours.length > 0) await fetch(`${upstreamUrl}/behaviours`, { method: "POST", body: JSON.stringify(behaviours) });
 }
 
-/** What a program says of the upstream, in the upstream's own terms. */
+/** A program's upstream behaviour, in the upstream's own terms. */
 export function behaviour(subject: string, { is, times }: Upstream): Behaviour {
   switch (is) {
     case "refuses":

@@ -9,13 +9,13 @@ import { Senders, STRANGER } from "./senders.ts";
 import type { Stage, Subject } from "./stage.ts";
 import { behave, behaviour } from "./upstream.ts";
 
-/** What the outside does meanwhile. */
+/** The outside events of a case. */
 export interface World {
   /** How often the command's message is delivered again. */
   copies: number;
   /** The same key comes with another payload: over the door, in one request with the first and behind it, and on the queue. */
   conflicts?: boolean | undefined;
-  /** A message that nobody can read comes in the same batch. */
+  /** An invalid message comes in the same batch. */
   malformed?: boolean | undefined;
   /** An event comes in the same batch whose row the database refuses. */
   poison?: boolean | undefined;
@@ -23,44 +23,47 @@ export interface World {
   stranger?: boolean | undefined;
   /** The command's payload is kept by reference. */
   large?: boolean | undefined;
-  /** Doubts are resolved by doing it again, whatever happened. */
+  /** Unknown outcomes are resolved by a repeat, whether the effect happened or not. */
   again?: boolean | undefined;
-  /** What happened is first confirmed without what it answered. */
+  /** A completed effect is first confirmed without its output. */
   mistakes?: boolean | undefined;
   /** All messages come again after each end; with `skipped`, after a person has skipped their letters. */
   late?: "late" | "skipped" | undefined;
   /**
-   * What operators ask for at any moment; mostly it is refused. `nth`: the recorded step to start from; `restart`: the platform begins the
-   * run again, wherever it stands.
+   * Operators' requests at any moment; most are refused. `nth`: the recorded step to start from; `restart`: the platform restarts
+   * the run, at any position.
    */
   clicks: { verb: "retry" | "retry from" | "undo" | "restart"; afterMs: number; nth: number }[];
-  /** What operators order at moments of the run. */
+  /** Operators' requests at moments of the run. */
   orders: Order[];
-  /** So many failed steps are skipped, each with an output from a person, where that is taken. */
+  /** The number of failed steps that are skipped, each with an operator's output, where that is accepted. */
   skips?: number | undefined;
   /** The run is closed where it has failed, or was stopped. */
   closes?: boolean | undefined;
-  /** What the run waits for is sent to it alone by operators, twice at once under one key. */
+  /** The run's awaited events are sent to it alone by operators, twice at once under one key. */
   direct?: boolean | undefined;
   /** By when it is to have ended is over after a second: that ends nothing. */
   overdue?: boolean | undefined;
   /** In the end it is long ago, and removed; then all messages come again, and the client asks again. */
   old?: boolean | undefined;
-  /** How often the run, once complete, is made again from its beginning. */
+  /** How often the complete run is restarted from its beginning. */
   restarts: number;
-  /** When the platform makes the run anew from its beginning in the midst of it: what the pass before had under way goes on beside that. */
+  /**
+   * When the platform restarts the run from its beginning in the middle: the running effects of the replay before continue beside
+   * that.
+   */
   breaks?: number[] | undefined;
-  /** Whether it is undone in the end, and done again. */
+  /** Whether it is undone at the end, and done again. */
   ends: "stays" | "undone" | "undone and retried";
 }
 
-/** The code throws in one run and not in another: a pass that the platform makes of the complete run may be told of another run. */
+/** The code throws in one run and not in another: a replay of the complete run by the platform may get another run's number. */
 export function throwsByRun(program: Program, { clicks, orders }: Pick<World, "clicks" | "orders">): boolean {
   const isRestarted = [...clicks, ...orders].some(({ verb }) => verb === "restart");
   return isRestarted && leavesOf(program).some(({ leaf }) => leaf.do === "throw");
 }
 
-/** Everybody outside the engine: the upstream, those who send messages, and the people on call. They come back when they are not heard. */
+/** Everything outside the engine: the upstream, the senders of messages, and the operators. They retry when they get no answer. */
 export class Outside {
   readonly #stage: Stage;
   readonly #world: World;
@@ -83,7 +86,7 @@ export class Outside {
     stage.cast({ name: `${run.name}~`, id: "", program: { do: "commit" } }, () => 1);
   }
 
-  /** Asks for the run. Answers what is wrong with the answers. */
+  /** Requests the run. Returns the problems of the answers. */
   async ask(): Promise<string[]> {
     const behaviours = [...this.#leaves].flatMap(([subject, leaf]) =>
       "upstream" in leaf && leaf.upstream ? [behaviour(subject, leaf.upstream)] : [],
@@ -92,7 +95,7 @@ export class Outside {
     return this.senders.ask();
   }
 
-  /** A look of those who wait for the run: they say what it waits for, answer its questions, resolve its doubts. */
+  /** A poll of those who wait for the run: they publish its awaited events, answer its questions, resolve its unknown outcomes. */
   async look({ waits, questions, doubts }: Row): Promise<void> {
     if (this.#world.stranger) await this.meddler.meddle();
     await Promise.all([waits > 0 && this.senders.speak(), questions > 0 && this.people.answer(), doubts > 0 && this.people.resolve()]);

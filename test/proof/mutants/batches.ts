@@ -1,7 +1,7 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with its placeholders.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the searched text is source, with its placeholders.
 import { mutantsOf } from "./mutant.ts";
 
-/** What a batch has committed, changed behind it. */
+/** A batch's commits, changed afterwards. */
 export const BATCHES = mutantsOf("batches", {
   "a late attempt overwrites a part of a report that another committed": {
     file: "src/systems/batches/parts.ts",

@@ -1,6 +1,6 @@
 import { mutantsOf } from "./mutant.ts";
 
-/** What a brand's agent believes of its work, wrongly. */
+/** Wrong beliefs of a brand's agent about its work. */
 export const BRANDS = mutantsOf("brand", {
   "research that was given up, then retried and done, counts as failed": {
     file: "src/systems/brand/state.ts",

@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with its placeholders.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the searched text is source, with its placeholders.
 import { mutantsOf } from "./mutant.ts";
 
 const BODIES = "test/api/bodies.test.ts";
@@ -6,7 +6,7 @@ const CLOUD_EVENTS = "test/api/cloud-events.test.ts";
 const LIMITS = "test/api/request-limits.test.ts";
 const TRACE = "test/app/trace.test.ts";
 
-/** What the door lets in, or says of itself, that it must not. */
+/** Requests that the API must not accept, or answers that it must not give. */
 export const DOOR = mutantsOf("door", {
   "bytes that are not UTF-8 are replaced": {
     file: "packages/millrace/src/http/body.ts",

@@ -2,7 +2,7 @@ import { MUTANTS } from "./all.ts";
 import type { Killer, Mutant } from "./mutant.ts";
 import { type Ended, isFile, projectOf, type Trying, tryOut } from "./try.ts";
 
-/** What became of a mutant: killed by a seed or a test; survived; or it proves nothing, because it broke the run itself. */
+/** The result of a mutant: killed by a seed or a test; survived; or inconclusive, because it broke the run itself. */
 export interface Result {
   name: string;
   area: string;
@@ -19,7 +19,7 @@ export interface Summary {
   broken: string[];
 }
 
-/** Tries one mutant after another: those whose name or area holds one of these parts, or all. `say` is told each result. */
+/** Tries mutants one by one: those whose name or area contains one of these parts, or all. `say` gets each result. */
 export async function tryEach(only: readonly string[] | undefined, trying: Trying, say: (result: Result) => void): Promise<Summary> {
   const chosen = MUTANTS.filter(({ name, area }) => !only || only.some((part) => area === part || name.includes(part)));
   const baselines = new Baselines(chosen, trying);
@@ -51,7 +51,7 @@ async function resultOf(mutant: Mutant, baselines: Baselines, trying: Trying): P
   return { name, area, did: "survived", by: killersOf(mutant).join(", "), seconds };
 }
 
-/** How runs end without any mutant: what fails by itself says nothing of a bug. */
+/** The results of runs without a mutant: a failure there is no evidence of a bug. */
 class Baselines {
   readonly #chosen: readonly Mutant[];
   readonly #trying: Trying;

@@ -1,10 +1,10 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with its placeholders.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the searched text is source, with its placeholders.
 import { mutantsOf } from "./mutant.ts";
 
 const CRASHES = "test/engine/callbacks/crashes.test.ts";
 const OWED = "packages/millrace/src/callbacks/owed.ts";
 
-/** Ends that nobody hears of, or that others do. */
+/** Ends that are not reported, or that reach another caller. */
 export const ENDS = mutantsOf("ends", {
   "another bundle's error that ends a step at once is taken for one that is retried": {
     file: "packages/millrace/src/workflow/step-error.ts",

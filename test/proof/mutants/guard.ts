@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the searched text is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
 const PASS = "packages/millrace/src/pass/pass.ts";
@@ -107,14 +107,14 @@ export const GUARD = mutantsOf("guard", {
     file: "packages/millrace/src/pass/history.ts",
     find: "[...newest, ...begun]",
     put: "newest",
-    // A race that a refusal has won, whose loser is recorded while what follows is under way, as the process dies.
+    // A race won by a refusal, with a loser that is recorded during the next step, as the process dies.
     killedBy: "test/engine/pass/gone-on.test.ts",
   },
   "a claim that may come to nothing counts as a record of what was caught": {
     file: "packages/millrace/src/pass/course.ts",
     find: "const since = this.#saidUntil;",
     put: "const since = this.#basis.at;",
-    // Two refusals, one behind the other, before what is done instead.
+    // Two consecutive refusals, before the fallback.
     killedBy: "test/engine/pass/gone-on.test.ts",
   },
   "a claim of a pass before counts as a record of what was caught": {
@@ -140,7 +140,7 @@ export const GUARD = mutantsOf("guard", {
     file: "packages/millrace/src/pass/course.ts",
     find: "this.#over = true;",
     put: "",
-    // The model leaves open how far a part came that the code did not wait for: the programs cannot tell.
+    // The model leaves open the progress of a part that the code did not wait for: the programs cannot detect it.
     killedBy: "test/engine/workflow/run-ends.test.ts",
   },
   "a pass that follows a crash does not come as far as the one before": {
@@ -154,14 +154,14 @@ export const GUARD = mutantsOf("guard", {
     file: "packages/millrace/src/pass/history.ts",
     find: "if (label in left && !failedFor.has(label)) this.#caught.delete(label);",
     put: "if (label === undefined && failedFor.has(label)) this.#caught.delete(label);",
-    // A run that fails of what had answered before, and is undone: three random programs of eight thousand came by it.
+    // A run that fails of a read which had answered before, and is undone: three random programs of eight thousand reached it.
     killedBy: "test/engine/operate/undo-retried.test.ts",
   },
   "what a pass had not heard of when it ended is heard in the order in which it was recorded": {
     file: "packages/millrace/src/pass/history.ts",
     find: "for (const { label } of done) if (!this.#open.has(label)) order.add(label);",
     put: "",
-    // A loser that was recorded before the winner, and heard after it: one random program of ten thousand came by it.
+    // A loser recorded before the winner, and received after it: one random program of ten thousand reached it.
     killedBy: "test/engine/pass/races.test.ts",
   },
   "parallel items keep their large outputs in one place": {

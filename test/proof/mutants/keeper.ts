@@ -8,7 +8,7 @@ export const KEEPER = mutantsOf("keeper", {
     file: CHECK,
     find: 'return stillInQueue(row, backlog, standsStill) ? "leave" : "start";',
     put: 'return "leave";',
-    // Of the random programs only those show it whose first message the queue refuses, and whose sender has no copy of it: few.
+    // Of the random programs few show it: those with a first message that the queue refuses, and a sender without a copy.
     killedBy: "test/engine/intake/acceptance.test.ts",
   },
   "what the platform has lost is not created again": {

@@ -7,7 +7,7 @@ const INBOX = "packages/millrace/src/pass/inbox.ts";
 const PASSES = "packages/millrace/src/recorder/passes.ts";
 const killedBy = "test/engine/pass/lean/steps.test.ts";
 
-/** Steps that a pass takes itself though it may not, or that nobody remembers. */
+/** Steps that a replay runs itself without permission, or that have no record. */
 export const LEAN_STEPS = mutantsOf("lean", {
   "a pass takes a step itself that a pass before may have begun": {
     file: INBOX,

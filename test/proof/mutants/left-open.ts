@@ -5,7 +5,7 @@ const RESTS = "test/engine/operate/caught-before-rest.test.ts";
 const LATER = "test/engine/operate/undo-refused-later.test.ts";
 const READS = "test/engine/operate/cancel-reading.test.ts";
 
-/** What an undo and dry runs know of effects that failed without a record. */
+/** The knowledge of an undo and of dry runs about effects that failed without a record. */
 export const LEFT_OPEN = mutantsOf("operators", {
   "what failed without a record, and was caught, is left standing by an undo": {
     file: "packages/millrace/src/workflow/left-open.ts",

@@ -2,7 +2,7 @@ import { mutantsOf } from "./mutant.ts";
 
 const RECORDER = "packages/millrace/src/recorder/recorder.ts";
 
-/** Messages that are lost on their way, or told twice. */
+/** Messages that are lost in transit, or delivered twice. */
 export const MESSAGES = mutantsOf("messages", {
   "messages are not written with the outcome": {
     file: RECORDER,

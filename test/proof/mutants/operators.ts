@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the searched text is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
 const UNDO = "packages/millrace/src/workflow/undoing.ts";
@@ -6,7 +6,7 @@ const BACK = "packages/millrace/src/workflow/take-back.ts";
 const DOUBTS = "packages/millrace/src/store/inbox/doubts.ts";
 const RUN = "packages/millrace/src/store/instances/run.ts";
 
-/** What people on call ask for, and what becomes of it: undo, retry, doubts, letters. */
+/** Operators' requests, and their results: undo, retry, unknown outcomes, dead letters. */
 export const OPERATORS = mutantsOf("operators", {
   "an undo goes forwards": {
     file: BACK,
@@ -62,7 +62,7 @@ export const OPERATORS = mutantsOf("operators", {
     file: "packages/millrace/src/operate/instances/retry.ts",
     find: "      told: forgetTold(instanceId, actionId),\n",
     put: "",
-    // It takes an event that came while the run had failed, and was told into the void.
+    // It accepts an event that came while the run had failed, and that had no receiver.
     killedBy: "test/engine/signals/waits.test.ts",
   },
   "two clicks are two replays of a letter": {

@@ -12,7 +12,7 @@ const AND = " + ";
 /** The name under which mutants are switched on, alone or together. */
 export const switchFor = (mutants: readonly Mutant[]): string => mutants.map(({ name }) => name).join(AND);
 
-/** What is printed when a mutant's file has been loaded with the bug in it. */
+/** Printed when a mutant's file has been loaded with the bug in it. */
 export const effectOf = ({ name }: Mutant): string => `mutant in effect: ${name}`;
 
 /** The mutants that are asked for. Throws for a name that none has. */

@@ -1,11 +1,11 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the searched text is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
 const OUTCOME = "packages/millrace/src/store/inbox/outcome.ts";
 const CLAIM = "packages/millrace/src/store/inbox/claim.ts";
 const RUN = "packages/millrace/src/store/instances/run.ts";
 
-/** The fence around what is recorded. */
+/** The fence of records. */
 export const RECORDER = mutantsOf("recorder", {
   "an outcome is recorded over another": {
     file: OUTCOME,
@@ -38,7 +38,7 @@ export const RECORDER = mutantsOf("recorder", {
     file: OUTCOME,
     find: "WHERE other.instance_id = value->>'instanceId' AND substr(other.token, 1, 8) <> value->>'aloneAs')",
     put: "WHERE false)",
-    // The programs have a second pass beside the first that lives, but in the same process: it knows of the first, and looks.
+    // The programs have a second replay beside the first that lives, but in the same process: it detects the first, and queries.
     killedBy: "test/engine/recorder/shards.test.ts",
   },
   "an outcome is taken for recorded because of the generation before": {

@@ -1,10 +1,10 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the searched text is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
 const REMOVE = "packages/millrace/src/store/instances/remove.ts";
 const TEST = "test/engine/keeper/retention.test.ts";
 
-/** What is forgotten too early, or not remembered to have been. */
+/** Rows deleted too early, or without a tombstone. */
 export const RETENTION = mutantsOf("retention", {
   "a pruned key runs again": {
     file: "packages/millrace/src/store/instances/accept.ts",

@@ -2,9 +2,9 @@ import { parseArgs } from "node:util";
 import { tryEach } from "./each.ts";
 
 /**
- * `node test/proof/mutants/run.ts`: puts one bug after another into the engine and looks what finds it. `--only PART` those whose name or
- * area holds this; `--seconds N` for how long random programs are drawn, `--seed S` which; `--json` one line of JSON for each. Ends with
- * what was caught and what survived, as JSON.
+ * `node test/proof/mutants/run.ts`: applies bugs to the engine one by one and checks which test finds each. `--only PART` those
+ * whose name or area contains this; `--seconds N` for the duration of random programs, `--seed S` for their seed; `--json` one line
+ * of JSON for each. Ends with the killed and the surviving ones, as JSON.
  */
 const { values } = parseArgs({
   options: {
@@ -15,7 +15,7 @@ const { values } = parseArgs({
   },
 });
 
-// What was started ends with it.
+// Started processes end with it.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => process.exit(130));
 
 const summary = await tryEach(values.only, { seconds: Number(values.seconds), seed: Number(values.seed) }, (result) => {

@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the searched text is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
 const CHANGE = "packages/millrace/src/schedules/change.ts";

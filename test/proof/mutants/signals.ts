@@ -1,10 +1,10 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the searched text is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
 const ASSIGN = "packages/millrace/src/signals/assign.ts";
 const WAIT = "packages/millrace/src/signals/wait.ts";
 
-/** Events and answers that nobody hears, or that are heard twice. */
+/** Events and answers that are lost, or received twice. */
 export const SIGNALS = mutantsOf("signals", {
   "an event that came early is lost": {
     file: "packages/millrace/src/store/waits.ts",

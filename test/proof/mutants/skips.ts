@@ -1,10 +1,10 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the searched text is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
 const REFUSED = "packages/millrace/src/store/inbox/refuse-skip.ts";
 const REFUSED_TEST = "test/engine/operate/skip-refused.test.ts";
 
-/** What a person says of a step that an undo, or a run, cannot pass. */
+/** An operator's decisions about a step that an undo, or a run, cannot pass. */
 export const SKIPS = mutantsOf("operators", {
   "a step is skipped of which the instance has failed before its present run": {
     file: "packages/millrace/src/operate/instances/skip-step.ts",

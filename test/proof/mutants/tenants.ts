@@ -1,7 +1,7 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the searched text is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-/** What one tenant sees of another, or does to it. */
+/** A tenant's view of another, or its effects on it. */
 export const TENANTS = mutantsOf("tenants", {
   "tenants share their keys": {
     file: "packages/millrace/src/contract/ids.ts",

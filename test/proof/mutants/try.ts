@@ -20,18 +20,18 @@ export interface Ended {
   seconds: number;
 }
 
-/** How long a run on trial may take to converge: half of what it has otherwise, because many a bug shows by that it never does. */
+/** The time for a run on trial to converge: half of the usual, because many bugs show by never converging. */
 const PATIENCE_SECONDS = 30;
 
-/** How much longer than its programs a run of tests may take: it starts, and what fails waits for a minute or two. */
+/** The further time of a run of tests: its start, and failures that wait for a minute or two. */
 const OVERTIME_SECONDS = 420;
 
-/** What code says that is no longer code: such a mutant dies of itself, and nothing has found it. */
+/** Errors of invalid code: such a mutant fails by itself, and is not found by a test. */
 const NO_CODE = /syntax error|SQLITE_ERROR|no such (column|table|function)|is not defined|is not a function|Transform failed|SyntaxError/;
 
 const FILES: Partial<Record<Killer, string>> = { random: "test/proof/random.test.ts", sweep: "test/proof/sweep.test.ts" };
 
-/** Runs what shall find these mutants, all of one project, until it has found something; without any, whether it is quiet. */
+/** Runs the detectors of these mutants, all of one project, until one has found something; without any, checks that none fails. */
 export async function tryOut(killers: readonly Killer[], mutants: readonly Mutant[], { seconds, seed }: Trying): Promise<Ended> {
   const folder = mkdtempSync(join(tmpdir(), "millrace-mutant-"));
   const leave = () => rmSync(folder, { recursive: true, force: true });
@@ -72,17 +72,17 @@ export async function tryOut(killers: readonly Killer[], mutants: readonly Mutan
   }
 }
 
-/** True for a test of its own. */
+/** True for a separate test. */
 export const isFile = (killer: Killer): boolean => !(killer in FILES);
 
-/** Which project of vitest.config.ts runs what finds a mutant. */
+/** The project of vitest.config.ts that runs a mutant's detector. */
 export function projectOf(killer: Killer): string {
   const file = FILES[killer] ?? killer;
   if (/^test\/(engine|proof)\//.test(file)) return "engine";
   return file.startsWith("test/systems/privacy/") ? "privacy" : "app";
 }
 
-/** What was printed. A run that takes too long is ended, and so is one whose caller ends: with all that it has started. */
+/** The output. A run that takes too long is ended, and so is one whose caller ends: with all its processes. */
 function vitest(args: string[], env: Record<string, string>, limitMs: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const program = join(ROOT, "node_modules/.bin/vitest");
