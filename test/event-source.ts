@@ -2,7 +2,7 @@
 export interface Heard {
   id: string;
   event: string | undefined;
-  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever was told, and says in its expectation what that should be
+  // biome-ignore lint/suspicious/noExplicitAny: tests assert the fields that they read
   data: any;
 }
 
@@ -37,12 +37,12 @@ export class EventReader {
     return true;
   }
 
-  /** What is told, without what only moves the place. */
+  /** The received events, without those that only move the position. */
   get told(): Heard[] {
     return this.heard.filter(({ event }) => event !== undefined);
   }
 
-  /** Reads until something is told that fits, and answers it. */
+  /** Reads until a matching event arrives, and returns it. */
   async until(fits: (one: Heard) => boolean): Promise<Heard> {
     for (;;) {
       const found = this.told.find(fits);

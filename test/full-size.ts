@@ -1,6 +1,6 @@
 declare const MILLRACE_FULL_SIZE: boolean;
 
-/** True with `MILLRACE_FULL_SIZE=true`: as much is tried as the promise names. A gate that is run many times a day tries less. */
+/** True with `MILLRACE_FULL_SIZE=true`: as many cases as the documentation names. The frequent gate runs fewer. */
 export const IS_FULL_SIZE = MILLRACE_FULL_SIZE;
 
 /** How much of something is tried. */

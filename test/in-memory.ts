@@ -7,9 +7,9 @@ const MEMORY = "/dev/shm";
 const ENOUGH_BYTES = 4 * 1024 ** 3;
 
 /**
- * What the local runtimes keep while tests run is kept in memory where there is room: every write of an object or of the database is
- * synced to the disk otherwise, and a run waits for the disk more than for anything else (measured: 114 seconds became 32). A TMPDIR
- * that is set already stays.
+ * The local runtimes' storage is in memory during tests where there is space: every write of an object or of the database is synced
+ * to the disk otherwise, and a run waits for the disk more than for anything else (measured: 114 seconds became 32). A TMPDIR that
+ * is set already stays.
  */
 export function keepInMemory(): void {
   const memory = process.env.TMPDIR ? undefined : inMemory();
@@ -19,7 +19,7 @@ export function keepInMemory(): void {
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
 }
 
-/** Where something can be kept in memory; nothing where there is no room. A killed process leaves what it wrote there, as on a disk. */
+/** A folder in memory; undefined where there is no space. A killed process leaves its files there, as on a disk. */
 export const inMemory = (): string | undefined => (freeBytes() < ENOUGH_BYTES ? undefined : MEMORY);
 
 function freeBytes(): number {

@@ -8,8 +8,8 @@ const SOCKET = {
 };
 
 /**
- * What vitest and a runtime say to each other stays in this machine: both would compress each word of it, and unpack it again (measured: a
- * sixteenth of a processor over 793 tests of the app). A package with another text is an error.
+ * Messages between vitest and a runtime stay on this machine: compression on both sides is disabled (measured: a sixteenth of a
+ * processor over 793 tests of the app). A package with another text is an error.
  */
 registerHooks({
   load(url, context, nextLoad) {

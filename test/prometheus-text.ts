@@ -10,8 +10,8 @@ const LABEL = /([a-z_][a-z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"/g;
 const ENDS = { counter: [""], gauge: [""], histogram: ["_bucket", "_sum", "_count"] } as const;
 
 /**
- * Reads the text format 0.0.4 strictly, and OpenMetrics as far as the two differ: each family in one piece, behind its HELP and TYPE; no series
- * twice; buckets that grow to +Inf, which is the count. Throws what is wrong, with the line.
+ * Parses the text format 0.0.4 strictly, and OpenMetrics as far as the two differ: each family in one piece, after its HELP and
+ * TYPE; no series twice; buckets that grow to +Inf, which is the count. Throws the error, with the line.
  */
 export function readMetrics(text: string): Read[] {
   const isOpen = text.endsWith("# EOF\n");

@@ -1,6 +1,6 @@
 import fs from "node:fs";
 
-/** A text of vitest's pool or of miniflare, and what stands in its stead. */
+/** A text of vitest's pool or of miniflare, and its replacement. */
 interface Change {
   file: RegExp;
   text: string;
@@ -8,9 +8,8 @@ interface Change {
 }
 
 /**
- * The Worker's module is looked for once instead of at everything that is asked of it: for each request, batch, run and object the pool goes
- * through an object of its own, twice. What was found is known from then on, by the runner that loaded it (measured: a twelfth of what
- * workerd takes).
+ * The Worker's module is looked up once instead of on each request: for each request, batch, run and object the pool uses an
+ * intermediate object, twice. The result is cached by the runner that loaded it (measured: a twelfth of workerd's time).
  */
 const KNOWN_WORKER: Change = {
   file: /vitest-pool-workers\/dist\/worker\/lib\/cloudflare\/test-internal\.mjs$/,
@@ -37,8 +36,8 @@ const PLAIN_TIMERS: Change = {
 const DATABASE = /miniflare\/dist\/src\/workers\/d1\/database\.worker\.js$/;
 
 /**
- * What is asked of the database is one transaction without a wait in it. The package's own waits for a bookmark, by which a session of D1
- * reads what it wrote: there is none here (measured: a fifth of the 0.43 ms that a statement takes, three to five hundredths of all).
+ * A database request is one transaction without a wait. The package's own waits for a bookmark, by which a session of D1 reads its
+ * writes: there is none here (measured: a fifth of the 0.43 ms of a statement, three to five hundredths of all).
  */
 const ONE_GO: Change = {
   file: DATABASE,
@@ -59,8 +58,8 @@ const ONE_GO: Change = {
 };
 
 /**
- * What a binding has written, which looks at each value that it binds, is taken as it is: the package holds it against a schema (sampled:
- * three hundredths of what the runtime of the app's tests takes).
+ * The result of a binding, which validates each value itself, is used unchanged: the package validates it by a schema (sampled:
+ * three hundredths of the app's test runtime).
  */
 const AS_BOUND: Change = {
   file: DATABASE,
@@ -71,8 +70,8 @@ const AS_BOUND: Change = {
 const CHANGES = [KNOWN_WORKER, PLAIN_TIMERS, ONE_GO, AS_BOUND];
 
 /**
- * Lets the tests' runtimes do without what takes of a processor and changes nothing. There are no options for that, so the
- * text is changed as it is read; another text is an error.
+ * Removes work from the tests' runtimes that costs processor time and changes no result. There are no options for that, so the text
+ * is changed on read; another text is an error.
  */
 export function quickenPool(): void {
   const read = fs.readFileSync;
@@ -86,7 +85,7 @@ export function quickenPool(): void {
 }
 
 function changed(so: string, { text, quicker }: Change, where: string): string {
-  // Whoever loads vitest's configuration twice in one process has it changed already.
+  // A second load of vitest's configuration in one process has it changed already.
   if (so.includes(quicker)) return so;
   if (!so.includes(text)) throw new Error(`There is another ${where} than the one that test/quicker-pool.ts changes.`);
   return so.replace(text, () => quicker);

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 
-/** How many rows the database reads for what is asked, beside the answer. */
+/** The number of rows the database reads for a function, beside its result. */
 export async function rowsRead<T>(ask: () => Promise<T>): Promise<{ read: number; answer: T }> {
   const proto = Object.getPrototypeOf(env.DB) as D1Database;
   const own = proto.batch;

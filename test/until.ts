@@ -1,6 +1,6 @@
 /**
- * Looks until what it sees is right, or gives up with what it saw last, and says so: a red test shows where it waited in vain. It looks
- * often at first, and less the longer something takes, up to every 250 ms: all tests share two processors, and every look takes of them.
+ * Polls until the condition holds, or throws with the last value after the timeout. The interval grows to 250 ms: all tests share
+ * two processors, and every poll costs time.
  */
 export async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean, withinMs = 45_000): Promise<T> {
   const deadline = Date.now() + withinMs;

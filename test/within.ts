@@ -1,4 +1,4 @@
-/** What a promise becomes, or an error where that takes longer. */
+/** A promise's result, or an error where that takes longer. */
 export async function within<T>(promise: Promise<T> | T, ms: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {

@@ -2,8 +2,8 @@
 export const V8_FLAGS = "MINIFLARE_WORKERD_V8_FLAGS";
 
 /**
- * Gives what is young in the tests' runtimes room: all files of a project live in one isolate, whose collector of young objects would run
- * every few milliseconds (measured: a thirtieth of the processor's time). A variable that is set already stays.
+ * Enlarges the young generation of the tests' runtimes: all files of a project live in one isolate, whose collector would run every
+ * few milliseconds (measured: a thirtieth of the processor's time). A variable that is set already stays.
  */
 export function roomForTheYoung(): void {
   process.env[V8_FLAGS] ??= "--min-semi-space-size=32 --max-semi-space-size=64";

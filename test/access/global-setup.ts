@@ -8,7 +8,7 @@ declare module "vitest" {
   }
 }
 
-/** Serves the keys of teams as Access does: those that a test has put under a path; 500 where it put nothing but a number. */
+/** Serves the keys of teams as Access does: those that a test has set for a path; 500 where it set only a number. */
 export default async function setup(project: TestProject): Promise<() => void> {
   const teams = new Map<string, { body: string; asked: number }>();
   const server = createServer(async (request, response) => {

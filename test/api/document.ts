@@ -29,8 +29,8 @@ interface Document {
 }
 
 /**
- * Differences between an exchange and the OpenAPI document: a sentence each. Every answer must be one that its operation names,
- * without fields outside its schema; an accepted request must be one that the document allows.
+ * Differences between an exchange and the OpenAPI document: a sentence each. Every answer must match an answer of its operation,
+ * without fields outside its schema; an accepted request must match the document.
  */
 export async function undocumented(sent: Sent, answer: Answer): Promise<string[]> {
   const { pathname, searchParams } = new URL(sent.path, "http://localhost");

@@ -17,7 +17,7 @@ export interface ChaosOptions {
   lanes: number;
   /** How their guarded steps are taken. */
   steps: StepsOfAll;
-  /** Whether another program is begun. */
+  /** True starts another program. */
   goesOn: (so: { programs: number; kills: number }) => boolean;
   /** Gets each event as one log line. */
   say?: (line: string) => void;
@@ -40,7 +40,7 @@ export interface ChaosResult {
   lost: number;
   invented: number;
   stuck: number;
-  /** Those of them that ended by themselves, a while later. */
+  /** Commands that ended by themselves, a while later. */
   late: number;
   /** Doubts that a person had to settle. */
   parked: number;

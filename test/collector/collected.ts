@@ -2,7 +2,7 @@ import { inject } from "vitest";
 import { until } from "../until.ts";
 import type { CollectedRequest, CollectedSpan } from "./start.ts";
 
-/** What tracing reads of an env, as a test sets it. */
+/** The env variables that tracing reads, as a test sets them. */
 interface Traced {
   OTLP_ENDPOINT?: string;
   OTLP_HEADERS?: string;
@@ -36,7 +36,7 @@ export async function spansOf(traceId: string, ...names: string[]): Promise<Coll
   );
 }
 
-/** A trace as a tree of names, each with what follows from it, in the order of their beginning; `lost`: whose parent was never said. */
+/** A trace as a tree of names, each with its children, in the order of their beginning; `lost`: spans without a known parent. */
 export function treeOf(spans: readonly CollectedSpan[], parentId?: string): string[] {
   const inOrder = spans.toSorted((one, other) => Number(BigInt(one.startTimeUnixNano) - BigInt(other.startTimeUnixNano)));
   const known = new Set(spans.map(({ spanId }) => spanId));
@@ -45,7 +45,7 @@ export function treeOf(spans: readonly CollectedSpan[], parentId?: string): stri
   return inOrder.filter(isHere).flatMap((span) => [span.name, ...treeOf(spans, span.spanId).map((line) => `  ${line}`)]);
 }
 
-/** What a span says of itself. */
+/** The fields of a span. */
 export function saidBy({ attributes }: CollectedSpan): Record<string, unknown> {
   return Object.fromEntries(
     attributes.map(({ key, value }) => [key, value.stringValue ?? value.boolValue ?? Number(value.intValue ?? value.doubleValue)]),

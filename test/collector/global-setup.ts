@@ -7,7 +7,7 @@ declare module "vitest" {
   }
 }
 
-/** One collector for all test files; each test asks it for traces of its own. */
+/** One collector for all test files; each test queries its own traces. */
 export default async function setup(project: TestProject): Promise<() => void> {
   const collector = await startCollector();
   project.provide("collectorUrl", collector.url);

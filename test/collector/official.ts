@@ -25,8 +25,8 @@ const HEX_BYTES = new Map([
 ]);
 
 /**
- * What of a request's JSON is not as OpenTelemetry's definitions have it: a field that they do not know or whose type is another, an id of
- * the wrong length. It is written as protobuf and read again: what is lost on the way was no field.
+ * Deviations of a request's JSON from OpenTelemetry's definitions: an unknown field or another type, an id of the wrong length. It
+ * is written as protobuf and read again: a lost field is an unknown one.
  */
 export function wrongIn(body: object): string[] {
   const wrong: string[] = [];

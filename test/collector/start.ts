@@ -16,7 +16,7 @@ export interface CollectedSpan {
   status: { code?: number; message?: string };
 }
 
-/** A request for spans as it came: whether it was what the protocol says, and how it was answered. */
+/** A received request for spans: whether it followed the protocol, and its answer. */
 export interface CollectedRequest {
   wrong: string[];
   headers: IncomingMessage["headers"];
@@ -25,8 +25,8 @@ export interface CollectedRequest {
 }
 
 /**
- * A collector that takes spans by OTLP/HTTP JSON and keeps a record of its own: POST /v1/traces is the door, GET /requests the record;
- * POST /refuses takes nothing. It holds every request against OpenTelemetry's own message classes.
+ * A collector that accepts spans by OTLP/HTTP JSON and keeps a record of its own: POST /v1/traces is the endpoint, GET /requests the
+ * record; POST /refuses refuses spans. It validates every request by OpenTelemetry's own message classes.
  */
 export async function startCollector(): Promise<{ url: string; stop: () => void }> {
   const requests: CollectedRequest[] = [];

@@ -48,8 +48,8 @@ export interface Caller {
 /** A user with a browser too. */
 export interface Person extends Caller {
   /**
-   * Opens the console, signed in by a link, at a path below /console; every error of the page fails the test. `beside` is a page
-   * whose browser it is another tab of; `isKnown` is a browser that needs no link, because its requests are authenticated.
+   * Opens the console, signed in by a link, at a path below /console; every error of the page fails the test. `beside` is another
+   * tab of the same browser; `isKnown` is a browser that needs no link, because its requests are authenticated.
    */
   open(path?: string, options?: BrowserContextOptions & { beside?: Page; isKnown?: boolean }): Promise<Page>;
 }

@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 
-// A back office of the kind most companies have: it opens accounts and sends mails, it honours no idempotency keys, and it fails when it
-// is told to. What it did is the judge of how often something happened. Run it with: npx node test/desk/desk.ts 28417
+// A typical back office: it opens accounts and sends mails, it honours no idempotency keys, and it fails on request. Its record is
+// the judge of how often something happened. Run it with: npx node test/desk/desk.ts 28417
 
 /** Something the desk did. */
 export interface Done {
@@ -48,7 +48,7 @@ export async function openDesk(port: number): Promise<{ url: string; server: Ser
     if (trouble) return void response.destroy();
     answer(response, 201, entry);
   };
-  // Who hangs up halfway ends that request, not this process.
+  // A client that disconnects halfway ends that request, not this process.
   const server = createServer(
     { keepAliveTimeout: 0 },
     (request, response) => void serve(request, response).catch(() => response.destroy()),

@@ -7,7 +7,7 @@ declare module "vitest" {
   }
 }
 
-/** One desk for all test files; each test has customers of its own. */
+/** One desk for all test files; each test uses its own customers. */
 export default async function setup(project: TestProject): Promise<() => void> {
   const { url, server } = await openDesk(0);
   project.provide("deskUrl", url);

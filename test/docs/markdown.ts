@@ -2,7 +2,7 @@
 export interface Fence {
   language: string;
   text: string;
-  /** What the HTML comment on the line before it says. */
+  /** The content of the HTML comment on the line before it. */
   comment: string | undefined;
 }
 
@@ -15,7 +15,7 @@ export function fencesOf(markdown: string): Fence[] {
   }));
 }
 
-/** The rows of the table whose header begins with this word, as cells, without the header. */
+/** The rows of the table with a header that begins with this word, as cells, without the header. */
 export function rowsOf(markdown: string, header: string): string[][] {
   const [table = ""] = new RegExp(String.raw`^\| ${header} +\|[\s\S]*?(?=^$|(?![\s\S]))`, "m").exec(markdown) ?? [];
   const rows = table.trim().split("\n").slice(2);

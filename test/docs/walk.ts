@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 export type Move = { do: "make"; file: string; text: string } | { do: "add"; file: string; diff: string } | { do: "run"; shell: string };
 
 /**
- * What a page asks its reader to do. A block below ``New file `path`:`` is a file; a `diff` block below ``In `path`:`` is an addition,
- * in which the lines without a plus say where; an `sh` block is run.
+ * A page's instructions to its reader. A block below ``New file `path`:`` is a file; a `diff` block below ``In `path`:`` is an
+ * addition, whose lines without a plus give the position; an `sh` block is run.
  */
 export function movesOf(page: string): Move[] {
   const blocks = page.matchAll(/(?:^(New file|In) `([^`]+)`:\n\n)?^```(\w+)\n([\s\S]*?)^```$/gm);

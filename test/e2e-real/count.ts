@@ -1,10 +1,10 @@
-/** What one server holds of the articles: one each, or not. */
+/** One server's count of the articles: one each, or not. */
 export interface Count {
   expected: number;
   found: number;
   duplicates: string[];
   lost: string[];
-  /** What belongs to no article. */
+  /** Items without an article. */
   strange: string[];
 }
 

@@ -1,8 +1,8 @@
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
 
 /**
- * When a write passes by: `before` it goes on to the far end, `during` its work there, once it is `answered` and the engine does not
- * know yet, and when the answer has been `passed` on.
+ * The moments of a write: `before` it is forwarded to the far end, `during` its processing there, once it is `answered` and the
+ * engine has no answer yet, and when the answer has been `passed` on.
  */
 export const MOMENTS = ["before", "during", "answered", "passed"] as const;
 export type Moment = (typeof MOMENTS)[number];
@@ -12,10 +12,7 @@ export interface Gate {
   close(): void;
 }
 
-/**
- * Stands between the engine and a server, lets everything through as it is, and says when a write passes. What it is told to wait for, it
- * waits for.
- */
+/** A proxy between the engine and a server: it forwards everything unchanged, reports each write, and waits on request. */
 export async function openGate(
   target: string,
   isWrite: (request: IncomingMessage) => boolean,
@@ -39,7 +36,7 @@ async function forward(
 ): Promise<void> {
   const body = await read(request);
   await passing("before");
-  // Whoever asked is gone, and has asked nothing: a kill before this moment leaves no effect.
+  // The client has disconnected, without a request: a kill before this moment leaves no effect.
   if (response.destroyed || request.socket.destroyed) return;
 
   const answered = send(target, request, body);

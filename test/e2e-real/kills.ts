@@ -12,14 +12,14 @@ export interface Kill {
   underWay: number;
 }
 
-/** Every so many kills wrangler and all it runs die, not only the runtime. */
+/** After this number of kills wrangler and all its processes die, not only the runtime. */
 const EVERYTHING_EVERY = 3;
-/** What the engine gets done between two kills. */
+/** The engine's work between two kills. */
 const BREATH_MS = 1500;
 
 /**
- * Kills the engine when writes pass: the moments of a page and of a post in turn, each as soon as such a write comes by. One kill at a
- * time; what passes while the engine dies, passes.
+ * Kills the engine when writes pass: the moments of a page and of a post in turn, each at the next such write. One kill at a time; a
+ * write that passes while the engine dies, passes.
  */
 export class Killer {
   readonly #engine: ChaosEngine;
@@ -48,7 +48,7 @@ export class Killer {
     return this.#planned.length + (this.#busy ? 1 : 0);
   }
 
-  /** Told of each write at each of its moments. */
+  /** Called for each write at each of its moments. */
   async passing(write: Write, moment: Moment): Promise<void> {
     if (moment === "during") this.#underWay++;
     const place = this.#busy ? -1 : this.#planned.findIndex((one) => one.write === write && one.moment === moment);

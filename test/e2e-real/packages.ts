@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { delimiter, join, resolve } from "node:path";
 
-/** What is published by others and run as it is. None of it is a dependency of this project: together it takes some hundred MB. */
+/** Published packages, run unchanged. None of them is a dependency of this project: together they have some hundred MB. */
 const PACKAGES = {
   "@wp-playground/cli": "3.1.56",
   "@wp-playground/wordpress-builds": "0.9.19",
@@ -22,7 +22,7 @@ export function folderOf(name: Package): string | undefined {
   return [...named, ...above].map((place) => resolve(place, name)).find((folder) => existsSync(join(folder, "package.json")));
 }
 
-/** What to type to have packages installed, outside of package.json. */
+/** The command that installs packages, outside of package.json. */
 export function installing(names: readonly Package[]): string {
   return `npm install --no-save ${names.map((name) => `${name}@${PACKAGES[name]}`).join(" ")}`;
 }

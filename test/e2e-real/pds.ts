@@ -14,8 +14,9 @@ export interface Pds {
 const COLLECTION = "app.bsky.feed.post";
 
 /**
- * Starts a real PDS in a process of its own. Its better-sqlite3 12 crashes on Node 24.19 and later when a database is collected as
- * garbage (WiseLibs/better-sqlite3#1515), so `E2E_PDS_NODE` may name another Node, 22.18 at least, with which it was installed.
+ * Starts a real PDS in a separate process. Its better-sqlite3 12 crashes on Node 24.19 and later when a database is
+ * garbage-collected (WiseLibs/better-sqlite3#1515), so `E2E_PDS_NODE` may name another Node, 22.18 at least, with which it was
+ * installed.
  */
 export async function startPds(devEnv: string, folder: string): Promise<Pds> {
   const [handle, password] = ["brand.test", "a-password-of-the-brand"];

@@ -12,8 +12,8 @@ import { folderOf, installing } from "./packages.ts";
 import { startPds } from "./pds.ts";
 import { startWordPress } from "./wordpress.ts";
 
-// Publishes articles to a real WordPress and a real Bluesky PDS, kills the engine while it does so, and counts at the far end.
-// What is not installed is skipped, loudly: see packages.ts.
+// Publishes articles to a real WordPress and a real Bluesky PDS, kills the engine meanwhile, and counts at the far end. Servers that
+// are not installed are skipped, with a warning: see packages.ts.
 
 const USAGE = "Usage: npm run e2e:real -- [--articles 8] [--kills 8]. So many articles, 1 to 50, and kills of the engine, 0 to 100.";
 const { values } = readOptions(USAGE, { options: { articles: { type: "string", default: "8" }, kills: { type: "string", default: "8" } } });
@@ -140,7 +140,7 @@ async function run(): Promise<boolean> {
   }
 }
 
-/** The job's instances, once all of them have ended, nothing goes on any more, or time is up. The engine may be dead when it is asked. */
+/** The job's instances, once all of them have ended, nothing runs any more, or time is up. The engine may be dead at the request. */
 async function ended(engine: ChaosEngine, killer: Killer, retried: string[]): Promise<Instance[]> {
   const expected = articles * WORKFLOWS.length;
   const deadline = Date.now() + limitMs;
@@ -157,7 +157,7 @@ async function ended(engine: ChaosEngine, killer: Killer, retried: string[]): Pr
       console.log(`${done} of ${expected} instances have ended`);
     }
     if (done < seen.length || Date.now() - changedAt < STILL_MS) continue;
-    // What failed has no successor until an operator retries it, as they would.
+    // A failed instance has no successor until an operator retries it; so does this test.
     const failed = seen.filter(({ status }) => status === "errored");
     if (failed.length === 0 || retried.length >= articles) break;
     for (const { id, workflow, error } of failed) {

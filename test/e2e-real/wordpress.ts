@@ -10,7 +10,7 @@ export interface WordPress {
   version: string;
   user: string;
   password: string;
-  /** Every post there is, whatever its status. */
+  /** All posts in every status. */
   posts(): Promise<{ id: number; slug: string; status: string }[]>;
   stop(): void;
 }
@@ -19,7 +19,7 @@ export interface WordPress {
 const START_MS = 240_000;
 const RELEASE = "wp-6.5.zip";
 
-/** Starts a real WordPress, kept in memory, with an application password for its administrator. Nothing is downloaded. */
+/** Starts a real WordPress, in memory, with an application password for its administrator. Nothing is downloaded. */
 export async function startWordPress(cli: string, builds: string, folder: string): Promise<WordPress> {
   const shared = join(folder, "wordpress");
   mkdirSync(shared, { recursive: true });
@@ -57,7 +57,7 @@ export async function startWordPress(cli: string, builds: string, folder: string
   return { url, version, user, password, posts: () => postsOf(url, `${user}:${password}`), stop };
 }
 
-/** Makes the password inside, and hands it out by the shared folder: in one `rename`, so that nobody reads half of it. */
+/** Creates the password inside, and publishes it in the shared folder by one `rename`, so that no reader gets half of it. */
 function blueprintOf(wp: string): object {
   const code = `<?php
 require '/wordpress/wp-load.php';

@@ -15,21 +15,19 @@ export interface Ended {
   times: string;
 }
 
-/** The line with which vitest reports a file, and those in which the proof says what it tried. */
+/** vitest's line about a file, and the proof's lines about its cases. */
 const FILE_LINE = /^ ([✓❯×↓] .*\.test\.ts |proof: )/;
 
-/** Where Node keeps what it has compiled: the gate starts some two hundred processes, and wrangler alone is a file of ten megabytes. */
+/** Node's compile cache: the gate starts some two hundred processes, and wrangler alone is a file of ten megabytes. */
 const COMPILED = join(ROOT, "node_modules/.cache/node");
 
 /**
- * The types' check and the bundler are programs of Go, whose collector takes a third of what they take of a processor and gives back an
- * eighth of their memory: it begins where memory would run short.
+ * The type check and the bundler are Go programs. Their collector uses a third of their processor time and frees an eighth of their
+ * memory: it starts only when memory runs short.
  */
 const LATE_COLLECTOR = { GOGC: "off", GOMEMLIMIT: "3GiB" };
 
-/**
- * Runs a job to its end. The line of each file is shown at once, everything else is held back until it is known whether anybody needs it.
- */
+/** Runs a job to its end. The line of each file is shown at once, other output only if the job fails. */
 export function runJob(job: Job, { seed, times }: { seed: number; times: string }): Promise<Ended> {
   const began = Date.now();
   const held: string[] = [];

@@ -15,12 +15,13 @@ export interface Job {
 const tests = (project: string, workers: number, ...more: string[]): Job => ({
   name: project,
   program: "vitest",
-  // A Worker's own lines would be sent to vitest one by one, and dropped there where a test passes: a sixth of what tests take of a processor.
+  // A Worker's own lines would be sent to vitest one by one, and dropped there where a test passes: a sixth of the tests' processor
+  // time.
   args: ["run", "--project", project, "--maxWorkers", String(workers), "--disableConsoleIntercept", ...more],
   tests: true,
 });
 
-/** It goes on from what the types' check has found, and so runs behind it. */
+/** It reuses the results of the type check, and so runs after it. */
 const WALK = "test/docs/static/write-a-chain.test.ts";
 
 /** Tests that have a runtime of their own, one after the other. */
@@ -32,9 +33,9 @@ const ENGINE = readdirSync(join(ROOT, "test/engine"), { withFileTypes: true }).f
 const folderOf = (name: string) => `test/engine/${name}/`;
 
 /**
- * What runs beside what: the jobs of a lane one after another, the lanes at once. Balanced for two processors: all lanes begin at once and end
- * at about the same time, so that what waits is always beside what computes. A second runtime is started, filled and warmed up too: the
- * app's files have one, and the engine's, which mostly wait, three.
+ * The schedule: the jobs of a lane in sequence, the lanes in parallel. Balanced for two processors: all lanes begin at once and end
+ * at about the same time, so that waiting jobs run beside computing ones. Starting a second runtime costs time too: the app's files
+ * have one, and the engine's, which mostly wait, three.
  */
 export const LANES: readonly (readonly Job[])[] = [
   [tests("app", 1)],
@@ -42,7 +43,7 @@ export const LANES: readonly (readonly Job[])[] = [
   [tests("node", 2, "--exclude", WALK)],
   [
     { name: "check", program: "npm", args: ["run", "--silent", "check"] },
-    // In one run: what starts vitest reads its configuration, and wrangler with it, for some seconds of a processor.
+    // In one run: each start of vitest reads its configuration, and wrangler with it, for some seconds of a processor.
     {
       ...tests("engine", 1, "--project", "privacy", "--project", "raw", "--project", "node", WALK, ...APART, ...EVEN.map(folderOf)),
       name: "apart",

@@ -4,7 +4,7 @@ import { dirname, join, relative } from "node:path";
 import { houseName } from "../house/sources.ts";
 import { LAST_TIMES, ROOT, readTimes, type Took } from "./took.ts";
 
-/** Modules that know everything: what imports them is not near to anything. */
+/** Modules that import everything: a test that imports them is not near to anything. */
 const HUBS = ["src/worker.ts", "src/catalog.ts", "test/probe/worker.ts"];
 
 /** The folders of the tests of a room, where they are not the one of its name. */
@@ -24,10 +24,10 @@ const TESTED_IN: Record<string, readonly string[]> = {
   messages: ["app"],
 };
 
-/** What the chosen files may take together by their last times, so that a run ends within half a minute with the runtimes' start. */
+/** The time budget of the chosen files by their last times, so that a run ends within half a minute with the runtimes' start. */
 const BUDGET_MS = 15_000;
 
-/** What a file is taken for that has never run here; those that start whole engines are left to the gate. */
+/** The assumed time of a file that has never run here; files that start whole engines are left to the gate. */
 const UNKNOWN_MS = 1500;
 const STARTS_ENGINES = /test\/(cli\/engine-process|demo\/demo|examples\/|chaos\/|docs\/static\/(token|write))/;
 
@@ -39,7 +39,7 @@ export interface Near {
   left: number;
 }
 
-/** The tests nearest to what differs from the last commit, or to that commit if nothing does. */
+/** The tests nearest to the difference from the last commit, or to that commit if there is none. */
 export function nearestTests(): Near {
   const lines = (...args: string[]) =>
     execFileSync("git", args, { cwd: ROOT, encoding: "utf8" })
@@ -55,7 +55,7 @@ export function nearestTests(): Near {
   return { changed, files, left: ranked.length - files.length };
 }
 
-/** The first of a ranked list, as far as the budget goes; what was changed itself is always among them. */
+/** The first of a ranked list, within the budget; changed tests are always included. */
 export function within(ranked: readonly string[], changed: readonly string[], times: readonly Took[]): string[] {
   const known = new Map(times.map(({ file, ms }) => [file, ms]));
   const cost = (file: string) => known.get(file) ?? (STARTS_ENGINES.test(file) ? BUDGET_MS : UNKNOWN_MS);
@@ -68,7 +68,7 @@ export function within(ranked: readonly string[], changed: readonly string[], ti
   });
 }
 
-/** All tests that a change touches, nearest first: the changed ones, those that import what changed, then those of its room. */
+/** All tests that a change touches, nearest first: the changed ones, those that import a changed file, then those of its room. */
 export function rank(changed: readonly string[], known: readonly string[], imports: (file: string) => readonly string[]): string[] {
   const importers = new Map<string, string[]>();
   for (const file of known.filter((name) => name.endsWith(".ts")))

@@ -33,7 +33,7 @@ rmSync(folder, { recursive: true, force: true });
 const failed = ended.filter(({ ok }) => !ok);
 for (const { job, held } of failed) console.log(`\n──── ${job.name} failed ────\n${held.join("\n")}`);
 if (took.length > 1) console.log(`\n${slowest(took)}`);
-// What failed as it was loaded may have reported no times.
+// Failures while loading may have reported no times.
 const miscounted = lanes === LANES && failed.length === 0 ? notOnce(took, testFiles()) : [];
 for (const sentence of miscounted) console.log(sentence);
 console.log(`\n${summary()}`);

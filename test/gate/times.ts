@@ -2,7 +2,7 @@ import { relative } from "node:path";
 import type { Reporter, TestModule } from "vitest/node";
 import { LAST_TIMES, ROOT, TIMES_FILE, type Took, writeTimes } from "./took.ts";
 
-/** Tells how long each file took: to the gate if that runs the tests, else as a list of the ten slowest. */
+/** Reports the duration of each file: to the gate if that runs the tests, else as a list of the ten slowest. */
 export default class Times implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const took = modules.map(tookBy);
@@ -14,7 +14,7 @@ export default class Times implements Reporter {
   }
 }
 
-/** What its tests say of their runs, also where they have passed. */
+/** The tests' reports of their runs, also where they have passed. */
 function saidBy(module: TestModule): string[] {
   return [...module.children.allTests()].flatMap((test) => test.meta().said ?? []);
 }

@@ -20,7 +20,7 @@ function shown(top: string, depth: number): string[] {
 const folders = (path: string) =>
   readdirSync(join(ROOT, path), { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
 
-/** What a build or an installation makes. */
+/** Output of a build or an installation. */
 const MADE = ["dist", "node_modules"];
 
 it.each([

@@ -3,8 +3,8 @@ import { Worker } from "node:worker_threads";
 import { expect, it } from "vitest";
 
 /**
- * What one body of 4 MB may take of the 128 MB that all requests of an isolate have; twice as much, where every item of a long list is
- * wrong.
+ * The maximum for one body of 4 MB of the 128 MB that all requests of an isolate share; twice as much, where every item of a long
+ * list is wrong.
  */
 const ENOUGH_MB = 32;
 const BYTES = 4 * 1024 * 1024;
@@ -15,7 +15,7 @@ const listed = (begin: string, count: number, item: (index: number) => string, e
   `${begin}${Array.from({ length: count }, (_, index) => item(index)).join(",")}${end}`;
 const long = "k".repeat(BYTES - 5000);
 
-/** Reads a body in an isolate of its own that has so much memory; what came of it. */
+/** Reads a body in a separate isolate with this memory limit; returns the result. */
 async function readWithin(megabytes: number, body: string): Promise<string> {
   const limits = { maxOldGenerationSizeMb: megabytes, maxYoungGenerationSizeMb: 8 };
   const isolate = new Worker(new URL("./body-isolate.ts", import.meta.url).pathname, {

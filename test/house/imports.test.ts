@@ -7,7 +7,7 @@ import { houseName, type Source, sources } from "./sources.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** The engine's doors: the names by which everybody outside it imports, and their files. */
+/** The engine's public entry points: the names by which everything outside imports, and their files. */
 const DOORS = new Map(Object.entries(sourceDoors()).map(([door, file]) => [door, houseName(relative(ROOT, file))] as const));
 
 /** Files that wire rooms together. */
@@ -16,7 +16,7 @@ const WIRING = new Set(["worker.ts", "catalog.ts", "engine/millrace.ts", "system
 
 interface Import {
   from: string;
-  /** As it stands there: a path, or a door. */
+  /** Verbatim: a path, or a public name. */
   name: string;
   to: string;
   typeOnly: boolean;

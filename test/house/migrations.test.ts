@@ -12,7 +12,7 @@ interface Line {
   strings: string[];
 }
 
-/** A line of SQL, taken apart: what runs, what is said about it, and the texts within what runs. */
+/** A line of SQL, parsed: statements, comments, and the texts within statements. */
 function read(text: string, where: string): Line {
   const strings = [...text.matchAll(/'(?:[^']|'')*'|--.*$/g)].filter(([found]) => found.startsWith("'")).map(([found]) => found);
   const bare = text.replaceAll(/'(?:[^']|'')*'|--.*$/g, (found) => (found.startsWith("--") ? found : "''"));
@@ -25,7 +25,7 @@ const migrations = new Map(
   MIGRATION_FOLDERS.flatMap((folder) => readdirSync(folder).map((file) => [file.replace(/\.sql$/, ""), join(folder, file)] as const)),
 );
 
-/** What is wrong with a line, in a sentence. */
+/** The error of a line, as a sentence. */
 function faults({ where, code, comment, strings }: Line): string[] {
   const faults: string[] = [];
   const far = "Remote D1 splits the file into statements by itself";
@@ -75,7 +75,10 @@ it("the health check names the first migration that a database lacks, also one t
   expect(notApplied(known, rows())).toBeUndefined();
 });
 
-/** What a migration behind the first may do, so that the code before it and the code after it both run on the same schema. */
+/**
+ * The permitted statements of a migration after the first, so that the code before it and the code after it both run on the same
+ * schema.
+ */
 const ADDITIVE = [
   /^CREATE TABLE /,
   /^CREATE INDEX /,

@@ -6,7 +6,7 @@ import { AREAS, type Mutant, mutated } from "../proof/mutants/mutant.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** What is wrong with a mutant, in a sentence. */
+/** The error of a mutant, as a sentence. */
 function faults({ name, file, find, put, killedBy, masked }: Mutant): string[] {
   const faults: string[] = [];
   try {

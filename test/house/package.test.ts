@@ -68,7 +68,7 @@ it("the packed package passes publint and attw, and is at most 600 KiB", async (
   );
   expect((await publint({ pkgDir: installed(), strict: true })).messages).toEqual([]);
   const report = await checkPackage(createPackageFromTarballData(readFileSync(join(folder, filename))));
-  // An ESM package: what `require` and the resolution of Node 10 find is not looked at.
+  // An ESM package: results of `require` and the resolution of Node 10 are ignored.
   const isLookedAt = (problem: object) => !("resolutionKind" in problem && /node10|cjs/.test(String(problem.resolutionKind)));
   expect("problems" in report ? report.problems.filter(isLookedAt) : "no types").toEqual([]);
   expect(size).toBeLessThanOrEqual(600 * 1024);

@@ -7,8 +7,8 @@ import { readSql, type Written } from "./read-sql.ts";
 const ROOT = join(import.meta.dirname, "../..");
 
 /**
- * Statements that scan or sort more than one instance's rows, and why that does not grow with the years. Everything else reads what it
- * answers from an index.
+ * Statements that scan or sort more than one instance's rows, and the reason why that does not grow over the years. All other
+ * statements read their result from an index.
  */
 const READS_ALL: Record<string, string> = {
   "inspect/health.ts assertSchema": "The tables and indexes of the database, some 250: they do not grow with the data.",
@@ -79,7 +79,7 @@ function planner(): (written: Written) => Step[] {
 /** Names that are handed over as JSON. */
 const NAMED = /\bid IN \(SELECT (unhex\()?value/;
 
-/** What of a plan grows with the table: a scan, and a sort of more than one instance's rows. */
+/** The steps of a plan that grow with the table: a scan, and a sort of more than one instance's rows. */
 function growing(plan: readonly Step[], text: string): string[] {
   return plan
     .filter(({ detail, parent }) => {
@@ -96,7 +96,7 @@ function growing(plan: readonly Step[], text: string): string[] {
 
 it("K01 every statement of the engine reads from an index, however large its table grows", () => {
   const planOf = planner();
-  // A lane has tables of its own, in its object: they hold what waits for one key.
+  // A lane has its own tables, in its object: they contain the waiting messages of one key.
   const statements = readSql(join(ROOT, "packages/millrace/src")).filter(({ where }) => !where.startsWith("lanes/"));
   expect(statements.length).toBeGreaterThan(100);
   const found = statements.flatMap((written) => growing(planOf(written), written.text).map((detail) => ({ ...written, detail })));

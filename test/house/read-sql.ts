@@ -3,9 +3,9 @@ import { join } from "node:path";
 import * as classes from "../../packages/millrace/src/store/inbox/classes.ts";
 import * as statuses from "../../packages/millrace/src/store/instances/status.ts";
 
-/** A statement as it stands in the source, in one of the forms that it can take; its values are question marks. */
+/** A statement in the source, in one of its possible forms; its values are question marks. */
 export interface Written {
-  /** The file, and the constant or function it stands in: `inspect/instances.ts listInstances`. */
+  /** The file, and the constant or function that contains it: `inspect/instances.ts listInstances`. */
   readonly where: string;
   readonly text: string;
 }
@@ -13,7 +13,7 @@ export interface Written {
 /** A template literal of the source. */
 interface Template {
   readonly file: string;
-  /** The constant it is the value of, or else the function it stands in. */
+  /** The constant that it is the value of, or else the function that contains it. */
   readonly owner: string;
   readonly texts: readonly string[];
   readonly holes: readonly string[];
@@ -24,9 +24,9 @@ interface Template {
 }
 
 const STATEMENT = /^\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b/;
-/** What the engine's verbs for bulk actions select, where a statement takes what a verb selects. */
+/** The selects of the engine's verbs for bulk actions, where a statement has a verb's select. */
 const MEMBERS = ["instanceMembers", "letterMembers", "doubtMembers"];
-/** Stands for a part that cannot be read from the source. */
+/** A placeholder for a part that cannot be read from the source. */
 const UNREAD = "<unread>";
 const NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
 /** Lists of statuses and of effect classes by the names of their sets: they are made of tables. */
@@ -62,7 +62,7 @@ class Reader {
   /** A template with its holes filled: once with the first alternative of each, and once more for every other. */
   forms(template: Template): string[] {
     const choices = template.holes.map((hole, index) => this.#fillings(template, hole, template.texts[index] ?? ""));
-    // What one caller hands over belongs together: a table, and the condition on it.
+    // One caller's arguments belong together: a table, and the condition on it.
     const handed = choices.map((_, index) => /^\w+$/.test(template.holes[index] ?? "") && (choices[index]?.length ?? 0) > 1);
     const form = (chosen: number, alternative: number) =>
       template.texts.reduce((all, text, index) => {
@@ -73,7 +73,7 @@ class Reader {
     return [form(-1, 0), ...choices.flatMap((options, index) => options.slice(1).map((_, other) => form(index, other + 1)))];
   }
 
-  /** What can stand in a hole. */
+  /** The possible contents of a placeholder. */
   #fillings(template: Template, hole: string, before: string): string[] {
     const code = hole.trim();
     const name = /^[A-Za-z_$]+/.exec(code)?.[0] ?? "";
@@ -113,7 +113,7 @@ class Reader {
     return (near.length > 0 ? near : imported).flatMap((one) => this.forms(one));
   }
 
-  /** What callers give a function as a part of its statement. */
+  /** Callers' arguments for a part of a function's statement. */
   #handedOver(template: Template, before: string): string[] {
     const call = new RegExp(`\\b${template.owner}\\(([^;]*)$`);
     const callers = this.#templates.filter((one) => one.isSql && isOpen(call.exec(one.before)?.[1]));
@@ -122,13 +122,13 @@ class Reader {
     return callers.flatMap((one) => this.forms(one));
   }
 
-  /** What a function is declared to take. */
+  /** The declared parameters of a function. */
   #parameters({ file, owner }: Template): string {
     return new RegExp(`function ${owner}\\b[^(]*\\(([^{]*)\\{`).exec(this.#sources.get(file) ?? "")?.[1] ?? "";
   }
 }
 
-/** True while the call whose arguments begin with this text is not closed. */
+/** True while the call with arguments that begin with this text is not closed. */
 function isOpen(given: string | undefined): boolean {
   if (given === undefined || given.includes("function ")) return false;
   let depth = 0;
@@ -139,7 +139,7 @@ function isOpen(given: string | undefined): boolean {
   return true;
 }
 
-/** A source without what is only said about it. */
+/** A source without its comments. */
 export function withoutComments(source: string): string {
   return source.replaceAll(/\/\*[\s\S]*?\*\//g, "").replaceAll(/(^|\s)\/\/.*$/gm, "$1");
 }

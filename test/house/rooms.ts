@@ -1,6 +1,6 @@
 const SYSTEMS = ["brand", "content", "facts", "crm", "webhooks", "batches", "privacy"].map((name) => `systems/${name}`);
 
-/** What every room of the engine may know. */
+/** The imports permitted to every room of the engine. */
 const CORE = ["engine/contract", "engine/store"];
 
 /** A room, and the rooms it may import from. A room of the engine is named by its folder; the rest of the app by its own. */
@@ -9,16 +9,16 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/store": ["engine/contract"],
   "engine/recorder": ["engine/contract", "engine/store", "engine/lanes", "engine/observe"],
   "engine/observe": CORE,
-  // What one pass through a workflow's code knows; how it attempts an effect; how the code's steps are taken on the platform.
+  // A replay's state; the attempt of an effect; the code's steps on the platform.
   "engine/pass": ["engine/contract", "engine/store", "engine/recorder", "engine/observe"],
   "engine/guard": ["engine/contract", "engine/store", "engine/recorder", "engine/observe", "engine/pass"],
   "engine/workflow": ["engine/contract", "engine/store", "engine/signals", "engine/observe", "engine/pass", "engine/guard", "engine/lanes"],
   "engine/signals": ["engine/contract", "engine/store"],
   "engine/topology": ["engine/contract", "engine/store", "engine/workflow", "engine/lanes"],
   "engine/intake": [...CORE, "engine/recorder", "engine/workflow", "engine/signals", "engine/topology", "engine/observe"],
-  // The end of a run told to the address that its command has named: by a workflow of the engine's own.
+  // The report of a run's end to the address in its command: by a workflow of the engine.
   "engine/callbacks": [...CORE, "engine/guard", "engine/workflow", "engine/intake", "engine/limits"],
-  // What people are told of: by a workflow of the engine's own, too.
+  // Notifications of operators: by a workflow of the engine, too.
   "engine/alerts": [...CORE, "engine/recorder", "engine/guard", "engine/workflow", "engine/topology", "engine/callbacks", "engine/observe"],
   "engine/access": ["engine/contract", "engine/store", "engine/topology"],
   "engine/inspect": [
@@ -55,12 +55,12 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/lanes": ["engine/contract"],
   "engine/counters": ["engine/contract"],
   "engine/locks": ["engine/contract", "engine/store"],
-  // Lanes whose messages the engine itself takes.
+  // Lanes with messages that the engine itself consumes.
   "engine/turns": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/lanes"],
   "engine/pull": ["engine/contract", "engine/store", "engine/observe"],
   "engine/rooms": ["engine/contract", "engine/store"],
   "engine/schedules": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/access", "engine/operate"],
-  // What records say against each other: it mends by the doors of the rooms whose records they are.
+  // Comparison of records: it repairs by the functions of the rooms that own them.
   "engine/reconcile": [
     "engine/contract",
     "engine/store",
@@ -105,7 +105,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/testing": [...CORE, "engine/keeper", "engine/observe", "engine/recorder", "engine/intake", "engine/topology", "engine/workflow"],
   // The app is the engine's first customer: it enters by the doors, as an npm user would.
   messages: ["engine"],
-  // The business that the chains serve: a folder each, its objects with it. One that several rest on stands further up.
+  // The business systems of the chains: a folder each, with its objects. A system shared by several is listed before them.
   "systems/contacts": ["engine", "messages"],
   "systems/brand": ["engine", "messages", "systems/contacts", "systems"],
   "systems/content": ["engine", "messages", "providers", "systems/brand"],
@@ -132,15 +132,14 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
   workflows: ["engine", "messages", "steps", ...SYSTEMS],
   consumers: ["engine", "messages", "workflows", "systems/facts", "systems/crm", "systems/webhooks"],
   api: ["engine", "messages", "providers", "embedded", "systems", "systems/contacts", ...SYSTEMS],
-  // The command line and the console know the API by its types alone: they speak to it over HTTP.
+  // The command line and the console import the API's types only: they use HTTP.
   cli: [],
   console: [],
 };
 
 /**
- * Files that a room may import from where it may not import otherwise: what the command line writes into a database itself is as the engine
- * writes it, what was typed is read as the engine reads it, an engine is told by its header, and what was probably meant is guessed by one
- * rule.
+ * Files that a room may import from an otherwise forbidden room: the command line writes database rows as the engine does, parses
+ * input as the engine does, recognizes an engine by its header, and suggests names by one rule.
  */
 export const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
   cli: [
@@ -152,5 +151,5 @@ export const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
 /** Rooms that may know others by their types alone. */
 export const MAY_IMPORT_TYPES: Record<string, readonly string[]> = { cli: ["engine", "engine/http"], console: ["engine/http"] };
 
-/** Doors that are not everybody's: the rooms that may use them. */
+/** Restricted entry points: the rooms that may use them. */
 export const DOOR_FOR: Record<string, readonly string[]> = { "millrace/http": ["api", "console"], "millrace/testing": [] };

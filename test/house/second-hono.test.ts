@@ -9,7 +9,7 @@ import { WRANGLER } from "../../packages/millrace/cli/local/wrangler.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** An app on a Hono of its own, which has the engine's routes, and a route of its own behind them. It says the token that opens them. */
+/** An app on a separate Hono, with the engine's routes, and a route of its own after them. It prints the token that opens them. */
 const APP = `
   import { Hono } from "its-own-hono";
   import { Hono as OfLibrary } from "hono";

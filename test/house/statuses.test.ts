@@ -42,7 +42,7 @@ const envelope = {
 const command = { id: ID, fingerprint: FINGERPRINT, workflow: "test", envelope: envelope as never, queue: "test", delaySeconds: 0 };
 const next = { id: ID, tenantId: TENANT, run: 2, left: "{}" };
 
-/** What else has to be there for a transition, in SQL. */
+/** The further rows that a transition needs, in SQL. */
 const GIVEN = {
   applied: `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'replay', 't', '', 'applied', 1)`,
   failed: `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at, applied_at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'retry', 't', '', 'failed', 1, 1)`,
@@ -55,13 +55,13 @@ const GIVEN = {
 
 interface Trial {
   given?: readonly (keyof typeof GIVEN)[];
-  /** Its statement, or several where what it writes depends on what it is told. */
+  /** Its statement, or several where it depends on the arguments. */
   statements: readonly (Statement | RowStatement)[];
 }
 
 /**
- * Every statement that writes `instances`, by the name of its function, as it is when nothing stands against it; behind a name, what it is
- * beside where that decides what it makes of a row.
+ * Every statement that writes `instances`, by the name of its function, in the case without obstacles; after a name, the condition
+ * where that decides the result of a row.
  */
 const TRIALS: Record<string, Trial> = {
   insertAccepted: { statements: [accept.insertAccepted(JSON.stringify([command]))] },
@@ -110,7 +110,7 @@ const TRIALS: Record<string, Trial> = {
   touchInstance: { statements: [remove.touchInstance(ID, TENANT)] },
 };
 
-/** What those files export besides: conditions and reads; and the end of a tenant, which removes its instances in any status. */
+/** The other exports of those files: conditions and reads; and the end of a tenant, which removes its instances in any status. */
 const NO_TRANSITIONS = [
   "anyInstance",
   "areRepeats",
@@ -132,7 +132,10 @@ const NO_TRANSITIONS = [
   "watchLost",
 ];
 
-/** The arrows of a transition, also where a doubt is left: what it makes of a row in each status, and of none. `[*]` is no row. */
+/**
+ * The arrows of a transition, also where an unknown outcome remains: its result for a row in each status, and for none. `[*]` is no
+ * row.
+ */
 function arrowsOf({ given = [], statements }: Trial): string[] {
   return [given, [...given, "doubt"] as const].flatMap((there) => arrowsWith(there, statements));
 }

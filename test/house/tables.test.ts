@@ -6,12 +6,12 @@ import { sources as allSources } from "./sources.ts";
 const STORE = "engine/store/";
 
 /**
- * Files whose statements are put together from lists of tables, the app's among them: a tenant's rows are removed so, and what names a
- * person is rewritten.
+ * Files with statements built from lists of tables, the app's among them: a tenant's rows are removed this way, and personal data is
+ * rewritten.
  */
 const BY_LIST = ["engine/erase/remove-tenant.ts", "engine/erase/rewrite.ts"];
 
-/** What tests of chains are given lets the time of rows pass, in whatever table they are. */
+/** Helpers of chains' tests age the rows of any table. */
 const CLOCK = "engine/testing/clock.ts";
 
 const sources = allSources(/\.ts$/).map(({ file, text }) => ({ file, text: withoutComments(text) }));
@@ -38,7 +38,7 @@ const written = Map.groupBy(
 );
 const engineTables = tables().filter((table) => written.has(table));
 
-/** Where a table's statements stand: a file of its name, or a folder. */
+/** The place of a table's statements: a file of its name, or a folder. */
 const homeOf = (table: string) => STORE + table.replace("millrace_", "").replaceAll("_", "-");
 
 it("each of the engine's tables is written in one file or folder of its store, which has the table's name", () => {

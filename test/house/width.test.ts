@@ -7,7 +7,7 @@ import { sources } from "./sources.ts";
 const ROOT = join(import.meta.dirname, "../..");
 const WIDTH = 140;
 
-/** A sentence or a pattern that stands in one piece, to be found by its words; SQL is none. */
+/** A sentence or a pattern on one line, to be found by its words; SQL is none. */
 const WHOLE_TEXT = /"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`|\/(?:\\.|[^/\\\s])(?:\\.|[^/\\])*\/i/g;
 const SQL = /^.\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b|([\w.]+, ){5}/;
 

@@ -1,4 +1,4 @@
-/** What a program of test/outside/programs is given. */
+/** The input of a program of test/outside/programs. */
 export interface Asked {
   baseUrl: string;
   token: string;
@@ -9,7 +9,7 @@ export interface Asked {
   account: string;
 }
 
-/** What it found out by its client. */
+/** The findings of its client. */
 export interface Learned {
   instance: { id: string; workflow: string; status: string; result: unknown };
   steps: number;

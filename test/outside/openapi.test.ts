@@ -21,7 +21,7 @@ describe("The OpenAPI document, to tools that others made", () => {
   });
 
   it.each([["hey-api"], ["openapi-fetch"]])("makes a client, by %s, that runs a command from end to end", async (name) => {
-    // Not before the clients are made; and no literal, because they are somebody else's code, with a configuration of its own.
+    // Not before the clients are generated; and no literal, because they are third-party code, with their own configuration.
     const { run }: { run: (asked: Asked) => Promise<Learned> } = await import(
       /* @vite-ignore */ new URL(`./programs/${name}.ts`, import.meta.url).pathname
     );

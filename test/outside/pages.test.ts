@@ -7,13 +7,13 @@ const ORIGIN = "http://localhost:8787";
 /** A browser beside everything else on a busy machine. */
 const PATIENCE_MS = 500_000;
 
-/** Runs, if anybody takes it for HTML: as an element, and as an attribute's end. */
+/** Runs, if it is interpreted as HTML: as an element, and as an attribute's end. */
 const HOSTILE = `<script>alert("ran")</script>"><img src="x" onerror="alert('ran')">`;
 const LONG_WORD = "Rindfleischetikettierungsüberwachungsaufgabenübertragungsgesetz".repeat(5);
 const LONG_URL = `https://tea.example.com/${"leaf".repeat(80)}`;
 const WIDE = `<svg xmlns="http://www.w3.org/2000/svg" width="2000" height="200"><rect width="2000" height="200" fill="#8a9a5b"/></svg>`;
 
-/** Whatever Markdown can do to a page. */
+/** Every effect of Markdown on a page. */
 const WIDE_TEXT = `# ${HOSTILE} ${LONG_WORD}
 
 ${HOSTILE}
@@ -74,7 +74,7 @@ Below eighty degrees, for two minutes. Hotter water takes out what is bitter:
 
 interface Page {
   path: string;
-  /** Text that stands in the page once it has shown what it has. */
+  /** Text in the page once it is rendered. */
   shows: string;
 }
 
@@ -172,7 +172,7 @@ function wrong(headers: object): object {
   return { status: 200, headers: { "content-type": "text/html", ...headers }, body };
 }
 
-/** Shows pages to a browser, as the Worker answers them, and beside them one that has everything wrong. */
+/** Shows pages to a browser, as the Worker answers them, and beside them one with every error. */
 async function lookAt(pages: Record<string, Page>): Promise<Record<string, string[]>> {
   const svg = { status: 200, headers: { "content-type": "image/svg+xml" }, body: WIDE };
   const answers: Record<string, object> = { "/wide.svg": svg, ...WRONG.answers };

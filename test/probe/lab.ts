@@ -3,10 +3,10 @@ import * as z from "zod";
 import { probeCommands, probeEvents } from "./messages.ts";
 import { mode } from "./mode.ts";
 
-/** Somebody whom people who look at messages need not know. */
+/** A person whom operators need not identify. */
 const person = z.object({ email: sensitive(z.string()), born: z.int().meta({ sensitive: true }).optional(), city: z.string() });
 
-/** A run whose code a test writes: it is found by the run's name. */
+/** A run with code from a test: it is found by the run's name. */
 export const LabRequested = defineCommand({
   type: "lab.requested",
   payload: z.object({ name: z.string(), note: z.string().default(""), person: person.optional() }),
@@ -15,7 +15,7 @@ export const LabRequested = defineCommand({
   queue: probeCommands,
 });
 
-/** Followed by a run of the lab; with `row`, by a row of ours instead, which the database refuses when it says `poison`. */
+/** Followed by a run of the lab; with `row`, by a row of the test instead, which the database refuses for `poison`. */
 export const LabEvent = defineEvent({
   type: "lab.event",
   payload: z.object({ name: z.string(), note: z.string().default(""), row: z.string().optional(), person: person.optional() }),
@@ -23,7 +23,7 @@ export const LabEvent = defineEvent({
   queue: probeEvents,
 });
 
-/** Nobody routes it: its author forgot the line. */
+/** It has no route: its author forgot the line. */
 export const LabOrphan = defineEvent({
   type: "lab.orphan",
   payload: z.object({ name: z.string() }),
@@ -33,10 +33,10 @@ export const LabOrphan = defineEvent({
 
 export type LabCall = WorkflowCall<{ name: string; note: string; person?: z.infer<typeof person> | undefined }>;
 
-/** What each run does, by the run's name. */
+/** The code of each run, by the run's name. */
 export const labs = new Map<string, (call: LabCall) => Promise<unknown>>();
 
-/** How often each instance's code was passed through. */
+/** The number of replays of each instance's code. */
 export const labPasses = new Map<string, number>();
 
 export const lab = defineWorkflow({
@@ -62,7 +62,7 @@ export const keepLabRow = project<{ name: string; row?: string | undefined }>(
     row === undefined ? undefined : { text: INSERT_ROW, row: { id, kind: row === "poison" ? null : row, name } },
 );
 
-/** What a route's code does with the event about a run, by the run's name. */
+/** A route's code for the event about a run, by the run's name. */
 export const labCalls = new Map<string, () => Promise<unknown>>();
 
 export const labRoute = on(

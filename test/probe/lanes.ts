@@ -1,15 +1,15 @@
 import { defineLane, type LaneDefinition, type LaneLetter } from "millrace";
 import { orderChanges } from "../docs/examples/lane.ts";
 
-/** What a test sends: a number, and the key of its lane, by which its handler is found. */
+/** A test's message: a number, and the key of its lane, by which its handler is found. */
 export interface LaneBody {
   n: number;
   note?: string;
 }
 
-/** What each lane's handler does, by the lane's key; default: nothing, which acknowledges. */
+/** Each lane's handler, by the lane's key; default: nothing, which acknowledges. */
 export const handlers = new Map<string, (batch: MessageBatch<LaneBody>, ctx: ExecutionContext) => unknown>();
-/** What takes a lane's dead letters, by its key; default: nothing, which takes them. */
+/** Each lane's handler of dead letters, by its key; default: nothing, which accepts them. */
 export const letterTakers = new Map<string, (letter: LaneLetter<LaneBody>) => unknown>();
 
 const queue: LaneDefinition<LaneBody>["queue"] = async (batch, _env, ctx) => {

@@ -45,7 +45,7 @@ export const causes: Readonly<Record<string, () => unknown>> = {
   "an error of thousands of fields": () => Object.assign(new Error("Declined."), { rows: Array.from({ length: 5000 }, (_, n) => ({ n })) }),
 };
 
-/** An object that events are told to: it counts each once, by its key. */
+/** An object that receives events: it counts each once, by its key. */
 export class Listener extends DurableObject {
   async onEvent(envelope: Envelope): Promise<void> {
     await this.ctx.storage.put(envelope.idempotency_key, envelope.message_type);
@@ -55,7 +55,7 @@ export class Listener extends DurableObject {
     return (await this.ctx.storage.list()).size;
   }
 
-  /** Refuses with an error of ours that has this cause. */
+  /** Refuses with an engine error with this cause. */
   async decline(cause: string): Promise<never> {
     throw new MillraceError("card_declined", "The card is declined.", {
       terminal: true,

@@ -4,7 +4,7 @@ import * as z from "zod";
 export const probeCommands = defineQueue({ name: "probe-commands" });
 export const probeEvents = defineQueue({ name: "probe-events" });
 
-/** One step of a scripted run. `subject` is what the upstream does it to; it defaults to the run's name and the step's. */
+/** One step of a scripted run. `subject` is the upstream's subject; it defaults to the run's name and the step's. */
 const step = z.object({
   do: z.enum(["read", "commit", "keyed", "natural", "lookup", "once", "wait", "wait-unrouted", "approve", "sleep", "throw"]),
   name: z.string(),
@@ -15,11 +15,11 @@ const step = z.object({
   output: z.union([z.int(), z.literal("cycle")]).optional(),
   retries: z.int().default(3),
   timeoutMs: z.int().default(5000),
-  /** What is true when nobody answers a question. */
+  /** The answer to a question at its timeout. */
   otherwise: z.enum(["approve", "reject"]).optional(),
-  /** Code that catches whatever the step throws, and goes on. */
+  /** Code that catches every error of the step, and continues. */
   swallow: z.boolean().default(false),
-  /** How it is taken back: by an effect of this class on `{subject}/undo {id}`, by rows of ours, or not. */
+  /** Its undo: by an effect of this class on `{subject}/undo {id}`, by rows of the test, or none. */
   undo: z.enum(["keyed", "natural", "lookup", "once", "rows"]).optional(),
 });
 export type ProbeStep = z.infer<typeof step>;
@@ -35,7 +35,7 @@ export const ProbeRequested = defineCommand({
   upcasts: { 1: (old: { title: string; steps: unknown }) => ({ name: old.title, steps: old.steps }) },
 });
 
-/** A step of a probe was recorded. Followed by a run of `count-done`, told to a listener, and waited for. */
+/** A step of a probe was recorded. Followed by a run of `count-done`, sent to a listener, and awaited. */
 export const ProbeDone = defineEvent({
   type: "probe.done",
   payload: z.object({ name: z.string(), step: z.string() }),

@@ -1,7 +1,7 @@
 import { definePullQueue, type PullLetter } from "millrace";
 import { pullObject } from "millrace/worker";
 
-/** What takes the dead letters of a tenant. */
+/** The handler of a tenant's dead letters. */
 export const pullLetterTakers = new Map<string, (letter: PullLetter) => unknown>();
 
 /** Two retries, no wait between them; letters are handed over. */
@@ -13,7 +13,7 @@ export const renders = definePullQueue({
 });
 /** Letters of it are the engine's. */
 export const keepings = definePullQueue({ name: "keepings", retries: { limit: 0 }, retention: "1 minute", remember: "1 minute" });
-/** Pulled with a scope of its own. */
+/** Pulled with its own scope. */
 export const guarded = definePullQueue({ name: "guarded", scope: "operate" });
 /** One retry; letters of it are the engine's. */
 export const plain = definePullQueue({ name: "plain", retries: { limit: 1 } });

@@ -2,7 +2,7 @@ import { defineRoom } from "millrace";
 import { roomObject } from "millrace/worker";
 import * as z from "zod";
 
-/** Whoever may operate speaks here, in words. */
+/** Tokens with the scope operate send here, as text. */
 export const desk = defineRoom<{ text: string }>({
   name: "desk",
   scopes: { send: "operate" },
@@ -12,9 +12,9 @@ export const desk = defineRoom<{ text: string }>({
   maxSocketsPerName: 8,
   origins: ["https://console.example.com"],
 });
-/** Workers alone speak here, and little is kept. */
+/** Workers alone send here, with a short history. */
 export const ticker = defineRoom({ name: "ticker", history: { messages: 3, bytes: 100 }, presence: 0, maxSockets: 2 });
-/** Everybody speaks here, as fast as they can. */
+/** Every token sends here, without a rate limit. */
 export const hall = defineRoom<string>({ name: "hall", rate: { burst: 1000, perSecond: 1000 } });
 /** Declared, and in no object's list. */
 export const nowhere = defineRoom({ name: "nowhere" });

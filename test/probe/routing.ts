@@ -1,10 +1,10 @@
 import type { Envelope, RowStatement } from "millrace";
 
-/** What the code behind the routes of `probe.routed` was asked, and how it shall answer: the tests read and write it. */
+/** The requests to the code behind the routes of `probe.routed`, and its answers: the tests read and write it. */
 export const routing = {
-  /** Names of events whose call throws. */
+  /** Names of events with a call that throws. */
   failing: new Set<string>(),
-  /** How often something was made under a name by `once`, and how often making it shall fail first. */
+  /** The number of creations under a name by `once`, and of failures of the next ones. */
   made: new Map<string, number>(),
   failFirst: new Map<string, number>(),
   confirmed: [] as Envelope[],

@@ -7,13 +7,13 @@ export const sharedEvents = defineQueue({ name: "shared-events", ...several, ret
 const payload = z.object({ name: z.string(), asks: z.array(z.string()).default([]) });
 const name = ({ name }: { name: string }) => name;
 
-/** What the route's code does about an event, by the event's name. */
+/** The route's action for an event, by the event's name. */
 export const hearing = new Map<string, () => Promise<unknown>>();
 
 const SharedAsked = defineCommand({ type: "shared.asked", payload, key: name, subject: name, queue: sharedCommands });
 export const SharedTold = defineEvent({ type: "shared.told", payload, subject: name, queue: sharedEvents, door: { scope: "enqueue" } });
 
-/** Tells what it was asked, and what else is to be asked. */
+/** Records its request, and the further requests. */
 export const tellShared = defineWorkflow({
   name: "tell-shared",
   on: SharedAsked,

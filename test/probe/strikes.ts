@@ -36,12 +36,12 @@ interface Resettable {
 
 const resettable = new Set<Resettable>();
 
-/** Prefixes of subjects whose runs can be reset at any time. */
+/** Prefixes of subjects with runs that can be reset at any time. */
 export const resetPrefixes = new Set<string>();
 
 /**
- * A deployment resets the engines of all runs whose subject has the prefix: each rejects every call that is under way, or comes later. Answers
- * how many runs there were, and how many of their replays waited for each call.
+ * A deployment resets the engines of all runs with a subject of this prefix: each rejects every running and later call. Returns the
+ * number of runs, and of their replays that waited for each call.
  */
 export function resetEngines(prefix: string, says: () => Error, engineOf: (subject: string) => Strike["engine"]) {
   const count = { runs: 0, do: 0, sleep: 0, waitForEvent: 0 };

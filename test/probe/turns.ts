@@ -16,7 +16,7 @@ import * as z from "zod";
 const payload = z.object({ key: z.string(), name: z.string(), secret: sensitive(z.string()).optional() });
 export type TurnCall = WorkflowCall<z.infer<typeof payload>>;
 
-/** What each run does between its two effects, by its name. */
+/** The code of each run between its two effects, by its name. */
 export const turnCode = new Map<string, (call: TurnCall) => Promise<unknown>>();
 
 const noted = defineStep<{ subject: string }, string>({
@@ -61,11 +61,11 @@ export const heldUp = turn("held", "hold");
 /** Two of a key side by side. */
 export const paired = turn("paired", "block", 2);
 
-/** What was heard, in its order; and what refuses to hear what is told of a key, with its error. */
+/** The received reports, in order; and the refusals of reports about a key, with their errors. */
 export const heard: { key: string; name: string }[] = [];
 export const deaf = new Map<string, () => Error | undefined>();
 
-/** A lane of events, whose code hears them. */
+/** A lane of events, with code that receives them. */
 function tale(name: string, onFailure: OnFailure) {
   const queue = defineLaneQueue({ name });
   const event = defineEvent({ type: `turn.${name}`, payload, subject: ({ key }) => key, queue, door: { scope: "enqueue" } });

@@ -112,7 +112,7 @@ export class SendCallback extends entrypoint(sendCallback, app) {}
 
 /** Its catalog is asked for alerts alone: the probe has no schedules. */
 export class Keeper extends keeper({ catalog: app }) {
-  /** How many rounds of its own clock go on just now. */
+  /** The number of running rounds of its own clock. */
   underWay = 0;
 
   override async alarm(info?: AlarmInvocationInfo): Promise<void> {

@@ -24,10 +24,10 @@ interface Act {
   output?: number | "cycle" | undefined;
 }
 
-/** How often each instance's code was passed through: a restart is proven by the next pass, not by a status it had before. */
+/** The number of replays of each instance's code: a restart is proven by the next replay, not by a status it had before. */
 export const passes = new Map<string, number>();
 
-/** Runs whose own code throws where their script says `throw`. */
+/** Runs with their own code that throws where their script has `throw`. */
 export const throwing = new Set<string>();
 
 /** Runs the steps its payload lists: the tests write the script. */
@@ -52,7 +52,7 @@ export const probe = defineWorkflow({
   },
 });
 
-/** Whoever waits for a follower waits for seconds: by a step's own back-off, five refusals would hold it for minutes. */
+/** A test that waits for a follower waits for seconds: with a step's own back-off, five refusals would take minutes. */
 const SOON = { retries: { limit: 8, delay: "1 second", backoff: "constant" } } as const;
 
 /** Follows every `probe.done`: a row per event, written exactly once. */
@@ -82,7 +82,7 @@ export const followProbe = defineWorkflow({
   },
 });
 
-/** A recorded step starts a run, sends a command, and is told to an object. */
+/** A recorded step starts a run, sends a command, and reaches an object. */
 export const whenDone = on(
   ProbeDone,
   start(countDone),
@@ -165,7 +165,7 @@ export const effects = {
   }),
 };
 
-/** The same kind of effect, to take another one back: what it is done to names what it was done to, and the id that the upstream gave. */
+/** The same kind of effect, as an undo: its subject names the first one's, and the upstream's id. */
 function undoing(definition: StepDefinition<Act, unknown>): StepDefinition<Done<Act, unknown>, unknown> {
   const about = ({ input: { input, output }, ...call }: EffectCall<Done<Act, unknown>>) => ({
     ...call,

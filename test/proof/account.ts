@@ -36,7 +36,7 @@ export interface Account {
   happened: number;
   back: number;
   undos: number;
-  /** How often an operator repeated an effect in doubt, whether it had happened or not. */
+  /** The number of an operator's repeats of an effect in doubt, whether it had happened or not. */
   again: number;
   events: number;
   commands: number;

@@ -1,8 +1,8 @@
 // Data alone: the engine's calls that may fail. The failures themselves are in faults.ts.
 
 /**
- * Where the engine calls something that may fail independently. `instance`: the platform is asked about a run; `order`: it gets an
- * event for one, or restarts or ends it; `object`: one that gets events.
+ * The engine's calls that may fail independently. `instance`: the platform is asked about a run; `order`: it gets an event for one,
+ * or restarts or ends it; `object`: one that gets events.
  */
 export const BOUNDARIES = ["database", "recorder", "queue", "create", "instance", "order", "bucket", "object"] as const;
 export type Boundary = (typeof BOUNDARIES)[number];

@@ -189,7 +189,7 @@ class Pass {
     return { steps: lean === "lean" || this.#known.before % 2 === 0 ? "lean" : "platform" };
   }
 
-  /** Whether a commit outside the program is lean: as all steps of the program are, or else by its place. */
+  /** True if a commit outside the program is lean: as all steps of the program are, or else by its place. */
   #leanAt(at: string): Lean | undefined {
     const { steps } = this.#known;
     return steps ? steps.lean : ([undefined, "lean", "flips"][at.length % 3] as Lean | undefined);

@@ -33,7 +33,7 @@ async function applied({ rows }: Stage, verb: "undo" | "retry_anyway", id: strin
   return (await rows("SELECT id FROM millrace_actions WHERE instance_id = ?1 AND verb = ?2 AND result = 'applied'", id, verb)).length;
 }
 
-/** How often a run was undone, or is being undone. */
+/** The number of a run's undos, the running one included. */
 export const undosOf = (stage: Stage, id: string): Promise<number> => applied(stage, "undo", id);
 
 /** A run's status and output on the platform. It is asked once more where it does not answer: that says nothing about the run. */

@@ -34,7 +34,7 @@ export function answersOf(leaf: Leaf, at: string): string[] {
 }
 
 /**
- * Whether a step can fail permanently: the upstream refuses it permanently, or more often than it is tried. An attempt in which the
+ * True if a step can fail permanently: the upstream refuses it permanently, or more often than it is tried. An attempt in which the
  * process died (`dies`) is one of its attempts, so that fewer of the upstream's suffice.
  */
 export function mayFail(leaf: Leaf, dies: boolean): boolean {

@@ -20,7 +20,7 @@ export class People {
   readonly #run: Subject;
   readonly #world: World;
   readonly #leaves: ReadonlyMap<string, Leaf>;
-  /** How often an effect had happened when it was repeated by an operator. */
+  /** The number of an effect's occurrences when it was repeated by an operator. */
   readonly #again = new Map<string, number>();
   readonly #answeredAt = new Map<string, number>();
   /** Doubts that were answered without thinking. */

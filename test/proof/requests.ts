@@ -20,7 +20,7 @@ const VERBS = [
 ] as const;
 export type Verb = (typeof VERBS)[number];
 
-/** How often one request was sent, and answered: promised (`done`), or refused (`refused`). */
+/** The number of sends of one request, and of its answers: promised (`done`), or refused (`refused`). */
 interface Count {
   asked: number;
   done: number;

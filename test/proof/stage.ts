@@ -48,7 +48,7 @@ export interface Standing {
 
 /** An engine on trial, from outside. Refusals are thrown with their code. */
 export interface Stage {
-  /** Whether a request may arrive more often than it was sent: over an unreliable connection. */
+  /** True if a request may arrive more often than it was sent: over an unreliable connection. */
   readonly repeats: boolean;
   /** Where the upstream listens. */
   readonly upstreamUrl: string;

@@ -11,13 +11,13 @@ import { behave, behaviour } from "./upstream.ts";
 
 /** The outside events of a case. */
 export interface World {
-  /** How often the command's message is delivered again. */
+  /** The number of further deliveries of the command's message. */
   copies: number;
   /** The same key comes with another payload: over the door, in one request with the first and behind it, and on the queue. */
   conflicts?: boolean | undefined;
   /** An invalid message comes in the same batch. */
   malformed?: boolean | undefined;
-  /** An event comes in the same batch whose row the database refuses. */
+  /** An event with a row that the database refuses comes in the same batch. */
   poison?: boolean | undefined;
   /** Another tenant asks for a run under the same key, says events of the same key and subject, and meddles with all that it can name. */
   stranger?: boolean | undefined;
@@ -46,14 +46,14 @@ export interface World {
   overdue?: boolean | undefined;
   /** In the end it is long ago, and removed; then all messages come again, and the client asks again. */
   old?: boolean | undefined;
-  /** How often the complete run is restarted from its beginning. */
+  /** The number of restarts of the complete run from its beginning. */
   restarts: number;
   /**
    * When the platform restarts the run from its beginning in the middle: the running effects of the replay before continue beside
    * that.
    */
   breaks?: number[] | undefined;
-  /** Whether it is undone at the end, and done again. */
+  /** True if it is undone at the end, and done again. */
   ends: "stays" | "undone" | "undone and retried";
 }
 
@@ -95,7 +95,7 @@ export class Outside {
     return this.senders.ask();
   }
 
-  /** A poll of those who wait for the run: they publish its awaited events, answer its questions, resolve its unknown outcomes. */
+  /** A poll by the run's senders and operators: they publish its awaited events, answer its questions, resolve its unknown outcomes. */
   async look({ waits, questions, doubts }: Row): Promise<void> {
     if (this.#world.stranger) await this.meddler.meddle();
     await Promise.all([waits > 0 && this.senders.speak(), questions > 0 && this.people.answer(), doubts > 0 && this.people.resolve()]);

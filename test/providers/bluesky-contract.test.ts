@@ -17,9 +17,7 @@ interface Exchange {
   output: unknown;
 }
 
-/**
- * Our adapter on the embedded server under a name of its own, where no session is known yet, and every request and answer between the two.
- */
+/** The adapter on the embedded server under a separate name, without a known session, and every request and answer between the two. */
 function overheard() {
   const exchanges: Exchange[] = [];
   const upstream = {

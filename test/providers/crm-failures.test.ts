@@ -234,7 +234,7 @@ it("after one 429 all calls are spread out, until time has widened the limit aga
   expect(await others.tryTake()).toMatchObject({ taken: false, waitMs: expect.any(Number) });
 });
 
-/** The real limiter, under another name: a pause in this test is nobody else's. */
+/** The real limiter, under another name: a pause in this test affects no other. */
 function namespaceOf(prefix: string): typeof env.RATE_LIMIT {
   return { getByName: (name: string) => env.RATE_LIMIT.getByName(`${prefix} ${name}`) } as typeof env.RATE_LIMIT;
 }

@@ -8,7 +8,7 @@ import { crmCalls } from "./embedded.ts";
 const upserts = () => crmCalls("contacts/batch/upsert");
 
 it("150 callers at once are all served within the CRM's limit: it never has to refuse one", async () => {
-  /** What a step does: it comes back when it was told to. */
+  /** A step's loop: it returns at the requested time. */
   const upsert = async (key: string): Promise<CrmOutcome[]> => {
     try {
       return await crm(env, "acme").upsert("contacts", [{ key, properties: { email: `${key}@example.com` } }], { key });

@@ -18,7 +18,7 @@ beforeEach(async () => {
   await crmTells(hookUrl(hook));
 });
 
-/** The events that arrived about one contact, once there are so many. */
+/** The received events about one contact, once there are this many. */
 async function eventsOf(objectId: string, count: number): Promise<Json[]> {
   const look = async () => (await received(hook)).flatMap(({ body }) => JSON.parse(body) as Json[]);
   const all = await until(look, (found) => found.filter((event) => String(event.objectId) === objectId).length >= count);
@@ -73,7 +73,7 @@ describe("The embedded CRM's messages about changes", () => {
       ({ waiting: left }) => left === 0,
     );
     expect(waiting).toBe(0);
-    // The refused message may be about somebody else's change: the CRM tells of all of them.
+    // The refused message may be about another test's change: the CRM reports all of them.
     const all = (await received(hook, 2)).flatMap(({ body }) => JSON.parse(body) as Json[]);
     for (const { eventId } of JSON.parse(refused?.body ?? "") as Json[]) {
       expect(all.filter((event) => event.eventId === eventId).map(({ attemptNumber }) => attemptNumber)).toEqual([0, 1]);
@@ -91,7 +91,7 @@ describe("The embedded CRM's messages about changes", () => {
     const done = await crm(env, "acme").upsert("contacts", records, { key: "k" });
     const own = new Set(done.map((outcome) => (outcome.state === "done" ? outcome.crmId : "")));
     const messages = (await received(hook, 2)).map(({ body }) => JSON.parse(body) as Json[]);
-    // Somebody else's change may come in one of them.
+    // Another test's change may be in one of them.
     expect(messages.map(({ length }) => length)).toEqual([100, expect.any(Number)]);
     expect(messages.flat().filter(({ objectId }) => own.has(String(objectId)))).toHaveLength(180);
   });

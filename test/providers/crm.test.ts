@@ -153,7 +153,7 @@ describe("The embedded CRM", () => {
   });
 
   it("allows 100 calls in any 10 seconds and then answers 429, to any caller", async () => {
-    // It goes past the limiter, and uses up what others have.
+    // It bypasses the limiter, and uses the capacity of others.
     const before = (await crmCalls()).calls.at(-1)?.id ?? 0;
     onTestFinished(() => crmRests(before));
     const answers = await Promise.all(Array.from({ length: 130 }, () => ask(UPSERT, { inputs: [] })));

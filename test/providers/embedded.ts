@@ -13,13 +13,13 @@ export async function inject(...faults: (Fault | AnswerFault)[]): Promise<void> 
   if (!answer.ok) throw new Error(await answer.text());
 }
 
-/** What the embedded programs did, by their own ledger. */
+/** The embedded programs' effects, by their own ledger. */
 export async function ledger(filter: { upstream?: string; match?: string } = {}): Promise<LedgerReport> {
   const answer = await env.UPSTREAMS.fetch(`https://control.embedded/ledger?${new URLSearchParams(filter)}`);
   return answer.json<LedgerReport>();
 }
 
-/** An upstream that answers what it is told and remembers what it was asked. */
+/** An upstream with configured answers that records its requests. */
 export function scripted(...answers: (Response | Error)[]) {
   const requests: Request[] = [];
   return {
@@ -45,12 +45,12 @@ export async function failCrm(...faults: CrmFault[]): Promise<void> {
   if (!answer.ok) throw new Error(await answer.text());
 }
 
-/** What the embedded CRM was asked, by its own evidence. */
+/** The embedded CRM's requests, by its own evidence. */
 export async function crmCalls(match?: string): Promise<CallReport> {
   return crmView(match === undefined ? "calls" : `calls?match=${encodeURIComponent(match)}`);
 }
 
-/** What the embedded CRM has (`contacts`, `companies`, `associations`) and said (`deliveries`). */
+/** The embedded CRM's items (`contacts`, `companies`, `associations`) and notices (`deliveries`). */
 export async function crmView(view: string): Promise<Json> {
   return (await env.UPSTREAMS.fetch(`${CRM_CONTROL}/${view}`)).json();
 }
@@ -61,13 +61,10 @@ export async function crmEdit(id: string | null, properties: Record<string, stri
   return { status: answer.status, body: await answer.json() };
 }
 
-/** Where the embedded CRM tells what changed while no test listens: somebody takes it. */
+/** The target of the embedded CRM's notices while no test listens: a server that accepts them. */
 const NOBODY = `${provided("receiverUrl")}/hook/nobody`;
 
-/**
- * Where the embedded CRM tells what changed until the test is over; null for where the configuration says. What was to be told before is
- * told first.
- */
+/** The target of the embedded CRM's notices until the end of the test; null for the configured one. Earlier notices are sent first. */
 export async function crmTells(url: string | null): Promise<void> {
   onTestFinished(() => setCrmTarget(NOBODY));
   await until(
@@ -77,7 +74,7 @@ export async function crmTells(url: string | null): Promise<void> {
   await setCrmTarget(url);
 }
 
-/** The embedded CRM tells nobody in particular what changed. */
+/** The embedded CRM sends its notices to no tenant. */
 export function crmTellsNobody(): Promise<void> {
   return setCrmTarget(NOBODY);
 }
@@ -87,10 +84,7 @@ async function setCrmTarget(url: string | null): Promise<void> {
   if (!answer.ok) throw new Error(await answer.text());
 }
 
-/**
- * As if all that the embedded CRM was asked had been longer ago than its limits look back; what it was asked after a call (by its id) it
- * forgets.
- */
+/** Ages all requests of the embedded CRM past its limits' window; those after a call (by its id) are deleted. */
 export async function crmRests(forgetAfter = Number.MAX_SAFE_INTEGER): Promise<void> {
   await runInDurableObject(crmStoreOf(env), (_, { storage }) => {
     storage.sql.exec("DELETE FROM calls WHERE id > ?", forgetAfter);
@@ -98,6 +92,6 @@ export async function crmRests(forgetAfter = Number.MAX_SAFE_INTEGER): Promise<v
   });
   const limit = env.RATE_LIMIT.getByName("crm https://crm.embedded");
   await runInDurableObject(limit, (_, { storage }) => void storage.kv.delete("state"));
-  // What it keeps in memory would outlive that.
+  // Its memory would outlive that.
   await evictDurableObject(limit);
 }

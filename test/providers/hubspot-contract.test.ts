@@ -38,7 +38,7 @@ const OPERATIONS: Record<string, { request: string; 200?: string; 207?: string }
 /** The operations and statuses that were seen, each held against its shape. */
 const seen = new Set<string>();
 
-/** The way to the embedded CRM, with somebody who compares both directions with what HubSpot publishes. */
+/** The connection to the embedded CRM, with a comparison of both directions with HubSpot's published API. */
 const EMBEDDED_CRM = {
   async fetch(request: Request): Promise<Response> {
     const name = `${request.method} ${new URL(request.url).pathname}`;
@@ -61,7 +61,7 @@ describe("The connector and the embedded CRM follow HubSpot's published API", ()
   it("when everything is taken, when a part is, when nothing is, and when a limit is reached", async () => {
     const key = fresh();
     const before = (await crmCalls()).calls.at(-1)?.id ?? 0;
-    // It goes past the limiter, and uses up what others have.
+    // It bypasses the limiter, and uses the capacity of others.
     onTestFinished(() => Promise.all([failCrm(), crmRests(before)]).then(() => undefined));
     const records = [1, 2, 3].map((each) => ({ key: `${key}-${each}`, properties: { email: `${key}-${each}@example.com` } }));
     const done = await watched().upsert("contacts", records, options);

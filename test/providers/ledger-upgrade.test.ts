@@ -2,7 +2,7 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 
-/** The tables whose words have become more, as version 0.1 made them. */
+/** The tables with added values, as version 0.1 created them. */
 const BEFORE = `
   DROP TABLE calls;
   CREATE TABLE calls (

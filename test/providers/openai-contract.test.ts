@@ -26,7 +26,7 @@ async function bodyFor(prompt: string, format: (typeof JSON_FORMATS)[number]): P
   return (await server.requests[0]?.json()) as Record<string, unknown>;
 }
 
-/** The fields that the published request names, in itself and in what it takes over. */
+/** The fields of the published request, its own and the inherited ones. */
 function namedFields(): string[] {
   const fields = (schema: { properties?: object; allOf?: object[]; $ref?: string }): string[] => [
     ...Object.keys(schema.properties ?? {}),

@@ -18,7 +18,7 @@ interface Asked {
   patienceMs?: number;
 }
 
-/** One limiter, asked directly: what it gives away is seen without waiting for it. */
+/** One limiter, called directly: its grants are seen without waiting for them. */
 function limiter(name = fresh()) {
   const stub = env.RATE_LIMIT.getByName(name);
   const take = ({ windows = [BURST], cost = 1, patienceMs = HOUR_MS }: Asked = {}): Promise<Answer> =>

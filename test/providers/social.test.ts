@@ -13,7 +13,7 @@ afterEach(async () => {
 });
 
 const createdAt = "2026-10-01T12:00:00.000Z";
-/** A post that only this run makes: what it says is also its name. */
+/** A post unique to this run: its text is also its name. */
 const postOf = async (text: string) => ({ text, createdAt, rkey: await recordKey(createdAt, `${RUN} ${text}`) });
 const RUN = fresh("run");
 

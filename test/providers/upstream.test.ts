@@ -127,7 +127,7 @@ const CONNECTORS: [string, (upstream: ReturnType<typeof scripted>) => Promise<un
   ["CRM", (upstream) => hubspotCrm(upstream, "millrace_key", { take: async () => {}, heed: async () => 0 }).erase("1", { key: "k" })],
 ];
 
-/** Headers whose wait has passed, or that are no wait. */
+/** Headers with a past time, or an invalid one. */
 const NO_WAITS: Record<string, string>[] = [
   { "retry-after": "0" },
   { "retry-after": "Sat, 28 Nov 2020 13:00:00 GMT" },

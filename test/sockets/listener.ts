@@ -6,7 +6,7 @@ import { KEY } from "./runtime.ts";
 /** A client as docs/rooms.md describes one: it keeps the number of the last message, and says it when it comes again. */
 export class Listener {
   readonly name: string;
-  /** Every message that it has heard, in order. */
+  /** Every received message, in order. */
   readonly heard: number[] = [];
   last = 0;
   missed = false;
@@ -21,7 +21,7 @@ export class Listener {
     return this.#socket?.readyState === WebSocket.OPEN;
   }
 
-  /** Comes in, and is told what it has not heard. */
+  /** Joins, and receives the missed messages. */
   async enter(base: URL): Promise<void> {
     const ticket = roomTicket({ MILLRACE_KEY: KEY }, { name: "desk" }, "front", "acme", { name: this.name, maySend: true });
     const address = new URL(`/rooms/desk/front${this.last > 0 ? `?since=${this.last}` : ""}`, base);

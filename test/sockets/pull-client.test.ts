@@ -53,7 +53,7 @@ async function troubled(base: string): Promise<string> {
       const answer = await fetch(`${base}${url}`, sent);
       response.writeHead(answer.status).end(await answer.text());
     };
-    // The runtime ends before the client, in the midst of what that asks for.
+    // The runtime ends before the client, in the middle of its request.
     await passOn().catch(() => response.destroy());
   });
   onTestFinished(() => void server.close());

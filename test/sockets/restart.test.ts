@@ -39,7 +39,7 @@ it(`${SOCKETS} real WebSockets hear every message once and in order, through a r
   await poll(() => !listeners.some(({ isOpen }) => isOpen), "every socket has dropped");
   const second = await startRuntime(folder);
   onTestFinished(() => second.stop());
-  // Sent again after the restart, a message is still the same; others come while nobody listens.
+  // Sent again after the restart, a message is still the same; others come without a listener.
   await say(second.url, 10, 15);
   await enterAll(listeners, second.url);
   await say(second.url, 16, 20);

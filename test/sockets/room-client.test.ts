@@ -8,7 +8,7 @@ import { inMemory } from "../in-memory.ts";
 import { poll } from "./poll.ts";
 import { KEY, startRuntime } from "./runtime.ts";
 
-/** Read where it stands: it is a browser's, and has no types. */
+/** Read in place: it is a browser's, and has no types. */
 const CLIENT = "../docs/examples/room-client.js";
 
 it("the client of docs/rooms.md outlives a ticket that it does not get, and says more than the room's rate takes, once and in order", async () => {

@@ -19,7 +19,7 @@ interface Runtime {
   stop(): Promise<void>;
 }
 
-/** Starts the Worker beside this file on a workerd of its own, which keeps its objects in `folder`. */
+/** Starts the Worker beside this file on a separate workerd, which stores its objects in `folder`. */
 export async function startRuntime(folder: string): Promise<Runtime> {
   const port = await freePort();
   const url = new URL(`http://127.0.0.1:${port}`);

@@ -9,7 +9,7 @@ declare module "vitest" {
   }
 }
 
-/** One outside world for all test files; each test uses subjects of its own. */
+/** One outside world for all test files; each test uses its own subjects. */
 export default async function setup(project: TestProject): Promise<() => void> {
   const upstream = await startUpstream();
   project.provide("upstreamUrl", upstream.url);

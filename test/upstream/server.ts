@@ -3,15 +3,15 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
 
-// The outside world, in a process of its own: it does effects, writes each into a ledger that outlives it, and is the only
-// judge of how often something happened. Run it with: node test/upstream/server.ts --ledger FILE [--port N]
+// The outside world, in a separate process: it executes effects, appends each to a durable ledger, and is the only judge of how
+// often something happened. Run it with: node test/upstream/server.ts --ledger FILE [--port N]
 
 /** One effect that happened. */
 export interface LedgerEntry {
   kind: "keyed" | "plain" | "natural";
   subject: string;
   key: string;
-  /** The upstream's own id of the effect: what it answers. */
+  /** The upstream's own id of the effect, as in its answer. */
   id: string;
 }
 
@@ -39,9 +39,9 @@ const ledger: LedgerEntry[] = readFileSync(values.ledger, "utf8")
   .map((line) => JSON.parse(line));
 const behaviours: Behaviour[] = [];
 const inProgress = new Set<string>();
-/** Subjects of all effects that were asked for, in that order, also of those that did not happen. */
+/** Subjects of all requested effects, in order, also of those that did not happen. */
 const calls: string[] = [];
-/** How often the code of each run was passed, as the runs say. */
+/** The number of replays of each run's code, as reported by the runs. */
 const passes = new Map<string, number>();
 
 // A connection that closes as the next request goes out looks like a lost network.
@@ -79,7 +79,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   await perform(area as LedgerEntry["kind"], subject, String(request.headers["idempotency-key"] ?? ""), response);
 }
 
-/** What the ledger says of a subject; of all that begin so, where it ends with a slash; or everything. */
+/** The ledger's entries of a subject; of all with a prefix, where it ends with a slash; or all. */
 function about(subject: string): LedgerEntry[] {
   if (subject === "") return ledger;
   return ledger.filter((entry) => (subject.endsWith("/") ? entry.subject.startsWith(subject) : entry.subject === subject));

@@ -10,7 +10,7 @@ export interface UpstreamProcess {
   stop(): void;
 }
 
-/** Starts the upstream, or another program that keeps a ledger, on a free port, with a fresh ledger unless told where one is kept. */
+/** Starts the upstream, or another program with a ledger, on a free port, with a fresh ledger by default. */
 export function startUpstream(
   ledger = join(mkdtempSync(join(tmpdir(), "millrace-upstream-")), "ledger.jsonl"),
   program = join(dirname(fileURLToPath(import.meta.url)), "server.ts"),

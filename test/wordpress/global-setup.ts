@@ -8,7 +8,7 @@ declare module "vitest" {
   }
 }
 
-/** One server for all test files; each test uses a site of its own. */
+/** One server for all test files; each test uses its own site. */
 export default async function setup(project: TestProject): Promise<() => void> {
   const child = spawn(process.execPath, [join(import.meta.dirname, "server.ts")], { stdio: ["ignore", "pipe", "inherit"] });
   const port = await new Promise<number>((resolve, reject) => {

@@ -1,14 +1,13 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 
-// A WordPress as far as its posts go, in a process of its own: what it does here it was seen to do at 6.5.5. Each first segment of a
-// path is a site; POST and GET of /{site}/control tell a site how to behave, and ask what it holds and was asked. Run it with:
-// node test/wordpress/server.ts
+// WordPress's posts API, in a separate process, modelled on the observed behaviour of 6.5.5. Each first segment of a path is a site;
+// POST and GET of /{site}/control configure a site, and return its content and requests. Run it with: node test/wordpress/server.ts
 
 export const USER = "editor";
 export const PASSWORD = "abcd EFGH 1234";
 
-/** A post as it stands. */
+/** A stored post. */
 export interface StoredPost {
   id: number;
   slug: string;
@@ -32,11 +31,14 @@ export interface Behaviour {
   pictures?: string[];
   /** Deletes at once: EMPTY_TRASH_DAYS is 0. */
   noTrash?: boolean;
-  /** So many writes are done and not answered. */
+  /** The number of writes that are done and not answered. */
   drop?: number;
-  /** New posts wait until so many looks have been answered. */
+  /** New posts wait until this number of reads have been answered. */
   awaitLooks?: number;
-  /** The status that each write gets, whatever it asks for: of a date ahead, or of a plugin that reviews posts. Empty for what is asked. */
+  /**
+   * The status that each write gets, for any request: of a date ahead, or of a plugin that reviews posts. Empty for the requested
+   * one.
+   */
   keeps?: string;
 }
 
@@ -54,8 +56,8 @@ interface Answer {
 
 const sites = new Map<string, Site>();
 
-// A connection that closes as the next request goes out looks like a lost network. Who hangs up halfway ends that request, not this
-// process.
+// A connection that closes as the next request starts looks like a lost network. A client that disconnects halfway ends that
+// request, not this process.
 createServer({ keepAliveTimeout: 0 }, (request, response) => void answer(request, response).catch(() => response.destroy())).listen(
   0,
   "127.0.0.1",
@@ -152,7 +154,7 @@ function uniqueSlug(site: Site, id: number, slug: string): string {
   }
 }
 
-/** A password that is wrong makes a stranger; one who asks for drafts is answered so. */
+/** A wrong password makes an anonymous request; one for drafts is answered so. */
 function stranger(): Answer {
   const details = { status: { code: "rest_forbidden_status", message: "Status is forbidden.", data: { status: 401 } } };
   const body = { code: "rest_invalid_param", message: "Invalid parameter(s): status", data: { status: 400, details } };

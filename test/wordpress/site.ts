@@ -2,11 +2,11 @@ import { inject } from "vitest";
 import { type Page, type Pages, pages } from "../../src/providers/index.ts";
 import type { Asked, Behaviour, StoredPost } from "./server.ts";
 
-// Said once more here, because the server is a program of its own that a Worker cannot import.
+// Repeated here, because the server is a separate program that a Worker cannot import.
 const USER = "editor";
 const PASSWORD = "abcd EFGH 1234";
 
-/** A site of its own on the WordPress of the tests, and our adapter for it. */
+/** A separate site on the tests' WordPress, and the adapter for it. */
 export function siteOf(name: string, { user = USER, password = PASSWORD } = {}) {
   const url = `${inject("wordpressUrl")}/${name}`;
   const control = async (init?: RequestInit) => (await fetch(`${url}/control`, init)).json<{ posts: StoredPost[]; asked: Asked[] }>();

@@ -12,7 +12,7 @@ const SAYS = { 200: "all is well", 422: "there is no such street", 503: "the sca
 /** The shop's upstreams: warehouse, courier, mail and depot. */
 export interface Outside {
   url: string;
-  /** Whether the courier accepts bookings. It does not at first. */
+  /** True if the courier accepts bookings. It does not at first. */
   letBook(open: boolean): void;
   /** Sends the next mail of this order, and closes the connection instead of answering. */
   loseAnswer(order: string): void;

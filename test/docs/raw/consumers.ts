@@ -27,7 +27,7 @@ async function takeCommand(body: unknown, env: RawEnv): Promise<void> {
   if (await takeIn(env, command)) await start(env, command);
 }
 
-/** Nothing follows from the event yet: to take it is to confirm it, so that it is not sent again. */
+/** The event has no consequences yet: accepting it confirms it, so that it is not sent again. */
 async function takeEvent(body: unknown, env: RawEnv): Promise<void> {
   const { idempotency_key } = read(CustomerWelcomed, body);
   await env.DB.prepare("UPDATE outbox SET confirmed_at = coalesce(confirmed_at, ?2) WHERE id = ?1").bind(idempotency_key, Date.now()).run();
@@ -43,7 +43,7 @@ async function capture(env: RawEnv, queue: string, message: Message, reason: str
     .run();
 }
 
-/** What no consumer could finish, with the queue it came from; a command that never started is dead until it is replayed. */
+/** An exhausted message, with the queue it came from; a command that never started is dead until it is replayed. */
 async function captureExhausted(batch: MessageBatch, env: RawEnv): Promise<void> {
   for (const message of batch.messages) {
     try {

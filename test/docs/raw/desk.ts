@@ -22,7 +22,7 @@ export async function askDesk(env: RawEnv, what: "accounts" | "mails", body: { c
   throw new Error(`The desk answered ${response.status}: whether it did anything is unknown.`);
 }
 
-/** What the desk has done for a customer already. */
+/** The desk's effects for a customer so far. */
 export async function lookUpDesk(env: RawEnv, what: "accounts", customer: string, signal: AbortSignal): Promise<Done | undefined> {
   const response = await fetch(`${env.DESK_URL}/${what}?${new URLSearchParams({ customer })}`, { signal });
   if (!response.ok) throw new Error(`The desk answered ${response.status} to a look-up.`);

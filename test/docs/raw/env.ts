@@ -5,6 +5,6 @@ export interface RawEnv {
   CUSTOMER_EVENTS: Queue;
   WELCOME_CUSTOMER: Workflow;
   DESK_URL: string;
-  /** Who may ask, as JSON: `{ "<token>": { "tenantId": "…", "actor": "…" } }`. */
+  /** The callers, as JSON: `{ "<token>": { "tenantId": "…", "actor": "…" } }`. */
   TOKENS: string;
 }

@@ -3,7 +3,7 @@ import { Refused } from "./desk.ts";
 import type { RawEnv } from "./env.ts";
 import { relay } from "./relay.ts";
 
-/** Longer than a step's time-out, so that nobody takes over from an attempt that may still be at work. */
+/** Longer than a step's time-out, so that no claim is taken over from an attempt that may still be at work. */
 const LEASE_MS = 45_000;
 const TIMEOUT_MS = 30_000;
 const NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
@@ -13,9 +13,9 @@ export interface Effect<Output> {
   retries: { limit: number; delay: number; backoff: "constant" };
   input: unknown;
   run: (signal: AbortSignal) => Promise<Output>;
-  /** What an earlier attempt did; undefined for a sure no. */
+  /** The output of an earlier attempt; undefined if it certainly did not happen. */
   lookup?: (signal: AbortSignal) => Promise<Output | undefined>;
-  /** What is written with the outcome, in the same batch. */
+  /** The rows written with the outcome, in the same batch. */
   writes?: (output: Output) => D1PreparedStatement[];
 }
 
@@ -30,8 +30,8 @@ interface Entry {
 
 type Settled = { output: string } | { inDoubt: string };
 
-// A fresh key is taken, so is one whose effect certainly did not happen, and one whose claim ran out: then a `lookup` must ask first,
-// and a `once` is in doubt. Every takeover grows the epoch.
+// A fresh key is claimed, and so is one with an effect that certainly did not happen, and one with an expired claim: then a `lookup`
+// must query first, and a `once` is in doubt. Every takeover increments the epoch.
 const CLAIM = `
   INSERT INTO effects (command_id, step, class, state, epoch, token, lease_until, input)
   VALUES (?1, ?2, ?3, 'claimed', 1, ?4, ${NOW} + ${LEASE_MS}, ?5)
@@ -51,7 +51,7 @@ const GIVE_UP = `
   UPDATE effects SET state = ?5, lease_until = 0, error = ?6
   WHERE command_id = ?1 AND step = ?2 AND token = ?3 AND epoch = ?4 AND state = 'claimed'`;
 
-/** Runs one effect of a command, with the promise of its class; a doubt parks the instance until somebody has resolved it. */
+/** Runs one effect of a command, with the guarantee of its class; an unknown outcome parks the instance until it is resolved. */
 export async function guarded<Output>(
   env: RawEnv,
   step: WorkflowStep,
@@ -78,7 +78,7 @@ async function attempt<Output>(env: RawEnv, commandId: string, name: string, eff
     const found = entry.repeats === 1 ? await effect.lookup?.(signal) : undefined;
     output = found ?? (await effect.run(signal));
   } catch (error) {
-    // A refusal frees the key. Otherwise nobody knows: a `lookup` keeps a claim that has run out, a `once` waits for a person.
+    // A refusal frees the key. Otherwise the outcome is unknown: a `lookup` keeps an expired claim, a `once` waits for an operator.
     const ending = error instanceof Refused ? "failed" : effect.class === "once" ? "in_doubt" : "claimed";
     const failure = { step: name, message: String(error), upstream_status: error instanceof Refused ? error.status : null };
     await env.DB.batch([
@@ -127,12 +127,12 @@ async function record<Output>(
     if (entry?.state !== "done") throw error;
     truth = entry.output ?? "null";
   }
-  // What is lost here is sent again by the sweep.
+  // A message lost here is sent again by the sweep.
   await relay(env, commandId).catch(() => undefined);
   return { output: truth };
 }
 
-/** Each doubt is waited for under a name of its own: the platform may deliver an old event again after a restart. */
+/** Each unknown outcome has its own event name: the platform may deliver an old event again after a restart. */
 export function doubtType(step: string, epoch: number): string {
   return `resolved-${step.replaceAll(/[^a-z]+/g, "-")}-${epoch}`;
 }

@@ -1,7 +1,7 @@
 import type { RawEnv } from "./env.ts";
 import { type CustomerWelcome, commandId, fingerprint, Malformed } from "./messages.ts";
 
-/** Commits a command's row, or finds the one that is there. Answers how, and refuses a key that another payload has taken. */
+/** Commits a command's row, or finds the existing one. Returns which, and refuses a key that another payload uses. */
 export async function accept(env: RawEnv, command: CustomerWelcome): Promise<{ id: string; replayed: boolean }> {
   const id = commandId(command);
   const [inserted, known] = await env.DB.batch<{ fingerprint: string }>([
@@ -12,7 +12,7 @@ export async function accept(env: RawEnv, command: CustomerWelcome): Promise<{ i
   ]);
   if (known?.results[0]?.fingerprint !== fingerprint(command)) throw reused(command);
   const fresh = inserted?.results.length === 1;
-  // What is lost here is sent again by the sweep.
+  // A message lost here is sent again by the sweep.
   if (fresh) await env.CUSTOMER_COMMANDS.send(command).catch(() => undefined);
   return { id, replayed: !fresh };
 }

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
 import * as z from "zod";
 
-/** What every message on a queue looks like. */
+/** The shape of every message on a queue. */
 const envelope = z.strictObject({
   schema_version: z.literal(1),
   message_type: z.string().min(1).max(100),
@@ -70,7 +70,7 @@ export function commandId({ tenant_id, idempotency_key }: CustomerWelcome): stri
   return hash(["customer.welcome", tenant_id, idempotency_key]);
 }
 
-/** Tells whether two messages under one key ask for the same. */
+/** True if two messages under one key have the same content. */
 export function fingerprint({ payload_inline }: CustomerWelcome): string {
   return hash(payload_inline);
 }

@@ -21,7 +21,7 @@ Object.assign(env, { DESK_URL: deskUrl });
 let customers = 0;
 
 /**
- * The promises of the chain of docs/write-a-chain.md, asked of whoever claims to keep them: through HTTP and queues, with the desk as the
+ * The contract of the chain of docs/write-a-chain.md, tested on any implementation: through HTTP and queues, with the desk as the
  * judge.
  */
 export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
@@ -230,14 +230,14 @@ async function enter(opened: () => Promise<Welcoming>) {
       const output = verb === "confirm" ? { output: { id: "seen by tess" } } : {};
       return call("POST", `/v1/effects/${body.items[0].key}/${verb}`, { reason: "their books say so", ...output });
     },
-    /** What happened, by the desk's own books; and what we have of it: rows, and events that were taken by their consumer. */
+    /** The desk's own record; and the chain's: rows, and events confirmed by their consumer. */
     async expectDone(expected: { accounts: number; mails: number; rows: number; events: number }) {
       const look = async () => {
         const { body } = await call("GET", `/v1/instances/${instance}/events`);
         const events = body.items.filter(({ confirmed }: Json) => confirmed).length;
         return { accounts: (await did("accounts")).length, mails: (await did("mails")).length, rows: (await rows()).length, events };
       };
-      // An event whose relay was cut short is sent again by whoever sweeps, some ten seconds later.
+      // An event with an interrupted relay is sent again by the sweep, some ten seconds later.
       await vi.waitFor(async () => expect(await look()).toEqual(expected), { timeout: 40_000, interval: 100 });
       const { body } = await call("GET", `/v1/instances/${instance}/events`);
       expect(body.items.map(({ message_type }: Json) => message_type)).toEqual(Array(expected.events).fill("customer.welcomed"));

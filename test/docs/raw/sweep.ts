@@ -6,7 +6,7 @@ import { relay } from "./relay.ts";
 
 const CHECK_AGAIN_MS = 5 * 60_000;
 
-/** Every minute: what a crash left half done. Commands nobody took, events nobody confirmed, actions nobody carried out. */
+/** Every minute: work that a crash left unfinished. Commands not accepted, events not confirmed, actions not executed. */
 export async function sweep(env: RawEnv): Promise<void> {
   await applyActions(env);
   await relay(env);

@@ -48,7 +48,7 @@ export class WelcomeCustomer extends WorkflowEntrypoint<RawEnv, unknown> {
   }
 }
 
-/** Says how a command ended; what failed is what its effect noted, or else the workflow's own error. */
+/** Reports the end of a command; a failure is the one that its effect noted, or else the workflow's own error. */
 async function noteEnd(env: RawEnv, id: string, status: "complete" | "errored", error: string | null = null): Promise<void> {
   await env.DB.prepare(
     `UPDATE commands SET status = ?2, check_at = NULL, error = iif(?3 IS NULL, NULL,

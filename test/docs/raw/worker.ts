@@ -5,7 +5,7 @@ import { sweep } from "./sweep.ts";
 
 export { WelcomeCustomer } from "./welcome-customer.ts";
 
-// The chain of docs/write-a-chain.md on plain Workflows, Queues and D1, with the same promises: what it is compared with.
+// The chain of docs/write-a-chain.md on plain Workflows, Queues and D1, with the same contract, for comparison.
 export default {
   fetch: (request, env, ctx) => api.fetch(request, env, ctx),
   queue: consume,

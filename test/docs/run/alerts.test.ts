@@ -12,7 +12,7 @@ it("every command of docs/alerts.md prints the output under it", { timeout: 90_0
   const { token, get } = await callerWith(["read", "observe", "operate"]);
   const gauges = [{ name: "effects_in_doubt", labels: {}, value: 3 }];
   await env.DB.exec("DELETE FROM millrace_alerts");
-  // The keeper may look at the same time: then the second is the one that writes.
+  // The keeper may poll at the same time: then the second poll writes.
   for (let look = 0; look < 2; look++) await raiseAlerts(env, { rules: ALERT_RULES, catalog: app, gauges });
   const until = new Date(Date.now() + 86_400_000).toISOString();
   const copied = (body: { items?: { id: string }[] }) => ({ ID: body?.items?.[0]?.id });

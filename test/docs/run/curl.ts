@@ -1,6 +1,6 @@
-/** One curl command of a document, and what the comment under it says of its answer. */
+/** One curl command of a document, and the expected answer in the comment under it. */
 export interface Curl {
-  /** As it stands there. */
+  /** Verbatim. */
   text: string;
   method: string;
   url: string;
@@ -14,7 +14,7 @@ export interface Curl {
 
 const CURL = /^(curl [\s\S]*?)^# (\d{3})(?: (.+))?$/gm;
 
-/** The curl commands of a shell text, in order. Under each stands a line such as `# 202`, if wished with JSON behind the status. */
+/** The curl commands of a shell text, in order. Under each is a line such as `# 202`, optionally with JSON after the status. */
 export function curlsOf(shell: string): Curl[] {
   const curls = [...shell.matchAll(CURL)].map(([, text = "", status, answer]) => ({
     text: text.trim(),
@@ -33,8 +33,8 @@ export function filled(text: string, lookUp: (name: string) => string): string {
 }
 
 /**
- * Shell words: quotes, line ends behind a backslash, and `$NAME` marked for `filled` where the shell would put a value in. Nothing else of
- * a shell.
+ * Shell words: quotes, line ends after a backslash, and `$NAME` marked for `filled` where the shell would insert a value. Nothing
+ * else of a shell.
  */
 function wordsOf(command: string): string[] {
   const words = command.replaceAll("\\\n", " ").matchAll(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g);
@@ -50,7 +50,7 @@ function parse([, ...words]: string[]): Pick<Curl, "method" | "url" | "headers" 
   const headers: string[] = [];
   const found: { method?: string; url?: string; body?: string } = {};
   for (let word = words.shift(); word !== undefined; word = words.shift()) {
-    // The answer is shown as it comes: of no matter to whoever reads it whole.
+    // The answer is shown as it arrives: irrelevant for a reader of the whole.
     if (word === "-N") continue;
     if (word === "-X") found.method = words.shift();
     else if (word === "-d" || word === "--data-binary") found.body = words.shift();

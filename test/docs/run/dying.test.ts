@@ -17,7 +17,7 @@ it.each([
   await using instance = await introspectWorkflowInstance(env.RESEARCH_KEYWORD, id);
   await instance.modify((run) => run.disableRetryDelays());
   const death = dieAt(point, [id]);
-  // What the brand's agent asks for is not asked about first: the search is the first effect.
+  // Requests of the brand's agent have no lookup first: the search is the first effect.
   const request = { type: "research.requested", payload: { brand: "acme", keyword }, idempotencyKey: keyword };
   await acceptCommand(env, app, { tenantId, source: BRAND_AGENT }, request);
   await instance.waitForStatus("complete");

@@ -4,13 +4,13 @@ import { fencesOf } from "../markdown.ts";
 import { type Curl, curlsOf, filled } from "./curl.ts";
 import { shown } from "./shown.ts";
 
-/** What happens around the commands of a document. */
+/** The environment of a document's commands. */
 interface Reader {
-  /** What the reader has before the first command. */
+  /** The reader's state before the first command. */
   given: Record<string, string>;
-  /** What is behind a reader who comes to this command. */
+  /** The reader's state at this command. */
   before?: (curl: Curl) => Promise<unknown>;
-  /** What a reader copies from an answer, by the names that later commands use. */
+  /** The values that a reader copies from an answer, by the names that later commands use. */
   copied?: (body: Json, curl: Curl) => Record<string, string | null | undefined>;
 }
 
@@ -28,7 +28,7 @@ export async function followDocument(document: string, { given, before, copied }
   const curls = shells.flatMap(({ text }) => (text.includes("curl ") ? curlsOf(text) : []));
   for (const curl of curls) {
     await before?.(curl);
-    // A reader who is too early asks again; what changes something is sent once.
+    // An early read is retried; a write is sent once.
     const ask = () => follow(curl, lookUp);
     const body = await (curl.method === "GET" ? vi.waitFor(ask, { timeout: 30_000, interval: 100 }) : ask());
     for (const [name, value] of Object.entries(copied?.(body, curl) ?? {})) if (value) variables.set(name, value);
@@ -36,7 +36,7 @@ export async function followDocument(document: string, { given, before, copied }
   return curls.length;
 }
 
-/** Runs a command of a document, holds the answer against what is written under it, and gives it back. */
+/** Runs a command of a document, compares the answer with the text under it, and returns it. */
 export async function follow(curl: Curl, lookUp: (name: string) => string): Promise<Json> {
   const headers = curl.headers.map((line) => filled(line, lookUp)).map((line) => line.split(/: (.*)/s).slice(0, 2) as [string, string]);
   const text = curl.body && filled(curl.body, lookUp);

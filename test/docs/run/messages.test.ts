@@ -7,11 +7,11 @@ import { packPayload } from "../../../packages/millrace/src/contract/payload.ts"
 import { packOutput } from "../../../packages/millrace/src/guard/output.ts";
 import { fencesOf, rowsOf } from "../markdown.ts";
 
-/** What the table of limits says of something. */
+/** The entry of the table of limits. */
 const limits = new Map(rowsOf(messages, "what").map(([what = "", limit]) => [what, limit]));
 const limit = (what: string) => limits.get(what);
 
-/** JSON text of exactly so many KiB, and of one byte more. */
+/** JSON text of exactly this number of KiB, and of one byte more. */
 const kib = (size: string | undefined) => {
   const full = "x".repeat(Number.parseInt(size ?? "", 10) * 1024 - 2);
   return { full, over: `${full}x` };

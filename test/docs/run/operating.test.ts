@@ -9,7 +9,10 @@ import { follow, readAssignments } from "./follow.ts";
 const TENANT = "acme";
 const shells = fencesOf(operating).filter(({ language }) => language === "sh");
 
-/** What the reader has before the first command, and what cannot be made over HTTP: three doubts, a question and three dead letters. */
+/**
+ * The reader's state before the first command, and the items that no HTTP request can create: three unknown outcomes, a question and
+ * three dead letters.
+ */
 async function world() {
   const caller = await callerWith(["enqueue", "read", "operate", "embedded", "tokens"], TENANT);
   const doubtful = await seedInstance(TENANT, { status: "in_doubt" });
@@ -50,7 +53,7 @@ it("every command of docs/operating.md prints the output under it", { timeout: 9
   const curls = shells.flatMap(({ text }) => (text.includes("curl ") ? curlsOf(text) : []));
   expect(curls.length).toBeGreaterThan(20);
   for (const curl of curls) {
-    // A reader who is too early asks again; what changes something is sent once.
+    // An early read is retried; a write is sent once.
     const ask = () => follow(curl, lookUp);
     const body = await (curl.method === "GET" ? vi.waitFor(ask, { timeout: 30_000, interval: 100 }) : ask());
     copyIds(variables, keys, curl, body);

@@ -11,7 +11,7 @@ import { fencesOf, rowsOf } from "../markdown.ts";
 
 const page = readFileSync(join(ROOT, "docs/command-line.md"), "utf8");
 
-/** A command of the page, its exit code there, and a part of what it says. */
+/** A command of the page, its exit code there, and a part of its output. */
 interface Command {
   text: string;
   code: number;
@@ -40,7 +40,7 @@ it("every command of docs/command-line.md ends with the code under it, and print
   const commands = fencesOf(page).flatMap(({ text, language }) => (language === "sh" ? commandsOf(text) : []));
   expect(commands.length).toBeGreaterThan(15);
   const folder = emptyFolder();
-  // In one shell, which keeps what one command names for the next. What npx itself takes of a processor is tried below, once.
+  // In one shell, which keeps variables from one command to the next. The cost of npx itself is tested below, once.
   const script = [
     `npx() { shift; "${process.execPath}" packages/millrace/cli/launch.js "$@"; }`,
     ...commands.map(({ text }, at) => `{ ${text}\n} >"$FOLDER/${at}" 2>&1; echo $? >>"$FOLDER/codes"`),

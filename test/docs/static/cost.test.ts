@@ -10,7 +10,7 @@ import { rowsOf } from "../markdown.ts";
 const ROOT = resolve(import.meta.dirname, "../../..");
 const page = readFileSync(join(ROOT, "docs/cost.md"), "utf8");
 
-/** The run that the page speaks of: two keyed effects and a commit, asked for over HTTP. */
+/** The run on the page: two keyed effects and a commit, sent over HTTP. */
 const run = instanceCost({
   id: "run",
   workflow: "three-steps",

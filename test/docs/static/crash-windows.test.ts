@@ -12,7 +12,7 @@ function idsIn(cell: string): string[] {
   );
 }
 
-/** What the titles of a row's tests begin with, in the files that it names. */
+/** The ids at the beginning of titles of a row's tests, in the files that it names. */
 function titledIn(cell: string): ReadonlySet<string> {
   const files = [...cell.matchAll(/`([^`]+)`/g)].flatMap(([, path = ""]) =>
     globSync(path.endsWith(".ts") ? path : join(path, "**/*.test.ts"), { cwd: ROOT }),

@@ -9,7 +9,7 @@ import { movesOf } from "../walk.ts";
 const page = readFileSync(join(ROOT, "docs/write-a-chain.md"), "utf8");
 const RAW = "test/docs/raw";
 
-/** What each part of the comparison is made of: files of the page, files of the raw chain. */
+/** The files of each part of the comparison: files of the page, files of the raw chain. */
 const PARTS: Record<string, [page: string[], raw: string[]]> = {
   messages: [["src/messages/customers.ts", "src/messages/queues.ts"], ["messages.ts"]],
   "the desk": [["src/providers/desk.ts"], ["desk.ts"]],
@@ -29,7 +29,7 @@ const PARTS: Record<string, [page: string[], raw: string[]]> = {
   ],
 };
 
-/** The lines that a reader of the page writes into a file: the whole of a new one, what is added to an old one. */
+/** The lines that a reader of the page writes into a file: the whole of a new one, the additions to an old one. */
 function written(file: string): number {
   const texts = movesOf(page).flatMap((move) => {
     if (move.do === "run" || move.file !== file) return [];

@@ -88,7 +88,7 @@ it("wrangler, and with it a deployed database, accepts the same statements whole
   const [id, goneId] = [made.token.slice(3, 19), gone.token.slice(3, 19)];
   useDatabase(state, (database) => database.exec(gone.sql));
   const revoke = revokeStatements(goneId, { tenant: "acme", actor: mint.actor }, "cli/ada", { reason: "", descendants: false });
-  // In one command: each would start a runtime of its own.
+  // In one command: each would start a separate runtime.
   run('wrangler d1 execute DB --local --persist-to "$1" --yes --json --command "$2"', state, `${made.sql}; ${revoke}`);
   const results = rows(
     `SELECT t.actor, a.reason FROM millrace_tokens t JOIN millrace_actions a ON a.target = t.id WHERE t.id IN ('${id}', '${goneId}')`,

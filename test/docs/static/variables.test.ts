@@ -6,7 +6,7 @@ import { fencesOf } from "../markdown.ts";
 
 const pages = readdirSync(join(ROOT, "docs")).filter((file) => file.endsWith(".md"));
 
-/** The variables that a page's commands use before the page has set them, or said in backticks what they are. */
+/** The variables that a page's commands use before the page has set them, or defined them in backticks. */
 function unsaid(markdown: string): string[] {
   const shells = fencesOf(markdown).filter(({ language }) => language === "sh");
   return shells.flatMap(({ text }) => {

@@ -16,7 +16,7 @@ import { apply, movesOf } from "../walk.ts";
 /** Where a copy has the test of the promises that the page's chain and the raw one both keep. */
 const PROMISES = "test/docs/run/promises.test.ts";
 
-/** A copy of what is in the repository and of what its installation made, to which a page can be applied. The packages are shared. */
+/** A copy of the repository and its installation, to which a page can be applied. The packages are shared. */
 function copyOfRepository(): string {
   const folder = emptyFolder();
   const files = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], { cwd: ROOT, encoding: "utf8" });
@@ -46,7 +46,7 @@ function binOf(name: string): string {
 }
 
 function begin(program: readonly string[], folder: string): ChildProcess {
-  // The vitest that runs this test must not be taken for the one that is started.
+  // The vitest that runs this test must not be confused with the started one.
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.startsWith("VITEST") && name !== "NODE_ENV" && name !== TIMES_FILE),
   );
@@ -66,23 +66,23 @@ async function run(program: readonly string[], folder: string): Promise<string> 
   return out;
 }
 
-/** Where the checkout keeps what its last look at its types has found. */
+/** The checkout's stored result of its last type check. */
 const TYPES = join(ROOT, "node_modules/.cache/tsc.tsbuildinfo");
 
 /**
- * Has a copy's types looked at where they differ from the checkout's, if those have been looked at. Its packages are where they seem to be,
- * so that it finds what it knows of them. On one processor: beside other tests more of them would only get into each other's way.
+ * Type-checks a copy where it differs from the checkout, if that has been checked. Its packages have the same apparent paths, so
+ * that stored results apply. On one processor: beside other tests more would only compete.
  */
 function typesKnown(folder: string): string[] {
   if (!existsSync(TYPES)) return ["--singleThreaded"];
   const known = join(folder, ".millrace/cache/tsc.tsbuildinfo");
   mkdirSync(dirname(known), { recursive: true });
-  // Both are two folders deep, and name what lies in the first in another way.
+  // Both are two folders deep, and have different names for the first folder's content.
   writeFileSync(known, readFileSync(TYPES, "utf8").replaceAll(/"\.\.\/(?!\.\.)/g, '"../../node_modules/'));
   return ["--singleThreaded", "--incremental", "--preserveSymlinks", "--tsBuildInfoFile", known];
 }
 
-/** Keeps a program running until the test ends, and goes on when it says that it is ready. */
+/** Runs a program until the test ends, and continues when it reports that it is ready. */
 async function keep(program: readonly string[], folder: string, ready: string): Promise<void> {
   const child = begin(program, folder);
   let said = "";
@@ -96,7 +96,7 @@ async function keep(program: readonly string[], folder: string, ready: string): 
   expect(said, program.join(" ")).toContain(ready);
 }
 
-// In a checkout that has followed the page, what it makes is there already.
+// A checkout that has followed the page has its files already.
 it.skipIf(existsSync(join(ROOT, "src/messages/customers.ts")))(
   "who follows docs/write-a-chain.md to the letter has a chain that runs, breaks, is repaired and is tested",
   {
@@ -140,7 +140,7 @@ it.skipIf(existsSync(join(ROOT, "src/messages/customers.ts")))(
           );
         else if (line === "npm start") await keep([...programOf(line, folder), "--port", port], folder, "Millrace runs at");
         else if (line.includes("desk.ts")) await keep(programOf(line, folder), folder, "The desk is open");
-        // The chain's own test, and with it what raw Workflows are asked too.
+        // The chain's own test, and the one for raw Workflows with it.
         else if (line.startsWith("npx vitest")) expect(await run([...programOf(line, folder), PROMISES], folder)).toContain(PROMISES);
         else if (line.startsWith("npx tsc")) await run([...programOf(line, folder), ...typesKnown(folder)], folder);
         else await run(programOf(line, folder), folder);

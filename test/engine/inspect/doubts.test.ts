@@ -49,7 +49,7 @@ async function lost(steps: (typeof modes)[number]) {
     const { body } = await api.get("/v1/effects?limit=200&workflow=lab");
     return body.items.find((one: { instance_id: string }) => one.instance_id === id);
   };
-  /** Whether another try is offered, in both places, and the result of requesting it nevertheless. */
+  /** True if another try is offered, in both places, and the result of requesting it nevertheless. */
   const again = async (key: string) => {
     const offered = [(await listed()).follows.retry !== null];
     const own = await doubt();

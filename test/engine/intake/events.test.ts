@@ -4,7 +4,7 @@ import { keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { deliver, dieAt, event, fresh, keeperRound, probeEnv, probeOutput, reaches, restarted, rows, start, until } from "../harness.ts";
 
-/** How often a probe's event was applied: by the workflow that follows it, and by the command after it. */
+/** The number of applications of a probe's event: by the workflow that follows it, and by the command after it. */
 const applied = (name: string) =>
   rows<{ kind: string; n: number }>(
     "SELECT kind, count(*) AS n FROM probe_rows WHERE name = ?1 AND kind <> 'commit' GROUP BY kind ORDER BY kind",

@@ -7,7 +7,7 @@ import { effect, ended, ONCE } from "../operate/operating.ts";
 import { down, noFunds, shop } from "./shop.ts";
 
 describe("The cost of recording a caught failure before an effect", () => {
-  /** How often a run records caught failures before its end. */
+  /** The number of a run's records of caught failures before its end. */
   async function writesOf(code: (call: LabCall) => Promise<unknown>, end = "complete"): Promise<number> {
     const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
     const { instanceId } = await runLab(code);

@@ -102,7 +102,7 @@ function said(problem: Problem | undefined): string {
   return problem ? `${problem.code}: ${problem.detail}` : "no answer";
 }
 
-/** What the types do not let anybody say; nobody calls it. */
+/** Calls that the types forbid; never executed. */
 export function misuse(status: InstanceDetail["status"], problem: Problem): unknown[] {
   // @ts-expect-error: a misspelt field
   const command: Command = { type: "research.requested", payload: {}, correlationid: "a job" };

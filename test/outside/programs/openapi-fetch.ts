@@ -80,7 +80,7 @@ function fieldsOf(problem: Problem): string[] {
   return problem.code === "invalid_payload" ? (problem.issues ?? []).map(({ path }) => path) : [];
 }
 
-/** What the types do not let anybody say; nobody calls it. */
+/** Calls that the types forbid; never executed. */
 export function misuse(status: InstanceDetail["status"], problem: Problem): unknown[] {
   // @ts-expect-error: a misspelt field
   const command: Command = { type: "research.requested", payload: {}, correlationid: "a job" };

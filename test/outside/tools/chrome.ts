@@ -3,7 +3,7 @@ import { findPackageJSON } from "node:module";
 import { dirname, join } from "node:path";
 import type { Browser, BrowserServer, LaunchOptions } from "playwright-core";
 
-/** Nothing that it does by itself, and no name that it could look up: what a page is given comes from the test alone. */
+/** No background activity, and no name lookups: a page's content comes from the test alone. */
 const ARGS = [
   ...["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"],
   ...["--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND"],
@@ -16,15 +16,15 @@ const FONTS = `<?xml version="1.0"?>
 `;
 
 /**
- * Starts a Chromium that npm installed, with the libraries and fonts it came with: it needs nothing of the machine but what Node needs
- * too. It is built for Linux on x64; elsewhere the installed Chrome is taken.
+ * Starts a Chromium that npm installed, with its libraries and fonts: it needs nothing of the machine beyond Node's own needs. It is
+ * built for Linux on x64; elsewhere the installed Chrome is used.
  */
 export async function startChrome(): Promise<Browser> {
   const { chromium } = await import("playwright-core");
   return chromium.launch(await options());
 }
 
-/** The same for several processes of tests, which connect to it, and whose pages an engine on this machine serves. */
+/** The same for several processes of tests, which connect to it, with pages that an engine on this machine serves. */
 export async function serveChrome(): Promise<BrowserServer> {
   const { chromium } = await import("playwright-core");
   const { args = [], ...rest } = await options();
@@ -49,7 +49,7 @@ async function unpacked(): Promise<string> {
 
   mkdirSync(cache, { recursive: true });
   const making = mkdtempSync(`${folder}-`);
-  // The package unpacks into the folder for temporary files, whichever that is at that moment.
+  // The package unpacks into the current folder for temporary files.
   const temporary = process.env.TMPDIR;
   process.env.TMPDIR = making;
   try {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 
-// A linter, with all the rules it recommends: node test/outside/tools/lint.ts < openapi.json says what it finds.
+// A linter, with all its recommended rules: node test/outside/tools/lint.ts < openapi.json prints its findings.
 
 /** The rules that are left out. A brand's index is a folder: its pages' relative links lead on from there. */
 const LEFT_OUT = { "no-path-trailing-slash": "off" };

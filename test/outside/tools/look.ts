@@ -6,11 +6,12 @@ import type { AxeResults, RunOptions } from "axe-core";
 import type { Page, Route } from "playwright-core";
 import { startChrome } from "./chrome.ts";
 
-// What a browser finds wrong with pages: at each width whether they scroll sideways, and by axe-core in the light and in the dark. Nothing is served: each request is answered with what a test was
-// answered by the Worker, with its headers; one that it was not is a finding, as every other thing that a page has no reason to do.
-// MILLRACE_SCREENSHOTS=folder npx vitest run --project app test/outside/pages.test.ts: with a picture of each.
+// A browser's findings about pages: at each width whether they scroll sideways, and by axe-core in the light and in the dark theme.
+// Nothing is served: each request gets the Worker's answer to a test, with its headers; a request without one is a finding, as every
+// other unexpected action of a page. MILLRACE_SCREENSHOTS=folder npx vitest run --project app test/outside/pages.test.ts: with a
+// picture of each.
 
-/** A page to look at: where it is, and what stands in it once it has shown what it has. */
+/** A page to check: its address, and its text once it is rendered. */
 interface Visit {
   path: string;
   shows: string;
@@ -25,7 +26,7 @@ interface ToLookAt {
 
 const WHOLE = process.env.MILLRACE_FULL_SIZE === "true" || process.env.MILLRACE_SCREENSHOTS !== undefined;
 const WIDTHS = [320, 390, 1280];
-/** Where axe-core looks: each theme once, narrow and wide. A theme changes the colours, a width where things stand. */
+/** The checks of axe-core: each theme once, narrow and wide. A theme changes the colours, a width the layout. */
 const LOOKS = [
   { width: 390, colorScheme: "dark" },
   { width: 1280, colorScheme: "light" },
@@ -37,7 +38,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const { origin, visits, answers } = (await json(process.stdin)) as ToLookAt;
 const browser = await startChrome();
 const context = await browser.newContext();
-// A busy machine is not what is looked at.
+// A busy machine is not a finding.
 context.setDefaultTimeout(120_000);
 const found: Record<string, string[]> = {};
 for (const [name, visit] of Object.entries(visits)) found[name] = await look(name, visit);
@@ -80,7 +81,7 @@ function answer(route: Route, findings: Set<string>): Promise<void> {
   return route.abort();
 }
 
-/** What makes a page scroll sideways, if it does. */
+/** The element that makes a page scroll sideways, if any. */
 function tooWide(page: Page): Promise<string[]> {
   return page.evaluate(`(() => {
     const width = document.scrollingElement.scrollWidth;
@@ -91,7 +92,7 @@ function tooWide(page: Page): Promise<string[]> {
 
 async function axe(page: Page): Promise<string[]> {
   const options: RunOptions = { runOnly: { type: "tag", values: RULES }, resultTypes: ["violations"], preload: false };
-  // In a page whose sandbox runs no scripts no timer rings either, and axe waits by them.
+  // In a page with a sandbox that runs no scripts timers do not run either, and axe waits for them.
   const { violations }: AxeResults = await page.evaluate(`(() => {
     const after = setTimeout;
     window.setTimeout = (then, ms = 0) => (ms > 100 ? after(then, ms) : void Promise.resolve().then(then));

@@ -1,8 +1,8 @@
 import { json } from "node:stream/consumers";
 import { Webhook } from "svix";
 
-// What Svix's library takes of a delivery: each body is verified by its headers and the secret. Answers that it was taken, or why it was
-// refused.
+// The result of Svix's library for a delivery: each body is verified by its headers and the secret. Returns that it was accepted, or
+// why it was refused.
 
 const { secret, deliveries } = (await json(process.stdin)) as {
   secret: string;
