@@ -8,7 +8,10 @@ export async function until<T>(look: () => Promise<T>, right: (seen: T) => boole
     const seen = await look();
     if (right(seen)) return seen;
     if (Date.now() > deadline) {
-      console.warn(`Nothing right came within ${withinMs} ms, but ${JSON.stringify(seen)?.slice(0, 500)}:`, new Error("waited here").stack);
+      console.warn(
+        `The condition did not hold within ${withinMs} ms, but ${JSON.stringify(seen)?.slice(0, 500)}:`,
+        new Error("waited here").stack,
+      );
       return seen;
     }
     await scheduler.wait(pauseMs);

@@ -199,7 +199,7 @@ it.each([
   [{ ACCESS_GRANTS: '{"@x.org":{"tenant":"ACME","scopes":["read"]}}' }, "tenant"],
   [{ ACCESS_GRANTS: '{"@x.org":{"tenant":"acme","scopes":["raed"]}}' }, '"raed"'],
   [{ MILLRACE_DEVELOPMENT: undefined }, "ACCESS_CERTS_URL"],
-])("a variable of Access that cannot be meant is said at once, and lets nobody in: %j", async (other, said) => {
+])("an invalid variable of Access is reported at once, and admits no user: %j", async (other, said) => {
   const { ask, own } = await team();
   const lines = vi.spyOn(console, "error").mockImplementation(() => {});
   const healthy = await ask(undefined, "GET", "/healthz", {}, other);

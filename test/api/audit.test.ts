@@ -19,7 +19,7 @@ describe("The audit", () => {
   });
 
   it.each(Object.entries(ROUTES).flatMap(([route, kept]) => ("does" in kept ? [[route, kept] as const] : [])))(
-    "has one row of %s: who, by which token and scope, what, why, and what it has changed",
+    "has one row of %s: actor, token and scope, subject, reason, and the change",
     async (_route, { verb, does }) => {
       const caller = await callerWith(["enqueue", "read", "operate", "tokens"]);
       const answer = await does(caller);

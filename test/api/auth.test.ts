@@ -107,7 +107,7 @@ describe("A token", () => {
   it.each([
     ["a tenant the envelope would refuse", { tenantId: "Acme Corp" }],
     ["no scope", { scopes: [] }],
-    ["a scope nobody knows", { scopes: ["root"] }],
+    ["an unknown scope", { scopes: ["root"] }],
     ["no actor", { actor: "" }],
   ])("with %s is not minted", async (_, wrong) => {
     const grant = { tenantId: "acme", actor: "ada", scopes: ["read"], ...wrong } as Parameters<typeof mintToken>[1];

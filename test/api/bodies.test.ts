@@ -163,10 +163,10 @@ describe("A hostile body", () => {
       ["a stranger's", {}],
       ["one of a token that may not", { authorization: `Bearer ${unable.token}` }],
       ["one of another type", { authorization: `Bearer ${able.token}`, "content-type": "text/plain" }],
-      ["one that is packed", { authorization: `Bearer ${able.token}`, "content-encoding": "gzip" }],
+      ["a packed one", { authorization: `Bearer ${able.token}`, "content-encoding": "gzip" }],
       ["one with an unknown query", { authorization: `Bearer ${able.token}` }, "?nonesuch=1"],
       ["one on another route", {}, "/nonesuch/nonesuch"],
-      ["one that announces 2 GB", { authorization: `Bearer ${able.token}`, "content-type": "text/csv", "content-length": "2147483648" }],
+      ["one with a length of 2 GB", { authorization: `Bearer ${able.token}`, "content-type": "text/csv", "content-length": "2147483648" }],
     ] as const;
     // A route that waited for the rest of its body would wait forever.
     const answers = await Promise.all(

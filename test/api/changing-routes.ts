@@ -58,7 +58,7 @@ async function resolving(caller: Caller, verb: string): Promise<Answer> {
 export const ROUTES: Record<string, Kept> = {
   "POST /v1/commands": { instance: true },
   "POST /v1/commands/batch": { instance: true },
-  "POST /v1/events": { none: "An event is a statement, kept in stated_events; what it leads to has instances of its own." },
+  "POST /v1/events": { none: "An event is a record, stored in stated_events; its consequences have instances of their own." },
   "POST /v1/events/batch": { none: "As one event." },
   "POST /v1/facts": { none: "Facts are the record themselves: their ledger keeps each, with its source." },
   "POST /v1/batches": { instance: true },
@@ -70,7 +70,7 @@ export const ROUTES: Record<string, Kept> = {
   "POST /v1/qualification-rules/try": { none: "Nothing is written." },
   "POST /v1/catalog/check": { none: "Nothing is written." },
   "POST /v1/sign-in-codes": {
-    none: "It lets nobody in by itself: the token that it is traded for is audited as any, with the reason given here.",
+    none: "It admits no caller by itself: the token that it is exchanged for is audited as any, with the reason given here.",
   },
   "POST /v1/stream-tokens": { none: "Nothing is written: the token is a signature, good for a minute and one path." },
 
@@ -204,8 +204,8 @@ export const ROUTES: Record<string, Kept> = {
 
 /** Routes outside /v1 that change something, and why the audit has nothing of them. */
 export const ELSEWHERE: Record<string, string> = {
-  "POST /console/sign-in": "What it mints is audited as any token; what it refuses has no tenant yet, and is counted by address.",
-  "POST /crm/hubspot/webhooks/{tenant}": "Notices of a CRM, which signs them; what they lead to has instances.",
+  "POST /console/sign-in": "Its minted token is audited as any token; a refused one has no tenant yet, and is counted by address.",
+  "POST /crm/hubspot/webhooks/{tenant}": "Notices of a CRM, which signs them; their consequences have instances.",
   "PUT /embedded/faults": "Drills of a local engine; switched off where it is deployed.",
   "DELETE /embedded/faults": "As above.",
   "PUT /embedded/crm/faults": "As above.",

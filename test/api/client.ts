@@ -38,7 +38,7 @@ export async function send(
   const text = new TextDecoder().decode(await bodyOf(path, response));
   const isJson = /[/+]json/.test(response.headers.get("content-type") ?? "");
   const answer = { status: response.status, headers: response.headers, body: isJson && text ? JSON.parse(text) : text };
-  expect(await undocumented({ method, path, headers, body: textOf(init.body) }, answer), "what the OpenAPI document does not say").toEqual(
+  expect(await undocumented({ method, path, headers, body: textOf(init.body) }, answer), "differences from the OpenAPI document").toEqual(
     [],
   );
   return answer;

@@ -81,7 +81,7 @@ describe("A dry run of a replay", () => {
       expectProblem(await caller.post(`/v1/dead-letters/${id}/replay`, { reason: "r", body }), code === "forbidden" ? 403 : 422, code);
     }
     expect((await caller.get(`/v1/dead-letters/${id}`)).body.state).toBe("open");
-    expect(new Set((await audit(caller)).map(String)), "what was refused is audited, and no dry run").toEqual(new Set(["attempt,refused"]));
+    expect(new Set((await audit(caller)).map(String)), "refusals are audited, and no dry run").toEqual(new Set(["attempt,refused"]));
   });
 
   it("names the instance of which it is a duplicate, as the replay then does", async () => {

@@ -74,7 +74,7 @@ const isHidden = ({ path }: Operation) => path.startsWith("/embedded/");
 
 const named = ({ method, path }: Operation) => `${method} ${path}`;
 const fill = (path: string, names: Record<string, string>) =>
-  path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(names[name] ?? `no ${name} is known: say in this test what the owner has`));
+  path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(names[name] ?? `no ${name} is known: add the owner's item in this test`));
 const bodyFor = ({ path, bodies }: Operation) =>
   Object.keys(bodies).length === 0 ? undefined : { reason: "because", ...(path.endsWith("/confirm") && { output: null }) };
 
@@ -121,13 +121,13 @@ describe("Every route", () => {
     for (const operation of all.filter(({ path }) => path.startsWith("/v1/") && path.includes("{"))) {
       const { method, path } = operation;
       const own = Object.entries(has).find(([start]) => path === start || path.startsWith(`${start}/`))?.[1];
-      expect(own, `${named(operation)}: say in this test what somebody has of it.`).toBeDefined();
+      expect(own, `${named(operation)}: add a tenant's item of it in this test.`).toBeDefined();
       const nobodys = Object.fromEntries(
         Object.entries(own ?? {}).map(([name, value]) => [name, value.replaceAll(/[0-9a-f]/g, (digit) => (digit === "0" ? "1" : "0"))]),
       );
       const foreign = await stranger.call(method, fill(path, own ?? {}), bodyFor(operation));
       const unknown = await stranger.call(method, fill(path, { ...nobodys, version: "9", generation: "9" }), bodyFor(operation));
-      const told = JSON.stringify(foreign.body).includes(owner.tenantId) ? " and tells of its owner" : "";
+      const told = JSON.stringify(foreign.body).includes(owner.tenantId) ? "and names its owner" : "";
       // Under a name that callers choose there may be something of the stranger's own: the same as under any name.
       const same = plain(foreign, own) === plain(unknown, nobodys);
       if (told || !same) {

@@ -10,7 +10,7 @@ describe("A list filtered by a name", () => {
     ["/v1/dead-letters?reason=invalid_paylod", "reason", "invalid_payload"],
     ["/v1/dead-letters?reason=exausted", "reason", "exhausted"],
     ["/v1/dead-letters?queue=publish-commands&reason=invalid_paylod", "reason", "invalid_payload"],
-  ])("that nothing has is refused with the one that was probably meant: %s", async (path, filter, meant) => {
+  ])("that no item has is refused with the most similar one: %s", async (path, filter, meant) => {
     const { issues } = expectProblem(await (await callerWith()).get(path), 422, "invalid_payload");
     expect(issues).toEqual([{ path: filter, message: `is not known here: perhaps \`${meant}\` is meant` }]);
   });

@@ -10,14 +10,14 @@ import { seedBatch, seedInstance } from "./seed.ts";
 
 /** Lists that sort or scan, and why that does not grow with the years. Everything else comes out of an index in its order. */
 const SORTS: Record<string, string> = {
-  "/v1/instances?status=accepted": "What is open, from an index that holds nothing else; sorted, because the keeper's order is another.",
+  "/v1/instances?status=accepted": "Open instances, from an index with nothing else; sorted, because the keeper's order is another.",
   "/v1/instances?status=queued": "The same.",
   "/v1/instances?status=running": "The same.",
   "/v1/instances?status=waiting": "The same.",
   "/v1/instances?standing=": "The same.",
   "/v1/instances?status=complete&standing=": "The same: nothing that is complete is open.",
-  "/v1/effects?": "An index that holds only what is in doubt.",
-  "/v1/divergences?": "Counts what is open by kind, 10,000 at most, from an index that holds nothing else.",
+  "/v1/effects?": "An index of effects in doubt only.",
+  "/v1/divergences?": "Counts open ones by kind, 10,000 at most, from an index with nothing else.",
   "/v1/messages/dead-letters?": "Counts the newest of the last day by queue and type, 10,000 at most, from the index by time.",
   "/v1/search?": "From one job to the next of an index, six at most; and among the newest 500 actions.",
   "/v1/lanes/causes?": "Counts 10,000 lanes at most, and reads the instance in front of each by its own primary key.",

@@ -71,16 +71,16 @@ const unknownToken = () => `Bearer mr_${crypto.randomUUID().replaceAll("-", "").
 
 it.each([
   ["pages that there are not", (n: number, from: string) => [`/pages/none/${n}`, { "cf-connecting-ip": from }] as const],
-  ["whether it is healthy", (_: number, from: string) => ["/healthz", { "cf-connecting-ip": from }] as const],
+  ["the health check", (_: number, from: string) => ["/healthz", { "cf-connecting-ip": from }] as const],
   [
-    "routes with tokens that nobody minted",
+    "routes with unknown tokens",
     (_: number, from: string) => ["/v1/audit", { "cf-connecting-ip": from, authorization: unknownToken() }] as const,
   ],
   [
     "pages, from all addresses of one network",
     (n: number) => [`/pages/none/${n}`, { "cf-connecting-ip": `2001:db8:7:9::${n.toString(16)}` }] as const,
   ],
-])("fifty strangers' requests cost nothing of anybody once they are refused: %s", async (what, request) => {
+])("fifty requests without a token cost no calls once they are refused: %s", async (what, request) => {
   const from = `203.0.113.${what.length}`;
   const { answers, asked } = await onceRefused(counted(), (n) => [...request(n, from)], LIMIT);
   for (const answer of answers) {

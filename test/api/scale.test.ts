@@ -26,33 +26,29 @@ const BOUNDED: [start: RegExp, most: (open: number) => number, why: string][] = 
   [
     /^\/v1\/instances\?.*(status=(accepted|queued|running|waiting)|standing=)/,
     (open) => 8 * open + 200,
-    "What is open, from an index that holds nothing else.",
+    "Open instances, from an index with nothing else.",
   ],
   [
     /^\/v1\/instances\?.*(workflow|subject)=/,
     () => 2 * (50_000 + 2_000) + 200,
-    "What is rare: 50,000 of the newest are looked at, page by page.",
+    "A rare filter: 50,000 of the newest are checked, page by page.",
   ],
   [
     /^\/v1\/dead-letters\?.*(queue|reason|type|escalated)=/,
     () => 2 * 2 * 5_000 + 200,
-    "What is rare: 5,000 of the newest are looked at, page by page; of the tenant's, and of those that name none.",
+    "A rare filter: 5,000 of the newest are checked, page by page; of the tenant's, and of those without one.",
   ],
   [/^\/v1\/approvals\?.*(workflow=|state=(approved|rejected))/, () => 2 * 5_000 + 200, "The same of one tenant's."],
-  [
-    /^\/v1\/audit\?.*&/,
-    () => 2 * 2 * 5_000 + 200,
-    "What two filters pick together: 5,000 of the one's newest are looked at, page by page.",
-  ],
+  [/^\/v1\/audit\?.*&/, () => 2 * 2 * 5_000 + 200, "Two filters together: 5,000 of the one's newest are checked, page by page."],
   [/^\/v1\/search/, () => 2 * 2000 + 1000, "For a subject or a trace the newest 2,000 are looked at."],
   [/^\/v1\/costs/, () => 2 * 2000 + 2000, "The newest 2,000 runs."],
-  [/^\/v1\/queues/, () => 150_000, "Counts what is not well, 10,000 at most of each."],
+  [/^\/v1\/queues/, () => 150_000, "Counts open problems, 10,000 at most of each."],
   [/^\/v1\/lanes\/causes/, () => 2 * 10_000 + 200, "Counts 10,000 lanes at most, each with the instance in front of it."],
-  [/^\/v1\/lanes\?.*(state|cause)=/, () => 2 * 2 * 5_000 + 200, "What is rare: 5,000 are looked at, page by page."],
+  [/^\/v1\/lanes\?.*(state|cause)=/, () => 2 * 2 * 5_000 + 200, "A rare filter: 5,000 are checked, page by page."],
   [/^\/v1\/messages\/dead-letters/, () => 30_000, "Counts those of the last day, 10,000 at most."],
-  [/^\/v1\/stream\?.*last_event_id=/, () => 10_000, "What is new, the newest 1,000 of each kind; of that it tells 100."],
+  [/^\/v1\/stream\?.*last_event_id=/, () => 10_000, "New events, the newest 1,000 of each kind; it returns 100 of them."],
   [/^\/v1\/stream/, () => 2 * 1_000 + 200, "The newest 1,000 instances and 1,000 questions are looked at."],
-  [/^\/v1\/effects/, (open) => 8 * open + 200, "What is in doubt, from an index that holds nothing else."],
+  [/^\/v1\/effects/, (open) => 8 * open + 200, "Effects in doubt, from an index with nothing else."],
 ];
 
 /** The start points of a stream: from now on, and after the beginning. */

@@ -269,7 +269,7 @@ it.each([
   ["scopes_are_words", { scopes: "Read" }],
   ["scopes_are_words", { scopes: "" }],
   ["actor_is_named", { actor: "" }],
-])("a row that nobody could use is refused by the table, whoever writes it: %s, %j", async (constraint, wrong) => {
+])("an unusable row is refused by the table, for any writer: %s, %j", async (constraint, wrong) => {
   const { tenant, scopes, actor } = { tenant: fresh(), scopes: "read operate", actor: "ada", ...wrong };
   const insert = env.DB.prepare(
     "INSERT INTO millrace_tokens (id, hash, tenant_id, actor, scopes, created_at) VALUES (?1, ?2, ?3, ?4, ?5, 1)",

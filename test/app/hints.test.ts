@@ -30,7 +30,7 @@ it.each([
   ["id", undefined],
   ["text", undefined],
   ["title", undefined],
-])("a field %s that is not known is taken for %s: what is not near is no guess", async (field, meant) => {
+])("a field %s that is unknown is read as %s: a name that is not similar gets no suggestion", async (field, meant) => {
   const caller = await callerWith();
   const payload = { brand: "acme", keyword: "mint", [field]: "x" };
   const { issues } = expectProblem(await caller.post("/v1/commands", { type: "research.requested", payload }), 422, "invalid_payload");

@@ -14,7 +14,7 @@ export function payloadsOf(definition: MessageDefinition, names: Names): Json[] 
   return shapes(schema, "payload", (field) => {
     const said = names[field];
     if (said !== undefined) return said;
-    throw new Error(`${definition.type} has the text "${field}": say in test/app/other-tenant.ts what another tenant calls by that name.`);
+    throw new Error(`${definition.type} has the text "${field}": add another tenant's value of that name in test/app/other-tenant.ts.`);
   }).map((payload) => checked(definition, payload));
 }
 

@@ -34,7 +34,7 @@ it("the recipe's own body is accepted by its queue", () => {
   expect([definition.queue.name, envelope]).toEqual(["gatherfeed-commands", published.body]);
 });
 
-it.each(app.consumers.map(({ queue }) => queue.name))("the recipe's body, with a message of its own, is one that %s takes", (queue) => {
+it.each(app.consumers.map(({ queue }) => queue.name))("the recipe's body, with another message, is accepted by %s", (queue) => {
   const definitions = MESSAGES.filter((one) => one.queue.name === queue);
   expect(definitions).not.toEqual([]);
   for (const definition of definitions) {

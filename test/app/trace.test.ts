@@ -47,7 +47,7 @@ describe("A traceparent at the door", () => {
     ["version 00, sampled", HOP, `00-${TRACE}-*-01`],
     ["version 00, not sampled", `00-${TRACE}-b7ad6b7169203331-00`, `00-${TRACE}-*-00`],
     ["the flag of a random trace id", `00-${TRACE}-b7ad6b7169203331-03`, `00-${TRACE}-*-03`],
-    ["flags that nobody has defined, which are set to zero", `00-${TRACE}-b7ad6b7169203331-fd`, `00-${TRACE}-*-01`],
+    ["undefined flags, which are set to zero", `00-${TRACE}-b7ad6b7169203331-fd`, `00-${TRACE}-*-01`],
     ["a later version, as long as ours", `01-${TRACE}-b7ad6b7169203331-01`, `00-${TRACE}-*-01`],
     ["a later version with more behind it", `cc-${TRACE}-b7ad6b7169203331-01-what-the-future-brings`, `00-${TRACE}-*-01`],
     ["white space around it", ` ${HOP} `, `00-${TRACE}-*-01`],
@@ -63,7 +63,7 @@ describe("A traceparent at the door", () => {
     ["a span of zeros", `00-${TRACE}-${ZERO_SPAN}-01`],
     ["version ff", `ff-${TRACE}-b7ad6b7169203331-01`],
     ["version 00 with more behind it", `${HOP}-more`],
-    ["a later version that goes on without a dash", `01-${TRACE}-b7ad6b7169203331-01x`],
+    ["a later version that continues without a dash", `01-${TRACE}-b7ad6b7169203331-01x`],
     ["a later version that is too short", `01-${TRACE}-b7ad6b7169203331`],
     ["a short trace", `00-${TRACE.slice(1)}-b7ad6b7169203331-01`],
     ["a short span", `00-${TRACE}-b7ad6b716920333-01`],
@@ -85,7 +85,7 @@ describe("A tracestate at the door", () => {
 
   it.each([
     ["one member", "rojo=00f067aa0ba902b7", "rojo=00f067aa0ba902b7"],
-    ["several, with what is empty between them", "rojo=1, ,congo=2\t,", "rojo=1,congo=2"],
+    ["several, with empty ones between them", "rojo=1, ,congo=2\t,", "rojo=1,congo=2"],
     ["keys of every form", "a_-*/9=x,fw529a3039@dt=y,4th@vendor=z", "a_-*/9=x,fw529a3039@dt=y,4th@vendor=z"],
     ["values with spaces and punctuation", "a=b c;d:e", "a=b c;d:e"],
     ["32 members", many(32), many(32)],
@@ -108,7 +108,7 @@ describe("A tracestate at the door", () => {
     ["two at signs", "a@b@c=1"],
     ["a key of 257 characters", `${"k".repeat(257)}=1`],
     ["a value of 257 characters", `a=${"v".repeat(257)}`],
-  ])("that is malformed is dropped whole, and the trace goes on: %s", async (_, tracestate) => {
+  ])("a malformed one is dropped whole, and the trace continues: %s", async (_, tracestate) => {
     const envelope = await carried(await callerWith(), { traceparent: HOP, tracestate });
     expect(envelope.traceparent).toContain(TRACE);
     expect(envelope).not.toHaveProperty("tracestate");

@@ -35,7 +35,7 @@ it.each([
   [["cost", "--runs", "many"], '--runs must be a whole number from 1; got "many".'],
   [["strat"], 'There is no command "strat". Commands: init, dev, migrate'],
   [["instnces", "list"], "Did you mean instances?"],
-])("%s starts nothing, and is answered with what would", (args, said) => {
+])("%s starts nothing, and is answered with the correct form", (args, said) => {
   const { status, stderr } = run(args);
   expect(stderr).toContain(said);
   expect(status).toBe(2);
@@ -95,7 +95,7 @@ it.each([
   ["chaos", "--fault", "storm", "--fault is one of"],
   ["test", "--seed", "x", "--seed must be a whole number"],
   ["token", "--days", "0", "--days is 1 to 3660"],
-])("npm run %s -- %s %s is refused with what would do", (name, option, value, said) => {
+])("npm run %s -- %s %s is refused with the correct form", (name, option, value, said) => {
   const line = scripts.find(([one]) => one === name)?.[1] ?? "";
   const { status, stderr } = script(line, ...(name === "token" ? ["--tenant", "acme", "--actor", "ada"] : []), option, value);
   expect(stderr).toContain(said);

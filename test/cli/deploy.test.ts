@@ -190,7 +190,7 @@ it.each([
   ],
   ["another required secret", { secrets: { required: ["MILLRACE_KEY", "STRIPE_KEY"] } }, "STRIPE_KEY. Write them to a file"],
 ])(
-  "says what to do about %s",
+  "gives an instruction about %s",
   async (_, change, says) => {
     const account = await new Account().start();
     const { code, said } = await millrace(shop({ ...configuration(), ...change }), account, deploy(account));

@@ -78,7 +78,7 @@ it.skipIf(!mounts).each([
     "mount -o remount,ro .millrace",
     "The disk is read-only. Mount it for writing, or work in a copy of the checkout on another disk, and try again. (EROFS",
   ],
-])("a start on a disk that is %s ends, and says what is to be done", async (_, spoil, says) => {
+])("a start on a disk that is %s ends, with an instruction", async (_, spoil, says) => {
   const folder = clone({ isBuilt: true });
   mkdirSync(join(folder, ".millrace"));
   const start = `mount -t tmpfs -o size=64k test .millrace && { ${spoil}; ${process.execPath} packages/millrace/cli/launch.js dev --port ${await freePort()}; }`;

@@ -29,7 +29,7 @@ it("the first hour: from a clone to a page, then mistakes, each reported in a se
 
   const mistakes: [string, string, string, string, string][] = [
     [
-      "what does not compile",
+      "a syntax error",
       "src/workflows/plan-cycle.ts",
       "export const",
       "exprt const",

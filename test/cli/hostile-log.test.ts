@@ -11,7 +11,7 @@ const CLASSES = {
   "C1 controls": range(0x80, 0x9f),
   "line breaks": ["\n", "\r", "\r\n", "\u000b", "\u000c", "\u0085", "\u2028", "\u2029"],
   "turned directions": ["\u061c", "\u200e", "\u200f", ...range(0x202a, 0x202e), ...range(0x2066, 0x2069)],
-  "what cannot be seen": ["\u00ad", "\u200b", "\u2060", "\ufeff", "\u{e0041}"],
+  "invisible characters": ["\u00ad", "\u200b", "\u2060", "\ufeff", "\u{e0041}"],
   "terminal sequences": [
     "\u001b[2J\u001b[1;1H",
     "\u001b[31m",

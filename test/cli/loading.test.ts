@@ -27,7 +27,7 @@ it.each([
     2,
   ],
   [
-    "wait for what never comes",
+    "wait forever",
     "await new Promise(() => {})",
     "the process that loaded them ended: an await outside of all functions never ends.",
     undefined,

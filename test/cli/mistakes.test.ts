@@ -246,7 +246,7 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "a workflow whose queue nobody consumes",
+    "a workflow with a queue without a consumer",
     ({ known }) => known.definitions.push({ ...credit, queue: "credit-commands" }),
     'No consumer starts "credit-loyalty" (src/workflows/credit.ts). Nobody consumes its queue: write src/consumers/credit-commands.ts with defineConsumer({ queue: creditCommands, starts: [creditLoyalty] }), and list it in src/consumers/index.ts.',
     false,
@@ -286,7 +286,7 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "a queue whose dead letters go nowhere",
+    "a queue without a dead-letter queue",
     ({ config }) => delete config.queues?.consumers?.[0]?.dead_letter_queue,
     'The queue "orders" has no dead-letter queue: the platform deletes a message after 3 failed retries, and nothing reports it. Add to its consumer in wrangler.jsonc: "dead_letter_queue": "orders-dlq"',
     false,
@@ -300,7 +300,7 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "one of the queues that a declared one stands for, where it is not set up",
+    "one of the queues of a declared one, without its setup",
     ({ known }) => known.consumers.push({ ...orders, queue: "orders-acme", declaredAs: "orders" }),
     'The queue "orders-acme" is not set up. Add in wrangler.jsonc to "queues.producers": { "binding": "ORDERS_ACME", "queue": "orders-acme" } and to "queues.consumers": { "queue": "orders-acme", "max_batch_size": 10, "max_batch_timeout": 0, "max_retries": 3, "max_concurrency": 5, "dead_letter_queue": "orders-acme-dlq" } and to "queues.consumers": { "queue": "orders-acme-dlq", "max_batch_size": 100, "max_batch_timeout": 1, "max_retries": 100, "max_concurrency": 1 }',
     false,
@@ -323,7 +323,7 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "an event whose queue nobody consumes",
+    "an event with a queue without a consumer",
     ({ known }) => known.messages.push({ ...event, name: "OrderLost", type: "order.lost", queue: "lost-events", known: false }),
     'The event "order.lost" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Nobody consumes its queue: write src/consumers/lost-events.ts with defineConsumer({ queue: lostEvents, routes: [on(OrderLost)] }), and list it in src/consumers/index.ts.',
     false,
@@ -361,7 +361,7 @@ it.each<[string, Break, string, boolean]>([
     "src/workflows/place-order.ts:1 reads env.SHOP_NAME, which is set nowhere. Add SHOP_NAME=… to .dev.vars and SHOP_NAME= to .dev.vars.example, from which npm run types knows it, or bind it in wrangler.jsonc. What may be missing is declared as SHOP_NAME?: string; in an interface beside its reader, as in src/systems/webhooks/settings.ts.",
     false,
   ],
-])("%s is told with what to add", (_, breaks, says, stops) => {
+])("%s is reported with the line to add", (_, breaks, says, stops) => {
   const broken = shop();
   breaks(broken);
   expect(told(broken)).toEqual([{ says, stops }]);

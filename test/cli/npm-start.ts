@@ -80,7 +80,7 @@ export class Terminal {
   async mistake(file: string, right: string, wrong: string, sentence: string): Promise<{ took: number; meanwhile: string }> {
     const path = join(this.#folder, file);
     const text = readFileSync(path, "utf8");
-    expect(text, `${file} holds what is to be broken`).toContain(right);
+    expect(text, `${file} has the text to be broken`).toContain(right);
     const since = Date.now();
     writeFileSync(path, text.replace(right, wrong));
     await this.says(sentence);

@@ -2,14 +2,14 @@ import { expect, it } from "vitest";
 import { errorIn, lastError } from "../../packages/millrace/cli/local/wrangler.ts";
 
 it.each([
-  ["what was last called an error", "▲ [WARNING] old\n✘ [ERROR] One.\n✘ [ERROR] Two.\nIf you think this is a bug", "Two."],
+  ["an earlier error", "▲ [WARNING] old\n✘ [ERROR] One.\n✘ [ERROR] Two.\nIf you think this is a bug", "Two."],
   [
-    "what the Worker threw, though more is missing because of that",
+    "the Worker's error, though more is missing because of that",
     '✘ [ERROR] service core:user:millrace: Uncaught Error: MillraceError: Two workflows are named "a": rename one.\n✘ [ERROR] The Workers runtime failed to start.',
     'Two workflows are named "a": rename one.',
   ],
   [
-    "what stands in the answer of a command that was asked for JSON",
+    "an error in the JSON answer of a command",
     '\n{\n  "error": {\n    "text": "no such table: \\"tokens\\": SQLITE_ERROR"\n  }\n}\n',
     'no such table: "tokens": SQLITE_ERROR',
   ],

@@ -81,5 +81,5 @@ const WORDS: Record<Moment, string> = {
   before: "that had not yet reached the far end",
   during: "the far end was working on",
   answered: "that was done, its answer not yet known",
-  passed: "whose answer had just come",
+  passed: "with an answer that had just arrived",
 };

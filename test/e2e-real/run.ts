@@ -37,7 +37,7 @@ if (!hasWordPress)
   skipped("WordPress", [...(cli ? [] : ["@wp-playground/cli" as const]), ...(builds ? [] : ["@wp-playground/wordpress-builds" as const])]);
 if (devEnv === undefined) skipped("Bluesky PDS", ["@atproto/dev-env"]);
 if (!hasWordPress && devEnv === undefined) {
-  console.log("Nothing real is installed: NOTHING WAS PROVEN.");
+  console.log("No real server is installed: NOTHING WAS PROVEN.");
   process.exit(0);
 }
 

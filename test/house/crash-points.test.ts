@@ -5,7 +5,7 @@ it.each([
   ["dieAt", () => dieAt("W03 effect done, not recorded")],
   ["failAt", () => failAt("W03 effect done, not recorded", new Error("away"))],
   ["pauseAt", () => pauseAt("W03 effect done, not recorded")],
-])("%s says what to set in a bundle that has no crash points, instead of letting nothing die", (_, arm) => {
+])("%s throws with the setting for a bundle without crash points, instead of having no effect", (_, arm) => {
   expect(arm).toThrow('define: { MILLRACE_CRASH_POINTS: "true" } to its project in vitest.config.ts');
   expect(globalThis.millraceCrashPoint).toBeUndefined();
 });

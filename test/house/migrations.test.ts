@@ -138,6 +138,6 @@ it.each([
   ["INSERT INTO t VALUES ('a; b');", "a text"],
   ["CREATE TRIGGER t BEFORE UPDATE ON a", "a trigger"],
   ["-- naïve", "plain ASCII"],
-])("the check finds what is wrong in %j", (text, fault) => {
+])("the check finds the error in %j", (text, fault) => {
   expect(faults(read(text, "a.sql:1"))).toEqual([expect.stringContaining(fault)]);
 });

@@ -87,7 +87,7 @@ it("nothing but the engine names its tables in SQL: the app uses the engine's ex
     .flatMap(({ file, text }) =>
       namedBy(NAMED, text)
         .filter((table) => engineTables.includes(table))
-        .map((table) => `${file} names ${table}: export what it asks for from ${homeOf(table)}, by the engine's door.`),
+        .map((table) => `${file} names ${table}: export its query from ${homeOf(table)}, by the engine's door.`),
     );
   expect(spelled).toEqual([]);
 });

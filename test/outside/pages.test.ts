@@ -116,13 +116,13 @@ describe("Every page that people are served", () => {
     "the page at /",
     "the problems",
     "an article",
-    "an article with whatever Markdown can do",
+    "an article with every Markdown element",
     "an index",
     "an index of hostile titles",
     "an index's first page",
     "an index's last page",
     "an index of nothing",
-  ])("is fit for everybody, at each width, in light and dark, and does nothing that it was not made for: %s", (name) => {
+  ])("is accessible, at each width, in light and dark, and has no unintended behaviour: %s", (name) => {
     expect(found[name]).toEqual([]);
   });
 
@@ -150,7 +150,7 @@ async function ofBrands(caller: Caller): Promise<Record<string, Page>> {
   const [, older = ""] = /rel="next" href="([^"]+)"/.exec((await send(index("daily"))).body) ?? [];
   return {
     "an article": { path: pathOf(url), shows: "Below eighty degrees" },
-    "an article with whatever Markdown can do": { path: pathOf(wideUrl), shows: "Another title" },
+    "an article with every Markdown element": { path: pathOf(wideUrl), shows: "Another title" },
     "an index": { path: index("acme"), shows: "How green tea is made" },
     "an index of hostile titles": { path: index("wide"), shows: "<script>" },
     "an index's first page": { path: index("daily"), shows: "Day 23" },

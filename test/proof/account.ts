@@ -65,7 +65,7 @@ export function wrongWith(effect: Effect, { happened, back, undos, again, events
     problems.push(`${kind(events, fewest, mostTold)}: ${events} events for ${happened} times, ${back} of them taken back`);
   if (commands !== Math.min(events, 1))
     problems.push(`${kind(commands, Math.min(events, 1), 1)}: ${commands} commands for ${events} events`);
-  if (heard !== events) problems.push(`${kind(heard, events, events)}: ${heard} events told to the object, of ${events}`);
+  if (heard !== events) problems.push(`${kind(heard, events, events)}: ${heard} events delivered to the object, of ${events}`);
   return problems;
 }
 

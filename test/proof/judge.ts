@@ -177,7 +177,7 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
     .map((subject) => subject.replace(/\/back$/, ""))
     .filter((subject) => !known.has(subject));
   if (instances.length !== 1) problems.push(`${instances.length === 0 ? "lost" : "duplicate"}: ${instances.length} instances`);
-  if (strangers.length > 0) problems.push(`invented: nobody asked for ${strangers.join(", ")}`);
+  if (strangers.length > 0) problems.push(`invented: unrequested: ${strangers.join(", ")}`);
   if (verdict.ended === "terminated" && !verdict.cut) problems.push(...misordered(await takenBack(stage, run.name), verdict.expected));
   const reasons = letters.map(({ reason }) => reason).sort();
   const wanted = [...verdict.letters].sort();

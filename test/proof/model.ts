@@ -192,7 +192,7 @@ class Model {
       this.#tell(`${at} = ${did}`);
       return isEffect(leaf) ? [this.#expect(effectOf(leaf, at), 1)] : [];
     }
-    if (!this.#failed.has(at)) return this.#problem(`the code went on without ${at}`);
+    if (!this.#failed.has(at)) return this.#problem(`the code continued without ${at}`);
     if (!mayFail(leaf, this.#dies)) this.#problem(`${at} failed, and cannot`);
     this.#tell(`${at} failed`);
     return [];

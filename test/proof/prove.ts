@@ -272,7 +272,7 @@ class Trial {
       const lateMs = seenMs - this.#times.patienceMs;
       if (open.length === 0) return late === undefined ? [] : [`${late}${IT_ENDED} ${Math.round(lateMs / 1000)} s later`];
       if (lateMs > 0)
-        late ??= `stuck: has not come to its end: ${open.join(", ")}${this.#times.lateMs > 0 ? await evidenceOf(this.#stage, this.#run) : ""}`;
+        late ??= `stuck: has not ended: ${open.join(", ")}${this.#times.lateMs > 0 ? await evidenceOf(this.#stage, this.#run) : ""}`;
       if (late !== undefined && lateMs > this.#times.lateMs) return [late];
       if (row) await this.#outside.look(row).catch(() => undefined);
       if (row?.status === "errored" || (row?.status === "terminated" && wanted === "complete")) {

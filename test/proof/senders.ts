@@ -71,7 +71,7 @@ export class Senders {
     const answers = await Promise.all(Array.from({ length: this.#world.copies + 1 }, once));
     if (answers.some(({ instanceId }) => instanceId !== id)) return [`was accepted as ${answers.map(({ instanceId }) => instanceId)}`];
     const fresh = answers.filter(({ replayed }) => !replayed).length;
-    if (fresh > 1 || !(await once()).replayed) problems.push("duplicate: was accepted anew more than once");
+    if (fresh > 1 || !(await once()).replayed) problems.push("duplicate: was accepted as new more than once");
     const early = [...this.#leaves].filter(([, leaf]) => leaf.do === "wait" && leaf.comes === "early");
     await Promise.all([this.#sendCommands(), ...early.map(([subject, leaf]) => this.#say(subject, leaf as Wait))]);
     const again = conflicts ? await this.#stage.enqueue(other).catch((error: Error) => [error]) : [];

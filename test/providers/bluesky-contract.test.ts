@@ -67,7 +67,7 @@ describe("By the lexicons that AT Protocol publishes,", () => {
     ["a text of 3001 bytes", { ...record, text: "茶".repeat(1001) }],
     ["a date that is none", { ...record, createdAt: "yesterday" }],
     ["a link that begins before the text", { ...record, facets: [facet] }],
-  ])("the embedded server refuses what a real one refuses: %s", async (_, wrong) => {
+  ])("the embedded server refuses the requests that a real one refuses: %s", async (_, wrong) => {
     expect(() => lexicons.assertValidRecord("app.bsky.feed.post", wrong)).toThrow();
     const asking = { identifier: "brand.test", password: "embedded" };
     const call = (procedure: string, body: object, accessJwt = "") =>

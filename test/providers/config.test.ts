@@ -23,7 +23,7 @@ describe("provider configuration", () => {
     ["whose the CRM's account is", crmOf, { CRM_URL: url, CRM_TOKEN: "t", RATE_LIMIT: env.RATE_LIMIT }, "CRM_TENANTS"],
     ["the tenant among the CRM's", crmOf, { CRM_TENANTS: "acme2, bravo", RATE_LIMIT: env.RATE_LIMIT }, "CRM_TENANTS"],
     ["the CRM's limit", crmOf, { CRM_URL: url, CRM_TENANTS: "acme", CRM_TOKEN: "t" }, "RATE_LIMIT"],
-  ])("says what to set where %s is missing", (_, factory, incomplete, words) => {
+  ])("names the variable to set where %s is missing", (_, factory, incomplete, words) => {
     const attempt = () => factory(incomplete);
     expect(attempt).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(words) }));
   });

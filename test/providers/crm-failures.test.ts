@@ -170,7 +170,7 @@ describe("A call that fails as a whole", () => {
     [404, {}, {}, "not_retryable", undefined],
     [500, {}, {}, "unavailable", undefined],
     [504, {}, {}, "unavailable", undefined],
-  ])("with %i and %o means what HubSpot means, and says its correlation id", async (status, more, headers, code, delayMs) => {
+  ])("with %i and %o has HubSpot's meaning, and its correlation id", async (status, more, headers, code, delayMs) => {
     const { heard, attempt } = refusing(status, { ...body, ...more }, headers);
     await expect(attempt()).rejects.toMatchObject({
       code,

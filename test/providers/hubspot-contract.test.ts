@@ -126,7 +126,7 @@ describe("The connector and the embedded CRM follow HubSpot's published API", ()
       "startedAt",
     ],
     ["PublicMergeInput", { primaryObjectId: "1", objectIdToMerge: "2", force: true }, "force"],
-  ])("and the comparison finds what does not conform to %s", (name, value, place) => {
+  ])("and the comparison finds deviations from %s", (name, value, place) => {
     expect(conforms(contract, name, value).join("\n")).toContain(place);
   });
 });

@@ -37,7 +37,7 @@ function namedFields(): string[] {
 }
 
 it.each(prompts.flatMap((prompt) => JSON_FORMATS.map((format) => [prompt, format] as const)))(
-  "a request from %s, with JSON asked for by %s, is one that OpenAI publishes",
+  "a request from %s, with JSON requested by %s, conforms to OpenAI's published schema",
   async (prompt, format) => {
     const body = await bodyFor(prompt, format);
     expect(conforms(openai, "CreateChatCompletionRequest", body)).toEqual([]);

@@ -105,7 +105,7 @@ describe("A shared limit", () => {
 
   it.each([
     ["at once, where nothing was promised for later", 0, 60],
-    ["without breaking what was promised for later", 50, 0],
+    ["within the reservations for later", 50, 0],
   ])("releases the times of late callers, and assigns them others %s", async (_, later, atOnce) => {
     const { stub, take } = limiter();
     const first = await times(100, () => take());

@@ -28,9 +28,9 @@ describe("A 200 with a truncated body is requested once more under its key, beca
 
 it.each([
   ["that is shorter than its Content-Length", { mode: "half", headers: { "content-length": String(WHOLE.length) } }],
-  ["whose last chunk does not come", { mode: "half" }],
+  ["without its last chunk", { mode: "half" }],
   ["that ends with its connection", { mode: "short" }],
-  ["whose Content-Length is cut as well", { text: WHOLE.slice(0, 60) }],
+  ["with a truncated Content-Length as well", { text: WHOLE.slice(0, 60) }],
 ] as const)("A body %s is asked for again under its key", async (_, treatment) => {
   const hook = fresh("hook");
   await tell(hook, {

@@ -28,7 +28,7 @@ describe("A text server's answer", () => {
     [503, { code: 503, message: "Overloaded" }, { "retry-after": "3" }],
     [400, { code: "content_filter", message: "Filtered" }, {}],
     [401, { type: "authentication_error", message: "Bad key" }, {}],
-  ])("reads a 200 whose body, or whose choice, is an error of %i %o as that answer itself", async (status, error, headers) => {
+  ])("reads a 200 with a body, or a choice, that is an error of %i %o as that answer itself", async (status, error, headers) => {
     const failureOf = (body: object, status: number) =>
       ask(Response.json(body, { status, headers })).then(
         () => expect.unreachable("the call should have failed"),

@@ -141,7 +141,7 @@ describe("WordPress", () => {
     ["as whom", { PAGES_PROVIDER: "wordpress", PAGES_URL: "https://blog.example.com", PAGES_TOKEN: "t" }, "PAGES_USER"],
     ["with which password", { PAGES_PROVIDER: "wordpress", PAGES_URL: "https://blog.example.com", PAGES_USER: "u" }, "PAGES_TOKEN"],
     ["which of the two", { PAGES_PROVIDER: "drupal" }, '"http" or "wordpress"'],
-  ])("has to be told %s", (_, settings, words) => {
+  ])("requires %s", (_, settings, words) => {
     const attempt = () => pages({ ...env, ...settings });
     expect(attempt).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(words) }));
   });

@@ -21,9 +21,9 @@ async function say(url: URL, from: number, to: number): Promise<void> {
 }
 
 const hear = (listeners: readonly Listener[], last: number) =>
-  poll(() => listeners.every((one) => one.last === last), `all have heard message ${last}`);
+  poll(() => listeners.every((one) => one.last === last), `all have received message ${last}`);
 
-it(`${SOCKETS} real WebSockets hear every message once and in order, through a restart of the runtime`, async () => {
+it(`${SOCKETS} real WebSockets get every message once and in order, through a restart of the runtime`, async () => {
   const folder = mkdtempSync(join(inMemory() ?? tmpdir(), "millrace-rooms-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const listeners = Array.from({ length: SOCKETS }, (_, n) => new Listener(`listener-${n}`));
@@ -50,5 +50,5 @@ it(`${SOCKETS} real WebSockets hear every message once and in order, through a r
     expect({ heard, missed, welcomes }).toEqual({ heard: all, missed: false, welcomes: 2 });
   for (const listener of listeners) listener.leave();
   const seconds = (ms: number) => (ms / 1000).toFixed(1);
-  console.log(`${SOCKETS} sockets were open after ${seconds(entered - began)} s, and heard 11 messages in ${seconds(heard - entered)} s.`);
+  console.log(`${SOCKETS} sockets were open after ${seconds(entered - began)} s, and got 11 messages in ${seconds(heard - entered)} s.`);
 });

@@ -122,7 +122,7 @@ class Run {
     for (let movedAt = Date.now(), last = -1; bulk.state === "running"; bulk = await this.#api<Bulk>(`/v1/bulk-actions/${id}`)) {
       const acted = (await this.#audited(verb, id)).filter((times) => times > 0).length;
       if (acted > last) [movedAt, last] = [Date.now(), acted];
-      if (Date.now() - movedAt > PATIENCE_MS) throw new Error(`It stands still: ${JSON.stringify(bulk)}`);
+      if (Date.now() - movedAt > PATIENCE_MS) throw new Error(`No progress: ${JSON.stringify(bulk)}`);
       // In the middle of the items, each at its place of the list.
       if (died < kills && acted > (bulk.matched * died) / kills) died += await this.#kill();
       else await sleep(died < kills ? LOOK_MS : LATER_MS);

@@ -10,7 +10,7 @@ const D1_ID = "0f3c2a51-6d1b-4b8e-9a57-2f4f0c9d7e10";
 
 export const SHAPES: readonly Shape[] = [
   {
-    title: "a hello-world in TypeScript, whose wrangler.jsonc ends with blocks of comments",
+    title: "a hello-world in TypeScript with a wrangler.jsonc that ends with blocks of comments",
     files: {
       "wrangler.jsonc": `/**
  * The configuration of this Worker.
@@ -73,7 +73,7 @@ export default app
     },
   },
   {
-    title: "an API with a database of its own under another name",
+    title: "an API with its own database under another name",
     files: {
       "wrangler.jsonc": `{
   "name": "tasks-api",

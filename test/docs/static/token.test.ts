@@ -111,7 +111,7 @@ it.each([
   ["--forever", ["--tenant", "acme", "--forever"]],
   ["explode", ["explode"]],
   ["16 digits", ["revoke", "x"]],
-])("what cannot be is refused before anything is touched, with how it is said: %s", (word, args) => {
+])("an invalid value is refused before any change, with the correct form: %s", (word, args) => {
   expect(() => readRequest(args)).toThrow(word);
   expect(() => readRequest(args)).toThrow("Usage: npx millrace token");
 });

@@ -98,7 +98,7 @@ async function keep(program: readonly string[], folder: string, ready: string): 
 
 // A checkout that has followed the page has its files already.
 it.skipIf(existsSync(join(ROOT, "src/messages/customers.ts")))(
-  "who follows docs/write-a-chain.md to the letter has a chain that runs, breaks, is repaired and is tested",
+  "following docs/write-a-chain.md exactly gives a chain that runs, breaks, is repaired and is tested",
   {
     timeout: 600_000,
   },

@@ -261,7 +261,7 @@ describe("Whatever is seen", () => {
           const heard = world.notices.length;
           world.look(at, { a, b });
           const wrong = world.notices.slice(heard).find(({ id }) => (before.get(id) ?? 0) > at);
-          if (wrong) throw new Error(`${wrong.id} is muted, and was told.`);
+          if (wrong) throw new Error(`${wrong.id} is muted, and was notified.`);
           if (mute === 0) {
             mutedUntil = at + 5 * MINUTE;
             world.mute(at, 5 * MINUTE);

@@ -228,7 +228,7 @@ describe("A channel", () => {
       '{"ok":false,"error_code":429,"parameters":{"retry_after":7}}',
       { code: "unavailable", detail: { delayMs: 7000, upstreamStatus: 429 } },
     ],
-    ["telegram", "Telegram's ok: false of its own fault", '{"ok":false,"error_code":502}', { code: "upstream_refused" }],
+    ["telegram", "Telegram's ok: false by its own fault", '{"ok":false,"error_code":502}', { code: "upstream_refused" }],
     ["slack", "a word of Slack's", "no_service", { code: "not_retryable", message: expect.stringContaining('"no_service"') }],
     ["slack", "the ok: false of Slack's Web API", '{"ok":false,"error":"channel_not_found"}', { code: "not_retryable" }],
     ["slack", "a limit of Slack's Web API", '{"ok":false,"error":"ratelimited"}', { code: "upstream_refused" }],

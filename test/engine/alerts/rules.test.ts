@@ -67,7 +67,7 @@ describe("The rules", () => {
     [{ queue_depth: { warning: { above: 1, forMs: 0, for: "1m" } } }, 'alerts.queue_depth.warning has "for": it takes above, forMs'],
     [{ retry_ratio: { warning: { above: 5, forMs: 0 } } }, "its gauge is at most 1. Set a lower bound."],
     [{ queue_depth: { clearMs: Number.POSITIVE_INFINITY } }, "alerts.queue_depth.clearMs is Infinity"],
-  ])("refuse %j as the Worker starts, and say what to change", (alerts, said) => {
+  ])("refuse %j as the Worker starts, with the value to change", (alerts, said) => {
     expect(() => keeper({ alerts: alerts as AlertChanges })).toThrow(expect.objectContaining({ code: "config_invalid" }));
     expect(() => keeper({ alerts: alerts as AlertChanges })).toThrow(said);
   });

@@ -32,7 +32,7 @@ const thrown: [what: string, value: unknown, words: string][] = [
   ],
   ["a cause that says the same", new Error("Failed: no route", { cause: new Error("no route") }), "Failed: no route"],
   [
-    "a cause behind one that says the same",
+    "a cause after one with the same text",
     new Error("no route", { cause: new Error("no route", { cause: "dug up" }) }),
     "no route: dug up",
   ],

@@ -26,8 +26,8 @@ describe("A statement", () => {
   it.each([
     ["a date", new Date(0)],
     ["bytes", new Uint8Array(1)],
-    ["what looks like a fragment", { fragment: "1; DROP TABLE millrace_instances" }],
-    ["what looks like a statement", { text: "1; DROP TABLE millrace_instances", params: [] }],
+    ["a text like a fragment", { fragment: "1; DROP TABLE millrace_instances" }],
+    ["a text like a statement", { text: "1; DROP TABLE millrace_instances", params: [] }],
   ])("refuses %s", (_, value) => {
     expect(() => sql`SELECT ${value as unknown as SqlValue}`).toThrow(/bind text, numbers or null/);
   });

@@ -201,7 +201,7 @@ describe("a counter", () => {
     ["two kinds of keys", () => counterOf(env, "x").addAll([{ n: 1, key: "a" }], { key: "b" })],
     ["a crowd", () => counterOf(env, "x").addAll(Array.from({ length: 1_001 }, () => 1))],
     ["a week of minutes", () => counterOf(env, "x").perMinute(10_080)],
-  ])("refuses what it cannot count, in a sentence: %s", async (_, act) => {
+  ])("refuses an invalid count, in a sentence: %s", async (_, act) => {
     await expect((async () => act())()).rejects.toMatchObject({ code: "config_invalid", message: expect.stringMatching(/\.$/) });
   });
 });

@@ -129,7 +129,7 @@ describe("A once effect with an unknown outcome", () => {
       "of JSON with spaces",
       (key: string) => Buffer.from(Buffer.from(key, "base64url").toString().replaceAll(",", ", ")).toString("base64"),
     ],
-  ])("W17 resolved by a key that is spelled otherwise (%s): the run is told all the same", async (_, spelled) => {
+  ])("W17 resolved by a key in another spelling (%s): the run is notified nevertheless", async (_, spelled) => {
     const { instanceId, key } = await doubtful();
     expect(spelled(key)).not.toBe(key);
     await resolveDoubt(probeEnv, operator, spelled(key), { verb: "confirm", output: { id: "mail-1" } }, "it arrived");
@@ -193,7 +193,7 @@ describe("A doubt beside a branch that failed", () => {
     { resolution: { verb: "confirm", output: "seen" } as const, answer: "seen", posts: 1 },
     { resolution: { verb: "reject" } as const, answer: "sent", posts: 2 },
     { resolution: { verb: "retry_anyway" } as const, answer: "sent", posts: 2 },
-  ])("W17 answered with $resolution.verb while its run was errored: the retry tells the parked branch", async (expected) => {
+  ])("W17 answered with $resolution.verb while its run was errored: the retry notifies the parked branch", async (expected) => {
     const { instanceId, key, mend, posts } = await doubtBesideFailure();
     await resolveDoubt(probeEnv, operator, key, expected.resolution, "known");
     mend();

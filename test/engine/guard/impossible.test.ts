@@ -42,7 +42,7 @@ it.each([
   ],
   ["no question", "invalid_payload", "ask in 1 to 500", (step) => step.approve("ask", { question: undefined as never })],
   [
-    "a way back for what is done under a key of its own",
+    "an undo for an effect under its own key",
     "config_invalid",
     "Leave out its key, or its undo",
     (step) => step.effect("pay", defineStep({ effect: "keyed", key: () => "mine", run: async () => 1 }), {}, { undo: () => ({}) }),
@@ -74,7 +74,7 @@ it.each([
   ],
   ["a result far too large", "output_too_large", "1 MiB", async () => "[".repeat(20_000_000)],
 ] as [string, string, string, (step: Steps) => Promise<unknown>][])(
-  "A run with %s ends at its first attempt, and says what to do",
+  "A run with %s ends at its first attempt, with a remedy",
   async (_, code, says, ask) => {
     const { instanceId } = await runLab(({ step }) => ask(step));
     expect(await ended(instanceId)).toBe("errored");

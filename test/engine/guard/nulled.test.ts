@@ -17,7 +17,7 @@ it.each([
   ["commit", (step: Steps) => step.commit("average", () => ({ output: averageOf([]) }))],
   ["read", (step: Steps) => step.read("average", async () => averageOf([]), ONCE)],
   ["keyed effect", (step: Steps) => step.effect("average", averaging, {})],
-])("W11 a %s whose average is NaN fails, so that its run does not decide on null", async (_, take) => {
+])("W11 a %s with an average of NaN fails, so that its run does not decide on null", async (_, take) => {
   let isFree: boolean | undefined;
   const { instanceId } = await runLab(async ({ step }) => {
     isFree = (await take(step)).average < 10;
@@ -70,7 +70,7 @@ it.each([
   ["Infinity", { rates: [1, { max: 1 / 0 }] }, "rates.1.max"],
   ["undefined in a list", { list: [1, undefined] }, "list.1"],
   ["a hole in a list", { list: Object.assign([], { 2: 1 }) }, "list.0"],
-])("a message whose payload has %s is refused by its path, emitted and enqueued", async (_, payload, path) => {
+])("a message with %s in its payload is refused by its path, emitted and enqueued", async (_, payload, path) => {
   const Loose = defineCommand({
     type: "lab.loose",
     payload: z.looseObject({}),

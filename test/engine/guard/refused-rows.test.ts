@@ -29,7 +29,7 @@ describe("A once effect that happened, and whose rows are refused", () => {
         async () => (await of()).find((one) => one.instanceId === instanceId && one.epoch > epoch),
         (one) => one !== undefined,
       );
-      if (!found) throw new Error("Nothing is in doubt.");
+      if (!found) throw new Error("No effect is in doubt.");
       return found;
     };
     const answer = async (given: Parameters<typeof resolveDoubt>[3]) =>

@@ -27,7 +27,7 @@ describe("A value by its schema", () => {
     ],
     ["a pair", z.tuple([z.string(), email]), ["a", "b"], ["a", REDACTED]],
     ["a record", z.record(z.string(), z.object({ email })), { k: { email: "a" } }, { k: { email: REDACTED } }],
-    ["a record whose names are marked", z.object({ r: z.record(email, z.int()) }), { r: { "ada@x": 1 } }, { r: REDACTED }],
+    ["a record with marked names", z.object({ r: z.record(email, z.int()) }), { r: { "ada@x": 1 } }, { r: REDACTED }],
     [
       "the alternative that it is",
       z.discriminatedUnion("k", [
@@ -65,7 +65,7 @@ describe("A value by its schema", () => {
     ["a list where an object is meant", z.object({ email }), ["ada@x"], REDACTED],
     ["where nothing is marked", z.object({ a: z.string() }), { a: "x", b: "y" }, { a: "x", b: "y" }],
     [
-      "what is brought into shape",
+      "a transformed value",
       z.object({ email: sensitive(z.string()).transform((text) => text.trim()) }),
       { email: "a" },
       { email: REDACTED },

@@ -25,7 +25,7 @@ describe("A row that the database refuses", () => {
     ["of several statements", { text: "SELECT 1; SELECT 2", row: {} }],
     ["of a statement that takes no rows", { text: "UPDATE probe_rows SET kind = 'x' WHERE id = 'y'", row: {} }],
     ["of a statement that takes more", { text: "SELECT ?2 FROM json_each(?1)", row: {} }],
-  ])("Q08 that is %s is the trouble of its own event alone", async (_, row) => {
+  ])("Q08 that is %s fails its own event alone", async (_, row) => {
     const name = fresh();
     const rowOf = project<{ name: string }>(({ payload, envelope }) =>
       payload.name.endsWith("bad") ? (row as never) : routedRow(envelope.idempotency_key, payload.name),

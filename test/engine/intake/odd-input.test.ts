@@ -39,7 +39,7 @@ it.each([
       (name) => name.slice(0, 1),
     ),
   ],
-] as const)("Q02 A command whose %s was cut through a character is refused where it is asked for", async (what, definition) => {
+] as const)("Q02 A command with a %s cut through a character is refused on request", async (what, definition) => {
   const [answer] = await acceptCommands(probeEnv, asking(definition as never), tenant, [
     { type: "lab.odd", payload: { name: `😀${fresh()}` } },
   ]);
@@ -134,13 +134,17 @@ const strange: [what: string, make: () => unknown, said: string][] = [
   ["an error", () => ({ failed: new TypeError("Bad.") }), 'an object of the class TypeError at "failed"'],
   ["100,000 levels", () => Array.from({ length: 100_000 }).reduce((inner) => [inner], []), "The step's output is nested too deep: return"],
   [
-    "what throws as it is read",
+    "a value that throws on read",
     () => ({ of: { toJSON: () => fails("Not signed in.") } }),
     "The step's output throws when it is read (Not signed in.): return plain data.",
   ],
-  ["what throws a number", () => Object.defineProperty({}, "at", { enumerable: true, get: () => fails(7) }), "throws when it is read (7)"],
   [
-    "what can be read once",
+    "a value that throws a number",
+    () => Object.defineProperty({}, "at", { enumerable: true, get: () => fails(7) }),
+    "throws when it is read (7)",
+  ],
+  [
+    "a value readable once",
     () => {
       let reads = 0;
       return Object.defineProperty({}, "at", { enumerable: true, get: () => (reads++ === 0 ? 1 : fails("Spent.")) });

@@ -148,7 +148,7 @@ describe("A gap", () => {
     const { heard, deliver } = listening({ gap: "wait", limit: "2 minutes" });
     const nth = stream();
     expect(await deliver([nth(1), nth(3), nth(4)])).toEqual({ acked: 1, retried: 2 });
-    expect(await deliver([nth(3)], 2), "the next would be its last try: it begins anew").toEqual({ acked: 1, retried: 0 });
+    expect(await deliver([nth(3)], 2), "the next would be its last try: it starts again").toEqual({ acked: 1, retried: 0 });
     expect(await deliver([nth(3)], 3), "the same").toEqual({ acked: 1, retried: 0 });
     expect(back.mock.calls.map(([body]) => body)).toEqual([nth(3), nth(3)]);
     expect(await lettersAbout(nth(1).subject)).toEqual([]);

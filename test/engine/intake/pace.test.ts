@@ -142,7 +142,7 @@ describe("The deadline of a batch", () => {
     const events = [name, `${name}-slow`].map((one) => event("probe.routed", one, { name: one }));
     const deliver = (attempt: number) => deliverTo((batch) => consume(batch, probeEnv as never), "probe-events", events, attempt);
     expect(await deliver(1)).toEqual({ acked: 1, retried: 1 });
-    expect(await deliver(4), "its last try: it begins anew at the end of its queue").toEqual({ acked: 2, retried: 0 });
+    expect(await deliver(4), "its last try: it starts again at the end of its queue").toEqual({ acked: 2, retried: 0 });
     expect(back.mock.calls.map(([body]) => body)).toEqual([events[1]]);
     expect(await kept(name)).toHaveLength(1);
     expect(await lettersAbout(name)).toEqual([]);

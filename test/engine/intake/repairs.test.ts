@@ -141,7 +141,7 @@ describe("A dead letter whose repair fails", () => {
       },
       { outcome: "failed", error: "who is it?" },
     ],
-    ["gives what is no message", { mend: () => "mended" }, { outcome: "refused" }],
+    ["returns no message", { mend: () => "mended" }, { outcome: "refused" }],
     ["gives nothing", { mend: () => undefined }, { outcome: "refused" }],
     [
       "gives a cycle",
@@ -156,7 +156,7 @@ describe("A dead letter whose repair fails", () => {
     ],
     ["leaves it as wrong as it was", { mend: (message) => message }, { outcome: "refused", changed: [] }],
     [
-      "gives a field that nobody knows",
+      "returns an unknown field",
       { mend: (message) => ({ ...message, payload_inline: { name: "x", colour: "red" } }) },
       { outcome: "refused", error: expect.stringContaining("colour") },
     ],

@@ -30,7 +30,7 @@ async function follow({ acts, end }: Script, batch: MessageBatch<unknown>, ctx: 
   const later = async () => {
     await scheduler.wait(1);
     for (const one of acts.filter((each) => each.later)) settle(one);
-    if (end === "rejects later") throw new Error("What was left behind failed.");
+    if (end === "rejects later") throw new Error("The remaining work failed.");
   };
   ctx.waitUntil(later());
   if (end === "throws") throw new Error("The handler failed.");

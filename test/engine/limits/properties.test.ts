@@ -140,7 +140,7 @@ it("grants whose time is assigned already count toward the remaining count", () 
 
 it.each([
   ["punctual", () => 0],
-  ["twenty milliseconds late for those who waited", (nth: number) => (nth < 8 ? 20 : 0)],
+  ["twenty milliseconds late for waiting callers", (nth: number) => (nth < 8 ? 20 : 0)],
 ])("after a refusal waiting callers go before later ones, each in the order of asking, with timers that are %s", (_, lateMs) => {
   const rule = { burst: 1, refill: 1, periodMs: 1_000 };
   const askers = (count: number, cost: number): Happening[] =>

@@ -11,12 +11,7 @@ it.each([
   ["Retry-After as a date that is over", 429, { "retry-after": "Mon, 23 Nov 2026 11:00:00 GMT" }, { refusedForMs: null }],
   ["Retry-After of 0", 429, { "retry-after": "0" }, { refusedForMs: null }],
   ["Retry-After in one of the obsolete forms", 429, { "retry-after": "Monday, 23-Nov-26 12:00:09 GMT" }, { refusedForMs: 9_000 }],
-  [
-    "a 429 whose reset has passed",
-    429,
-    { "x-ratelimit-remaining": "0", "x-ratelimit-reset": String(NOW / 1000 - 5) },
-    { refusedForMs: null },
-  ],
+  ["a 429 with a past reset", 429, { "x-ratelimit-remaining": "0", "x-ratelimit-reset": String(NOW / 1000 - 5) }, { refusedForMs: null }],
   ["a 503 with Retry-After: 0", 503, { "retry-after": "0" }, { refusedForMs: null }],
   ["Retry-After that says nothing", 429, { "retry-after": "soon" }, { refusedForMs: null }],
   ["Retry-After as a fraction", 429, { "retry-after": "1.5" }, { refusedForMs: null }],
@@ -74,7 +69,7 @@ it.each([
     { ratelimit: "default;r=few;t=1, ,;;=", "x-ratelimit-remaining": "-1", "x-ratelimit-reset": "8" },
     undefined,
   ],
-])("an upstream's word is heard: %s", (_, status, headers, word) => {
+])("an upstream's rate limit is observed: %s", (_, status, headers, word) => {
   expect(say(status, headers as Record<string, string>)).toEqual(word);
 });
 

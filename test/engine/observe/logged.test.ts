@@ -149,7 +149,7 @@ describe("In the log", () => {
 
   it.each([
     ["", ""],
-    [", also behind the thousand characters that the code is told of it", "x".repeat(1100)],
+    [", also after the thousand characters that the code gets", "x".repeat(1100)],
   ])("a line of a message that looks like one of a stack is no line of it%s", async (_, filler) => {
     const name = fresh("lab");
     const lines = linesAbout(name);

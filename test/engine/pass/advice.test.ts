@@ -98,7 +98,7 @@ it.each([
     { cents: 7 },
     "an object of the class Money",
   ],
-])("a run whose result is or has %s is complete with what JSON has of it, and that is told", async (_, make, result, what) => {
+])("a run whose result is or has %s is complete with the JSON of it, and that is reported", async (_, make, result, what) => {
   const heard = hearing();
   const { instanceId } = await runLab(async ({ step }) => {
     await step.commit("note", () => ({}));

@@ -17,7 +17,7 @@ const throwing = (error: unknown) => () => Promise.reject(error);
 /** Errors that end a step at once, as they reach it. */
 const FINAL: Record<string, () => Promise<never>> = {
   "of the platform's class": throwing(new NonRetryableError(SAID)),
-  "of that class by a name of its own": throwing(new NonRetryableError(SAID, "CardDeclined")),
+  "of that class by another name": throwing(new NonRetryableError(SAID, "CardDeclined")),
   "of another bundle's class of that name": throwing(Object.assign(new Error(SAID), { name: "NonRetryableError" })),
   "of a bare text that begins with that name": throwing(`NonRetryableError: ${SAID}`),
   "that begins with that name": throwing(new Error(`NonRetryableError: ${SAID}`)),

@@ -35,9 +35,9 @@ describe("The cost of recording a caught failure before an effect", () => {
   const does = ({ step }: LabCall, name: string) => step.effect(name as never, act(name), null);
 
   it.each<[string, number, (call: LabCall) => Promise<unknown>]>([
-    ["nothing where nothing was caught", 0, async (call) => [await does(call, "a"), await does(call, "b")]],
+    ["nothing without a caught failure", 0, async (call) => [await does(call, "a"), await does(call, "b")]],
     [
-      "nothing before a commit, or an effect that takes its key first",
+      "nothing before a commit, or an effect that claims its key first",
       0,
       async (call) => {
         await fails(call, "a");
@@ -51,7 +51,7 @@ describe("The cost of recording a caught failure before an effect", () => {
       },
     ],
     [
-      "nothing where an outcome on record says it",
+      "nothing where a recorded outcome contains it",
       0,
       async (call) => {
         await fails(call, "a");
@@ -87,9 +87,9 @@ describe("The cost of recording a caught failure before an effect", () => {
         await does(call, "d");
       },
     ],
-    ["nothing before what only waits where nothing was caught", 0, async (call) => [await does(call, "a"), await rests(call, "b")]],
+    ["nothing before a wait without a caught failure", 0, async (call) => [await does(call, "a"), await rests(call, "b")]],
     [
-      "nothing before what only waits where what was caught has no effect, or was refused",
+      "nothing before a wait where the caught step has no effect, or was refused",
       0,
       async (call) => {
         await fails(call, "a");
@@ -98,7 +98,7 @@ describe("The cost of recording a caught failure before an effect", () => {
       },
     ],
     [
-      "nothing before what only waits where an outcome on record says it",
+      "nothing before a wait where a recorded outcome contains it",
       0,
       async (call) => {
         await fails(call, "a", down);

@@ -230,7 +230,7 @@ it.each([
     "an item's key",
     (step: Steps) => step.map(["📣 sale"], { key: (one) => one.slice(0, 1) }, (_, each) => each.commit("take", () => ({}))),
   ],
-])("half of a character in %s ends the run before anything is done, and says what to do", async (_, code) => {
+])("half of a character in %s ends the run before any effect, with a remedy", async (_, code) => {
   const { instanceId } = await runLab(({ step }) => code(step));
   expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
   expect(await errorOf(instanceId)).toMatchObject({

@@ -43,7 +43,7 @@ describe("Of planted disagreements the walk", () => {
   });
 
   it.each(kinds.filter(([, { mend }]) => mend).map(([kind]) => kind))(
-    "mends %s at the second look, and sees that it is gone",
+    "repairs %s at the second scan, and detects that it is gone",
     async (kind) => {
       const { second, healed, third } = await story();
       expect(second.get(kind)).toMatchObject([{ state: "mending", mends: 1 }]);

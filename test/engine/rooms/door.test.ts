@@ -67,17 +67,20 @@ it("a token opens rooms of its own tenant: the same address of another one's is 
 
 it.each([
   ["bytes", new ArrayBuffer(3), 1003, "text"],
-  ["what is not JSON", "{", 1007, "JSON"],
+  ["invalid JSON", "{", 1007, "JSON"],
   ["too much", JSON.stringify({ type: "send", body: { text: "x".repeat(2000) } }), 1009, "at most 1000 bytes"],
-] as const)("who sends %s is sent away, with a code and a reason, and the others hear on", async (_, frame, code, reason) => {
-  const room = new LabRoom(desk);
-  const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
-  ada.say(frame);
-  expect(await ada.isClosed()).toEqual({ code, reason: expect.stringContaining(reason) });
-  await room.client.send({ text: "on" });
-  expect(await bob.hears("message")).toHaveLength(1);
-  expect(bob.closed).toBeUndefined();
-});
+] as const)(
+  "a client that sends %s is disconnected, with a code and a reason, and the others still receive",
+  async (_, frame, code, reason) => {
+    const room = new LabRoom(desk);
+    const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
+    ada.say(frame);
+    expect(await ada.isClosed()).toEqual({ code, reason: expect.stringContaining(reason) });
+    await room.client.send({ text: "on" });
+    expect(await bob.hears("message")).toHaveLength(1);
+    expect(bob.closed).toBeUndefined();
+  },
+);
 
 it("a client that sends too fast is disconnected: five at once, and then one per second", async () => {
   using clock = movedClock();
@@ -97,14 +100,20 @@ it("a client that sends too fast is disconnected: five at once, and then one per
 });
 
 it.each([
-  ["who may only listen", ["read"], { type: "send", body: { text: "hi" }, key: "k" }, "forbidden", "k"],
+  ["a client that may only listen", ["read"], { type: "send", body: { text: "hi" }, key: "k" }, "forbidden", "k"],
   ["a body that does not fit", ["read", "operate"], { type: "send", body: { txt: "hi" }, key: "k" }, "invalid_payload", "k"],
   ["a frame that is none", ["read", "operate"], { type: "shout", body: 1 }, "invalid_payload", undefined],
   ["a frame without a body", ["read", "operate"], { type: "send", key: "k" }, "invalid_payload", "k"],
-  ["a name of one's own", ["read", "operate"], { type: "send", body: { text: "hi" }, from: "root", key: "k" }, "invalid_payload", "k"],
+  [
+    "a client with its own name",
+    ["read", "operate"],
+    { type: "send", body: { text: "hi" }, from: "root", key: "k" },
+    "invalid_payload",
+    "k",
+  ],
   ["a number beyond JSON's", ["read", "operate"], '{"type":"send","body":12345678901234567890,"key":"k"}', "invalid_payload", "k"],
   ["a key that is none", ["read", "operate"], { type: "send", body: { text: "hi" }, key: "" }, "invalid_payload", undefined],
-] as const)("%s is told so, and stays", async (_, scopes, frame, code, key) => {
+] as const)("%s gets an error, and stays", async (_, scopes, frame, code, key) => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada", { scopes: [...scopes] });
   ada.say(frame);
@@ -137,7 +146,7 @@ it("a room's key of two hundred characters opens, for any characters, and one th
 
 it.each([
   ["a name of more than 100 characters", { name: "n".repeat(101) }, "name"],
-  ["a name that nobody sees", { name: "\u200b " }, "name"],
+  ["an invisible name", { name: "\u200b " }, "name"],
   ["an end that is no number", { name: "ada", until: Number.NaN }, "until"],
   ["an end in words", { name: "ada", until: "soon" as never }, "until"],
 ])("no ticket is written with %s", (_, guest, path) => {

@@ -10,7 +10,7 @@ const say = (text: string) => ({ type: "send", body: { text } });
 const SENT_AWAY: [why: string, code: number, away: (room: LabRoom, deaf: Ear) => unknown][] = [
   ["is dismissed", 4403, (room) => room.client.dismiss("ada")],
   ["sends bytes", 1003, (_, deaf) => deaf.say(new ArrayBuffer(3))],
-  ["sends what is not JSON", 1007, (_, deaf) => deaf.say("{")],
+  ["sends invalid JSON", 1007, (_, deaf) => deaf.say("{")],
   ["sends too much", 1009, (_, deaf) => deaf.say(say("x".repeat(1000)))],
   [
     "is too fast",

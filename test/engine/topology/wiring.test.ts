@@ -149,16 +149,16 @@ it.each<[string, ConsumerDefinition[], string]>([
     'Two workflows perform "probe.performed": a command has one owner; make it an event, or two commands.',
   ],
   [
-    "a command that is sent and that nobody performs",
+    "a command without a handler",
     [startsOf(perform), routesOf(sends(asked("probe.lost")))],
     'A route sends "probe.lost", which no workflow performs: add its workflow to the starts of the consumer of "probe-commands".',
   ],
   [
-    "a command that is sent on a queue that nobody consumes",
+    "a command on a queue without a consumer",
     [routesOf(sends(asked("probe.lost", elsewhere)))],
     'A route sends "probe.lost" on the queue "elsewhere", which has no consumer: add one, with the workflow in starts.',
   ],
-])("%s ends the start, with what to change", (_, consumers, says) => {
+])("%s ends the start, with the value to change", (_, consumers, says) => {
   expect(() => catalog({ consumers })).toThrow(says);
 });
 

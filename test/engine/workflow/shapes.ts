@@ -130,7 +130,7 @@ export const SHAPES: Readonly<Record<string, Shape>> = {
     upstream: [{ mode: "refuse", status: 422, times: 100 }],
     code: async (t) => [await orRefund(t, t.keyed("charge")), await t.commit("told")],
   },
-  "an upstream that is away for two attempts": {
+  "an upstream that is unavailable for two attempts": {
     once: ["a"],
     rows: ["b"],
     on: "a",

@@ -5,7 +5,7 @@ const TEST = "test/systems/facts/derived-budgets.test.ts";
 
 /** More is granted than there is, or counted than was spent. */
 export const BUDGETS = mutantsOf("budget", {
-  "what is held is granted once more": {
+  "a held amount is granted once more": {
     file: BUDGET,
     find: "const available = (row.limit_cents ?? 0) - row.spent - row.held;",
     put: "const available = (row.limit_cents ?? 0) - row.spent;",
@@ -23,7 +23,7 @@ export const BUDGETS = mutantsOf("budget", {
     put: 'if (known?.state === "settled") {',
     killedBy: TEST,
   },
-  "a hold has the name of one that is forgotten": {
+  "a hold has the name of a deleted one": {
     file: BUDGET,
     find: 'digest("hold", key, String(granted))',
     put: 'digest("hold", key, String(known?.hold))',

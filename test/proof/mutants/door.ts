@@ -62,7 +62,7 @@ export const DOOR = mutantsOf("door", {
     put: "if (charset) continue;",
     killedBy: BODIES,
   },
-  "what is refused is left unread": {
+  "a refused body is left unread": {
     file: "packages/millrace/src/http/engine-routes.ts",
     find: "if (context.res.status >= 400 && !unmatched",
     put: "if (context.res.status >= 600 && !unmatched",
@@ -74,7 +74,7 @@ export const DOOR = mutantsOf("door", {
     put: "",
     killedBy: "test/engine/contract/nearest.test.ts",
   },
-  "as many issues are told as there are": {
+  "every issue is returned, without a limit": {
     file: "packages/millrace/src/contract/known-fields.ts",
     find: "export const MAX_ISSUES = 50;",
     put: "export const MAX_ISSUES = 50_000;",
@@ -104,7 +104,7 @@ export const DOOR = mutantsOf("door", {
     put: 'if (quoted === "" && value.includes(", ")) throw',
     killedBy: CLOUD_EVENTS,
   },
-  "binary mode takes no JSON of a type of its own": {
+  "binary mode accepts no JSON of another type": {
     file: "packages/millrace/src/http/cloud-events.ts",
     find: "{ isTaken: isJsonType, maxBytes }",
     put: "{ maxBytes }",
@@ -128,7 +128,7 @@ export const DOOR = mutantsOf("door", {
     put: "const waitMs = caller.id ? 0 : await countedHere(env, `requests/token ${caller.rootId}`, window);",
     killedBy: LIMITS,
   },
-  "each descendant of a token has a limit of its own": {
+  "each descendant of a token has its own limit": {
     file: "packages/millrace/src/http/request-limits.ts",
     find: "const waitMs = await countedHere(env, `requests/token ${caller.rootId}`, window);",
     put: "const waitMs = await countedHere(env, `requests/token ${caller.id}`, window);",
@@ -146,7 +146,7 @@ export const DOOR = mutantsOf("door", {
     put: "= /^\\P{Cc}*$/u;",
     killedBy: "test/api/openapi.test.ts",
   },
-  "the document's operations stand in no group": {
+  "the document's operations have no group": {
     file: "packages/millrace/src/http/openapi.ts",
     find: "operation.tags = [tagOf(path, groups)];",
     put: "operation.tags ??= path ? [] : [tagOf(path, groups)];",
@@ -158,7 +158,7 @@ export const DOOR = mutantsOf("door", {
     put: "register(context.env, by(context), config, undefined)",
     killedBy: "test/api/idempotency-keys.test.ts",
   },
-  "a key that nobody reads is taken": {
+  "a key that no route reads is accepted": {
     file: "packages/millrace/src/http/keyless.ts",
     find: "if (request?.headers && Object.hasOwn(",
     put: "if (!request?.headers || Object.hasOwn(",
@@ -170,7 +170,7 @@ export const DOOR = mutantsOf("door", {
     put: "grant.scopes.find((scope) => scope === undefined)",
     killedBy: "test/api/tokens.test.ts",
   },
-  "an effect is confirmed without what it answered": {
+  "an effect is confirmed without its output": {
     file: "packages/millrace/src/http/routes/effects.ts",
     find: "(output) => output !== undefined,",
     put: "(output) => output !== null || output === null,",
@@ -182,7 +182,7 @@ export const DOOR = mutantsOf("door", {
     put: "",
     killedBy: "test/systems/crm/notices.test.ts",
   },
-  "who has seen the end of a batch is told it again": {
+  "the end of a batch is sent again to a client that has it": {
     file: "src/api/batch-reports.ts",
     find: "if (hasEnded(batch) && seen === seenAs(batch)) return",
     put: 'if (hasEnded(batch) && seen === "") return',
@@ -194,7 +194,7 @@ export const DOOR = mutantsOf("door", {
     put: "const url = config.url;",
     killedBy: "test/systems/webhooks/endpoints.test.ts",
   },
-  "a trace of zeros goes on": {
+  "a trace of zeros continues": {
     file: "packages/millrace/src/contract/trace.ts",
     find: "-(?!0{32})([0-9a-f]{32})",
     put: "-([0-9a-f]{32})",
@@ -212,31 +212,31 @@ export const DOOR = mutantsOf("door", {
     put: "return trace ? {} : {};",
     killedBy: TRACE,
   },
-  "what tracing systems tell each other is dropped": {
+  "the tracing systems' state is dropped": {
     file: "packages/millrace/src/contract/trace.ts",
     find: "...(state && { tracestate: state })",
     put: "...(state && {})",
     killedBy: TRACE,
   },
-  "an output is whatever JSON makes of it": {
+  "an output is the result of its JSON conversion": {
     file: "packages/millrace/src/guard/output.ts",
     find: "  assertPlain(value, text);\n  if (byteLength",
     put: "  if (byteLength",
     killedBy: "test/engine/intake/odd-input.test.ts",
   },
-  "nobody hears of an effect that is not awaited": {
+  "an effect that is not awaited is not reported": {
     file: "packages/millrace/src/workflow/entrypoint.ts",
     find: "for (const label of pass.guarded.floating) advise",
     put: "for (const label of [] as string[]) advise",
     killedBy: "test/engine/pass/advice.test.ts",
   },
-  "nobody hears of a key that is not read": {
+  "a key that is not read is not reported": {
     file: "packages/millrace/src/guard/call.ts",
     find: 'if (definition.effect === "keyed" && !isRead)',
     put: 'if (definition.effect === "keyed" && isRead && !isRead)',
     killedBy: "test/engine/pass/advice.test.ts",
   },
-  "nobody hears of a fetch between steps": {
+  "a fetch between steps is not reported": {
     file: "packages/millrace/src/pass/advice.ts",
     find: "if (run) advise(run,",
     put: "if (run && !run) advise(run,",

@@ -6,19 +6,19 @@ const OWED = "packages/millrace/src/callbacks/owed.ts";
 
 /** Ends that are not reported, or that reach another caller. */
 export const ENDS = mutantsOf("ends", {
-  "another bundle's error that ends a step at once is taken for one that is retried": {
+  "another bundle's error that ends a step at once is retried": {
     file: "packages/millrace/src/workflow/step-error.ts",
     find: "error instanceof NonRetryableError || isByName(error)",
     put: "error instanceof NonRetryableError",
     killedBy: "test/engine/pass/final-errors.test.ts",
   },
-  "an error of the platform itself is heard as a step's": {
+  "an error of the platform itself is caught as a step's": {
     file: "packages/millrace/src/workflow/platform.ts",
     find: "if (!attempts.isOutcome(told)) return",
     put: "if (false) return",
     killedBy: "test/engine/workflow/engine-reset.test.ts",
   },
-  "an end whose process died is told to nobody": {
+  "an end whose process died is not reported": {
     file: "packages/millrace/src/keeper/keeper.ts",
     find: "portion: () => callOwed(env) }",
     put: "portion: () => Promise.resolve(all(0)) }",
@@ -42,7 +42,7 @@ export const ENDS = mutantsOf("ends", {
     put: '["callback secret"]',
     killedBy: "test/engine/callbacks/callbacks.test.ts",
   },
-  "what is overdue is listed for every tenant": {
+  "overdue instances are listed for every tenant": {
     file: "packages/millrace/src/inspect/instances.ts",
     find: "WHERE tenant_id = ${by.tenantId} AND ${IS_OVERDUE}",
     put: "WHERE ${IS_OVERDUE}",

@@ -13,7 +13,7 @@ export const GUARD = mutantsOf("guard", {
     put: "if (platformAttempt > 0) return undefined;",
     killedBy: "random",
   },
-  "each attempt has an upstream key of its own": {
+  "each attempt has its own upstream key": {
     file: "packages/millrace/src/guard/call.ts",
     find: "upstreamKey(env.MILLRACE_KEY, attempt.key)",
     put: "upstreamKey(env.MILLRACE_KEY, { ...attempt.key, item: attempt.token })",
@@ -49,7 +49,7 @@ export const GUARD = mutantsOf("guard", {
     put: 'return "failed";',
     killedBy: "random",
   },
-  "a step whose failure was caught is tried anew by each pass": {
+  "a step whose failure was caught is retried by each replay": {
     file: PASS,
     find: "const caught = this.inbox.history?.failureOf(label);",
     put: "const caught = this.inbox.history?.failureOf(`${label} `);",
@@ -67,7 +67,7 @@ export const GUARD = mutantsOf("guard", {
     put: "await pass.mayBegin(step);",
     killedBy: "test/engine/pass/held-back.test.ts",
   },
-  "a long message is heard whole on the first pass, and cut on later ones": {
+  "a long message is whole on the first pass, and cut on later ones": {
     file: PASS,
     find: "throw asRemembered(error);",
     put: "throw error;",
@@ -79,7 +79,7 @@ export const GUARD = mutantsOf("guard", {
     put: "const wanted = await this.#pass.run.wanted(true);",
     killedBy: "test/engine/operate/pause.test.ts",
   },
-  "a run goes on, or waits to be resumed, though another has begun": {
+  "a run continues, or waits to be resumed, though another has begun": {
     file: "packages/millrace/src/pass/which-run.ts",
     find: 'if (run !== ((await this.heard()) ?? run)) return "stopped";',
     put: "",
@@ -97,34 +97,34 @@ export const GUARD = mutantsOf("guard", {
     put: '"failed"',
     killedBy: "test/engine/pass/held-back.test.ts",
   },
-  "what a restart is told takes the place of what its run keeps meanwhile": {
+  "a restart's events replace the run's kept entries meanwhile": {
     file: "packages/millrace/src/store/instances/left.ts",
     find: "return sql`json_patch(json_patch(coalesce(caught, '{}'), ${forgotten}), ${more})`;",
     put: "return forgotten && more;",
     killedBy: "test/engine/pass/held-back.test.ts",
   },
-  "of what is kept of a caught failure nobody knows what had settled before": {
+  "a kept caught failure has no record of the earlier outcomes": {
     file: "packages/millrace/src/pass/history.ts",
     find: "[...newest, ...begun]",
     put: "newest",
     // A race won by a refusal, with a loser that is recorded during the next step, as the process dies.
     killedBy: "test/engine/pass/gone-on.test.ts",
   },
-  "a claim that may come to nothing counts as a record of what was caught": {
+  "a claim that may have no outcome counts as a record of a caught failure": {
     file: "packages/millrace/src/pass/course.ts",
     find: "const since = this.#saidUntil;",
     put: "const since = this.#basis.at;",
     // Two consecutive refusals, before the fallback.
     killedBy: "test/engine/pass/gone-on.test.ts",
   },
-  "a claim of a pass before counts as a record of what was caught": {
+  "a claim of an earlier replay counts as a record of a caught failure": {
     file: "packages/millrace/src/pass/history.ts",
     find: "return this.#caught.has(label) && this.#kept.has(label);",
     put: "return this.#caught.has(label);",
     // The same with a death in the second of them.
     killedBy: "test/engine/pass/gone-on.test.ts",
   },
-  "the code hears of steps in the order in which they are done this time": {
+  "the code receives steps in the order of this replay": {
     file: "packages/millrace/src/pass/course.ts",
     find: "return index >= 0 ? index : this.#held.length;",
     put: "return 0;",
@@ -150,14 +150,14 @@ export const GUARD = mutantsOf("guard", {
     // A crash within a few milliseconds of a race that is lost: one random program of some thousands over killed processes comes by it.
     killedBy: "test/engine/pass/races.test.ts",
   },
-  "an undo is told a failure of what the run before had built on": {
+  "an undo receives a failure that the run before had depended on": {
     file: "packages/millrace/src/pass/history.ts",
     find: "if (label in left && !failedFor.has(label)) this.#caught.delete(label);",
     put: "if (label === undefined && failedFor.has(label)) this.#caught.delete(label);",
     // A run that fails of a read which had answered before, and is undone: three random programs of eight thousand reached it.
     killedBy: "test/engine/operate/undo-retried.test.ts",
   },
-  "what a pass had not heard of when it ended is heard in the order in which it was recorded": {
+  "outcomes unreceived by an ended replay are received in the order of their records": {
     file: "packages/millrace/src/pass/history.ts",
     find: "for (const { label } of done) if (!this.#open.has(label)) order.add(label);",
     put: "",

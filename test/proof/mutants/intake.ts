@@ -27,7 +27,7 @@ export const INTAKE = mutantsOf("intake", {
     put: ".filter(({ envelope }) => anew.has(envelope))",
     killedBy: "random",
   },
-  "each delivery is an instance of its own": {
+  "each delivery is its own instance": {
     file: "packages/millrace/src/intake/accept/accept.ts",
     find: "id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),",
     put: "id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key + envelope.created_at),",
@@ -63,13 +63,13 @@ export const INTAKE = mutantsOf("intake", {
     put: "const isNext = true;",
     killedBy: "test/engine/intake/order.test.ts",
   },
-  "a proof stands alone at any attempt": {
+  "a proof is run alone at any attempt": {
     file: "packages/millrace/src/intake/accept/proof.ts",
     find: "if (proof === undefined || attempts !== 1) return false;",
     put: "if (proof === undefined) return false;",
     killedBy: "test/engine/intake/keys.test.ts",
   },
-  "a proof stands alone however old it is": {
+  "a proof is run alone at any age": {
     file: "packages/millrace/src/intake/accept/proof.ts",
     find: "return age < PROOF_VALID_MS && said.length",
     put: "return age >= 0 && said.length",
@@ -105,7 +105,7 @@ export const INTAKE = mutantsOf("intake", {
     put: "if (scopes.length > 0) return;",
     killedBy: STATED_TEST,
   },
-  "the key of an event from outside is forgotten with what followed": {
+  "the key of an event from outside is deleted with its follow-ups": {
     file: "packages/millrace/src/store/stated-events.ts",
     find: "stated_at <= ${now} - ${keepMs}",
     put: "stated_at <= ${now} - ${keepMs / 10}",

@@ -4,14 +4,14 @@ const CHECK = "packages/millrace/src/keeper/check-instances.ts";
 
 /** Repairs that are not made. */
 export const KEEPER = mutantsOf("keeper", {
-  "nobody starts what was accepted and never sent": {
+  "an accepted and unsent command is not started": {
     file: CHECK,
     find: 'return stillInQueue(row, backlog, standsStill) ? "leave" : "start";',
     put: 'return "leave";',
     // Of the random programs few show it: those with a first message that the queue refuses, and a sender without a copy.
     killedBy: "test/engine/intake/acceptance.test.ts",
   },
-  "what the platform has lost is not created again": {
+  "an instance that the platform has lost is not created again": {
     file: CHECK,
     find: 'return UNDER_WAY.has(row.status) ? "start" : "settled";',
     put: 'return "settled";',
@@ -23,13 +23,13 @@ export const KEEPER = mutantsOf("keeper", {
     put: "return failure(row, said);",
     killedBy: "test/engine/workflow/engine-reset.test.ts",
   },
-  "nobody writes down an end that was not told": {
+  "an unreported end is not recorded": {
     file: CHECK,
     find: 'if (row.undo !== null) return { status: "terminated", error: null };',
     put: 'return "seen";',
     killedBy: "test/engine/operate/undo-crashes.test.ts",
   },
-  "what an operator was promised is not carried out later": {
+  "an operator's promised action is not executed later": {
     file: "packages/millrace/src/keeper/keeper.ts",
     find: "portion: () => applyOpenActions(env) }",
     put: "portion: () => Promise.resolve(all(0)) }",

@@ -15,7 +15,7 @@ export const LEAN_STEPS = mutantsOf("lean", {
     put: "return true;",
     killedBy,
   },
-  "a pass is taken for the first by what its own process knows": {
+  "a replay is considered the first by its own process's memory": {
     file: INBOX,
     find: "if (!(await this.#proof)) this.#isFirst = false;",
     put: "await this.#proof;",
@@ -33,13 +33,13 @@ export const LEAN_STEPS = mutantsOf("lean", {
     put: 'pass !== ""',
     killedBy,
   },
-  "what a branch hears is new to the others": {
+  "a branch's result is new to the others": {
     file: "packages/millrace/src/pass/course.ts",
     find: "this.#beyond ||= this.#underWay.size === 0 && this.#anew.has(settlement.label);",
     put: "this.#beyond ||= this.#anew.has(settlement.label);",
     killedBy,
   },
-  "what a pass took itself the next one has the platform take": {
+  "a step that a replay ran itself is run by the platform in the next one": {
     file: INBOX,
     find: 'last?.state === "done" && last.ended_at !== null',
     put: 'last?.state === "done" && last.ended_at === 0',
@@ -57,7 +57,7 @@ export const LEAN_STEPS = mutantsOf("lean", {
     put: "({ result })",
     killedBy,
   },
-  "a slow attempt goes on where nobody sees it": {
+  "a slow attempt continues without a record": {
     file: IN_PASS,
     find: "Promise.race([ended, slow.promise])",
     put: "ended",
@@ -69,7 +69,7 @@ export const LEAN_STEPS = mutantsOf("lean", {
     put: "this.#begun.get(label);",
     killedBy,
   },
-  "an effect that is known to the pass alone could be taken back": {
+  "an effect in the replay's memory only could be undone": {
     file: "packages/millrace/src/guard/goes-lean.ts",
     find: "return !effect.undoable ||",
     put: "return effect !== undefined ||",
@@ -87,13 +87,13 @@ export const LEAN_STEPS = mutantsOf("lean", {
     put: "return steps.length === 0 && (await query(env.DB, selectLean(id))).length > 9;",
     killedBy: "test/engine/pass/lean/steered.test.ts",
   },
-  "what another pass has recorded meanwhile counts as this one's own": {
+  "another replay's record meanwhile counts as this one's own": {
     file: "packages/millrace/src/pass/course.ts",
     find: "this.#anew.delete(label);",
     put: "this.#anew.has(label);",
     killedBy,
   },
-  "what another pass had claimed counts as this one's own": {
+  "another replay's claim counts as this one's own": {
     file: "packages/millrace/src/guard/claim.ts",
     find: "pass.inbox.noteOther(step);",
     put: "",
@@ -117,7 +117,7 @@ export const LEAN_STEPS = mutantsOf("lean", {
     put: "",
     killedBy,
   },
-  "what another pass is found to have recorded counts as this one's": {
+  "another replay's found record counts as this one's": {
     file: INBOX,
     find: 'else if (seen.state === "done" && !seen.token.startsWith(this.#pass)) this.course.noteOther(step.label);',
     put: "",

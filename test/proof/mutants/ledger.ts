@@ -16,7 +16,7 @@ export const LEDGERS = mutantsOf("ledger", {
     put: "AND ?2 <> ''",
     killedBy: "test/systems/facts/outbox.test.ts",
   },
-  "facts are pruned that nobody has confirmed": {
+  "unconfirmed facts are pruned": {
     file: LEDGER,
     find: "const stays = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }));",
     put: "const stays: number[] = [];",

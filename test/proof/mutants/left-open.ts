@@ -7,13 +7,13 @@ const READS = "test/engine/operate/cancel-reading.test.ts";
 
 /** The knowledge of an undo and of dry runs about effects that failed without a record. */
 export const LEFT_OPEN = mutantsOf("operators", {
-  "what failed without a record, and was caught, is left standing by an undo": {
+  "a caught failure without a record is left alone by an undo": {
     file: "packages/millrace/src/workflow/left-open.ts",
     find: "failed || cutOff.has(label)",
     put: "cutOff.has(label)",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
-  "a run with nothing on record but what failed without one cannot be undone": {
+  "a run with failures without a record only cannot be undone": {
     file: "packages/millrace/src/store/instances/undoable.ts",
     find: "(millrace_instances.undo IS NULL AND",
     put: "(false AND",
@@ -25,7 +25,7 @@ export const LEFT_OPEN = mutantsOf("operators", {
     put: 'state === "failed" && caught',
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
-  "a person cannot have an undo leave alone what it cannot do once more": {
+  "an operator cannot have an undo leave alone an effect that it cannot repeat": {
     file: "packages/millrace/src/operate/instances/skip-in-undo.ts",
     find: " || (await unrecorded(env, instance)).has(label)",
     put: "",
@@ -43,19 +43,19 @@ export const LEFT_OPEN = mutantsOf("operators", {
     put: "",
     killedBy: RESTS,
   },
-  "a pause holds what comes behind one": {
+  "a pause holds the step after the next": {
     file: "packages/millrace/src/workflow/holds.ts",
     find: "await this.#pass.keepCaught(step).catch(() => undefined);",
     put: "",
     killedBy: RESTS,
   },
-  "a branch that sleeps leaves nobody to say what another has caught": {
+  "a sleeping branch leaves another's caught failure unrecorded": {
     file: "packages/millrace/src/pass/pass.ts",
     find: "this.course.unheard.length > 1 ? this.#keepBeside(heard) : undefined",
     put: "undefined",
     killedBy: RESTS,
   },
-  "what was kept before a sleep says nothing of the effect behind that": {
+  "the record kept before a sleep lacks the effect after it": {
     file: "packages/millrace/src/pass/course.ts",
     find: "(this.#kept.get(failed)?.wentOn === undefined ? undefined : this.#kept.get(failed))",
     put: "this.#kept.get(failed)",
@@ -97,7 +97,7 @@ export const LEFT_OPEN = mutantsOf("operators", {
     put: "isDefiniteRefusal(error)",
     killedBy: LATER,
   },
-  "a run forgets what may stand of the run before": {
+  "a run forgets the possible effects of the run before": {
     file: "packages/millrace/src/operate/instances/left.ts",
     find: "reopened(run, known.get(label))",
     put: "reopened(run, undefined)",

@@ -23,13 +23,13 @@ export const MESSAGES = mutantsOf("messages", {
     put: "return ids.length >= 0 ? [] :",
     killedBy: "random",
   },
-  "an event of what is done again has the key of the first": {
+  "an event of a repeated effect has the key of the first": {
     file: "packages/millrace/src/contract/ids.ts",
     find: "entry.item, String(entry.generation), String(index)).slice(0, 16)",
     put: "entry.item, String(index)).slice(0, 16)",
     killedBy: "random",
   },
-  "nobody sends again what a queue has lost": {
+  "a message lost by a queue is not sent again": {
     file: "packages/millrace/src/keeper/resend-outbox.ts",
     find: "const lost = rows.filter(",
     put: "const lost = rows.slice(0, 0).filter(",

@@ -14,38 +14,38 @@ export const OPERATORS = mutantsOf("operators", {
     put: "positionOf(a.effect) - positionOf(b.effect)",
     killedBy: "random",
   },
-  "what was taken back still counts as done": {
+  "an undone effect still counts as done": {
     file: BACK,
     find: "takenBack(key), nextGeneration(key)]",
     put: "]",
     killedBy: "random",
   },
-  "an undo leaves out in silence what its code does not meet": {
+  "an undo silently leaves out effects that its code does not reach": {
     file: UNDO,
     find: "if (missed !== undefined) throw this.#whyMissed(missed, passed);",
     put: "",
     // The code of a program comes by all that it did: it takes code that was changed since.
     killedBy: "test/engine/operate/undo.test.ts",
   },
-  "an undo takes back what is in doubt": {
+  "an undo undoes an effect in doubt": {
     file: RUN,
     find: "\n      AND NOT ${hasDoubt(id)}",
     put: "",
     killedBy: "test/engine/operate/undo-refused.test.ts",
   },
-  "what a person confirmed is done all the same": {
+  "an effect confirmed by an operator is done nevertheless": {
     file: DOUBTS,
     find: 'verb === "confirm" ? "confirmed" :',
     put: 'verb === "confirm" ? "failed" :',
     killedBy: "random",
   },
-  "what a person rejected counts as done": {
+  "an effect rejected by an operator counts as done": {
     file: DOUBTS,
     find: 'verb === "reject" ? "failed" :',
     put: 'verb === "reject" ? "confirmed" :',
     killedBy: "random",
   },
-  "a retry tries a step anew on whose failure others built": {
+  "a retry repeats a step whose failure others depended on": {
     file: RUN,
     // The row and the record each know it: one of them without the other still refuses.
     find: "${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(id, named)})`;",
@@ -58,7 +58,7 @@ export const OPERATORS = mutantsOf("operators", {
     put: "AND run < ${run}",
     killedBy: "random",
   },
-  "a retried run is not told again what had come for it": {
+  "a retried run does not get its events again": {
     file: "packages/millrace/src/operate/instances/retry.ts",
     find: "      told: forgetTold(instanceId, actionId),\n",
     put: "",
@@ -95,31 +95,31 @@ export const OPERATORS = mutantsOf("operators", {
     put: "(number > 1 ? 'goes on' : this.#pass.run.wanted())",
     killedBy: "test/engine/operate/pause.test.ts",
   },
-  "a cancel takes back beside an effect that is under way": {
+  "a cancel undoes beside a running effect": {
     file: "packages/millrace/src/operate/carry-out/end-run.ts",
     find: "(isAtWork(steps, isAlone) || mayBeginStill(steps, at) ||",
     put: "(mayBeginStill(steps, at) ||",
     killedBy: "test/engine/operate/cancel.test.ts",
   },
-  "what a cancel cut off is forgotten": {
+  "an effect interrupted by a cancel is forgotten": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: "  await keepCutOff(env, action);\n  if (action.undo",
     put: "  if (action.undo",
     killedBy: "test/engine/operate/cancel.test.ts",
   },
-  "a retry cuts off what of a stopped run is under way": {
+  "a retry interrupts a stopped run's running effect": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: "if (!ended && (await",
     put: "if (action.id === '' && (await",
     killedBy: "test/engine/operate/cancel.test.ts",
   },
-  "an undo begins beside what of a stopped run is under way": {
+  "an undo begins beside a stopped run's running effect": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: 'if ((await endRun(env, action)) === "not yet") return "not yet";\n  }\n  if (isToNote',
     put: "  }\n  if (isToNote",
     killedBy: "test/engine/operate/cancel.test.ts",
   },
-  "what an action cut off is forgotten behind the next one": {
+  "an effect interrupted by an action is forgotten after the next one": {
     file: "packages/millrace/src/store/actions.ts",
     find: "AND a.detail->>'run' <= u.run, json_each(a.cut_off)",
     put: "AND a.detail->>'run' = u.run, json_each(a.cut_off)",
@@ -131,37 +131,37 @@ export const OPERATORS = mutantsOf("operators", {
     put: "return historyOf(env, instance);",
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
-  "what a stop cut off that was never carried out is forgotten": {
+  "an effect interrupted by an unexecuted stop is forgotten": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: "return stopped === 1 || !ENDED.has(status);",
     put: "return !ENDED.has(status);",
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
-  "what an undo has taken back is done once more by its next pass": {
+  "an undone effect is repeated by the undo's next replay": {
     file: "packages/millrace/src/workflow/left-open.ts",
     find: "last.updated_at >= undoneSince",
     put: "last.updated_at < 0",
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
-  "what was refused each time is done once more by an undo": {
+  "an effect refused each time is repeated by an undo": {
     file: "packages/millrace/src/workflow/undoing.ts",
     find: "failure === undefined || !isDefiniteRefusal(failure)",
     put: "true",
     killedBy: "test/engine/operate/undo-refused-later.test.ts",
   },
-  "a stopped run with nothing on record but what was cut off cannot be undone": {
+  "a stopped run with interrupted effects only cannot be undone": {
     file: "packages/millrace/src/store/instances/undoable.ts",
     find: "(status = 'terminated' AND EXISTS (",
     put: "(false AND EXISTS (",
     killedBy: "test/engine/operate/undo-stopped.test.ts",
   },
-  "what an undo has settled counts as what is left to undo": {
+  "an effect settled by an undo counts as one left to undo": {
     file: "packages/millrace/src/store/actions.ts",
     find: "back.detail->>'run' >= a.detail->>'run'",
     put: "back.detail->>'run' > a.detail->>'run'",
     killedBy: "test/engine/operate/undo-stopped.test.ts",
   },
-  "what a later run has settled counts as what is left to undo": {
+  "an effect settled by a later run counts as one left to undo": {
     file: "packages/millrace/src/store/inbox/read.ts",
     find: "'failed') = 'failed'`",
     put: "'failed') <> ''`",
@@ -185,7 +185,7 @@ export const OPERATORS = mutantsOf("operators", {
     put: "token = 'operator' AND",
     killedBy: "test/engine/operate/skip-step.test.ts",
   },
-  "what a restart cut off is forgotten": {
+  "an effect interrupted by a restart is forgotten": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: "  await keepCutOff(env, action);\n  // An attempt",
     put: "  // An attempt",
@@ -197,13 +197,13 @@ export const OPERATORS = mutantsOf("operators", {
     put: "",
     killedBy: "test/engine/operate/cancel.test.ts",
   },
-  "a skipped step is taken back": {
+  "a skipped step is undone": {
     file: BACK,
     find: " || effect.token === SKIPPED",
     put: "",
     killedBy: "test/engine/operate/skip-step.test.ts",
   },
-  "a signal to one instance is everybody's": {
+  "a signal to one instance reaches every instance": {
     file: "packages/millrace/src/store/signals.ts",
     find: '${fragment(sentTo("id"))}, ${JSON.stringify(envelope)}',
     put: "${envelope.subject}, ${JSON.stringify(envelope)}",
@@ -215,7 +215,7 @@ export const OPERATORS = mutantsOf("operators", {
     put: "status = 'in_doubt')",
     killedBy: "test/engine/operate/close.test.ts",
   },
-  "a cancel that is to leave what was done takes it back": {
+  "a cancel without undo undoes": {
     file: "packages/millrace/src/operate/instances/cancel.ts",
     find: "change: undo ? beginCancel",
     put: "change: undo || run ? beginCancel",
@@ -233,7 +233,7 @@ export const OPERATORS = mutantsOf("operators", {
     put: "return 'kept';",
     killedBy: "test/engine/operate/pause.test.ts",
   },
-  "a restart begins beside what is under way": {
+  "a restart begins beside a running effect": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: '  const end = await endRun(env, action);\n  if (end === "not yet") return "not yet";',
     put: "  await endRun(env, action);",
@@ -257,7 +257,7 @@ export const OPERATORS = mutantsOf("operators", {
     put: "if (failed.length >= 0) return null;",
     killedBy: "test/engine/operate/skip-step.test.ts",
   },
-  "what is closed can be retried": {
+  "a closed instance can be retried": {
     file: "packages/millrace/src/store/instances/stop.ts",
     find: "UPDATE millrace_instances SET status = 'skipped', run = ${run + 1}",
     put: "UPDATE millrace_instances SET status = 'terminated', run = ${run + 1}",
@@ -275,13 +275,13 @@ export const OPERATORS = mutantsOf("operators", {
     put: "if (attempts > 9 && (await isLocal(env.DB))) await nudge(instance);",
     killedBy: "test/engine/operate/retry.test.ts",
   },
-  "what is closed while it is at work begins what comes next": {
+  "an instance closed while at work begins the next step": {
     file: "packages/millrace/src/pass/which-run.ts",
     find: " || isClosed(this.#standing)",
     put: "",
     killedBy: "test/engine/operate/close.test.ts",
   },
-  "what a closed run had under way brings it back": {
+  "a closed run's running effect reopens it": {
     file: "packages/millrace/src/store/instances/run.ts",
     find: "AND status IN ${AWAKENED.fragment} AND NOT ${IS_CLOSED.fragment}",
     put: "AND status IN ${AWAKENED.fragment}",

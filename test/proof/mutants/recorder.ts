@@ -14,19 +14,19 @@ export const RECORDER = mutantsOf("recorder", {
     // Random programs rarely meet just this write made twice, and a sample of the single faults seldom does.
     killedBy: "test/proof/cases.test.ts",
   },
-  "an outcome is recorded whatever its token": {
+  "an outcome is recorded for any token": {
     file: OUTCOME,
     find: " AND millrace_inbox.token = excluded.token",
     put: "",
     killedBy: "test/engine/guard/guard.test.ts",
-    masked: "an outcome is recorded whatever its epoch",
+    masked: "an outcome is recorded for any epoch",
   },
-  "an outcome is recorded whatever its epoch": {
+  "an outcome is recorded for any epoch": {
     file: OUTCOME,
     find: " AND millrace_inbox.epoch = excluded.epoch THEN",
     put: " THEN",
     killedBy: "test/engine/guard/guard.test.ts",
-    masked: "an outcome is recorded whatever its token",
+    masked: "an outcome is recorded for any token",
   },
   "a commit is written behind the beginning of an undo": {
     file: OUTCOME,

@@ -18,7 +18,7 @@ export const RETENTION = mutantsOf("retention", {
     put: "FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} AND false\n    ON CONFLICT",
     killedBy: TEST,
   },
-  "what was moved since it was looked at is removed": {
+  "a row changed since its check is removed": {
     file: REMOVE,
     find: "DELETE FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} RETURNING id",
     put: "DELETE FROM millrace_instances WHERE id IN ${among(ids)} RETURNING id",
@@ -30,7 +30,7 @@ export const RETENTION = mutantsOf("retention", {
     put: ")`",
     killedBy: TEST,
   },
-  "a letter that nobody looked after is forgotten in silence": {
+  "an unhandled dead letter is deleted silently": {
     file: "packages/millrace/src/keeper/forget-letters.ts",
     find: "if (tenantId === null || catalog === undefined)",
     put: "if (tenantId === null || catalog !== null)",

@@ -14,7 +14,7 @@ export const SCHEDULES = mutantsOf("schedules", {
     put: "provided: sql`true`,",
     killedBy: RACES,
   },
-  "a time is started that somebody has taken away": {
+  "a time is started that an operator has removed": {
     file: DUE,
     find: "sql`${unmoved} AND NOT ${isTaken(command)}`",
     put: "sql`NOT ${isTaken(command)}`",

@@ -12,7 +12,7 @@ export const SIGNALS = mutantsOf("signals", {
     put: "UPDATE millrace_waits SET signal_id = NULL",
     killedBy: "random",
   },
-  "nobody tells a wait of its event": {
+  "a wait does not get its event": {
     file: ASSIGN,
     find: "await instance.sendEvent({ type: event_type, payload });",
     put: "void payload;",
@@ -30,13 +30,13 @@ export const SIGNALS = mutantsOf("signals", {
     put: 'if (typeof row?.envelope === "string" && Number(row.left_ms) > 0) return { event: row.envelope };',
     killedBy: "random",
   },
-  "a wait whose time was over waits anew on each pass": {
+  "a wait whose time was over waits again on each replay": {
     file: WAIT,
     find: 'if (typeof row?.over_at === "number") return { over: true };',
     put: "",
     killedBy: "random",
   },
-  "nobody tells a run of a person's answer": {
+  "a run does not get an operator's answer": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: "if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type, payload }));",
     put: "",
@@ -48,13 +48,13 @@ export const SIGNALS = mutantsOf("signals", {
     put: "AND id = ${id} AND due_at > ${now}",
     killedBy: "test/engine/signals/approve.test.ts",
   },
-  "a signal is taken by whichever wait was asked for last": {
+  "a signal is accepted by the wait that was requested last": {
     file: "packages/millrace/src/store/waits.ts",
     find: "AND open.subject = ${subject} AND open.signal_id IS NULL",
     put: "AND open.subject <> ${subject + '\\u001f'} AND open.signal_id IS NULL",
     killedBy: "test/proof/cases.test.ts",
   },
-  "a signal that was kept is taken by the next wait, whatever it is about": {
+  "a stored signal is accepted by the next wait, for any subject": {
     file: "packages/millrace/src/store/signals.ts",
     find: " AND s.envelope->>'subject' = millrace_waits.subject",
     put: "",

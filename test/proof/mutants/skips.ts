@@ -12,37 +12,37 @@ export const SKIPS = mutantsOf("operators", {
     put: "",
     killedBy: "test/engine/operate/skip-step.test.ts",
   },
-  "an undo passes by what it has not failed of": {
+  "an undo skips a step that it has not failed of": {
     file: "packages/millrace/src/operate/instances/skip-in-undo.ts",
     find: "if (label !== error?.step) {",
     put: "if (label !== error?.step && undo === null) {",
     killedBy: "test/engine/operate/undo-skipped.test.ts",
   },
-  "an undo leaves alone what is then done twice": {
+  "an undo leaves alone an effect that is then done twice": {
     file: "packages/millrace/src/operate/instances/skip-in-undo.ts",
     find: 'if (last?.state === "claimed" && DOUBTED.has(last.class)) {',
     put: 'if (last?.state === "claimed" && DOUBTED.has(last.class) && undo === null) {',
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
   },
-  "what an undo has left alone is sent again unasked": {
+  "an effect that an undo has left alone is sent again unasked": {
     file: "packages/millrace/src/store/inbox/outcome.ts",
     find: "repeats = max(millrace_inbox.repeats, millrace_inbox.state = 'claimed'), lease",
     put: "lease",
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
   },
-  "what an undo is to leave alone is done once more": {
+  "an effect that an undo is to leave alone is repeated": {
     file: "packages/millrace/src/workflow/found.ts",
     find: 'return state === "failed" && token === "operator";',
     put: 'return state === "failed" && token === "operator" && arguments[0].epoch === 1;',
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
   },
-  "an effect that may have happened is taken for none once what a person gave instead is refused": {
+  "a possible effect counts as none once an operator's output is refused": {
     file: REFUSED,
     find: "state = ${STATE_BEFORE}, ",
     put: "",
     killedBy: REFUSED_TEST,
   },
-  "what a person gave instead is refused, and stays": {
+  "an operator's refused output remains": {
     file: "packages/millrace/src/guard/skipped.ts",
     find: "  await pass.recorder.refuseSkip({ key, epoch, run: await pass.run.number() });\n",
     put: "",
@@ -54,25 +54,25 @@ export const SKIPS = mutantsOf("operators", {
     put: "AND skipped_over = '[]'",
     killedBy: REFUSED_TEST,
   },
-  "what was known of an effect is forgotten at the second refused word": {
+  "the known state of an effect is forgotten at the second refused output": {
     file: "packages/millrace/src/store/inbox/outcome.ts",
     find: "iif(millrace_inbox.token = excluded.token, millrace_inbox.skipped_over, json_object(",
     put: "iif(millrace_inbox.token = excluded.token, '{}', json_object(",
     killedBy: REFUSED_TEST,
   },
-  "a pass that hangs refuses what was given since": {
+  "a hanging replay refuses an output given since": {
     file: REFUSED,
     find: "AND millrace_instances.run = ${run})",
     put: "AND millrace_instances.run >= ${run})",
     killedBy: REFUSED_TEST,
   },
-  "of what was skipped before entries kept it, an effect that may have happened is taken for none": {
+  "of steps skipped before their records were kept, a possible effect counts as none": {
     file: REFUSED,
     find: "iif(class IN ${CLAIMED.fragment}, 'claimed', 'failed')",
     put: "'failed'",
     killedBy: REFUSED_TEST,
   },
-  "rows that cannot be written with what a person gave instead refuse nothing": {
+  "rows that cannot be written with an operator's output refuse nothing": {
     file: "packages/millrace/src/guard/skipped.ts",
     find: "if (!saysOfWrites(error)) throw error;",
     put: "if (saysOfWrites(error)) throw error;",
@@ -84,7 +84,7 @@ export const SKIPS = mutantsOf("operators", {
     put: 'throw new MillraceError("not_retryable", said);',
     killedBy: "test/engine/operate/undo-skip-refused.test.ts",
   },
-  "a hint names an output that nobody has recorded": {
+  "a hint names an output without a record": {
     file: "packages/millrace/src/pass/confirmed-output.ts",
     find: '(state === "failed" && course.hasSettled(labelOf(step, item), false))',
     put: 'state === "failed"',
@@ -108,7 +108,7 @@ export const SKIPS = mutantsOf("operators", {
     put: "${takesBack ? nextPosition(instanceId) : nextPosition(instanceId)}",
     killedBy: "test/engine/operate/undo-skipped.test.ts",
   },
-  "a dry run says that what an undo has taken back did not happen": {
+  "a dry run reports an undone effect as not happened": {
     file: "packages/millrace/src/operate/instances/undo.ts",
     find: "undo === null ? withFree : await effectsOf(env, by, id)",
     put: "undo === null ? withFree : withFree",

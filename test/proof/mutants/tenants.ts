@@ -39,20 +39,20 @@ export const TENANTS = mutantsOf("tenants", {
     put: "if (fact.tenant_id) return fact;",
     killedBy: "test/app/two-tenants.test.ts",
   },
-  "a fact's row is that of the tenant whom its payload names": {
+  "a fact's row belongs to the tenant in its payload": {
     file: "src/systems/facts/projection.ts",
     find: "  const { tenant_id } = told.envelope;\n  // Times",
     put: "  const { tenant_id } = told.payload;\n  // Times",
     killedBy: "test/app/two-tenants.test.ts",
     masked: "a fact may name another tenant than its message does",
   },
-  "an article is anybody's who knows its id": {
+  "an article is accessible to every tenant with its id": {
     file: "src/systems/content/articles.ts",
     find: "FROM articles WHERE id = ${id} AND tenant_id = ${tenantId}`",
     put: "FROM articles WHERE id = ${id}`",
     killedBy: "test/app/two-tenants.test.ts",
   },
-  "an endpoint is anybody's who knows its id": {
+  "an endpoint is accessible to every tenant with its id": {
     file: "src/systems/webhooks/deliveries.ts",
     find: "FROM webhook_versions v WHERE tenant_id = ${tenant_id} AND endpoint_id",
     put: "FROM webhook_versions v WHERE endpoint_id",
@@ -70,19 +70,19 @@ export const TENANTS = mutantsOf("tenants", {
     put: "scopes.length > 0",
     killedBy: "test/app/doors.test.ts",
   },
-  "what is scheduled is run by any operator": {
+  "a scheduled command is run by any operator": {
     file: "packages/millrace/src/schedules/run-now.ts",
     find: "  assertMayAsk(catalog, by, schedule.command);\n",
     put: "",
     killedBy: "test/app/doors.test.ts",
   },
-  "what is scheduled is due whatever its door is by then": {
+  "a scheduled command is due in any state of its permission": {
     file: "packages/millrace/src/schedules/due.ts",
     find: "if (on.door?.scope === null) assertMaySay({ scopes: [] }, on);",
     put: "",
     killedBy: "test/app/doors.test.ts",
   },
-  "an operator corrects what only the deployment says": {
+  "an operator corrects a message of the deployment only": {
     file: "packages/millrace/src/operate/letters/read-again.ts",
     find: "if (correction !== undefined) by.assertMaySay(definition);",
     put: "",

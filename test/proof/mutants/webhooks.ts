@@ -19,7 +19,7 @@ export const WEBHOOKS = mutantsOf("webhooks", {
     put: "",
     killedBy: "test/systems/webhooks/guard.test.ts",
   },
-  "an endpoint that is switched off still gets what is under way": {
+  "a disabled endpoint still gets open deliveries": {
     file: "src/systems/webhooks/deliveries.ts",
     find: "SELECT version, url, state,",
     put: "SELECT version, url, 'enabled' AS state,",
@@ -62,7 +62,7 @@ export const WEBHOOKS = mutantsOf("webhooks", {
     put: "30, everyHours",
     killedBy: RETENTION,
   },
-  "a receiver that asks for patience is not heard": {
+  "a receiver's Retry-After is ignored": {
     file: POST,
     find: "if (delayMs !== undefined) throw retryAfter(",
     put: "if (delayMs === 0) throw retryAfter(",

@@ -133,16 +133,16 @@ describe("POST /v1/batches", () => {
     ["has text behind a quote", '"contact_id"x,email\n', /cannot be read: with “,” it has text after a closing quote/],
     ["is all of the file, whose lines end with CR alone", "contact_id,email,name\rc1,a@x.org,Ada\rc2,b@x.org,Bo\r", /CR alone/],
     ["is all of the file, with semicolons and CR alone", "contact_id;email\rc1;a@x.org\r", /CR alone/],
-    ["is all of a large file, whose lines end with CR alone", `contact_id,email,name\r${"c1,a@x.org,Ada\r".repeat(9000)}`, /CR alone/],
+    ["is all of a large file, with lines that end with CR alone", `contact_id,email,name\r${"c1,a@x.org,Ada\r".repeat(9000)}`, /CR alone/],
     ["is UTF-16", new Uint8Array([0xff, 0xfe, 0x63, 0]), /UTF-16/],
     [
-      "is longer than what is read of it",
+      "is longer than the part that is read",
       `contact_id,email,${Array.from({ length: 9000 }, (_, at) => `p${at}`).join(";")}`.replaceAll(";", ",   "),
       /header of more than/,
     ],
     ["has too many columns", `contact_id,email,${Array.from({ length: 999 }, (_, at) => `p${at}`)}\n`, /has 1001 columns/],
     ["has a nameless column", "contact_id,email,\n", /cannot be named/],
-  ])("refuses a file whose header %s, and keeps nothing", async (_, file, words) => {
+  ])("refuses a file with a header that %s, and keeps nothing", async (_, file, words) => {
     const caller = await callerWith();
     const problem = expectProblem(await upload(caller, file), 422, "invalid_payload");
     expect(problem.issues).toMatchObject([{ path: "file", message: expect.stringMatching(words) }]);

@@ -58,7 +58,7 @@ it("a batch that is cancelled while it writes its last chunk has done everything
 });
 
 it.each(Array.from({ length: 8 }, (_, index) => index * 12))(
-  "cancelled %i ms after it was asked for, its state says what happened",
+  "cancelled %i ms after the request, its state matches the effect",
   async (delay) => {
     const caller = await callerWith();
     const rows = 1800;

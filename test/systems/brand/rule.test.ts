@@ -13,7 +13,7 @@ it.each<[string, KnownKeyword, typeof room, string]>([
   ["fresh research", research(FRESH_MS - 1), room, "reused"],
   ["research of seven days", research(FRESH_MS), room, "requested"],
   ["fresh research and no room", research(0), full, "held"],
-  ["nothing and no room", {}, full, "held"],
+  ["empty and without capacity", {}, full, "held"],
   ["a live article and no room", { live: "c1" }, full, "skipped"],
   ["a draft", { draft: "c1" }, room, "skipped"],
   ["an article being written", { writing: "c1" }, room, "skipped"],

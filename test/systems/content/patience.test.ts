@@ -14,7 +14,7 @@ const seconds = (duration: unknown): number => {
 };
 
 it.each(Object.entries({ searchWeb, writeArticle, "putPage (repeatable)": putPage({} as Cloudflare.Env), announce }))(
-  "%s waits for an upstream that is away for as long as its queue would",
+  "%s waits for an unavailable upstream for as long as its queue would",
   (_, { retries = DEFAULT_RETRIES }) => {
     expect(retries.backoff).toBe("exponential");
     const pauses = Array.from({ length: retries.limit }, (__, nth) => seconds(retries.delay) * 2 ** nth);

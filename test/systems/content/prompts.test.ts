@@ -69,7 +69,7 @@ describe("A prompt file", () => {
     ["a section that nothing reads", `${front}${sections}\n# Notes\n\nx\n`, 'has a section "# Notes"'],
     ["no front matter", sections, "needs a name"],
     ["no description", front.replace("description: Nine.\n", "") + sections, "needs a description"],
-    ["an answer nobody can read", front.replace("json", "xml") + sections, "answer: json"],
+    ["an unreadable answer", front.replace("json", "xml") + sections, "answer: json"],
     ["no limit", front.replace("max_tokens: 100\n", "") + sections, "max_tokens"],
   ])("with %s is refused at the start", (_, text, message) => {
     expect(() => readPrompt(text)).toThrow(message);

@@ -38,7 +38,7 @@ describe("A published article", () => {
     ["a long word", `# ${"茶".repeat(900)}`],
     ["families", `# ${"👩‍👩‍👧‍👦".repeat(290)}`],
     ["letters under heaps of marks", `# ${`a${"\u0301".repeat(40)}`.repeat(280)}`],
-  ])("with %s is announced within what a post may hold, its link whole", async (_, text) => {
+  ])("with %s is announced within the limit of a post, its link whole", async (_, text) => {
     const caller = await callerWith();
     const article = await publish(caller, await draft(caller, { text: `${text}\n\nText.` }));
     const { body } = await until(

@@ -201,7 +201,7 @@ it.each([
   ["an amount below zero", { account: "a1", value_cents: -1 }],
   ["half a cent", { account: "a1", value_cents: 0.5 }],
   ["no account", { value_cents: 1 }],
-  ["an account whose ledger could have no name", { account: "x".repeat(191), value_cents: 1 }],
+  ["an account with a ledger of invalid name", { account: "x".repeat(191), value_cents: 1 }],
 ])("an outcome with %s is put aside at once, with the reason, and makes nothing", async (_, payload) => {
   const tenantId = fresh("tenant");
   await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);

@@ -89,7 +89,7 @@ async function pass(rule = retention.find(({ name }) => name === "facts"), bindi
   let place: string | null = beginning();
   for (let slices = 1; slices < 500; slices++) {
     const slice: number | Slice | undefined = await rule?.prune(bindings, KEEP_MS, place);
-    if (typeof slice !== "object") throw new Error("The rule walks: it answers where it stands.");
+    if (typeof slice !== "object") throw new Error("The rule scans: it returns its position.");
     place = slice.next;
     if (place === null) return slices;
   }

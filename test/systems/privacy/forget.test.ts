@@ -150,7 +150,7 @@ it("a person who is forgotten is found nowhere any more, sums stay, and nothing 
   await synced(caller, "all");
   await settled(tenantId);
   expect(await recordsOf(caller)).toHaveProperty("size", 1);
-  expect((await charged(tenantId, account)).sum, "with that of the letter").toBe(before.sum + 500);
+  expect((await charged(tenantId, account)).sum, "with that of the dead letter").toBe(before.sum + 500);
   expect(await placesOf(words)).toEqual([]);
 });
 

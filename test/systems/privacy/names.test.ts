@@ -51,7 +51,7 @@ it("facts with a forgotten person in their names are each renamed, published aga
   expect(new Set(names)).toHaveProperty("size", 3);
   expect((await projected(tenantId, `order/${word}`)).map(({ fact_id }) => fact_id)).toEqual(names);
   const charges = (await projected(tenantId, `account/a${word}`)).map(({ payload: said }) => JSON.parse(said).outcome_id);
-  expect(charges.toSorted(), "what follows says which it follows from").toEqual(names.toSorted());
+  expect(charges.toSorted(), "derived facts name their cause").toEqual(names.toSorted());
 
   expect(await state(caller, facts)).toMatchObject([1, 2, 3].map((sequence) => ({ duplicate: true, sequence })));
   expect((await caller.post(`/v1/dead-letters/${letter}/replay`, { reason: "again" })).status).toBe(202);

@@ -40,7 +40,7 @@ describe("in a text, a forgotten person is found as a word", () => {
     ...["ada-1815-jr", "pre.ada-1815", "ada-1815_2", "xada-1815", "ada-1815@ex.org", "ada-1815-jr/s4", "https://k.test/ada-1815-b"],
     ...["mary-ada@ex.com", "ada@ex.com.au", "ada@ex.community", "x+ada@ex.com", "Mary-Ann Lee-Smith", "Ann Leeds", "+46 70 123 45 678"],
     ...["ADA-1815"],
-  ])("and %s is somebody else", (text) => {
+  ])("and %s is another person", (text) => {
     expect(ada.rewrite("note", text)).toBe(text);
   });
 });

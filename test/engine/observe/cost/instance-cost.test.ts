@@ -36,7 +36,7 @@ describe("the shown cost of a run is the count of D1 and the platform", () => {
     ["a sleep between two writes", [COMMIT, { do: "sleep", name: "nap", timeoutMs: 20 }, { do: "keyed", name: "b" }]],
     ["branches side by side", [[COMMIT, { do: "keyed", name: "b" }, { do: "once", name: "c" }], { do: "commit", name: "d" }]],
     ["messages, and the runs that follow from them", [{ ...COMMIT, emit: true }]],
-    ["a question that nobody answers", [COMMIT, { do: "approve", name: "may it", timeoutMs: 50, otherwise: "approve" }]],
+    ["an unanswered question", [COMMIT, { do: "approve", name: "may it", timeoutMs: 50, otherwise: "approve" }]],
   ])("%s", async (_, script) => {
     const { rows: shown, counted, steps, onPlatform, marks, costs } = await costOf(script);
     expect(costs.map(({ messages, parts }) => parts.queueOperations.amount - 3 * messages)).toEqual(costs.map(() => 0));
