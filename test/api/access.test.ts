@@ -177,7 +177,7 @@ describe("A person whom Cloudflare Access has let in", () => {
     }
   });
 
-  it("changes nothing from a page of another origin, whose requests Access would pass with its cookie", async () => {
+  it("refuses a change from a page of another origin: Access would pass it with its cookie", async () => {
     const { ask, own } = await team();
     const put = async (headers: Record<string, string>) =>
       (await ask(await assertion(own), "PUT", "/v1/brands/b", headers, {}, { max_drafts: 3 })).status;

@@ -28,7 +28,7 @@ describe("The CloudEvents SDK", () => {
     expect([binary.status, binary.body]).toEqual([202, { ...structured.body, replayed: true, instance_status: expect.any(String) }]);
   });
 
-  it("sends JSON of its own type in binary mode", async () => {
+  it("sends JSON of a custom type in binary mode", async () => {
     const caller = await callerWith();
     const event = made(fresh()).cloneWith({ datacontenttype: "application/vnd.shop+json" });
     expect((await emitter(caller, Mode.BINARY)(event)) as Answer).toMatchObject({ status: 202 });

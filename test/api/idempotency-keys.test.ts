@@ -4,7 +4,7 @@ import { callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
 const KEY = "Idempotency-Key";
 
 describe("Idempotency-Key", () => {
-  it("is read by the routes that document it, and refused with a reason by every other one that changes something", async () => {
+  it("is read by the routes that document it, and refused with a reason by every other changing route", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "embedded"]);
     const { paths } = (await send("/openapi.json")).body as Json;
     const readers: string[] = [];
@@ -80,7 +80,7 @@ describe("Idempotency-Key", () => {
       expect(new Set(answers.map(({ body }) => body.secret)).size).toBe(4);
     });
 
-    it("refuses another request under a key, and one whose endpoint has changed since", async () => {
+    it("refuses another request under a key, and a repeat to an endpoint that has changed since", async () => {
       const caller = await callerWith();
       const asked = config();
       const again = (body: object) => caller.post("/v1/webhooks", body, { [KEY]: "k" });

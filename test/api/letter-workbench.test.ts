@@ -39,7 +39,7 @@ describe("A dead letter whole", () => {
     }
   });
 
-  it("of an unknown type has no definition, and one that is no message has no identity either", async () => {
+  it("of an unknown type has no definition, and an invalid one has no identity either", async () => {
     const caller = await callerWith();
     const unknown = { ...envelopeFor(caller.tenantId, fresh()), message_type: "nobody.knows" };
     const id = await seedLetter(caller.tenantId, { body: unknown });
@@ -99,7 +99,7 @@ describe("A dry run of a replay", () => {
     expect(await plan(caller, id)).toMatchObject({ outcome: "settled" });
   });
 
-  it("names the instance whose other payload has the key", async () => {
+  it("names the instance that has the key with another payload", async () => {
     const caller = await callerWith();
     const key = fresh();
     const asked = await caller.ask("another keyword", { "idempotency-key": key });

@@ -178,7 +178,7 @@ it("unknown tokens evict no good one from the cache, and are themselves evicted 
   expect(looks).toBe(12_001);
 });
 
-it("a deployment without the limits works, without limits; so does one whose limits fail", async () => {
+it("a deployment without the limits works, without limits; so does one with failing limits", async () => {
   const none = { RATE_LIMIT: undefined, STRANGER_REQUESTS: undefined };
   const failing = { limit: () => Promise.reject(new Error("no")) };
   for (const without of [none, { RATE_LIMIT: { getByName: failing }, STRANGER_REQUESTS: failing }]) {

@@ -68,7 +68,7 @@ describe("A typed client of the real Worker, by a service binding", () => {
     expect([items.map(({ id }) => id), next_cursor]).toEqual([[asked.instance_id], null]);
   });
 
-  it("a command whose answer is lost is sent again, and is one instance", async () => {
+  it("a command with a lost answer is sent again, and is one instance", async () => {
     const caller = await callerWith();
     let lost = 0;
     const fetch: Fetch = async (url, init) => {

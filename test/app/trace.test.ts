@@ -139,7 +139,7 @@ describe("The trace of a job", () => {
   const newTraceId = () => crypto.randomUUID().replaceAll("-", "");
   const headersOf = (traceId: string, flags = "01") => ({ traceparent: `00-${traceId}-b7ad6b7169203331-${flags}`, tracestate: "rojo=1" });
 
-  it("goes with every call to the search, the text, the page store and the social network, each a span of its own", async () => {
+  it("goes with every call to the search, the text, the page store and the social network, each a separate span", async () => {
     const [caller, traceId, brand] = [await callerWith(), newTraceId(), fresh("brand")];
     const calls = heard("UPSTREAMS", traceId);
     const cycle = { type: "brand.cycle", payload: { brand, cycle: "one", keywords: [fresh("tea")] } };

@@ -35,7 +35,7 @@ it("a lock of a dead holder is taken over, even if its process id belongs to ano
   expect(readFileSync(join(folder, "lock"), "utf8")).toContain("http://localhost:9000");
 });
 
-it("a lock whose holder has ended is taken over also where no parent has collected its exit", async () => {
+it("the lock of an ended holder is taken over also where no parent has collected its exit", async () => {
   const folder = emptyFolder();
   // The shell becomes another program, which knows nothing of its child.
   const parent = spawn("sh", ["-c", "sleep 1 & echo $!; exec sleep 60"], { stdio: ["ignore", "pipe", "ignore"] });

@@ -49,7 +49,7 @@ it.each<[number | null, string]>([
   expect(asked()).toBeGreaterThan(1);
 });
 
-it("one that serves after a while is good", async () => {
+it("a token that works after a while is good", async () => {
   const { check } = await engine(null, 503, 200);
   await check({ patienceMs: 30_000, askEveryMs: 1 });
 });

@@ -44,7 +44,7 @@ it("a question that is never answered does not hide that the next one is", async
   expect(await becomesWell(url, AbortSignal.timeout(30_000), { besideMs: 10 })).toBe(true);
 });
 
-it("a port without a listener, and one that answers 503, are polled until the timeout", async () => {
+it("a port without a listener, and a server that answers 503, are polled until the timeout", async () => {
   const later = await server((question, response) => {
     response.statusCode = question < 3 ? 503 : 200;
     well(response);

@@ -83,7 +83,7 @@ it("the configuration of a runtime is written in chunks of four megabytes, and n
   expect([said(SAYS, []), said(SAYS, [LIGHTER])]).toEqual(["4096", "4194304"]);
 });
 
-it("a local engine's first process loads it in a folder whose name contains URL delimiters", () => {
+it("a local engine's first process loads it in a folder with URL delimiters in its name", () => {
   const folder = mkdtempSync(join(tmpdir(), "a#b c%20d?e "));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const root = join(folder, "checkout");

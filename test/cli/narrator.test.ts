@@ -243,7 +243,7 @@ describe("The terminal's report of an instance", () => {
     ]);
   });
 
-  it("nothing of wrangler's own folder, which is recreated under it when its configuration has changed", () => {
+  it("nothing about a recreated .wrangler folder after a change of the configuration", () => {
     const { heard, hear } = listener();
     hear(`${ERROR}Build failed with 1 error:\u001b[0m`);
     hear(`${ERROR}Could not resolve "/shop/.wrangler/tmp/bundle-x/middleware-loader.entry.ts"\u001b[0m`);

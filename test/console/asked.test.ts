@@ -171,7 +171,7 @@ it("an unknown outcome of a stopped run says that a retry follows the answer; ac
   expect(await acts()).toEqual(["Retry", "Undo", "Close"]);
 });
 
-it("a refused undo lists effect by effect those that may remain, for the operator to decide", async () => {
+it("a refused undo lists each effect that may remain, for the operator to decide", async () => {
   const ada = await person({ at: await shop() });
   const payload = { order: "eu/31", change: 1, refused: true };
   const { instance_id: id } = await ada.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });

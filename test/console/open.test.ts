@@ -43,7 +43,7 @@ it("a lost connection is shown, with the age of the data, and afterwards nothing
   forgive(page, /ERR_INTERNET_DISCONNECTED/);
 });
 
-it("a stream without data for 40 seconds is closed and opened again; one that ends at once is requested again a second later", async () => {
+it("a stream without data for 40 seconds is closed and opened again; after an immediate end it is requested again a second later", async () => {
   const ada = await person();
   const page = await ada.open("instances");
   await live(page, "live").waitFor();

@@ -57,7 +57,7 @@ it("migrations are numbered without a double in each folder, and named by words"
   }
 });
 
-it("the health check names the first migration that a database lacks, also one that stopped half-way", () => {
+it("the health check names the first missing migration of a database, also one that stopped half-way", () => {
   const known = { ...ENGINE_SCHEMA, ...schema };
   expect(Object.keys(known).toSorted(), "Name each migration in ENGINE_SCHEMA or in src/api/schema.ts.").toEqual(
     [...migrations.keys()].toSorted(),

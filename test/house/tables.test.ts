@@ -81,7 +81,7 @@ it("each of the engine's tables is written in one file or folder of its store, w
   expect(astray).toEqual([]);
 });
 
-it("nothing but the engine names its tables in SQL: the app uses the engine's exports", () => {
+it("the engine alone names its tables in SQL: the app uses the engine's exports", () => {
   const spelled = sources
     .filter(({ file }) => !file.startsWith("engine/"))
     .flatMap(({ file, text }) =>

@@ -85,7 +85,7 @@ describe("The model", () => {
     expect(says(seq(refused, { do: "commit", fails: "for good" }), byHand)).toEqual({ least: { "r.0": 0 }, problems: [] });
   });
 
-  it("has the possible orders of a stopped program's effects, except for those that were not awaited", () => {
+  it("has the possible orders of a stopped program's effects, except for effects that were not awaited", () => {
     const { order, effects } = possibleOf(seq(keyed, all(keyed, keyed), race(keyed, keyed), keyed));
     expect([...effects.values()].map(({ least }) => least)).toEqual(new Array(8).fill(0));
     const earlier = (later: string) => order.flatMap(([one, other]) => (other === later ? [one] : []));

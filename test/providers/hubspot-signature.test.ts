@@ -17,7 +17,7 @@ function request(changed: { method?: string; url?: string; signature?: string | 
 }
 
 describe("HubSpot's signature, version 3", () => {
-  it("equals that of another program", () => {
+  it("equals the signature of another program", () => {
     expect(hubspotSignature(SECRET, "POST", URL_SIGNED, BODY, String(AT))).toBe(SIGNATURE);
     expect(verifyHubspotSignature(request(), BODY, SECRET, AT)).toBe(true);
   });

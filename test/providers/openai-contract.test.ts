@@ -63,7 +63,7 @@ const write = (body: object, token = "embedded") =>
   });
 
 it.each(["good", "truncated", "refused", "empty", "malformed"] as const)(
-  "the embedded writer's %s answer is one that OpenAI publishes",
+  "the embedded writer's %s answer conforms to OpenAI's published schema",
   async (kind) => {
     if (kind !== "good") await inject({ upstream: "text", match: "", answer: kind, remaining: 1 });
     for (const prompt of prompts) {

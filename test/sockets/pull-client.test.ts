@@ -12,7 +12,7 @@ import { inMemory } from "../in-memory.ts";
 import { poll } from "./poll.ts";
 import { startRuntime } from "./runtime.ts";
 
-it("the client of docs/pull.md outlives an unresponsive address, receives a Worker's messages, each once, and returns those that it cannot process", async () => {
+it("the client of docs/pull.md outlives an unresponsive address, receives a Worker's messages, each once, and returns unprocessable ones", async () => {
   const folder = mkdtempSync(join(inMemory() ?? tmpdir(), "millrace-pull-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const runtime = await startRuntime(folder);

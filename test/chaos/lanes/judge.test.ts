@@ -123,7 +123,7 @@ describe("the judge of lanes in front of a workflow", () => {
     expect(judge(told)).toMatchObject({ problems: [], turns: 2, turn_kills: 1, turn_repeats: 1 });
   });
 
-  it("finds a run that begins before the one before has ended, and one that continues after the next", () => {
+  it("finds a run that begins before the end of the previous one, and a run that continues after the next", () => {
     const told = [...asked, turn(1, "begins"), turn(2, "begins"), turn(1, "ends"), turn(2, "ends")];
     expect(judge(told).problems).toEqual(["turns of k: 2 begins before 1 ends", "turns of k: 1 ends behind 2"]);
   });

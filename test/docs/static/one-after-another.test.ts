@@ -5,7 +5,7 @@ import { ROOT } from "../../../packages/millrace/cli/local/wrangler.ts";
 
 const DOCS = join(ROOT, "docs");
 
-it("following one document after another publishes no fact twice: each names facts of its own", () => {
+it("following one document after another publishes no fact twice: each names different facts", () => {
   const stated = readdirSync(DOCS)
     .filter((name) => name.endsWith(".md"))
     .flatMap((document) => {

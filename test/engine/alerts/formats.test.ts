@@ -139,7 +139,7 @@ describe("A channel", () => {
       (found) => found.length > 0,
     );
 
-  it("each gets its own format, under one id at every attempt, and one that fails delays none of the others", async () => {
+  it("each gets its own format, under one id at every attempt, and a failing one delays none of the others", async () => {
     const treatments = [{ status: 503, times: 1 }, ...TAKEN];
     const { url, requests } = await receiver({ treatments });
     const telegram = { ALERTS_TELEGRAM_TOKEN: "1:a", ALERTS_TELEGRAM_CHAT: "7", ALERTS_TELEGRAM_URL: url };

@@ -94,7 +94,7 @@ it("that is muted is recorded and not sent; unmuted, it is sent; both are in the
   ]);
 });
 
-it("whose mute was undone is sent, and so is the next one, though an older one was muted for longer", async () => {
+it("after an undone mute is sent, and so is the next one, though an older one was muted for longer", async () => {
   const { requests } = await receiver();
   const over = async () => {
     await pass(60_000);
@@ -201,7 +201,7 @@ it("is not sent where its queue or its sender is not bound, or no workflow sends
   }
 });
 
-it("is assigned to no channel whose variable is invalid: the log says so before the first alert, once, without its value", async () => {
+it("goes to no channel with an invalid variable: the log says so before the first alert, once, without its value", async () => {
   const failed = vi.spyOn(console, "error");
   vars.ALERTS_SLACK_URL = "hooks.slack.invalid/services/secret";
   for (let time = 0; time < 3; time++) await look(0).finally(() => time === 2 && delete vars.ALERTS_SLACK_URL);
@@ -241,7 +241,7 @@ it("is sent for the default tenant where ALERTS_TENANT is no tenant, and the log
   expect(failed.mock.calls.map(String).filter((line) => line.includes("ALERTS_TENANT"))).toHaveLength(1);
 });
 
-it("that is over is deleted after 30 days, and not before; one that is open, or muted, stays", async () => {
+it("is deleted 30 days after its end, and not before; an open or muted one stays", async () => {
   const insert = (name: string, state: string, days: number, mutedUntil: number | null) =>
     run(
       `INSERT INTO millrace_alerts (id, rule, labels, state, severity, value, examples, since, fired_at, last_at, updated_at, resolved_at, muted_until, mute_reason, version)

@@ -81,7 +81,7 @@ it("an alert shows the outcome of its notice to every team that may see it: sent
   expect(Date.parse(told.told_at)).toBeGreaterThanOrEqual(Date.parse(told.notice_at));
 });
 
-it("an alert whose channel is out of reach says so while it is retried", async () => {
+it("an alert to an unreachable channel says so while it is retried", async () => {
   const { hook } = await receiver();
   vars.ALERTS_WEBHOOK_URL = `http://127.0.0.1:1/hook/${hook}`;
   await raise();
@@ -101,7 +101,7 @@ it("a corrupt row is listed without its unreadable fields, and hides no other ro
   expect(body.items).toContainEqual(expect.objectContaining({ rule: "effects_in_doubt", labels: {}, examples: [] }));
 });
 
-it("muting needs observe and operate, a reason and a time in the next 30 days, and is in the audit of its own tenant", async () => {
+it("muting needs observe and operate, a reason and a time in the next 30 days, and is in the tenant's audit", async () => {
   await raise();
   const ask = await asking(["observe", "operate", "read"]);
   const { id } = (await ask("/v1/alerts?state=firing")).body.items[0];

@@ -112,7 +112,7 @@ function fail(): never {
   throw notRetryable("The words of a customer.");
 }
 
-it("a failing receiver is called again with the same id; one that is gone permanently fails the call, for an operator to see and retry", async () => {
+it("a failing receiver is called again with the same id; a permanent failure fails the call, for an operator to see and retry", async () => {
   await hurried();
   const caller = await asking();
   const shaky = await addressOf(caller, [{ status: 503, times: 2 }]);
@@ -132,7 +132,7 @@ it("a failing receiver is called again with the same id; one that is gone perman
   expect(new Set((await gone.heard(2)).map(({ id }) => id)).size).toBe(1);
 });
 
-it("a callback whose address refuses every attempt is not delivered: the instance shows its answer during the retries and after the last", async () => {
+it("a callback that its address always refuses is not delivered: the instance shows its answer during the retries and after the last", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller, [{ status: 500, times: 99 }]);
   const callback = async (id: string) => (await caller.get(`/v1/instances/${id}`)).body.callback;

@@ -6,7 +6,7 @@ import { deliver, dieAt, envelopeOf, fresh, keeperRound, probeEnv, reaches, rows
 import { held } from "../lab.ts";
 import { addressOf, ask, endsIn } from "./heard.ts";
 
-it("E01 an end whose process dies before its call is stored is reported by the keeper, once", async () => {
+it("E01 an end is reported by the keeper, once, when the process dies before its call is stored", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   let go = false;
@@ -22,7 +22,7 @@ it("E01 an end whose process dies before its call is stored is reported by the k
   expect(await heard()).toHaveLength(1);
 });
 
-it("E02 a stored call whose process dies before its start is started by the keeper, once", async () => {
+it("E02 a stored call is started by the keeper, once, when the process dies before its start", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const death = dieAt("callback kept, not started");
@@ -47,7 +47,7 @@ it("an end that many callers check at once is reported once", async () => {
   for (const { heard } of addresses) expect(await heard()).toHaveLength(1);
 });
 
-it("a command whose message is refused has an end as well: its address is called when it is dead, and when it is discarded", async () => {
+it("a command with a refused message has an end as well: its address is called when it is dead, and when it is discarded", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const asked = { type: "lab.requested", payload: { name: fresh("given-up") }, callback_url: url, delay_seconds: 3600 };

@@ -27,7 +27,7 @@ it("instances of workflows exist and run there, too", async () => {
   expect(await reaches(id, "complete")).toBe("complete");
 });
 
-it("without a place, or with one that the platform does not know, objects are created near the first caller", () => {
+it("without a place, or with an unknown one, objects are created near the first caller", () => {
   expect(placed({})).toEqual({});
   expect(placed({ LOCATION_HINT: "moon" })).toEqual({});
 });

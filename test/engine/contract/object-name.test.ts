@@ -34,7 +34,7 @@ describe("a name beyond the 1,024 bytes of an object's is refused, and nothing i
     expect((await refusal(() => laneOf(laneEnv, blocking, `${key}鍵`).send({ n: 0 }))).code).toBe("invalid_payload");
   });
 
-  it("a command whose lane has no valid name: no row of it is written", async () => {
+  it("a command for a lane without a valid name: no row of it is written", async () => {
     const by = { tenantId: fresh("tenant").toLowerCase(), source: "test" };
     const payload = { key: "鍵".repeat(400), name: "run" };
     const { code, detail } = await refusal(() => acceptCommand(probeEnv, app, by, { type: blocked.command.type, payload }));

@@ -45,7 +45,7 @@ describe("a counter", () => {
     expect(await counter.read()).toBe(6 + 30 + 400 + 1_000);
   });
 
-  it("accepts a batch whose sum exceeds the bound of one add", async () => {
+  it("accepts a batch with a sum above the bound of one add", async () => {
     const { counter } = counting(1);
     expect(await counter.addAll([1e12, 1e12, 5])).toBe(3);
     expect(await counter.read()).toBe(2e12 + 5);

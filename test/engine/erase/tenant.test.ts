@@ -46,7 +46,7 @@ it("a deleted tenant's pull queues are erased: messages, leases, dead letters, k
   expect(await keptIn(queue.object)).toBe("");
 });
 
-it("a deleted tenant's lanes are erased: one that waits for an instance, one that flows, a custom one that is stopped", async () => {
+it("a deleted tenant's lanes are erased: a waiting, a flowing, and a stopped custom one", async () => {
   const tenant = tenantOf();
   const [waiting, flowed] = [new TurnKey(blocked, tenant), new TurnKey(blocked, tenant)];
   const open = waiting.gate("first");
@@ -96,7 +96,7 @@ it("a crash between an object and its row leaves the row, by which it is erased 
   expect([await keptIn(room.object), await countRows(probeEnv, room.tenant, "millrace_tenant_objects")]).toEqual(["", 0]);
 });
 
-it("no data remains of a tenant whose object the database cannot register", async () => {
+it("no data remains of a tenant if the database cannot register its object", async () => {
   const room = new LabRoom(desk);
   await probeEnv.DB.prepare("ALTER TABLE millrace_tenant_objects RENAME TO millrace_tenant_objects_away").run();
   try {

@@ -8,7 +8,7 @@ import { LAB, platformReaches, runLab } from "../lab.ts";
 const LOST = { retries: { limit: 0, delay: 10 } } as const;
 
 describe("An undo after a deployment that changed a class", () => {
-  it("W20 marks a lookup whose answer was lost as in doubt, and undoes it once an operator confirms it", async () => {
+  it("W20 marks a lookup with a lost answer as in doubt, and undoes it once an operator confirms it", async () => {
     let sent = 0;
     const backs: string[] = [];
     const undo = defineStep<Done<null, string>, unknown>({ effect: "natural", run: async ({ input }) => backs.push(input.output) });

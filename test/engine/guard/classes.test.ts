@@ -22,7 +22,7 @@ import {
 import { errorOf, platformReaches, refuse, runLab } from "../lab.ts";
 import { entry } from "./entry.ts";
 
-describe("A step whose class was changed by a deployment", () => {
+describe("A step with a class changed by a deployment", () => {
   it.each([
     { how: "refused", status: "complete", state: "done" },
     { how: "lost", status: "in_doubt", state: "in_doubt" },

@@ -64,7 +64,7 @@ describe("A doubt that is confirmed with a wrong output", () => {
     return { instanceId, confirm, doubt, sent: () => sent };
   }
 
-  it("W17 that does not fit the step's schema: it is in doubt again, with the reason, until it is confirmed with one that fits", async () => {
+  it("W17 that does not fit the step's schema: it is in doubt again, with the reason, until a fitting one is confirmed", async () => {
     const { instanceId, confirm, doubt, sent } = await posting({ output: z.object({ id: z.string() }) });
     await confirm(null);
     const [again] = await doubt();

@@ -20,7 +20,7 @@ async function passAnew(instanceId: string): Promise<void> {
 
 const effects = (instanceId: string) => effectsOf(probeEnv, operator, instanceId);
 
-describe("An unknown outcome whose row was deleted, or not restored with a backup", () => {
+describe("An unknown outcome with a row that was deleted, or not restored with a backup", () => {
   it("W17 is recreated by the next replay: nothing is sent again, and an operator sees the request and answers it", async () => {
     const { name, instanceId, key } = await gone();
     await passAnew(instanceId);

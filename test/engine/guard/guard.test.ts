@@ -175,7 +175,7 @@ describe("A guarded effect", () => {
     expect(acted).toBe(1);
   });
 
-  it("W12 W15 a complete run whose step name depends on chance has no further effect in any number of replays", async () => {
+  it("W12 W15 a complete run with a random step name has no further effect in any number of replays", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "commit", name: "first" },

@@ -119,6 +119,6 @@ it("A dry run says why its action would be refused, and nothing once it would no
   });
 });
 
-it("The steps of a run whose workflow is not bound any more are an empty list, and no error", async () => {
+it("The steps of a run with a workflow that is not bound any more are an empty list, and no error", async () => {
   expect(await historyOf(probeEnv, { id: "0".repeat(32), workflow: "gone" })).toEqual({ steps: [], truncated: false });
 });

@@ -16,7 +16,7 @@ async function taken(): Promise<string> {
 
 const row = (id: string) => ({ statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id}, 'mail', 'm')`] });
 
-describe("A once effect that happened, and whose rows are refused", () => {
+describe("A once effect that happened, with refused rows", () => {
   /** A mail that is sent and answered; the row recorded with it has a used id, until the code is fixed. */
   async function refused() {
     const mends = { id: await taken() };

@@ -32,7 +32,7 @@ async function expectTold(id: string, stream: EventReader, said: readonly string
 }
 
 describe.each(["platform", "lean"] as const)(
-  "The stream of a run of %s steps reports the outcome of a step whose attempt ended",
+  "The stream of a run of %s steps reports the outcome of a step after the end of its attempt",
   (steps) => {
     beforeEach(() => {
       mode.steps = steps;

@@ -146,7 +146,7 @@ it("Sensitive message fields, thrown as the step that an error names, are in no 
   expect(own()).toMatchObject([{ log: "ended", step: "", at: `write to ${REDACTED}` }]);
 });
 
-it.each(MODES)("An engine error with an invalid code of its own ends its step where its contract says (%s)", async (steps) => {
+it.each(MODES)("An engine error with an invalid code ends its step where its contract says (%s)", async (steps) => {
   let tried = 0;
   const run = async () => {
     tried++;
@@ -161,7 +161,7 @@ it.each(MODES)("An engine error with an invalid code of its own ends its step wh
   ]);
 });
 
-it.each(MODES)("An engine error whose detail cannot be read is that of its step (%s)", async (steps) => {
+it.each(MODES)("An engine error with an unreadable detail is that of its step (%s)", async (steps) => {
   const odd = Object.defineProperty(new MillraceError("card_declined", "No."), "detail", {
     get: () => {
       throw new Error("It is not to be read.");

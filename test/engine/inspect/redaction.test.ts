@@ -85,7 +85,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(logged().join("\n")).not.toContain(code);
   });
 
-  it("is hidden in causes, whose message is that of one failure, in log lines, and in the items of a bulk action", async () => {
+  it("is hidden in causes, which show the message of one failure, in log lines, and in the items of a bulk action", async () => {
     const by = await reader();
     const logged = linesFromNow();
     // No quotes, no digits, no @: no part of it is treated as variable.

@@ -128,7 +128,7 @@ it("a list filtered by activity contains exactly the instances that show that ac
   expect(await ids("standing=waiting&status=complete")).toEqual([]);
 });
 
-it("steps that the platform has forgotten are shown by their effects, beside those that it remembers", async () => {
+it("steps forgotten by the platform are shown by their effects, beside the remembered ones", async () => {
   const caller = await asking();
   const id = await ask(caller, async ({ step }) => {
     await step.commit("note", () => ({}), { undo: () => ({}) });
@@ -166,7 +166,7 @@ it("steps that the platform has forgotten are shown by their effects, beside tho
   ]);
 });
 
-it("the steps of a run whose step could not be retried show the message that the platform hides", async () => {
+it("the steps of a run without a possible retry show the message that the platform hides", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.commit("pay", () => blocked(), { retries: { limit: 0, delay: 10 } }));
   await reaches(id, "errored");

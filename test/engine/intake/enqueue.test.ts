@@ -43,7 +43,7 @@ it("of two equal requests at once, one writes its statement", async () => {
   expect(await paidTimes(name)).toBe(1);
 });
 
-it("a statement is not written with a command whose key belongs to another payload", async () => {
+it("a statement is not written with a command if its key belongs to another payload", async () => {
   const name = order();
   await enqueueOne(probeEnv, app, by, request(name));
   await expect(place(name, "another")).rejects.toMatchObject({ code: "idempotency_key_reused" });
@@ -65,7 +65,7 @@ it("a statement that fails accepts no command, and undoes the statements before 
   expect([await paidTimes(`${name}/first`), await instancesOf(name)]).toEqual([0, []]);
 });
 
-it("a statement is not written again for a command whose instance was removed by its age", async () => {
+it("a statement is not written again for a command after its instance was removed by its age", async () => {
   const name = order();
   const { instanceId } = await place(name);
   await reaches(instanceId, "complete");
@@ -99,7 +99,7 @@ it.each(["A03 accept committed, not enqueued", "A02 accept committed, not answer
   },
 );
 
-it("a write whose answer is lost is repeated by the engine, and its statement is written once", async () => {
+it("a write with a lost answer is repeated by the engine, and its statement is written once", async () => {
   const name = order();
   let lost = 0;
   const batch: D1Database["batch"] = async (statements) => {

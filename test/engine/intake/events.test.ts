@@ -150,7 +150,7 @@ describe("An event committed with a step", () => {
     await env.DB.prepare("DELETE FROM millrace_outbox WHERE id = ?1").bind(name).run();
   });
 
-  it("W24 by reference, with a payload not of its type, is captured and accepted by no wait: the right one that comes later is accepted", async () => {
+  it("W24 by reference, with a payload not of its type, is captured and accepted by no wait: the later correct event is accepted", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "wait", name: "answer", subject: name }]);
     await until(
@@ -249,7 +249,7 @@ describe("A run that waits for an event", () => {
     expect(await rows("SELECT name FROM millrace_waits WHERE instance_id = ?1", instanceId)).toEqual([]);
   });
 
-  it("gets an event whose wake-up call was lost from the keeper", async () => {
+  it("gets an event with a lost wake-up call from the keeper", async () => {
     const name = fresh();
     const { instanceId } = await waiting(name);
     await reaches(instanceId, "waiting");

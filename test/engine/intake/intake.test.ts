@@ -132,7 +132,7 @@ describe("A command consumer", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("captures a message whose key belongs to another payload, and leaves the first alone", async () => {
+  it("captures a message if its key belongs to another payload, and leaves the first alone", async () => {
     const name = fresh();
     await deliver("probe-commands", [await command(name)]);
     expect(await deliver("probe-commands", [await command(name, [{ do: "keyed", name: "other" }])])).toEqual({ acked: 1, retried: 0 });

@@ -69,7 +69,7 @@ describe("One key, two payloads", () => {
     expect(await rows("SELECT deliveries FROM millrace_instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 2 }]);
   });
 
-  it("A10 in a burst of events that lead to one command: the row's one runs, the other is captured as a message of its own queue", async () => {
+  it("A10 in a burst of events that lead to one command: the row's one runs, the other is captured as a message of its queue", async () => {
     const name = fresh();
     const ran: string[] = [];
     labs.set(name, async ({ payload, step }) => {
@@ -142,7 +142,7 @@ describe("One key, two payloads", () => {
     expect(await until(known, (both) => both.length === 2)).toHaveLength(2);
   });
 
-  it("A10 against a key whose work was pruned: captured, not handled as a repeat", async () => {
+  it("A10 against the key of pruned work: captured, not handled as a repeat", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }]);
     await reaches(instanceId, "complete");
@@ -158,7 +158,7 @@ describe("One key, two payloads", () => {
     expect(await charged(name, "other")).toBe(0);
   });
 
-  it("A10 an exhausted message whose key is another's leaves that one alone", async () => {
+  it("A10 an exhausted message with another's key leaves that message alone", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "wait", name: "hold", subject: name }], { delaySeconds: 600 });
     expect(await deliver("probe-commands-dlq", [command(name, name, "other")])).toEqual({ acked: 1, retried: 0 });

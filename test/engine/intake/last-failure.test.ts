@@ -89,7 +89,7 @@ describe("A dead letter shows the last failure of its message", () => {
     });
   });
 
-  it("in the message of an unknown error, whose code is `exhausted`", async () => {
+  it("in the message of an unknown error, with the code `exhausted`", async () => {
     const name = fresh();
     failures.set(name, new TypeError(`${name} is undefined.`));
     const one = message(name);

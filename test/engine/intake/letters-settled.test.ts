@@ -43,7 +43,7 @@ describe("A skip", () => {
   });
 
   it.each([1, 2])(
-    "A03 a refused copy does not end the command whose own message comes later (at delivery %i): it runs, and the keeper checks it again",
+    "A03 a refused copy does not end the command before its own message arrives (at delivery %i): it runs, and the keeper checks it again",
     async (attempts) => {
       const watched: boolean[] = [];
       const isWatched = async (id: string) =>
@@ -137,7 +137,7 @@ describe("A replay", () => {
     expect(await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "mended", body: mended })).toMatchObject({ sent: true });
   });
 
-  it("I16 of a message whose key was another's is refused, and cannot take over that one's row", async () => {
+  it("I16 of a message with another's key is refused, and cannot take over the other's row", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }], { delaySeconds: 600 });
     const reused = { ...(await envelopeOf(instanceId)), payload_inline: { name, steps: [{ do: "keyed", name: "other" }], note: "" } };

@@ -60,7 +60,7 @@ describe("A message of our own that is refused at the door", () => {
   });
 });
 
-describe("An event whose call fails", () => {
+describe("An event with a failing call", () => {
   it("Q10 is in its back-off when the keeper looks: no copy is sent, and in the end there is one letter with the true error and tries", async () => {
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       failing(payload.name);
@@ -92,7 +92,7 @@ describe("An event whose call fails", () => {
     expect(await lettersAbout(name)).toMatchObject([{ error: `The call of ${name} failed.`, attempts: 3 }]);
   });
 
-  it("Q11 replayed, it is a message of its own: it runs, and its older copies do not", async () => {
+  it("Q11 replayed, it is a separate message: it runs, and its older copies do not", async () => {
     const name = failing(fresh());
     const message = event("probe.routed", name, { name });
     await deliver("probe-events", [message], 3);
@@ -130,7 +130,7 @@ describe("An event whose call fails", () => {
   });
 });
 
-describe("A command whose row is committed", () => {
+describe("A command with a committed row", () => {
   it("I17 runs although its message is exhausted: it is no letter, and never called dead", async () => {
     let go = false;
     const { instanceId, name } = await runLab(async ({ step }) => {

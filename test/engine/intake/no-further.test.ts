@@ -87,7 +87,7 @@ describe("A message that goes no further", () => {
     expect(await rows("SELECT deliveries FROM millrace_instances WHERE idempotency_key = ?1", `${name}/good`)).toEqual([{ deliveries: 1 }]);
   });
 
-  it("Q08 whose dead letter the database refuses comes back alone: those of its neighbours are stored", async () => {
+  it("Q08 with a dead letter that the database refuses comes back alone: those of its neighbours are stored", async () => {
     const name = fresh();
     const prototype = Object.getPrototypeOf(env.DB) as D1Database;
     const real = prototype.batch;
@@ -110,7 +110,7 @@ describe("A message that goes no further", () => {
     expect(JSON.parse(letter?.issues ?? "[]")).toHaveLength(50);
   });
 
-  it("Q09 whose call throws a value without text comes back, and its neighbours are settled", async () => {
+  it("Q09 with a call that throws a value without text comes back, and its neighbours are settled", async () => {
     const name = fresh();
     const handle = routed(
       on(

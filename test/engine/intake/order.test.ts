@@ -193,7 +193,7 @@ describe("A gap", () => {
     expect(await lettersAbout(nth(1).subject)).toEqual([]);
   });
 
-  it("after a message whose code fails nothing continues, and nothing of its stream is lost", async () => {
+  it("a stream stops at a message with failing code, and no message of it is lost", async () => {
     const { heard, failing, deliver } = listening({ gap: "wait", limit: "2 minutes" });
     const nth = stream();
     failing.add(`${nth(2).subject}#2`);

@@ -126,7 +126,7 @@ describe("Trouble of R2", () => {
     expect(steps.map((step) => step.name)).toEqual(["large"]);
   });
 
-  it("W31 for longer than a short failure, between two steps: a step of its own retries the read", async () => {
+  it("W31 for longer than a short failure, between two steps: a separate step retries the read", async () => {
     const large = "x".repeat(200_000);
     let reading: { failed: () => number } | undefined;
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {

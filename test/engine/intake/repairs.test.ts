@@ -111,7 +111,7 @@ describe("A letter that a repair is for", () => {
   });
 });
 
-describe("A dead letter whose repair fails", () => {
+describe("A dead letter with a failing repair", () => {
   it.each<[string, Pick<Repair, "mend"> & Partial<Repair>, object]>([
     [
       "throws",
@@ -191,7 +191,7 @@ describe("A dead letter whose repair fails", () => {
   });
 });
 
-it("a repaired message that fails again, or one that an operator has replayed, is left to the operator: no repair runs on its own work", async () => {
+it("a repaired message that fails again, or was replayed by an operator, is left to the operator: no repair runs on its own work", async () => {
   const name = fresh();
   const asked = vi.fn(() => true);
   const { app, failing, deliver } = repairing({ ...titled, when: asked });
@@ -238,7 +238,7 @@ it("Q12 a process that dies between the repair's row and its send loses nothing 
   expect(await repairsOf((await letterOf(name)).id)).toHaveLength(1);
 });
 
-it("Q12 a repair whose database was unavailable is tried when the delivery comes back", async () => {
+it("Q12 a repair is tried when the delivery comes back after a failure of the database", async () => {
   const name = fresh();
   const { app, deliver } = repairing(titled);
   const one = { ...broken(name), created_at: new Date(Date.now() - 120_000).toISOString() };

@@ -74,7 +74,7 @@ describe("An event that the outside world states", () => {
     expect((await state(caller, { ...stated, correlation_id: "job 8" }, "scan-1")).body).toEqual({ ...body, replayed: true });
   });
 
-  it("T01 A07 wakes no instance of another tenant, whose own event may have the same key", async () => {
+  it("T01 A07 wakes no instance of another tenant with an own event of the same key", async () => {
     const [one, other] = [await callerWith(), await callerWith()];
     const { id, name } = await listen(one);
     await openWaits(id, 1);

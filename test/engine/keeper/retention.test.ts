@@ -67,7 +67,7 @@ describe("Instances", () => {
     expect(await count("millrace_inbox", "instance_id = ?1", open)).toBe(1);
   });
 
-  it("one that ended lately stays, for any age of its start; and it does not hide older ones queued after it", async () => {
+  it("a recently ended one stays, for any age of its start; and it does not hide older ones queued after it", async () => {
     const began = await rowOf("complete", 500);
     await run("UPDATE millrace_instances SET updated_at = ?2 WHERE id = ?1", began, daysAgo(1));
     const old = await rowOf("complete", 400);
@@ -100,7 +100,7 @@ describe("Instances", () => {
     expect(await statusOf(id)).toBeUndefined();
   });
 
-  it("one that an operator retries at the moment of its deletion stays whole", async () => {
+  it("an instance retried by an operator at the moment of its deletion stays whole", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 1 });
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", retries: 0 }]);
@@ -147,7 +147,7 @@ describe("Instances", () => {
   });
 });
 
-describe("A key whose instance was pruned", () => {
+describe("A key of a pruned instance", () => {
   const charge = [{ do: "keyed", name: "charge" }] as const;
 
   async function pruned() {

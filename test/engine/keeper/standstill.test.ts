@@ -28,7 +28,7 @@ async function queued() {
   return { name, id, waits, lookIn };
 }
 
-it("K01 a command whose queue delivers nothing for two minutes is started by the keeper; one whose queue moves is left to it", async () => {
+it("K01 the keeper starts a command if its queue delivers nothing for two minutes; a moving queue keeps its commands", async () => {
   // A round by another clock sets the next one by that: behind this test it rings by the right one.
   await withKeeperAtRest();
   const { name, id, waits, lookIn } = await queued();

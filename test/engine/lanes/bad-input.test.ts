@@ -81,7 +81,7 @@ describe("a sender gets an error", () => {
     }
   });
 
-  it("none for a name whose characters are two units each: characters are counted as in envelopes", async () => {
+  it("none for a name with characters of two units each: characters are counted as in envelopes", async () => {
     const key = fresh("k").padEnd(30, "x") + "😀".repeat(240);
     expect(await laneOf(laneEnv, blocking, key).send({ n: 0 }, { idempotencyKey: "😀".repeat(500) })).toMatchObject({ duplicate: false });
   });
@@ -105,7 +105,7 @@ describe("a sender gets an error", () => {
     expect(seen).toMatchObject({ state: "empty", letters: 0 });
   });
 
-  it("for a full lane, whose messages are delivered nevertheless", async () => {
+  it("for a full lane, which still delivers its messages", async () => {
     const lane = new LabLane(small);
     await lane.object.pause();
     expect(await lane.send(0)).toHaveLength(1);

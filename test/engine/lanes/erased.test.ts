@@ -24,7 +24,7 @@ it("a lane is erased while its handler is at work: its settlements are ignored, 
   expect(most).toBe(1);
 });
 
-it("a lane that its object paused is listed, and one that is erased is not", async () => {
+it("a lane paused by its object is listed, and an erased one is not", async () => {
   const key = new TurnKey(blocked);
   const object = laneObjectOf(laneEnv, { ...key.name, tenant: "acme" });
   await object.pause();

@@ -67,7 +67,7 @@ describe("a lane", () => {
 });
 
 describe("many lanes", () => {
-  it("run in parallel: one that is stuck blocks no other key", async () => {
+  it("run in parallel: a stuck lane blocks no other key", async () => {
     let released = false;
     const stuck = new LabLane(blocking, async () => {
       while (!released) await scheduler.wait(5);
@@ -94,7 +94,7 @@ describe("many lanes", () => {
     expect(answers).toEqual([2, 1, 1, 1]);
   });
 
-  it("accept messages for two hundred keys at once, each with an answer of its own", async () => {
+  it("accept messages for two hundred keys at once, each with its own answer", async () => {
     const run = fresh();
     const messages = numbers(400).map((n) => ({ key: n % 200 === 7 ? "k".repeat(501) : `${run} ${n % 200}`, body: { n } }));
     const answers = await sendToLanes(laneEnv, blocking, messages);

@@ -198,7 +198,7 @@ describe("a dead letter", () => {
     expect({ handed, depth: (await lane.object.look()).depth }).toEqual({ handed: 1, depth: 0 });
   });
 
-  it("whose hand-off fails is kept and handed over again by itself, while its lane continues", async () => {
+  it("is kept and handed over again after a failed hand-off, while its lane continues", async () => {
     let refusals = 1;
     const taken: number[] = [];
     const lane = new LabLane(parking, refusing(0, 2).handle);

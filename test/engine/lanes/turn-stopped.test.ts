@@ -26,7 +26,7 @@ it("A command that waits for its turn and is cancelled never begins: the next of
   expect(await key.seenBy("c ends")).toEqual(["a begins", "a ends", "c begins", "c ends"]);
 });
 
-it("A command that waits for its turn is not paused, because its lane is; one that has its turn is, and keeps it", async () => {
+it("A command that waits for its turn is not paused, because its lane is; a command with its turn is, and keeps it", async () => {
   const key = new TurnKey(parked);
   const letGo = key.gate("a");
   await key.askAll("a", "b");

@@ -47,7 +47,7 @@ describe("a lane in front of a workflow", () => {
     expect(await until(left, (rest) => rest.length === 0)).toEqual([]);
   });
 
-  it("starts commands for a subject whose characters are two units each, as many as fit an object's name", async () => {
+  it("starts commands for a subject with characters of two units each, as many as fit an object's name", async () => {
     const payload = { key: fresh("k").padEnd(30, "x") + "😀".repeat(240), name: "long" };
     const { instanceId } = await acceptCommand(probeEnv, app, { tenantId: "acme", source: "test" }, { type: parked.command.type, payload });
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -82,7 +82,7 @@ describe("a lane in front of a workflow", () => {
 });
 
 describe("a lane of events", () => {
-  it("lets nothing pass an event whose code fails", async () => {
+  it("lets nothing pass an event with failing code", async () => {
     const key = fresh("told");
     deaf.set(key, () => new Error("Nobody listens."));
     const state = (name: string) => ({ type: told.event.type, payload: { key, name }, idempotencyKey: `${key} ${name}` });

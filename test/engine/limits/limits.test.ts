@@ -70,7 +70,7 @@ describe("a limit", () => {
     await patient;
   });
 
-  it("one 429 delays all callers: new ones, and those that wait already", async () => {
+  it("one 429 delays all callers: new and waiting ones", async () => {
     const [name, rule] = [fresh("limit"), { limit: 1, periodMs: 2_500 }];
     const limit = () => limitOf(env, name, [rule], { marginMs: 0 });
     await limitOf(env, name, [rule]).take();

@@ -131,7 +131,7 @@ it("of several resets each applies: a day's remaining count bounds the grants af
   }
 });
 
-it("grants whose time is assigned already count toward the remaining count", () => {
+it("grants with an assigned time count toward the remaining count", () => {
   const rule = { burst: 1, refill: 10, periodMs: 1_000 };
   const { sent } = play([rule], [...times(30, { ...eager, afterMs: 0 }), { what: "little left", afterMs: 300, count: 2, forMs: 6_000 }]);
   const after = sent.filter(({ at }) => at > 1_001_300 && at < 1_006_300);

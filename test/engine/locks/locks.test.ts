@@ -86,7 +86,7 @@ describe("a lock", () => {
     expect(lost).toBe(false);
   });
 
-  it("waiting callers keep their places when its object dies, and one that does not come back is passed over", async () => {
+  it("waiting callers keep their places when its object dies, and an absent one is passed over", async () => {
     const { under, die, object, name } = lock();
     const { open, passed } = gate();
     const order: string[] = [];

@@ -73,7 +73,7 @@ it("a lock that is held for long is listed with its holder and age, to its tenan
   ).toEqual([]);
 });
 
-it("one whose holder died is listed no longer than its time, and the list drops it at the next read", async () => {
+it("a lock with a dead holder is listed no longer than its time, and the list drops it at the next read", async () => {
   const tenantId = fresh("tenant");
   const ask = await caller(tenantId);
   const one = lock({ tenantId });

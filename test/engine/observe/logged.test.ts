@@ -173,7 +173,7 @@ describe("In the log", () => {
     ).not.toContain(secret);
   });
 
-  it("an attempt that times out is logged, also one that still runs", async () => {
+  it("an attempt that times out is logged, also if it still runs", async () => {
     const name = fresh("lab");
     const lines = linesAbout(name);
     await behave({ subject: name, mode: "slow", delayMs: 2000, times: 1 });
@@ -261,7 +261,7 @@ describe("In the log", () => {
     ]);
   });
 
-  it("so is one that is captured because its key is another payload's", async () => {
+  it("so is one that is captured because of another payload's key", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     const key = crypto.randomUUID();

@@ -144,7 +144,7 @@ describe("With a collector", () => {
     expect(plain.all).toContain(`mail [to ${plain.name}]`);
   });
 
-  it("a run that errored is an error; its retry is a run of its own beneath it", async () => {
+  it("a run that errored is an error; its retry is a separate run beneath it", async () => {
     collected();
     const traceId = newTraceId();
     const state = { broken: true };

@@ -27,7 +27,7 @@ async function reading(how: "fails" | "hangs"): Promise<{ its: Scene; id: string
 }
 
 it.each(["fails", "hangs"] as const)(
-  "a cancel ends a run at once whose read %s, and reads nothing again: its effects are undone",
+  "a cancel ends a run at once if its read %s, and reads nothing again: its effects are undone",
   async (how) => {
     const { its, id, asked } = await reading(how);
     expect((await planCancel(probeEnv, operator, id)).effects).toEqual([{ step: "a", item: "", verdict: "undone" }]);
@@ -43,7 +43,7 @@ it.each(["fails", "hangs"] as const)(
 );
 
 it.each(["fails", "hangs"] as const)(
-  "a stop ends a run at once whose read %s, and leaves no effect unknown that an undo would ask for",
+  "a stop ends a run at once if its read %s, and leaves no effect unknown that an undo would ask for",
   async (how) => {
     const { its, id, asked } = await reading(how);
     await cancel(id, { undo: false });

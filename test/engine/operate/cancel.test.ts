@@ -96,7 +96,7 @@ describe("W23 a cancel races the effect", () => {
   });
 
   it.each(["keyed", "natural"] as const)(
-    "W20 an effect of class %s whose answer was lost, between two tries: its outcome is determined under its key, then it is undone",
+    "W20 an effect of class %s with a lost answer, between two tries: its outcome is determined under its key, then it is undone",
     async (of) => {
       const its = scene();
       its.state.lose = true;
@@ -115,7 +115,7 @@ describe("W23 a cancel races the effect", () => {
     },
   );
 
-  it("a once effect whose answer was lost parks, and follows the operator's answer", async () => {
+  it("a once effect with a lost answer parks, and follows the operator's answer", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -180,7 +180,7 @@ describe("A cancelled instance", () => {
     expect(its.log).toEqual([]);
   });
 
-  it("whose message is queued never starts, though the process dies before the platform has the cancel", async () => {
+  it("with a queued message never starts, though the process dies before the platform has the cancel", async () => {
     const its = scene();
     const { id, message } = await waiting(its, (step) => its.act(step, "a"));
     dieAt("cancel promised, not applied");

@@ -17,7 +17,7 @@ const fails = (step: Steps) =>
   step.effect("last", defineStep({ effect: "once", ...ONCE, run: () => Promise.reject(new Error("No.")) }), {});
 
 it.each(ways)(
-  "an undo repeats a %s effect whose answers were lost, and whose %s step's failure the code caught: then undoes it",
+  "an undo repeats a %s effect with lost answers after the code caught the failure of its %s step: then undoes it",
   async (effect, steps) => {
     const { id, state } = await begin(steps, effect);
     expect(await ended(id)).toBe("complete");
@@ -43,7 +43,7 @@ it.each(ways)("a cancel does so with a %s effect of a run of %s steps that sleep
   expect(state).toEqual({ mended: true, stands: false, asked: 2 });
 });
 
-it.each(ways)("an undo of a run that ended with a %s effect of a %s step whose answers were lost repeats it too", async (effect, steps) => {
+it.each(ways)("an undo of a run that ended with a %s effect of a %s step with lost answers repeats it too", async (effect, steps) => {
   mode.steps = steps;
   onTestFinished(() => {
     mode.steps = "platform";

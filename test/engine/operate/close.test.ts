@@ -113,7 +113,7 @@ it.each(["platform", "lean"] as const)(
   },
 );
 
-it("A dry run lists the remaining effects: those that an undo has undone before it failed, those that it has not, and failures without a record", async () => {
+it("A dry run lists the effects that a failed undo has undone, those that remain, and failures without a record", async () => {
   const stuck = { undo: back(() => Promise.reject(upstreamRefused("The van has left."))) };
   const van = effect("keyed", async () => "a van", stuck);
   const charge = effect("keyed", async () => "a charge", { undo: back(async () => "refunded") });

@@ -24,8 +24,8 @@ async function cancelAsForeseen(id: string): Promise<void> {
   await cancelInstance(probeEnv, operator, id, { reason: "called off" });
 }
 
-describe("W20 a cancel undoes an effect whose first answer was lost", () => {
-  it("and whose next try a pause has held", async () => {
+describe("W20 a cancel undoes an effect with a lost first answer", () => {
+  it("and with a next try held by a pause", async () => {
     const its = scene();
     const step = losing(its.log, () => "it");
     const id = await play(its, (steps) => steps.effect("b", step, {}));
@@ -51,7 +51,7 @@ describe("W20 a cancel undoes an effect whose first answer was lost", () => {
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("and whose next try was refused for now", async () => {
+  it("and with a next try refused for now", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -108,7 +108,7 @@ describe("W20 a cancel undoes an effect whose first answer was lost", () => {
     expect(its.log).toEqual(["a", "undo a of its a"]);
   });
 
-  it.each(["stopped and retried", "restarted twice"] as const)("and whose run was %s, before the next reached it", async (how) => {
+  it.each(["stopped and retried", "restarted twice"] as const)("and after its run was %s, before the next reached it", async (how) => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -140,7 +140,7 @@ describe("W20 a cancel undoes an effect whose first answer was lost", () => {
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("and whose run was restarted, and has not reached it again", async () => {
+  it("and after its run was restarted, and has not reached it again", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);

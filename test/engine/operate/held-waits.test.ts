@@ -29,7 +29,7 @@ async function ends(id: string): Promise<void> {
   expect(await kept(id, "complete", "errored")).toBe("complete");
 }
 
-describe("A run that is paused in a wait, and whose event comes,", () => {
+describe("A run that is paused in a wait, and gets its event,", () => {
   async function pausedIn(code: (step: Steps, of: Scene) => Promise<unknown>): Promise<{ its: Scene; id: string }> {
     const its = scene();
     const id = await play(its, async (step) => {

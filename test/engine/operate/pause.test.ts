@@ -135,7 +135,7 @@ describe("A paused instance", () => {
     expect(its.log).toEqual(["a"]);
   });
 
-  it("whose message is queued is not started by it, though the process dies before the platform has the pause", async () => {
+  it("with a queued message is not started by it, though the process dies before the platform has the pause", async () => {
     const its = scene();
     const { id, message } = await waiting(its, (step) => its.act(step, "a"));
     dieAt("pause committed, not applied");

@@ -76,7 +76,7 @@ it("An effect under way is recorded before its run is ended, and not repeated", 
   expect(its.log).toEqual(["a", "b"]);
 });
 
-it("A restarted run whose effect has ended in doubt meanwhile waits for an operator, and says so", async () => {
+it("A restarted run with an effect that has ended in doubt meanwhile waits for an operator, and says so", async () => {
   const { its, id, restarted } = await restartedAtWork();
   Object.assign(its.state, { go: true, lose: true });
   await restarted;
@@ -96,7 +96,7 @@ it("A dry run says of an effect under way that it is, and not that it is in doub
   expect(await kept(id, "complete", "errored")).toBe("complete");
 });
 
-it("A run whose code has ended, and that an effect keeps open which waits for its next try, ends for a restart at once", async () => {
+it("A run after its code, kept open by an effect that waits for its next try, ends for a restart at once", async () => {
   const its = scene();
   let [tries, reads] = [0, 0];
   const id = await play(its, async (step) => {

@@ -59,7 +59,7 @@ function leftStanding(instanceId: string): void {
   onTestFinished(() => standing.mockRestore());
 }
 
-describe("A run whose end is in its row, and that a killed process has left running on the platform", () => {
+describe("A run with its end in its row that a killed process has left running on the platform", () => {
   it("W33 is woken where it does not end by itself, and is retried as soon as it has ended", async () => {
     const { instanceId, state } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");
@@ -86,7 +86,7 @@ describe("A run whose end is in its row, and that a killed process has left runn
 });
 
 describe("A retry from a step", () => {
-  it("that the instance has not recorded is refused with the recorded names; from one that only reads it continues", async () => {
+  it("that the instance has not recorded is refused with the recorded names; from a read-only one it continues", async () => {
     const state = { broken: true, reads: 0 };
     const { instanceId } = await runLab(async ({ step }) => {
       await step.read("look", async () => ++state.reads);

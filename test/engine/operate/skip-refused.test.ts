@@ -51,7 +51,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     { of: "natural", steps: "lean" },
     { of: "keyed", steps: "lean" },
     { of: "natural", steps: "platform" },
-  ] as const)("keeps its status: a $of one that was refused ($steps) did not happen, and an undo does not do it", async ({ of, steps }) => {
+  ] as const)("keeps its status: a refused $of ($steps) did not happen, and an undo does not do it", async ({ of, steps }) => {
     mode.steps = steps;
     onTestFinished(() => {
       mode.steps = "platform";
@@ -109,7 +109,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     expect(at.log).toEqual(["van", "pay", "pay"]);
   });
 
-  it("is skipped with one that fits, and no undo reverts it", async () => {
+  it("is skipped with a valid one, and no undo reverts it", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     await skippedInVain(id);

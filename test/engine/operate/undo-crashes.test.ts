@@ -88,7 +88,7 @@ describe("W19 a crash inside an undo", () => {
     expect(await takenBack(name)).toHaveLength(1);
   });
 
-  it("an undo whose end was not recorded is found by the keeper, and is an end as undone", async () => {
+  it("an undo without a recorded end is found by the keeper, and is an end as undone", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", undo: "keyed" }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");

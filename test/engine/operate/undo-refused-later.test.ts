@@ -44,28 +44,31 @@ async function run(steps: "lean" | "platform", code: (step: Steps) => Promise<un
 const pay = (verdict: string) => ({ step: "pay", item: "", verdict });
 const planned = async (id: string) => (await planUndo(probeEnv, operator, id)).effects.find(({ step }) => step === "pay");
 
-describe.each(["platform", "lean"] as const)("W19 %s steps: an effect whose answer was lost", (steps) => {
+describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a lost answer", (steps) => {
   it.each([
     ["keyed", "401", "ends its run"],
     ["natural", "429", "ends its run"],
     ["keyed", "400", "is caught"],
     ["natural", "401", "is caught"],
-  ] as const)("and whose next try was refused (%s, %s), may have happened: an undo reverts it where that %s", async (of, refusal, end) => {
-    const world: string[] = [];
-    const definition = payment(world, ["lost", refusal], of);
-    const id = await run(steps, async (step) => {
-      await step.effect("van", van(world), null);
-      const paid = step.effect("pay", definition, null);
-      if (end === "is caught") await paid.catch(() => "without");
-      else await paid;
-    });
-    await ended(id);
-    expect(world).toEqual(["van", "lost", refusal]);
-    expect(await planned(id)).toEqual(pay("repeated"));
-    await undo(id);
-    expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
-  });
+  ] as const)(
+    "and with a next try that was refused (%s, %s), may have happened: an undo reverts it where that %s",
+    async (of, refusal, end) => {
+      const world: string[] = [];
+      const definition = payment(world, ["lost", refusal], of);
+      const id = await run(steps, async (step) => {
+        await step.effect("van", van(world), null);
+        const paid = step.effect("pay", definition, null);
+        if (end === "is caught") await paid.catch(() => "without");
+        else await paid;
+      });
+      await ended(id);
+      expect(world).toEqual(["van", "lost", refusal]);
+      expect(await planned(id)).toEqual(pay("repeated"));
+      await undo(id);
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
+    },
+  );
 
   it("and that a cancel meets between two tries, the last of them refused, is undone", async () => {
     const world: string[] = [];
@@ -131,7 +134,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect whose answ
     ["401", "not_retryable"],
     ["429", "retry_after"],
   ] as const)(
-    "and whose look-up is refused with %s in an undo fails that, by its name; an operator leaves it alone",
+    "and with a look-up that is refused with %s in an undo fails that, by its name; an operator leaves it alone",
     async (answer, code) => {
       const world: string[] = [];
       const booking = defineStep({
@@ -162,7 +165,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect whose answ
 });
 
 describe.each(["platform", "lean"] as const)(
-  "W19 %s steps: an effect whose answer was lost in one run, and that the next did not reach",
+  "W19 %s steps: an effect with an answer lost in one run, and that the next did not reach",
   (steps) => {
     /** A payment behind a look that fails on demand. */
     async function lostOnce(world: string[]) {

@@ -66,7 +66,7 @@ describe("W20 undoing an unknown outcome", () => {
     expect(await takenBack(name)).toEqual(["mail/undo mail-9"]);
   });
 
-  it("an effect in doubt is refused as well beside one that could be undone, in a run that has ended: nothing is undone", async () => {
+  it("an effect in doubt is refused also beside an undoable one, in a run that has ended: nothing is undone", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "before", undo: "natural" },
@@ -100,7 +100,7 @@ describe("W20 undoing an unknown outcome", () => {
 });
 
 describe("An instance that cannot be undone", () => {
-  it("is one that still runs, one that is undone already, and one of another tenant", async () => {
+  it("is a running one, an undone one, and another tenant's", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "act", undo: "natural" },

@@ -69,7 +69,7 @@ describe("An undo that fails and is retried", () => {
     expect(await ended(instanceId)).toBe("terminated");
   });
 
-  it.each(["keyed", "once", "natural"] as const)("W19 I15 undoes once, by a %s step whose answer cannot be stored", async (of) => {
+  it.each(["keyed", "once", "natural"] as const)("W19 I15 undoes once, by a %s step with an answer that cannot be stored", async (of) => {
     const refunds: string[] = [];
     const refund = effect(of, async ({ key }) => {
       refunds.push(key);

@@ -28,7 +28,7 @@ const refused = effect("keyed", () => Promise.reject(upstreamRefused("The till h
 const van = effect("keyed", async () => "a van", wayBack);
 
 it.each(modes)(
-  "an undo reports for an effect that failed without a record, and whose %s step's failure the code caught, that it may remain",
+  "an undo reports for an effect that failed without a record that it may remain, after the code caught the failure of its %s step",
   async (steps) => {
     const { id, status } = await run(steps, async (step) => {
       await step.effect("van", van, {});

@@ -39,7 +39,7 @@ it("an effect that the code did not wait for is reported by its name, and done",
   expect(heard(instanceId)).toMatchObject([{ step: "send shipping note", said: expect.stringContaining("It was not awaited") }]);
 });
 
-it("a keyed step whose code does not read its key is reported in development; one that does, and one of another class, are not", async () => {
+it("a keyed step with code that does not read its key is reported in development; a correct one, and one of another class, are not", async () => {
   const heard = hearing();
   const effect = async ({ input }: EffectCall<string>) => input;
   const forgets = defineStep({ effect: "keyed", run: effect });

@@ -129,7 +129,7 @@ describe("A dry run of a run that caught a failure and continued", () => {
   });
 });
 
-describe("An undo of a run whose read still fails", () => {
+describe("An undo of a run with a read that still fails", () => {
   const room = (world: string[]) =>
     defineStep({
       effect: "keyed",

@@ -79,7 +79,7 @@ it("A caught failure of which nothing else is on record can be named by a retry"
   expect(await planRetry(probeEnv, operator, instanceId, { from: "card" })).toMatchObject({ from: "card" });
 });
 
-it("A refusal whose message is an upstream's whole page is a refusal: the effect did not happen, and is not in doubt", async () => {
+it("A refusal with an upstream's whole page as its message is a refusal: the effect did not happen, and is not in doubt", async () => {
   const { instanceId } = await runLab(async ({ step }) => {
     await step.effect(
       "pay",

@@ -187,7 +187,7 @@ describe("A retry that names a step which failed and was caught", () => {
   });
 });
 
-it("W25 A caught failure stays caught when the entry that remembers it is claimed again, after one that depends on it", async () => {
+it("W25 A caught failure stays caught when its entry is claimed again, after an entry that depends on it", async () => {
   const happened: string[] = [];
   const state = { voucher: false, ship: false };
   const { instanceId } = await runLab(async ({ step, instanceId: id }) => {

@@ -35,7 +35,7 @@ async function reject(id: string, step: string): Promise<void> {
 }
 
 describe("A doubt that was answered", () => {
-  it.concurrent("W16 W17 and whose effect has run since, beside a branch that fails then: a retry of that branch ends the run", async () => {
+  it.concurrent("W16 W17 and with an effect that has run since, beside a branch that fails then: a retry of that branch ends the run", async () => {
     const { world, definition } = mail();
     let broken = true;
     const { instanceId } = await runLab(({ step, instanceId: id }) => {
@@ -120,7 +120,7 @@ describe("A once effect", () => {
     expect([died(), sent, await stateOf(instanceId, "mail")]).toEqual([true, 1, "in_doubt"]);
   });
 
-  it.concurrent("W17 whose messages cannot be made is in doubt at once, with its answer and the error", async () => {
+  it.concurrent("W17 with messages that cannot be made is in doubt at once, with its answer and the error", async () => {
     const definition = defineStep({ effect: "once", ...ONCE, run: async () => "mail-7" });
     const record = () => {
       throw new Error("The shop's name is missing.");
@@ -176,7 +176,7 @@ it.concurrent("W25 an effect that is named as the code ends does not begin behin
   expect(done.length).toBe(before);
 });
 
-it.concurrent("W25 a fallback whose answer was lost is retried alone: the step that it replaced is not tried again", async () => {
+it.concurrent("W25 a fallback with a lost answer is retried alone: the step that it replaced is not tried again", async () => {
   const charged: string[] = [];
   let lost = true;
   const cardA = defineStep({

@@ -99,7 +99,7 @@ describe("A step's error that ends it at once", () => {
   });
 
   it.each(MODES)(
-    "an error whose text only begins like that name is not the engine's: it is retried, and shown as it is (%s)",
+    "an error with a text that only begins like that name is not the engine's: it is retried, and shown as it is (%s)",
     async (steps) => {
       const said = "NonRetryableErrors are funny";
       const { world, pay } = payment(throwing(new Error(said)), steps);

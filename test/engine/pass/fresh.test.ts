@@ -10,7 +10,7 @@ it("W25 a run that was created before this process began is never treated as one
   expect(isFirstPass("of-before", created)).toBe(false);
 });
 
-it("W25 one that was created since is, once: and not when it is no longer young", async () => {
+it("W25 a run created since is, once: and not when it is no longer young", async () => {
   const { isFirstPass } = await begun("two");
   isFirstPass("another", new Date());
   await scheduler.wait(5);
@@ -22,7 +22,7 @@ it("W25 one that was created since is, once: and not when it is no longer young"
   expect(isFirstPass("older", created)).toBe(false);
 });
 
-it("one that is created after a clock that was ahead is too, once this process has been called by the right time: and an earlier one is not", async () => {
+it("a run created after a clock that was ahead is too, once this process has been called by the right time: and an earlier run is not", async () => {
   const { isFirstPass } = await begun("three");
   const right = Date.now();
   const clock = vi.spyOn(Date, "now").mockReturnValue(right + 3_600_000);

@@ -6,7 +6,7 @@ import { effect, ended, failed, ONCE, resolve, retry } from "../operate/operatin
 import { refuse } from "./refuse.ts";
 
 describe("Errors that the code received keep its branch", () => {
-  it("W25 of several failures the run's is the last one that it received: fallbacks for the others stay as they are", async () => {
+  it("W25 of several failures the run's is the last that it received: fallbacks for the others stay as they are", async () => {
     const world = { broken: true, did: [] as string[] };
     const { instanceId } = await runLab(async ({ step }) => {
       const one = (name: string) =>

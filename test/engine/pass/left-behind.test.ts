@@ -74,7 +74,7 @@ describe("A retried run, with state of the runs before it", () => {
     expect(await outputOf(instanceId)).toBe("slow");
   });
 
-  it.concurrent("W17 W25 retries an effect in doubt whose second refusal no code had received", async () => {
+  it.concurrent("W17 W25 retries an effect in doubt with a second refusal that no code had received", async () => {
     const state = { tries: 0, broken: true, threw: false };
     const { instanceId } = await runLab(async ({ step }) => {
       const mail = effect("once", async () => {
@@ -123,7 +123,7 @@ describe("A retried run, with state of the runs before it", () => {
     expect(await outputOf(instanceId)).toBe("hello");
   });
 
-  it("W25 fails of a branch that is not awaited, and whose output is gone, also where it detects that after the end of its code", async () => {
+  it("W25 fails of a branch that is not awaited, with a lost output, also where it detects that after the end of its code", async () => {
     const state = { broken: true };
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
       const large = step.commit("large", () => ({ output: "l".repeat(200_000) }));

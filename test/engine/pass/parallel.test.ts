@@ -43,7 +43,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(back).toEqual(["a2", "a1", "b2", "b1"]);
   });
 
-  it("W20 W25 an effect whose answer was lost is asked for by an undo also where the code caught that, and undone with its fallback", async () => {
+  it("W20 W25 an effect with a lost answer is asked for by an undo also where the code caught that, and undone with its fallback", async () => {
     const { done, back, act } = world();
     const booked: string[] = [];
     const booking = defineStep({
@@ -152,7 +152,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(other.done).toEqual(["tell that it failed", "pay"]);
   });
 
-  it("W25 a retry of a run whose own code threw does not retry a step that the code continued without, nor does one that names it: both branches would run", async () => {
+  it("W25 a retry of a run that its own code failed does not retry a step that the code continued without, nor does a retry that names it: both branches would run", async () => {
     const { done, refusing, act } = world();
     refusing.add("by card");
     let mended = false;

@@ -120,7 +120,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
-  it("W25 a race whose loser never finishes ends, is restarted and undone", async () => {
+  it("W25 a race with a loser that never finishes ends, is restarted and undone", async () => {
     const { done, back, act } = world();
     const { instanceId } = await runLab(async ({ step }) => {
       await Promise.race([act(step, "winner"), step.sleep("for ever", "365 days")]);

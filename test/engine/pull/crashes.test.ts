@@ -29,7 +29,7 @@ it("dying right after any write loses nothing: sent messages exist, leased ones 
   expect(await queue.ack([d])).toMatchObject({ ackCount: 0 });
 });
 
-it("a lease whose object died is ended by the alarm all the same", async () => {
+it("a lease with a dead object is ended by the alarm all the same", async () => {
   const queue = new LabQueue(renders);
   await queue.send("lost");
   await queue.pull({ visibility_timeout_ms: 50 });

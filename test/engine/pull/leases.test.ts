@@ -66,7 +66,7 @@ it("a delayed message waits, and the oldest that may come goes first", async () 
   expect((await queue.pull()).map(textOf)).toEqual(["delayed", "later"]);
 });
 
-it("a message whose deliveries are used up becomes a dead letter, which is handed over until that succeeds", async () => {
+it("a message without deliveries left becomes a dead letter, which is handed over until that succeeds", async () => {
   const queue = new LabQueue(renders);
   const letters: PullLetter[] = [];
   let failures = 1;

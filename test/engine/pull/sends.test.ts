@@ -23,7 +23,7 @@ it.each([
   expect(await queue.object.look()).toMatchObject({ depth: 0 });
 });
 
-it("accepts as much as a Cloudflare queue: 100 messages in one call, and a body of 128 KB", async () => {
+it("has the bounds of a Cloudflare queue: 100 messages in one call, and a body of 128 KB", async () => {
   const queue = new LabQueue(renders);
   const sent = await queue.client.sendBatch(Array.from({ length: 100 }, (_, n) => ({ body: n })));
   expect(new Set(sent.map(({ id }) => id)).size).toBe(100);
@@ -52,7 +52,7 @@ it.each([
   ["retries.delay", { retries: { delay: "13 hours" as const } }],
   ["remember", { remember: "366 days" as const }],
   ["scope", { scope: "GPU" }],
-])("a definition whose %s is beyond its bounds is refused", (what, wrong) => {
+])("a definition with %s beyond its bounds is refused", (what, wrong) => {
   expect(() => pullObject([definePullQueue({ name: "renders", ...wrong })])).toThrow(expect.objectContaining({ code: "config_invalid" }));
   expect(() => pullObject([definePullQueue({ name: "renders", ...wrong })])).toThrow(what);
 });

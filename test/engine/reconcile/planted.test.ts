@@ -62,7 +62,7 @@ describe("Of planted disagreements the walk", () => {
   );
 });
 
-it("An unfinished row whose instance the platform does not know belongs to the keeper: it is started, and nothing remains to report", async () => {
+it("An unfinished row with an instance that the platform does not know belongs to the keeper: it is started, and nothing remains to report", async () => {
   const name = fresh("gone");
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "commit", name: "work" }]).catch(() => undefined);

@@ -142,7 +142,7 @@ describe("A database that was set back to a time before a run's steps", () => {
     },
   );
 
-  it.each(["platform", "lean"] as const)("W17 is not removed from a run whose database has all of it (%s steps)", async (steps) => {
+  it.each(["platform", "lean"] as const)("W17 is not removed from a run if its database has all of it (%s steps)", async (steps) => {
     mode.steps = steps;
     try {
       const name = fresh("lab");

@@ -55,7 +55,7 @@ it("refuses requests without a token or a ticket, with an insufficient scope, an
   expect(await codeOf(await room.ask("/rooms/dresk/a", { upgrade: "websocket", ...bearer }))).toEqual([404, "route_not_found"]);
 });
 
-it("a token opens rooms of its own tenant: the same address of another one's is another room", async () => {
+it("a token opens rooms of its own tenant: the same address of another tenant is another room", async () => {
   const room = new LabRoom(desk);
   const other = new LabRoom(desk);
   await room.client.send({ text: "secret" });
@@ -135,7 +135,7 @@ it("a message of the maximum size in bytes is accepted, in any framing, and one 
   expect(await ada.isClosed()).toMatchObject({ code: 1009 });
 });
 
-it("a room's key of two hundred characters opens, for any characters, and one that makes no valid object name is refused", async () => {
+it("a room's key of two hundred characters opens, for any characters, and a key without a valid object name is refused", async () => {
   const room = new LabRoom(desk);
   const headers = { upgrade: "websocket", authorization: `Bearer ${await room.token("ada", "read")}` };
   const at = (key: string) => room.ask(`/rooms/desk/${encodeURIComponent(key)}`, headers);

@@ -33,7 +33,7 @@ it("refuses a message with NaN, which JSON would change to null", async () => {
   expect((await room.enter("ada")).welcome).toMatchObject({ messages: [] });
 });
 
-it("a joining client gets the last fifty, and one that rejoins with `since` only the messages that it missed", async () => {
+it("a joining client gets the last fifty, and a client that rejoins with `since` only the missed messages", async () => {
   const room = new LabRoom(desk);
   for (let n = 1; n <= 60; n++) await room.client.send({ text: `${n}` });
   const { welcome } = await room.enter("ada");
@@ -180,7 +180,7 @@ it.each([
   ["rate.perSecond", { rate: { burst: 1, perSecond: Number.NaN } }],
   ["rate.perSecond", { rate: { burst: 1, perSecond: 0 } }],
   ["presence", { presence: -1 }],
-])("a definition whose invalid option is %s is refused", (what, wrong) => {
+])("a definition with the invalid option %s is refused", (what, wrong) => {
   expect(() => roomObject([defineRoom({ name: "desk", ...wrong })])).toThrow(what);
 });
 

@@ -13,7 +13,7 @@ const times = (timing: { cron: string; timeZone: string }, from: string, count: 
   return found;
 };
 
-it("a time of day that the clocks skip is due right after the gap; one that comes twice is due once", () => {
+it("a time of day that the clocks skip is due right after the gap; a repeated one is due once", () => {
   const night = { cron: "30 2 * * *", timeZone: "Europe/Berlin" };
   expect(times(night, "2026-03-27T12:00:00Z", 3)).toEqual([
     "2026-03-28T01:30:00.000Z",

@@ -107,7 +107,7 @@ describe("A time that the keeper starts while another caller", () => {
     expect(await runs()).toMatchObject([{ state: "started", times: 1 }]);
   });
 
-  it("pauses its schedule is started alone, and one that comes in between is noted too", async () => {
+  it("pauses its schedule is started alone, and a time that comes in between is noted too", async () => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     await dueSince(caller, due - HOUR_MS);

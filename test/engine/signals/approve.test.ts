@@ -115,7 +115,7 @@ describe("A question to a person", () => {
     expect((await listApprovals(probeEnv, operator, { state: "pending", instance: instanceId })).items).toEqual([]);
   });
 
-  it("cannot be answered while its run is undone; one that is done again can", async () => {
+  it("cannot be answered while its run is undone; after a retry it can", async () => {
     const world = { away: true };
     const note = defineStep({
       effect: "keyed",

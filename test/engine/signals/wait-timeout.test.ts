@@ -26,7 +26,7 @@ async function await14Days(before: (instanceId: string, order: string) => Promis
   return { instanceId, status, overdue: row?.overdue_at !== null };
 }
 
-it("a wait whose time is over is caught by its code, which applies its own fallback", async () => {
+it("a wait past its time is caught by its code, which applies its own fallback", async () => {
   const { instanceId, status, overdue } = await await14Days((id, order) =>
     probeEnv.DB.prepare(
       `INSERT INTO millrace_waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, over_at)

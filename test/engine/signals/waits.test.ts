@@ -61,7 +61,7 @@ describe("A run that waits", () => {
     expect(heard).toBe("yes");
   });
 
-  it("A10 two events of one key in one delivery: the wait gets the one that is kept, also where that came before", async () => {
+  it("A10 two events of one key in one delivery: the wait gets the kept one, also where that came before", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard.push(await hear(step, "first", payload.name));
@@ -173,7 +173,7 @@ describe("A run that waits", () => {
     expect(heard).toEqual([`${one.name} yes`, `${other.name} yes`]);
   });
 
-  it("W28 an event that came while the run was errored, and whose delivery had no receiver: the retry of another branch delivers it again", async () => {
+  it("W28 an event that came while the run was errored, with a delivery without a receiver: the retry of another branch delivers it again", async () => {
     const { instanceId, name, mend } = await parkedBesideFailure(
       (step, about) => hear(step, "answer", about),
       async (id) => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", id)).length > 0,

@@ -91,7 +91,7 @@ describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (
     expect(broken).toContainEqual(expect.stringContaining(`POST ${SHOP}/mails outside of a step: sent 2 times, and 1 without a fault.`));
   });
 
-  it("finds a keyed step whose key depends on time", async () => {
+  it("finds a keyed step with a key that depends on time", async () => {
     mode.steps = steps;
     let now = 0;
     const timed = defineStep({ effect: "keyed", key: () => `at-${now++}`, run: (call: EffectCall<string>) => post(call, true) });
@@ -101,7 +101,7 @@ describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (
     );
   });
 
-  it("finds a step whose item key depends on time", async () => {
+  it("finds a step with an item key that depends on time", async () => {
     mode.steps = steps;
     let now = 0;
     const { broken } = await tryCode(({ step }) => step.effect("charge", keyed, "charges", { key: `at-${now++}` }), { only });

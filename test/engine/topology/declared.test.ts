@@ -219,7 +219,7 @@ describe("Refused at its definition, with a remedy, is", () => {
   });
 });
 
-it("A message whose key or subject is no text is reported as a fault of its definition, and not of the caller", () => {
+it("A message with a key or subject that is no text is reported as a fault of its definition, and not of the caller", () => {
   for (const [what, make] of [
     ["promise", async () => "x"],
     ["undefined", () => undefined],

@@ -81,7 +81,7 @@ describe("One of several queues under one name", () => {
     expect(heard).toBe(1);
   });
 
-  it("replays a dead letter to the queue that its tenant has now, also from one that has no senders any more", async () => {
+  it("replays a dead letter to its tenant's current queue, also from a queue that has no senders any more", async () => {
     const name = fresh();
     const seen = refuse(name, 2);
     const consume = dispatch(app);

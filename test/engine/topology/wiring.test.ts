@@ -24,7 +24,7 @@ const asked = (type: string, queue = ProbeRequested.queue) => defineCommand({ ty
 const workflow = (name: string, on: ReturnType<typeof asked>) => defineWorkflow({ name, on, run: async () => undefined });
 const by = { tenantId: "acme", source: "test" };
 
-it("a command whose workflow is not bound is refused, with the line to add, and stores nothing", async () => {
+it("a command with a workflow that is not bound is refused, with the line to add, and stores nothing", async () => {
   const app = catalog({ consumers: [startsOf(workflow("never-bound", asked("probe.unbound")))] });
   const [answer] = await acceptCommands(probeEnv, app, by, [{ type: "probe.unbound", payload: { name: "unbound" } }]);
   expect(answer).toMatchObject({
@@ -37,7 +37,7 @@ it("a command whose workflow is not bound is refused, with the line to add, and 
   expect(await rows("SELECT id FROM millrace_instances WHERE workflow = 'never-bound'")).toEqual([]);
 });
 
-it("a command whose queue is not bound is refused likewise", async () => {
+it("a command with a queue that is not bound is refused likewise", async () => {
   const queue = defineQueue({ name: "no-such-queue" });
   const app = catalog({ consumers: [defineConsumer({ queue, starts: [workflow("probe", asked("probe.unqueued", queue))] })] });
   const [answer] = await acceptCommands(probeEnv, app, by, [{ type: "probe.unqueued", payload: { name: "unqueued" } }]);

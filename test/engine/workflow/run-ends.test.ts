@@ -9,7 +9,7 @@ import { effect, retry } from "../operate/operating.ts";
 
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
-describe("A run whose code ends before an effect that it did not wait for", () => {
+describe("A run that ends its code before an effect that it did not wait for", () => {
   it("W20 I15 ends behind that effect's record, so that an undo finds it and takes it back", async () => {
     const world: string[] = [];
     let slow = true;
@@ -100,7 +100,7 @@ describe("An operator's retry", () => {
   });
 });
 
-describe("An unknown outcome whose run is complete", () => {
+describe("An unknown outcome of a complete run", () => {
   it("W17 is not run, because no caller remains: its outcome can still be recorded", async () => {
     const { instanceId } = await runLab(async ({ step }) => void (await step.commit("act", () => ({}))));
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -142,7 +142,7 @@ describe("The end of a run", () => {
   });
 
   it.each(["dead", "skipped"])(
-    "I17 whose message was reported as %s while it was being started: the row shows its true status",
+    "I17 with a message that was reported as %s while it was being started: the row shows its true status",
     async (believed) => {
       let go = false;
       const { instanceId } = await runLab(async ({ step }) => {

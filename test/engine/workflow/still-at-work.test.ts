@@ -87,7 +87,7 @@ describe("Code that works for itself between two steps", () => {
     expect(await stateOf(instanceId, "fast won")).toBe("done");
   });
 
-  it.concurrent("W19 is awaited by an undo, whose other branch has nothing to undo", async () => {
+  it.concurrent("W19 is awaited by an undo, while its other branch has nothing to undo", async () => {
     const did: string[] = [];
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
       const check = async () => {

@@ -53,7 +53,7 @@ describe("POST /v1/batches", () => {
     expect(await contactsOf(caller.tenantId)).toMatchObject([{ revision: 1 }]);
   });
 
-  it("whose command's name is used by another command is refused, and nothing is kept", async () => {
+  it("with a name used by another command is refused, and nothing is kept", async () => {
     const caller = await callerWith();
     const id = fresh("b");
     await acceptCommands(env, app, { tenantId: caller.tenantId, source: "test" }, [
@@ -64,7 +64,7 @@ describe("POST /v1/batches", () => {
     expect((await env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/` })).objects).toEqual([]);
   });
 
-  it("keeps an upload whose acceptance failed half way, and continues on the next request", async () => {
+  it("keeps an upload after its acceptance failed half way, and continues on the next request", async () => {
     const caller = await callerWith();
     const id = fresh("b");
     const { performer } = app;

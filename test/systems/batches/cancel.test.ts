@@ -75,7 +75,7 @@ it.each(Array.from({ length: 8 }, (_, index) => index * 12))(
   },
 );
 
-it("a cancelled batch whose instance is stopped ends too", async () => {
+it("a cancelled batch with a stopped instance ends too", async () => {
   const caller = await callerWith();
   const key = `files/${caller.tenantId}/people.csv`;
   await env.PAYLOADS.put(key, contactsCsv(3));

@@ -45,7 +45,7 @@ it.each([
   expectProblem(await caller.call("PUT", "/v1/brands/Acme!", {}), 422, "invalid_payload");
 });
 
-it("brands are listed by name, page by page, to their own tenant alone; one that only ran a cycle is among them", async () => {
+it("brands are listed by name, page by page, to their own tenant alone; a brand that only ran a cycle is among them", async () => {
   const [caller, stranger] = [await callerWith(), await callerWith()];
   for (const name of ["b", "a"]) await caller.call("PUT", `/v1/brands/${name}`, {});
   await decided(caller, await cycle(caller, { brand: "c", cycle: "w1", keywords: ["k"] }));

@@ -16,7 +16,7 @@ const DRAFT = JSON.stringify(article("A draft"));
 const PRETTY = JSON.stringify(article(), null, 2);
 const LONG = 500_000;
 
-it("An article whose JSON has half of a surrogate pair is read without it", () => {
+it("An article with half of a surrogate pair in its JSON is read without it", () => {
   const found = read(String.raw`{"title":"Tea \ud83d","description":"\udf75","body_markdown":"\ud83c\udf75 \\ud83d"}`);
   expect(found).toEqual({ article: { title: "Tea \ufffd", description: "\ufffd", body: "\u{1f375} \\ud83d" } });
 });

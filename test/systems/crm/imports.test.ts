@@ -27,7 +27,7 @@ it("the same file again erases nothing that the CRM gave, and costs no call", as
   expect(await callsSince(before)).toEqual([]);
 });
 
-it("a file changes the properties that it names, and empties those that it names as empty, here and in the CRM; others stay", async () => {
+it("a file changes the properties that it names, and empties the ones that it names as empty, here and in the CRM; others stay", async () => {
   const { caller, row } = await inStep();
   const { name: _, ...nameless } = row;
   await bring(caller, [{ ...nameless, properties: { phone: "+1", jobtitle: null, city: "" } }]);

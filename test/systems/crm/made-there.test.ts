@@ -163,7 +163,7 @@ it("where that read dies, the next sync of the contact finds the record by the e
   }
 });
 
-it("a read that may not give a record the engine's name delays no other, and neither does one that finds it deleted", async () => {
+it("a read that may not give a record the engine's name delays no other, and neither does a read that finds it deleted", async () => {
   const { caller, again, call } = await namedAndLost(false);
   await theCrm().edit(again.id, null);
   const { statements = [], output } = await takeChange(call);
@@ -226,7 +226,7 @@ it("of two concurrent reads of a new record, the one with an old read, or one du
   }
 });
 
-it("a record whose name is no contact's id is ignored", async () => {
+it("a record with a name that is no contact's id is ignored", async () => {
   const caller = await callerWith();
   for (const id of ["", "x".repeat(201), "x\u0001"]) {
     const record = await made({ email: `j${id.length}@${caller.tenantId}.example.com`, millrace_id: `${caller.tenantId}/${id}` });

@@ -50,7 +50,7 @@ async function failures(caller: Caller, sync: Json): Promise<Json[]> {
   return (await caller.get(`/v1/crm/syncs/${sync.sync_id}/failures`)).body.items;
 }
 
-it("a contact whose company the CRM refuses to connect is listed alone: the others are connected, and the next sync retries only that one", async () => {
+it("a contact with a company that the CRM refuses to connect is listed alone: the others are connected, and the next sync retries only that contact", async () => {
   const { caller, change, idOf } = await inStep(9);
   await change({ company: "Acme" }, 0, 1, 2, 3, 4, 5, 6, 7, 8);
   await theCrm().setFaults([{ match: `"from":{"id":"${idOf("c0003")}"}`, status: 400, category: "VALIDATION_ERROR", remaining: null }]);

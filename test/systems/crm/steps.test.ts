@@ -74,7 +74,7 @@ it("a call that the CRM refuses is named, no other waits for the contact meanwhi
   expect(await theCrm().associations()).toContainEqual(expect.objectContaining({ contact: (await recordsOf(caller)).get("c0000")?.id }));
 });
 
-it("a record that is to be merged into that of another contact is a step too", async () => {
+it("a record to be merged into another contact's is a step too", async () => {
   const { caller } = await some();
   await synced(caller);
   await theCrm().setFaults([{ match: "/merge", status: 400, category: "VALIDATION_ERROR", remaining: null }]);

@@ -35,7 +35,7 @@ async function inStep(count = 1, name?: string): Promise<{ caller: Caller; idOf:
 
 const tell = (caller: Caller, id: string, more: object = {}) => notify(caller.tenantId, [event(id, more)]);
 
-it("a contact whose id has two hundred characters of two UTF-16 units each is imported as any other", async () => {
+it("a contact with an id of two hundred characters of two UTF-16 units each is imported as any other", async () => {
   const caller = await callerWith();
   const contactId = "🐎".repeat(200);
   await bring(caller, [{ contact_id: contactId, email: `horse@${caller.tenantId}.example.com` }]);
@@ -207,7 +207,7 @@ it("a contact created in the CRM is imported with the engine's name, or matched 
   expect(records.get("c0005")).toMatchObject({ id: same.id, properties: { firstname: "Person", jobtitle: "Baker" } });
 });
 
-it("a contact deleted in the CRM stays here, and only a sync of its own restores it", async () => {
+it("a contact deleted in the CRM stays here, and only an explicit sync of it restores it", async () => {
   const { caller, idOf } = await inStep(2);
   await theCrm().edit(idOf("c0000"), null);
   await tell(caller, idOf("c0000"), { subscriptionType: "contact.deletion", propertyName: undefined });

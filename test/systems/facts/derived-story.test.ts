@@ -176,7 +176,7 @@ it("the rules are read once for each tenant of a batch", async () => {
   expect(await factsOf(tenants[1] ?? "", "account/a49")).toHaveLength(1);
 });
 
-it("T01 a fact's tenant is its message's: one that names another tenant is a dead letter, and nothing follows from it for either", async () => {
+it("T01 a fact's tenant is its message's: a fact that names another tenant is a dead letter, and nothing follows from it for either", async () => {
   const [mine, theirs] = [fresh("tenant"), fresh("tenant")];
   await seedRules(mine, 1, 0, [{ name: "mine", when: [], charge: { cents: 7 } }]);
   await seedRules(theirs, 1, 0, [{ name: "theirs", when: [], charge: { cents: 9 } }]);

@@ -56,7 +56,7 @@ it("a dead letter about money without an operator's action for 90 days is delete
   expect((await caller.get("/v1/dead-letters?state=open")).body.items.map(({ id }: Json) => id)).toEqual([young]);
 });
 
-it("one that an operator skips in the same moment is published once, in the form of the first", async () => {
+it("a dead letter that an operator skips in the same moment is published once, in the form of the first", async () => {
   const caller = await callerWith();
   const letter = await letterOf(caller, "charge", 91);
   await Promise.all([round(), caller.post(`/v1/dead-letters/${letter}/skip`, { reason: "paid in cash" })]);

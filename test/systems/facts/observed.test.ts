@@ -50,7 +50,7 @@ it("a fact under another fact's name is not dropped silently: it is a dead lette
   expect(letters).toMatchObject([{ message_type: "fact.observed", reason: "idempotency_key_reused" }]);
 });
 
-it("an unreachable ledger refuses its own facts alone; one that restarts is asked again", async () => {
+it("an unreachable ledger refuses its own facts alone; a restarting one is asked again", async () => {
   const caller = await callerWith();
   const [gone, restarting, well] = [fresh("account/"), fresh("account/"), fresh("account/")];
   let restarts = 0;

@@ -137,7 +137,7 @@ it("takes a hundred ledgers a step", async () => {
   expect(items.map(({ output }: Json) => output.ledgers)).toEqual([100, 100, 30]);
 });
 
-it("leaves rows alone whose ledger has pruned their content", async () => {
+it("leaves rows alone if their ledger has pruned their content", async () => {
   const { caller, entities, before } = await tenantWith(1, 6);
   const entity = entities[0] as string;
   await until(

@@ -31,7 +31,7 @@ it("an object's table gains a column in the next deployment, keeps its rows, and
   expect(seen).toEqual([[{ id: 1, name: "ada" }], [{ id: 1, name: "ada", size: null }]]);
 });
 
-it("an object that begins later has all changes, and one that is only read has nothing", async () => {
+it("an object that begins later has all changes, and an object that is only read has nothing", async () => {
   const seen = await inStorage((storage) => {
     const tables = new Tables(storage, "things", SCHEMA, [NAME, SIZE]);
     const before = [tables.made, storage.sql.exec("SELECT name FROM sqlite_master").toArray()];

@@ -44,7 +44,7 @@ it("every column of text is searched, or goes with its row, or is listed with th
   expect(forgotten).toEqual([]);
 });
 
-it("every kind of object is listed, and is among those that a search for a forgotten person reads", () => {
+it("every kind of object is listed, and is searched for a forgotten person", () => {
   const kinds = [...wrangler.matchAll(/"name": "([A-Z_]+)", "class_name"/g)].map(([, name = ""]) => name);
   expect(kinds.length).toBeGreaterThan(5);
   expect([...OBJECTS].sort()).toEqual(kinds.sort());

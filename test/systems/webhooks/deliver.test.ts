@@ -106,7 +106,7 @@ describe("A fact", () => {
 });
 
 describe("An endpoint", () => {
-  it.concurrent("whose receiver answers 410 is disabled, with the reason, and gets nothing more until it is enabled again", async () => {
+  it.concurrent("is disabled after a 410 of its receiver, with the reason, and gets nothing more until it is enabled again", async () => {
     const caller = await callerWith();
     const gone = await endpoint(caller);
     await tell(gone.hook, { treatments: [{ status: 410, times: 1 }] });

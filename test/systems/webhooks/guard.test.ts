@@ -136,7 +136,7 @@ describe("Names", () => {
     }
   });
 
-  it("are resolved again before each request: one that has become private gets none, one that does not resolve waits", async () => {
+  it("are resolved again before each request: a private one gets none, an unresolved one waits", async () => {
     const url = await named({ a: ["93.184.216.34"] });
     const { body, tenantId } = await registerAt(url);
     const send = () => sendTo(tenantId, body.id, fetch);

@@ -128,7 +128,7 @@ describe("A delivery that was sent", () => {
     expect(await delivery("sent")).toMatchObject({ id: delivered, tried: 8 });
   });
 
-  it("whose endpoint is off waits until it is on", async () => {
+  it("of a disabled endpoint waits until it is enabled", async () => {
     const caller = await callerWith();
     const { hook, path, again, delivery } = await sent(caller);
     const switchOn = await off(caller, path);
@@ -180,7 +180,7 @@ describe("A delivery", () => {
     expect(await received(hook)).toHaveLength(2);
   });
 
-  it("whose command's dead letter is skipped is skipped with it, and can be made again", async () => {
+  it("is skipped with the dead letter of its command, and can be made again", async () => {
     const caller = await callerWith();
     const { hook, path, delivered, again, delivery } = await sent(caller);
     const switchOn = await off(caller, path);

@@ -56,7 +56,7 @@ it("old deliveries, secrets and versions are deleted at their age, and current o
   expect(await received(kept.hook, 2)).toHaveLength(2);
 });
 
-describe("A fact whose dead letter is replayed long after an endpoint was changed", () => {
+describe("A fact with a dead letter that is replayed long after an endpoint was changed", () => {
   /** The versions that a fact meets which its ledger took then. */
   async function met(tenantId: string, recorded: number): Promise<number[]> {
     const more = { recorded_at: new Date(recorded).toISOString() };

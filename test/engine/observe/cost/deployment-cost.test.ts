@@ -28,7 +28,7 @@ it("an instance's cost is shown to its tenant, and to no other", async () => {
   expect(await ask(`/v1/instances/${instanceId}`, ["read"], fresh("other"))).toMatchObject({ status: 404 });
 });
 
-it("a workflow's cost is that of its newest runs, at the rate at which they end, of all tenants and naming none", async () => {
+it("a workflow's cost is the cost of its newest runs, at the rate at which they end, of all tenants and naming none", async () => {
   const ids = await Promise.all(
     [1, 2, 3].map(
       async () =>
@@ -56,7 +56,7 @@ it("a workflow's cost is that of its newest runs, at the rate at which they end,
   expect(JSON.stringify(body)).not.toContain("acme");
 });
 
-it("a run whose cost record is corrupt is estimated, and hides no other's", async () => {
+it("a run with a corrupt cost record is estimated, and hides no other's", async () => {
   const { instanceId } = await start(fresh(), [{ do: "commit", name: "a" }]);
   await reaches(instanceId, "complete");
   for (const spoiled of ["[", "7", '{"1":null}', '{"1":{"steps":"many"}}']) {

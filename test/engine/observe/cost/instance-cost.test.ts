@@ -43,7 +43,7 @@ describe("the shown cost of a run is the count of D1 and the platform", () => {
     expect({ rows: shown, steps, marks }).toEqual({ rows: counted, steps: onPlatform, marks: ["counted"] });
   });
 
-  it("a wait whose time is over, and that the code catches", async () => {
+  it("a wait past its time that the code catches", async () => {
     const { written } = countRows();
     const { correlationId } = await runLab(async ({ step, payload }) => {
       await step.commit("a", () => ({}));
@@ -68,7 +68,7 @@ describe("the shown cost of a run is the count of D1 and the platform", () => {
     expect([shown.rows, shown.steps, shown.marks]).toEqual([written(correlationId, ...ids), shown.onPlatform, ["counted"]]);
   });
 
-  it("a run with a deadline, whose end is reported to an address by a separate instance", async () => {
+  it("a run with a deadline, and a report of its end to an address by a separate instance", async () => {
     const { url, heard } = await addressOf(await asking(["tokens"], operator.tenantId));
     const { written } = countRows();
     const name = fresh();
@@ -129,7 +129,7 @@ describe("an estimate is marked as one", () => {
     expect([cost.steps, cost.marks]).toEqual([4, ["estimated"]]);
   });
 
-  it("a run that was undone: the undo is an instance of its own", async () => {
+  it("a run that was undone: the undo is a separate instance", async () => {
     const cost = await costOf([{ do: "commit", name: "a", undo: "rows" }], async ({ id }) => {
       await reaches(id, "complete");
       await undoInstance(probeEnv, operator, id, "called off");

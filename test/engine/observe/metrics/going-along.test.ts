@@ -95,7 +95,7 @@ it("two keepers that take over the same tallies count them once", async () => {
   expect(JSON.parse(hours ?? "{}").queue_messages_sent_total[JSON.stringify([queue])]).toBe(7);
 });
 
-it("a keeper whose database is slow counts no tallies that another has merged since it read them", async () => {
+it("a keeper with a slow database counts no tallies that another has merged since it read them", async () => {
   const queue = fresh("queue");
   const { text, params } = insertTally({ id: crypto.randomUUID(), at: Date.now(), body: JSON.stringify(tallyOf(queue, 7)) });
   await env.DB.prepare(text)

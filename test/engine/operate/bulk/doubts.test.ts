@@ -121,7 +121,7 @@ describe("Many doubts", () => {
     });
   });
 
-  it("B02 answered by another operator meanwhile are left out; one that is in doubt again since is not the counted one, and is refused", async () => {
+  it("B02 answered by another operator meanwhile are left out; an effect in doubt again since then is not the counted one, and is refused", async () => {
     const operator = await theOperator();
     const { ids, keys, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
     const held = pauseAt("B02 acted, chunk not recorded", operator.idOf("once"));
@@ -246,7 +246,7 @@ describe("Many doubts", () => {
     expect(await reaches(failed.instanceId, "errored")).toBe("errored");
   });
 
-  it("contain no personal data that their messages hide, and their list leaves out one whose name is in a key", async () => {
+  it("contain no personal data that their messages hide, and their list leaves out an effect with a name in its key", async () => {
     const operator = await theOperator();
     const email = `${fresh("ada")}@ex.test`;
     const state = { loses: true };

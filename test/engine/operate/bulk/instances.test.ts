@@ -131,7 +131,7 @@ describe("A bulk retry", () => {
     expect(did.size).toBe(6);
   });
 
-  it("B02 whose chunk is repeated after its runs have failed again retries none of them a second time", async () => {
+  it("B02 retries no run a second time if its chunk is repeated after its runs have failed again", async () => {
     const operator = await theOperator();
     const { tried } = await broken(operator, 3);
     const death = dieAt("B02 acted, chunk not recorded", operator.idOf("once"));
@@ -165,7 +165,7 @@ describe("A bulk retry", () => {
     expect([...did.values()]).toEqual(Array.from({ length: 10 }, () => 1));
   });
 
-  it("whose instance has failed says so, and an operator resumes it", async () => {
+  it("with a failed instance says so, and an operator resumes it", async () => {
     const operator = await theOperator();
     const { mend } = await broken(operator, 3);
     mend();

@@ -265,7 +265,7 @@ it("a stretch of lean steps with many calls has a step of the platform's in it, 
   expect(await onPlatform(id)).toEqual(["behind"]);
 });
 
-it("a lean step whose output could not be stored fails in every replay, and returns nothing", async () => {
+it("a lean step with an output that could not be stored fails in every replay, and returns nothing", async () => {
   const large = defineStep({
     effect: "natural",
     retries: { limit: 0, delay: 10 },

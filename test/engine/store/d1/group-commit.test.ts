@@ -97,7 +97,7 @@ describe("Group commit", () => {
     expect(seen.most).toBe(1);
   });
 
-  it("R01 a hundred units whose outcome exists already, after an answer that was lost, are settled by one query", async () => {
+  it("R01 a hundred units with existing outcomes, after an answer that was lost, are settled by one query", async () => {
     const name = fresh();
     const { db, seen } = watched();
     const commits = new GroupCommit(db);
