@@ -74,7 +74,7 @@ function assertion(
 
 const refusedAs = (answer: Answer) => [answer.status, answer.body.code];
 
-describe("A person whom Cloudflare Access has let in", () => {
+describe("A user admitted by Cloudflare Access", () => {
   it("is known by their e-mail address, as granted: their actions are under their name in the audit", async () => {
     const { ask, own, tenantId } = await team();
     const ada = await assertion(own);

@@ -5,7 +5,7 @@ import { watched } from "../systems/facts/watched.ts";
 import { callerWith, expectProblem, type Json } from "./client.ts";
 import { seedApproval, seedInstance } from "./seed.ts";
 
-describe("Questions to people over HTTP", () => {
+describe("Questions to operators over HTTP", () => {
   it("are listed newest first, page by page, and filtered by state, workflow and instance", async () => {
     const caller = await callerWith();
     const ids = [];
@@ -54,7 +54,7 @@ describe("Questions to people over HTTP", () => {
   it.each([
     ["approve", "approved", "approve"],
     ["reject", "rejected", "reject_approval"],
-  ])("take %s once, with a reason, on record", async (verb, state, recorded) => {
+  ])("accept %s once, with a reason, on record", async (verb, state, recorded) => {
     const caller = await callerWith();
     const id = await seedApproval(caller.tenantId);
     expectProblem(await caller.post(`/v1/approvals/${id}/${verb}`, {}), 422, "invalid_payload");
@@ -74,7 +74,7 @@ describe("Questions to people over HTTP", () => {
     );
   });
 
-  it("take no answer after their time", async () => {
+  it("accept no answer after their deadline", async () => {
     const caller = await callerWith();
     const id = await seedApproval(caller.tenantId, { dueAt: 1000 });
     const late = expectProblem(await caller.post(`/v1/approvals/${id}/approve`, { reason: "late" }), 409, "invalid_transition");

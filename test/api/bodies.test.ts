@@ -238,7 +238,7 @@ describe("A hostile body", () => {
     expect(JSON.stringify(answer.body).length).toBeLessThan(20_000);
   });
 
-  it("takes whole characters that were escaped in halves", async () => {
+  it("accepts whole characters that were escaped in halves", async () => {
     const caller = await callerWith();
     const { status } = await caller.post(
       "/v1/commands",

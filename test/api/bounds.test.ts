@@ -51,7 +51,7 @@ describe("Limits of one tenant", () => {
     expect(expectProblem(await put(1000), 409, "invalid_transition").detail).toContain("1000 versions");
   });
 
-  it("20 GiB of uploads in a day, counted before they are taken; a day later there is room again", async () => {
+  it("20 GiB of uploads in a day, counted before they are accepted; a day later the limit is free again", async () => {
     const caller = await callerWith();
     const hour = Math.floor(Date.now() / 3_600_000);
     const put = (hour: number, bytes: number) =>
@@ -123,7 +123,7 @@ it("a body of a known caller has 30 seconds to come", () => {
   return expect(reading).resolves.toBe("{}");
 });
 
-it("a body that takes longer than its time is refused, however often a byte of it comes", async () => {
+it("a body that exceeds its time is refused, for any interval of its bytes", async () => {
   const refused = await readText(slowly(), 100_000, 200).catch((error: unknown) => error);
   expect(refused).toMatchObject({ code: "invalid_json", message: expect.stringContaining("0.2 s") });
 });

@@ -73,7 +73,7 @@ it.each(["nope", "__proto__", "content.unpublish.not", "research.completed", "bu
   },
 );
 
-describe("A message that is looked at before it goes", () => {
+describe("A check of a message before it is sent", () => {
   it("has the key and the subject that it would be sent under, and says who has that key by now", async () => {
     const [caller, stranger] = [await callerWith(), await callerWith()];
     const keyword = fresh("Keyword");

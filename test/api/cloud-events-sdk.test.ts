@@ -34,7 +34,7 @@ describe("The CloudEvents SDK", () => {
     expect((await emitter(caller, Mode.BINARY)(event)) as Answer).toMatchObject({ status: 202 });
   });
 
-  it("sends a batch, each event of which it reads itself as we do", async () => {
+  it("sends a batch with events that the SDK reads as the engine does", async () => {
     const caller = await callerWith();
     const events = [made(fresh()), made(fresh())];
     const headers = { "content-type": CONSTANTS.MIME_CE_BATCH };
@@ -61,7 +61,7 @@ describe("The CloudEvents SDK", () => {
     expect(binary.instance_id).not.toBe(structured.instance_id);
   });
 
-  it("sends an id beyond ASCII as it is in binary mode, which is refused; structured it is taken", async () => {
+  it("sends an id beyond ASCII unchanged in binary mode, which is refused; structured mode is accepted", async () => {
     const caller = await callerWith();
     const event = made(fresh()).cloneWith({ id: "ü1" });
     expectProblem((await emitter(caller, Mode.BINARY)(event)) as Answer, 422, "invalid_payload");

@@ -100,7 +100,7 @@ describe("POST /v1/commands", () => {
     expect((await caller.ask(fresh(), { "idempotency-key": "..." })).status).toBe(202);
   });
 
-  it("takes a key bare or quoted, as the same key", async () => {
+  it("accepts a key bare or quoted, as the same key", async () => {
     const caller = await callerWith();
     const keyword = fresh();
     const bare = await caller.ask(keyword, { "idempotency-key": 'a "b" c\\d' });
@@ -125,7 +125,7 @@ describe("POST /v1/commands", () => {
     expect(issues).toEqual([{ path: "Idempotency-Key", message: expect.stringContaining("1 to 500") }]);
   });
 
-  it("A05 refuses a key that is taken by another payload, and changes nothing", async () => {
+  it("A05 refuses a key of another payload, and changes nothing", async () => {
     const caller = await callerWith();
     const keyword = fresh();
     const first = await caller.ask(keyword, { "idempotency-key": "k" });

@@ -96,7 +96,7 @@ describe("An effect in doubt", () => {
       expectProblem(await caller.post(`/v1/effects/${key}/reject`, { reason: "r" }), 404, "effect_not_found");
   });
 
-  it("takes no field it does not know", async () => {
+  it("accepts no unknown field", async () => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/effects/x/reject", { reason: "r", output: 1 });
     expect(expectProblem(answer, 422, "invalid_payload").issues).toMatchObject([{ path: "output" }]);

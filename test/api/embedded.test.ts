@@ -30,7 +30,7 @@ describe("/embedded", () => {
     }
   });
 
-  it("takes no query that it does not know or cannot read: a misspelled filter would clear all faults", async () => {
+  it("accepts no unknown or invalid query: a misspelled filter would clear all faults", async () => {
     const caller = await callerWith(["embedded"]);
     for (const [method, path] of [
       ["DELETE", "/embedded/faults?match=x"],

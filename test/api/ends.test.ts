@@ -13,14 +13,14 @@ describe("A must_end_by at or before the time at which a delayed command is due"
     early,
     { delay_seconds: 3600, must_end_by: "1 hour" },
     { delay_seconds: 3600, must_end_by: new Date(Date.now() + 60_000).toISOString() },
-  ])("%j is refused at the door, and nothing is begun", async (ends) => {
+  ])("%j is refused on request, and nothing is begun", async (ends) => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/commands", { ...research(fresh()), ...ends });
     expect(expectProblem(answer, 422, "invalid_payload").issues).toEqual(issues);
     expect((await caller.get("/v1/instances")).body.items).toEqual([]);
   });
 
-  it("is taken where it is later, and of a repeat, which starts nothing", async () => {
+  it("is accepted if it is later, and from a repeat, which starts nothing", async () => {
     const caller = await callerWith();
     const command = research(fresh());
     const first = await caller.post("/v1/commands", { ...command, ...early, must_end_by: "2 hours" });

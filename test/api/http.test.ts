@@ -27,7 +27,7 @@ describe("Every answer", () => {
     expectProblem(await caller.post("/v1/effects/x/explode", {}), 404, "route_not_found");
   });
 
-  it("to a known route by another method says which it takes", async () => {
+  it("to a known route by another method lists the permitted methods", async () => {
     const caller = await callerWith();
     const refused = async (method: string, path: string) => {
       const answer = await caller.call(method, path);
@@ -187,7 +187,7 @@ describe("GET /", () => {
     for (const [, method = "", path = ""] of named) expect(paths[path], `${method} ${path}`).toHaveProperty(method.toLowerCase());
   });
 
-  it("leads to the console, runs no script and takes no style but its own", async () => {
+  it("leads to the console, runs no script and accepts no style but its own", async () => {
     const { headers, body } = await send("/");
     const policy = headers.get("content-security-policy") ?? "";
     const [, nonce] = /style-src 'nonce-([^']+)'/.exec(policy) ?? [];

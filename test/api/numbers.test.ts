@@ -51,7 +51,7 @@ describe("A number", () => {
     ]);
   });
 
-  it("that is read as it is written, or as the nearest decimal, is taken", async () => {
+  it("that is read as it is written, or as the nearest decimal, is accepted", async () => {
     const caller = await callerWith();
     const id = fresh("f");
     const body = `{"facts":[${KEPT.map(([written], index) => fact(`${id}-${index}`, written)).join(" , ")}]}`;

@@ -39,7 +39,7 @@ describe("The OpenAPI document", () => {
     }
   });
 
-  it("writes patterns as every reader of JSON Schema takes them: without delimiters and flags, and so that they match something", async () => {
+  it("writes patterns in the form of every reader of JSON Schema: without delimiters and flags, and so that they match something", async () => {
     const patterns = new Set<string>();
     JSON.stringify(await documented(), (key, value) => {
       if (key === "pattern" && typeof value === "string") patterns.add(value);

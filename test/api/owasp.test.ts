@@ -106,7 +106,7 @@ describe("OWASP API Security Top 10", () => {
     expect(body.items.filter(({ target, result }: Json) => target === approval && result === "applied")).toHaveLength(1);
   });
 
-  it("API7 server side request forgery: an address that is not public is not taken, however it is written", async () => {
+  it("API7 server side request forgery: a private address is refused, in every spelling", async () => {
     // Every spelling, names that become private, redirects: test/systems/webhooks/guard.test.ts.
     const caller = await callerWith();
     for (const url of [

@@ -37,7 +37,7 @@ describe("A query", () => {
     expect(issues).toEqual([{ path: name, message: expect.stringContaining(better) }]);
   });
 
-  it("with an integer that is not written in decimal digits is refused, wherever one is taken", async () => {
+  it("with an integer that is not written in decimal digits is refused by every route that accepts one", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const asked = (await operations()).flatMap(({ method, path, parameters }) =>
       parameters
@@ -159,7 +159,7 @@ describe("A query", () => {
 });
 
 describe("An invalid request", () => {
-  it("is said in our words by every route, and in none of a library's", async () => {
+  it("has the engine's own error text on every route, and no library's", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const document: Json = await (await exports.default.fetch("http://localhost/openapi.json")).json();
     const said: string[][] = [];
@@ -215,7 +215,7 @@ describe("A request's declaration of its body", () => {
       expectProblem(await caller.call("DELETE", "/v1/tokens/none", {}, headers), 404, "token_not_found");
   });
 
-  it("is refused in the document's words by every route that takes one", async () => {
+  it("is refused with the document's text by every route that accepts one", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const asked = (await operations()).filter(({ method }) => method === "POST" || method === "PUT");
     for (const { method, path } of asked.filter((one) => !one.path.startsWith("/embedded")))

@@ -61,7 +61,7 @@ describe("One box finds", () => {
     expect((await found(key)).map(({ id }) => id).sort()).toEqual(ids.sort());
   });
 
-  it("instances by their subject, and by their trace, among the newest, and says until when it looked", async () => {
+  it("instances by their subject, and by their trace, among the newest, with the limit of the search", async () => {
     const key = fresh("order");
     const id = await accepted(key);
     expect(await found(`acme/${key}`)).toMatchObject([{ kind: "instance", id, by: "subject" }]);
@@ -148,6 +148,6 @@ it("another tenant's things are not found, by any of their names", async () => {
   }
 });
 
-it("needs something to look for", async () => {
+it("needs a search text", async () => {
   for (const query of ["", "?q=", `?q=${"x".repeat(501)}`]) expectProblem(await caller.get(`/v1/search${query}`), 422, "invalid_payload");
 });

@@ -235,7 +235,7 @@ describe("A token that is revoked", () => {
     expect((await caller.get("/v1/tokens")).body.items.map(({ actor }: Json) => actor)).toEqual(["ada"]);
   });
 
-  it("takes a descendant with it that was minted between the read and the removal", async () => {
+  it("removes a descendant that was minted between the read and the removal", async () => {
     const caller = await admin();
     const leaked = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
     const mint = () => send("/v1/tokens", { method: "POST", headers: bearing(leaked.token), body: JSON.stringify(wanted) });
@@ -277,6 +277,6 @@ it.each([
   await expect(insert.run()).rejects.toThrow(constraint);
 });
 
-it("the table takes every scope that there is", async () => {
+it("the table accepts every existing scope", async () => {
   await expect(mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ALL_SCOPES }, OWN_SCOPES)).resolves.toMatch(/^mr_/);
 });

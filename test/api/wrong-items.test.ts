@@ -54,7 +54,7 @@ const DOORS = [
   },
 ];
 
-describe.each(DOORS)("Of many that are sent to $door as $type", ({ door, type, body, item, at: where, taken }) => {
+describe.each(DOORS)("Of many items sent to $door as $type", ({ door, type, body, item, at: where, taken }) => {
   it.each(WRONG)("with %s is refused by itself, at its place", async (_, text, at) => {
     const caller = await callerWith();
     const sent = body([item(fresh("i"), ""), item(fresh("i"), `,${text}`), item(fresh("i"), "")]);

@@ -117,7 +117,7 @@ function tokensOf(needed: readonly Scope[]): Scope[][] {
   return [[...needed], [...ALL_SCOPES], ...needed.map(but)];
 }
 
-it("every command has a door that says whom it opens to", () => {
+it("every command has an access rule that names its callers", () => {
   for (const { type, door } of COMMANDS) {
     expect(door, type).toMatchObject({ route: expect.stringMatching(/^(GET|POST|PUT) \//) });
     expect([null, ...ALL_SCOPES], type).toContain(door?.scope);
@@ -169,7 +169,7 @@ describe.each(ways("/v1/events", "events"))("By $name", (outer) => {
 });
 
 describe("By a corrected dead letter", () => {
-  it.each(EVENTS)("the event $type is corrected by an operator, unless it has a door that is closed", (event) =>
+  it.each(EVENTS)("the event $type is corrected by an operator, unless its access rule is closed", (event) =>
     expectDoor(CORRECTION, event, event.door === undefined ? CORRECTION.scope : event.door.scope),
   );
 });

@@ -77,7 +77,7 @@ it("every workflow of the catalog is bound under its own name, and every bound o
   ]);
 });
 
-it("docs/how-it-works.md says how the chains take their steps, as their definitions do", () => {
+it("docs/how-it-works.md lists the kinds of the chains' steps, equal to their definitions", () => {
   const told = rowsOf(howItWorks, "chains").flatMap(([chains = "", mode]) => chains.split(", ").map((name) => `${name}: ${mode}`));
   expect(told).not.toEqual([]);
   const taken = app.workflows.map(({ name, steps = "platform" }) => `\`${name}\`: ${steps}`);

@@ -42,7 +42,7 @@ function heard(binding: "UPSTREAMS" | "EMBEDDED_CRM", traceId: string): { host: 
   return calls;
 }
 
-describe("A traceparent at the door", () => {
+describe("A traceparent of a request", () => {
   it.each([
     ["version 00, sampled", HOP, `00-${TRACE}-*-01`],
     ["version 00, not sampled", `00-${TRACE}-b7ad6b7169203331-00`, `00-${TRACE}-*-00`],
@@ -80,7 +80,7 @@ describe("A traceparent at the door", () => {
   });
 });
 
-describe("A tracestate at the door", () => {
+describe("A tracestate of a request", () => {
   const many = (count: number) => Array.from({ length: count }, (_, index) => `k${index}=1`).join(",");
 
   it.each([

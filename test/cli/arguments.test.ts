@@ -64,7 +64,7 @@ function script(line: string, ...args: string[]) {
   return { status, stdout, stderr };
 }
 
-it("every script that takes options is tried here", () => {
+it("every script with options is tested here", () => {
   expect(scripts.map(([name]) => name).sort()).toEqual(
     ["start", "demo", "token", "cost", "prepare", "test", "test:near", "chaos", "e2e:real", "e2e:traces", "bench", "bench:budgets"].sort(),
   );

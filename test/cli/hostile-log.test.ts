@@ -44,7 +44,7 @@ function heard(...lines: string[]): string[] {
   return said;
 }
 
-it.each(Object.entries(CLASSES))("of a line of any kind with %s, people see one line that does nothing to their terminal", (_, texts) => {
+it.each(Object.entries(CLASSES))("a line of any kind with %s is shown as one line without an effect on the terminal", (_, texts) => {
   expect(KINDS).toEqual(
     expect.arrayContaining(["delivery", "attempt", "ended", "waiting", "batch", "keeper", "retention", "api", "advice"]),
   );

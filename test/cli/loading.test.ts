@@ -39,7 +39,7 @@ it.each([
   expect(await said).toEqual({ error, at });
 });
 
-it("sources that take too long are loaded again, with more time, before anything is said", async () => {
+it("sources that load too slowly are loaded again, with more time, before an error", async () => {
   const once = `import { existsSync, writeFileSync } from "node:fs";
     if (!existsSync(import.meta.dirname + "/busy")) { writeFileSync(import.meta.dirname + "/busy", ""); for (;;); }`;
   expect(await loading(once, [3000, 10_000, 60_000]).said).toEqual({ known: expect.objectContaining({ workflows: [] }) });

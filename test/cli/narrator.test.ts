@@ -115,7 +115,7 @@ describe("The terminal's report of an instance", () => {
     ]);
   });
 
-  it("that it asks a person, and how to answer", () => {
+  it("that it asks a question, and how to answer", () => {
     const { heard, hear } = listener();
     hear(JSON.stringify({ log: "waiting", ...order, step: "approve refund", approval_id: "abc-1", until: "2026-12-01T00:00:00.000Z" }));
     expect(heard).toEqual([
@@ -174,7 +174,7 @@ describe("The terminal's report of an instance", () => {
     ]);
   });
 
-  it("that a message became a dead letter, how to look at it, and how to settle it", () => {
+  it("that a message became a dead letter, how to show it, and how to settle it", () => {
     const { heard, hear } = listener();
     const captured = {
       ...{ log: "delivery", queue: "shop-commands", message_type: "order.place", subject: "42", attempt: 1, outcome: "captured" },

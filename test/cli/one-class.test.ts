@@ -151,7 +151,7 @@ it("a second workflow in the list of a Worker runs with the same configuration a
   expect(await runs("greet", "Bob")).toMatchObject({ workflow: "greet", result: { said: "Good morning, Bob." } });
 });
 
-it("two environments of one account with one catalog take each the messages of their own queues, by QUEUE_PREFIX", async () => {
+it("two environments of one account with one catalog each consume their own queues, by QUEUE_PREFIX", async () => {
   const source = program([...GREET]);
   const [live, staging] = [bundled(source, configuration("live")), bundled(source, configuration("staging", "staging-"))];
   const runtime = await runtimeOf(live, staging);

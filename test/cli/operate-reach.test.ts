@@ -205,14 +205,14 @@ it("a dash replaces an unknown number of a queue, and a 0 a known one", async ()
   expect(out.trim().split("\n").at(-1)?.split(/\s+/)).toEqual(["order-commands", ..."–––00–0––"]);
 });
 
-it("takes no file for JSON that is not in UTF-8", async () => {
+it("accepts no JSON file that is not in UTF-8", async () => {
   const file = join(emptyFolder(), "payload.json");
   writeFileSync(file, Buffer.from('{"x":"caf\xe9"}', "latin1"));
   const err = expect.stringMatching(/--payload: \S+payload\.json cannot be read: The encoded data was not valid/);
   expect(await millrace({ url: "http://localhost:1", token: "mr_x" })(typed(`@${file}`))).toMatchObject({ code: 2, out: "", err });
 });
 
-it.each(["mr_x\nmr_y", "mr_x mr_y", "mr_☃"])("takes no token that no header carries, and does not show it", async (token) => {
+it.each(["mr_x\nmr_y", "mr_x mr_y", "mr_☃"])("accepts no token that is no valid header value, and does not show it", async (token) => {
   const said = await millrace({ url: "http://localhost:1", token })(LIST);
   expect(said).toMatchObject({ code: 2, out: "", err: expect.stringContaining("MILLRACE_TOKEN does not hold a token: ") });
   expect(said.err).not.toContain("mr_");

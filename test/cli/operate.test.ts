@@ -123,7 +123,7 @@ it("answers the question that a run asks, and the run completes with it", async 
   expect(await say(["instances", "close", id, "--reason", "for good"])).toMatchObject({ code: 0, err: "It is closed.\n" });
 });
 
-it("pauses an instance, lets it go on, and cancels it", async () => {
+it("pauses an instance, resumes it, and cancels it", async () => {
   const { say, ask } = await operator();
   const late = { type: "research.requested", payload: { brand: "acme", keyword: `late ${fresh()}` }, delay_seconds: 3600 };
   const { instance_id: id } = await ask<{ instance_id: string }>("POST", "/v1/commands", late);

@@ -10,14 +10,14 @@ async function portTakenOn(host: string): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-it.each(["127.0.0.1", "0.0.0.0"])("a port that is taken on %s is named, with the way out", async (host) => {
+it.each(["127.0.0.1", "0.0.0.0"])("a port in use on %s is named, with an alternative", async (host) => {
   const port = await portTakenOn(host);
   await expect(requireFree(port)).rejects.toThrow(
     `Port ${port} is in use. Stop the process that listens there, or choose another port: npx millrace dev --port ${port + 1}`,
   );
 });
 
-it("a taken port is answered with the command that was typed, and another port", async () => {
+it("a port in use is answered with the typed command, and another port", async () => {
   const [port, typed] = [await portTakenOn("127.0.0.1"), "npm run demo --"];
   await expect(requireFree(port, typed)).rejects.toThrow(`or choose another port: npm run demo -- --port ${port + 1}`);
   expect(() => portFrom(["--port", "http"], undefined, 8787, typed)).toThrow("such as: npm run demo -- --port 9000");

@@ -9,7 +9,7 @@ const LOST = { cause: "lost", error: "The message is not valid: payload.keyword 
 
 const isFocused = (row: Locator) => expect.poll(() => row.evaluate((one) => one.matches(":focus"))).toBe(true);
 
-it("an empty list says which letters it does not show, and claims nothing of these", async () => {
+it("an empty list names the dead letters that it does not show, and does not count them", async () => {
   const [plain, ada] = [await person({ scopes: ["read", "operate"] }), await person()];
   const beyond = "Dead letters without a tenant are shown only to a token with the scope unattributed.";
   const page = await plain.open("dead-letters");
@@ -117,7 +117,7 @@ it("hidden values are shown by a click that is on record; a dead letter is escal
   expect(items.slice(0, 3).map(({ verb }) => verb)).toEqual(["skip", "escalate", "reveal"]);
 });
 
-it("all letters of a cause are counted, replayed in stages, and gone from it; without any it says why", async () => {
+it("all dead letters of a cause are counted, replayed in stages, and gone from it; without any it gives the reason", async () => {
   const ada = await person();
   const broke = { cause: "broke", error: "It broke.", reason: "exhausted" };
   await letters(ada, [

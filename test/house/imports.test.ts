@@ -88,7 +88,7 @@ it("the app names the engine by its doors, and the engine names itself by none",
   expect(within.map(({ from, name }) => `${from} imports ${name}: a file of the engine names the file.`)).toEqual([]);
 });
 
-it("routes are made at the door of routes alone, and no source uses the door for tests", () => {
+it("routes are made by the entry point of routes alone, and no source uses the entry point for tests", () => {
   const others = imports().filter(({ from, name }) => DOOR_FOR[name] && !DOOR_FOR[name].includes(roomOf(from)));
   expect(
     others.map(({ from, name }) => `${from} imports ${name}: that door is for ${DOOR_FOR[name]?.join(", ") || "tests"} alone.`),
@@ -136,7 +136,7 @@ it("every room has its own name", () => {
   expect(files.filter((file) => /(^|\/)(utils?|helpers?|common|types|misc)(\/|\.tsx?$)/.test(file))).toEqual([]);
 });
 
-it("every object that may be the first of its name is asked for with a place, because it stays there for good", () => {
+it("every object that may be the first of its name is created with a place, because its place is permanent", () => {
   const placeless = sources()
     .filter(({ file }) => !file.startsWith("embedded/"))
     .flatMap(({ file, text }) =>

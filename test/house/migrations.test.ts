@@ -96,7 +96,7 @@ const unsafe = (text: string) =>
     .map((statement) => statement.trim().replaceAll(/\s+/g, " "))
     .filter((statement) => statement !== "" && !ADDITIVE.some((form) => form.test(statement)));
 
-it("every migration behind the first only adds: the code before it runs on, also after a way back", () => {
+it("every migration after the first only adds: the code before it still runs, also after a rollback", () => {
   const behind = [...migrations].filter(([name]) => !name.startsWith("0001_"));
   expect(behind.flatMap(([name, file]) => unsafe(readFileSync(file, "utf8")).map((statement) => `${name}: ${statement}`))).toEqual([]);
 });

@@ -35,7 +35,7 @@ interface Running {
   dispose(): Promise<void>;
 }
 
-it("an app of another copy of Hono mounts the engine's routes: their queries are read, and its own routes behind them have their bodies", async () => {
+it("an app of another copy of Hono mounts the engine's routes: their queries are read, and its own later routes have their bodies", async () => {
   const folder = mkdtempSync(join(tmpdir(), "millrace-hono-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   cpSync(join(ROOT, "node_modules/hono"), join(folder, "hono"), { recursive: true });

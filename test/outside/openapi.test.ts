@@ -16,7 +16,7 @@ describe("The OpenAPI document, to tools that others made", () => {
     expect(await runTool("lint", document)).toEqual([]);
   });
 
-  it("gives two generators types that a strict compiler takes, and that a program cannot misuse", () => {
+  it("gives two generators types that pass a strict compiler, and that a program cannot misuse", () => {
     expect(clients.found).toEqual([]);
   });
 

@@ -78,7 +78,7 @@ interface Page {
   shows: string;
 }
 
-describe("Every page that people are served", () => {
+describe("Every HTML page", () => {
   let document: Json;
   let pages: Record<string, Page>;
   let found: Record<string, string[]>;

@@ -34,7 +34,7 @@ it("lets a natural effect repeat, and no other; it is reported once", () => {
   expect(wrong(effect({ class: "natural" }), {}, null)).not.toEqual([]);
 });
 
-it("lets a doubt happen once more for each time that a person wanted it", () => {
+it("lets an unknown outcome happen once more for each repeat by an operator", () => {
   expect(wrong(effect({ class: "once" }), { happened: 2, again: 1 })).toEqual([]);
   expect(wrong(effect({ class: "once" }), { happened: 3, again: 1 })).not.toEqual([]);
   expect(wrong(effect(), { happened: 2, again: 1 })).not.toEqual([]);

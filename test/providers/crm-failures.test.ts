@@ -29,7 +29,7 @@ async function made(properties: Record<string, string> = {}): Promise<{ key: str
 }
 
 describe("A batch with records at fault", () => {
-  it("takes the others: each failure is its record's own, with HubSpot's category, words and correlation id", async () => {
+  it("accepts the others: each failure is its record's own, with HubSpot's category, text and correlation id", async () => {
     const taken = await made();
     const records = [
       person(),
@@ -120,7 +120,7 @@ describe("A batch with records at fault", () => {
     ]);
   });
 
-  it("takes HubSpot at its word about a property that does not exist", async () => {
+  it("trusts HubSpot's answer about a property that does not exist", async () => {
     const records = [person(), person(undefined, { shoe_size: "42" }), person(), person(undefined, { shoe_size: "43" })];
     const { total: before } = await crmCalls();
     expect(await real().upsert("contacts", records, options)).toMatchObject([
@@ -132,7 +132,7 @@ describe("A batch with records at fault", () => {
     expect((await crmCalls()).total - before).toBe(2);
   });
 
-  it("refuses a key that is in it twice, and takes the others", async () => {
+  it("refuses a key that is in it twice, and accepts the others", async () => {
     const [one, other] = [person(), person()];
     expect(await real().upsert("contacts", [one, other, { ...one, properties: {} }], options)).toMatchObject([
       { state: "failed", message: expect.stringContaining("Duplicate IDs") },

@@ -27,7 +27,7 @@ async function made(properties: Record<string, string> = {}): Promise<{ key: str
 }
 
 describe("crm", () => {
-  it("creates a record once, under our name for it, and updates it after that", async () => {
+  it("creates a record once, under the engine's name for it, and updates it after that", async () => {
     const one = person(undefined, { firstname: "Ada" });
     const [first] = await real().upsert("contacts", [one], options);
     const [second] = await real().upsert("contacts", [{ ...one, properties: { firstname: "Augusta" } }], options);
@@ -55,7 +55,7 @@ describe("crm", () => {
     await expect(unmade).rejects.toThrow("Create the property phone with unique values");
   });
 
-  it("takes 100 records in one call, and no more", async () => {
+  it("accepts 100 records in one call, and no more", async () => {
     const batch = people(100);
     const { total: before } = await crmCalls();
     expect((await real().upsert("contacts", batch, options)).map(({ key, state }) => [key, state])).toEqual(
@@ -139,7 +139,7 @@ describe("The embedded CRM", () => {
     expect(records.filter((record: { key: string }) => record.key?.startsWith(key))).toEqual([]);
   });
 
-  it("lets a person edit, and keeps addresses unique for people too", async () => {
+  it("lets a user edit, and keeps addresses unique for users too", async () => {
     const [one, other] = [await made(), await made()];
     expect(await crmEdit(one.id, { phone: "42" })).toMatchObject({
       status: 200,

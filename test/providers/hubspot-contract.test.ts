@@ -58,7 +58,7 @@ const EMBEDDED_CRM = {
 const watched = (changed: object = {}) => crm({ ...env, EMBEDDED_CRM, ...changed }, "acme");
 
 describe("The connector and the embedded CRM follow HubSpot's published API", () => {
-  it("when everything is taken, when a part is, when nothing is, and when a limit is reached", async () => {
+  it("when everything is accepted, when a part is, when nothing is, and when a limit is reached", async () => {
     const key = fresh();
     const before = (await crmCalls()).calls.at(-1)?.id ?? 0;
     // It bypasses the limiter, and uses the capacity of others.

@@ -22,7 +22,7 @@ describe("HubSpot's signature, version 3", () => {
     expect(verifyHubspotSignature(request(), BODY, SECRET, AT)).toBe(true);
   });
 
-  it("takes twelve characters of the address as they are where they are written in percent, and no others", () => {
+  it("decodes twelve characters of the address where they are percent-encoded, and no others", () => {
     const url = `${URL_SIGNED}?a=x%40y%3Az%2F%21%24%27%28%29%2a%2C%3B%3F&b=%20%26`;
     expect(hubspotSignature(SECRET, "POST", url, BODY, String(AT))).toBe("XbG4cOWx23O++b7YLCmF6qx63Hw4+Vyn8pI63czlrkw=");
   });

@@ -16,7 +16,7 @@ afterEach(() => inject());
 const BRAND = fresh("acme");
 
 describe("publishing", () => {
-  it("publishes a page that people can read", async () => {
+  it("publishes a readable page", async () => {
     const published = await pages(env).put(page(`${BRAND}/green-tea`, "<h1>Green tea</h1>"), { key: "k1" });
     expect(published.url).toMatch(new RegExp(`/pages/${BRAND}/green-tea$`));
 
@@ -39,7 +39,7 @@ describe("publishing", () => {
     await expect(pages(env).find(at, { key: "k" })).rejects.toMatchObject({ code: "unavailable" });
   });
 
-  it("takes a page down, again without harm, and no other", async () => {
+  it("removes a page, again without harm, and no other", async () => {
     const [gone, stays] = [page(`t/${BRAND}/hojicha`, "x"), page(`t/${BRAND}/hojicha-2`, "y")];
     const key = fresh("k");
     for (const one of [gone, stays]) await pages(env).put(one, { key: "k1" });
@@ -113,7 +113,7 @@ describe("publishing", () => {
     await expect(pages(env).put(page(path, "x"), { key: "k" })).rejects.toMatchObject({ code: "not_retryable" });
   });
 
-  it("leaves nothing behind when the store is down", async () => {
+  it("leaves nothing when the store is down", async () => {
     await inject({ upstream: "pages", match: `${BRAND}/matcha`, status: 503, remaining: 1 });
     const put = () => pages(env).put(page(`${BRAND}/matcha`, "x"), { key: "k1" });
     await expect(put()).rejects.toMatchObject({ code: "unavailable" });

@@ -44,7 +44,7 @@ describe("social posting", () => {
     expect((await ledger({ match: post.rkey })).totals.social).toMatchObject({ created: 1, unchanged: 1 });
   });
 
-  it("takes a post back, and a second time has nothing to do", async () => {
+  it("deletes a post, and a second time has nothing to do", async () => {
     const post = await postOf("Gone soon.");
     await social(env).post(post, { key: "k1" });
     await social(env).remove(post.rkey, { key: "k2" });

@@ -126,7 +126,7 @@ describe("OpenAI's format", () => {
     });
   });
 
-  it("takes a base with a path as it is", async () => {
+  it("uses a base with a path unchanged", async () => {
     const gateway = { ...scripted(completion({ content: "Hi" })), url: "https://gateway.example.com/v1/account/gateway/openai/" };
     await openAiText(gateway, "gpt").generate(P, { key: "k" });
     expect(gateway.requests[0]?.url).toBe("https://gateway.example.com/v1/account/gateway/openai/chat/completions");

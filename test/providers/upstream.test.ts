@@ -59,7 +59,7 @@ describe("the meaning of an upstream's answer", () => {
     expect(error).toMatchObject({ code: "unavailable", message: expect.stringContaining("The outcome is unknown") });
   });
 
-  it("a redirect is not followed, because it would carry our credential along", async () => {
+  it("a redirect is not followed, because it would contain the credential", async () => {
     const upstream = scripted(answering(302, { location: "https://elsewhere.example.com/" }));
     await expect(braveSearch(upstream).search("tea", { key: "k" })).rejects.toMatchObject({ code: "not_retryable" });
     expect(upstream.requests).toHaveLength(1);
@@ -106,7 +106,7 @@ describe("the text of an error message", () => {
     expect(await failureOf(answering(400))).toMatchObject({ message: "search answered 400." });
   });
 
-  it("blots out our credential where the upstream echoes it", async () => {
+  it("removes the credential where the upstream echoes it", async () => {
     const error = await failureOf(new Response("no such token: s3cret-token", { status: 403 }));
     expect(error).toMatchObject({ message: expect.stringContaining("no such token: ***") });
   });

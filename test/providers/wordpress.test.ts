@@ -48,7 +48,7 @@ describe("WordPress", () => {
     expect(await site.posts()).toHaveLength(1);
   });
 
-  it("keeps one post of three attempts that all looked before any wrote", async () => {
+  it("keeps one post of three attempts that all read before any wrote", async () => {
     const site = siteOf("beside");
     await site.behave({ awaitLooks: 3 });
     const put = await Promise.all([1, 2, 3].map(() => site.pages.put(pageOf("tea-1a2b3c"), options)));
@@ -56,7 +56,7 @@ describe("WordPress", () => {
     expect(new Set(put.map(({ url }) => url)).size).toBe(1);
   });
 
-  it("keeps one post under another name where a picture has ours", async () => {
+  it("keeps one post under another name where a picture has the engine's", async () => {
     const site = siteOf("picture");
     await site.behave({ pictures: ["tea-1a2b3c"] });
     const first = await site.pages.put(pageOf("tea-1a2b3c"), options);
@@ -65,7 +65,7 @@ describe("WordPress", () => {
     expect(await site.pages.find(pageOf("tea-1a2b3c"), options)).toMatchObject({ url: first.url });
   });
 
-  it("moves a post to the trash, and takes the same one from there, at the same address", async () => {
+  it("moves a post to the trash, and restores the same one from there, at the same address", async () => {
     const site = siteOf("trash");
     const first = await site.pages.put(pageOf("tea-1a2b3c"), options);
     await site.pages.remove(pageOf("tea-1a2b3c"), options);

@@ -39,7 +39,7 @@ describe("Workers AI", () => {
     expect(await answering({ shape: "other" })).toMatchObject({ ending: "unreadable", text: "" });
   });
 
-  it("goes through a gateway that knows our key, and is given a limit and a schema", async () => {
+  it("uses a gateway with the key, and has a limit and a schema", async () => {
     asked.length = 0;
     await answering({ response: "x", usage }, { ...P, json: { name: "n", schema: { type: "object" } } });
     await workersAi(async () => ({ response: "x", usage }), { TEXT_GATEWAY: "none" }).generate(P, { key: "k" });
@@ -54,7 +54,7 @@ describe("Workers AI", () => {
     expect(asked[1]?.options).not.toHaveProperty("gateway");
   });
 
-  it("takes a used-up allowance for a text that was cut off", async () => {
+  it("treats a used-up allowance as a truncated text", async () => {
     expect(await answering({ response: "Hel", usage }, { ...P, maxTokens: 4 })).toMatchObject({ ending: "truncated" });
   });
 

@@ -11,7 +11,7 @@ import { KEY, startRuntime } from "./runtime.ts";
 /** Read in place: it is a browser's, and has no types. */
 const CLIENT = "../docs/examples/room-client.js";
 
-it("the client of docs/rooms.md outlives a ticket that it does not get, and says more than the room's rate takes, once and in order", async () => {
+it("the client of docs/rooms.md outlives a refused ticket, and sends more than the room's rate accepts, once and in order", async () => {
   const folder = mkdtempSync(join(inMemory() ?? tmpdir(), "millrace-room-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const runtime = await startRuntime(folder);

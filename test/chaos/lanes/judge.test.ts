@@ -48,7 +48,7 @@ describe("the judge of lanes finds nothing wrong with", () => {
     expect(judge([...accepted(1, 2, 3), done(1), KILL, done(2, "b"), done(2), done(3, "b")]).problems).toEqual([]);
   });
 
-  it("a head that is given up after its retries, and a letter that a killed process hands over again", () => {
+  it("a head dropped after its retries, and a dead letter that a killed process hands over again", () => {
     const given = times(exhausting, () => refused(1));
     const before = [...accepted(1, 2, 3), ...given, done(2), done(3), letter(1)];
     const verdict = judge([...before, KILL, letter(1, "exhausted", "b"), done(2, "b"), done(3, "b")]);
@@ -63,7 +63,7 @@ describe("the judge of lanes finds nothing wrong with", () => {
     });
   });
 
-  it("a lane that holds until a person resumes it, and then skips its head", () => {
+  it("a lane that holds until an operator resumes it, and then skips its head", () => {
     const held = of("holding");
     const tries = times(exhausting, () => held.refused(1));
     const steered = [freed(1, "resume"), ...tries, freed(1, "skip")].map((one) => ({ ...one, lane: "holding" as const }));
@@ -90,7 +90,7 @@ describe("the judge of lanes finds", () => {
   it("a message that passes a head which still has retries", () => finds([...accepted(1, 2), refused(1), done(2), done(1)], "2 passed 1"));
   it("a message that passes a head which no person has skipped", () =>
     finds([...held.accepted(1, 2), ...times(exhausting, () => held.refused(1)), held.done(2)], "2 passed 1"));
-  it("a message that comes behind a later one", () => finds([...accepted(1, 2), done(1), done(2), done(1)], "1 came behind 2"));
+  it("a message that comes after a later one", () => finds([...accepted(1, 2), done(1), done(2), done(1)], "1 came behind 2"));
   it("a message that one process does twice", () => finds([...accepted(1), done(1), done(1)], "1 was done twice by one process"));
   it("a message that a process repeats twice", () =>
     finds([...accepted(1), done(1), KILL, done(1, "b"), done(1, "b")], "1 was done twice by one process"));
@@ -108,7 +108,7 @@ describe("the judge of lanes finds", () => {
     finds([...accepted(1), ...times(exhausting + 2, () => refused(1)), letter(1)], "was tried on"));
   it("a lane that does not hold", () => finds([...held.accepted(1), ...times(9, () => held.refused(1)), held.done(1)], "was tried on"));
   it("a dead letter of a lane that blocks", () => finds([...block.accepted(1), block.refused(1), block.letter(1)], "that blocks"));
-  it("a letter that is handed over twice by one process", () =>
+  it("a dead letter that is handed over twice by one process", () =>
     finds([...accepted(1), ...times(exhausting, () => refused(1)), letter(1), letter(1)], "came again"));
   it("a process too many", () => finds([...accepted(1), done(1), done(1, "b")], "2 processes handled messages, with 0 kills"));
 });

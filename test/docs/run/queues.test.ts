@@ -53,7 +53,7 @@ it.each([
   ]);
 });
 
-it("its case of dead letters is how each of them is consumed", () => {
+it("its example of dead letters equals the consumer of each", () => {
   const { consumers } = JSON.parse(wrangler.replace(/^\s*\/\/.*$/gm, "")).queues as { consumers: Record<string, unknown>[] };
   const letters = consumers.filter(({ queue }) => String(queue).endsWith("-dlq"));
   expect(letters).toHaveLength(app.consumers.length);

@@ -55,7 +55,7 @@ it("every command of docs/command-line.md ends with the code under it, and print
   }
 });
 
-it("the page has every verb, as it is called, and the options that it takes", () => {
+it("the page has every verb, with its name, and its options", () => {
   const verbs = Object.entries(NOUNS).flatMap(([noun, { verbs }]) =>
     Object.entries(verbs).map(([name, { takes = "", options = {} }]) => [
       `\`${[noun, name, takes].filter((word) => word !== "").join(" ")}\``,

@@ -177,7 +177,7 @@ describe("An alert", () => {
     expect([world.said, world.open.length]).toEqual([["firing"], 1]);
   });
 
-  it("is written once a minute while it stays as it is, however often it is looked at", () => {
+  it("is written once a minute while it is unchanged, for any number of polls", () => {
     const world = new World();
     for (let at = 0; at <= 10 * MINUTE; at += 10_000) world.look(at, { q: 11 });
     // Its beginning, its notice, and a minute each.

@@ -39,7 +39,7 @@ describe("The rules", () => {
     expect(Object.keys(all)).toHaveLength(ALERT_RULES.length);
   });
 
-  it("are changed as data: a bound, a time, a threshold taken away, a rule switched off", () => {
+  it("are changed as data: a bound, a time, a removed threshold, a disabled rule", () => {
     const rules = changedRules(ALERT_RULES, {
       queue_depth: { warning: { above: 5, forMs: 0 }, repeatMs: 60_000, clearMs: 0 },
       dlq_depth: { critical: null },

@@ -33,7 +33,7 @@ describe("An engine error that crosses RPC", () => {
   });
 });
 
-it("A cause that can be carried is kept as it is, and one behind a cause that cannot", () => {
+it("A cause that can be serialized is kept, and so is one after a cause that cannot", () => {
   const inner = new Error("Inner.");
   const outer = Object.assign(new Error("Outer.", { cause: inner }), { response: new Response() });
   expect(new MillraceError("card_declined", "No.", { cause: inner }).cause).toBe(inner);

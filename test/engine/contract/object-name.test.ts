@@ -27,7 +27,7 @@ describe("a name beyond the 1,024 bytes of an object's is refused, and nothing i
     expect({ code, message }).toMatchObject({ code: "invalid_payload", message: expect.stringContaining("1024") });
   });
 
-  it("a lane's key that makes one of 1,024 bytes is taken", async () => {
+  it("a lane's key with a name of 1,024 bytes is accepted", async () => {
     const left = 1024 - JSON.stringify([blocking.name, null, ""]).length;
     const key = fresh("k").padEnd(30, "x") + "鍵".repeat(Math.floor((left - 30) / 3));
     expect(await laneOf(laneEnv, blocking, key).send({ n: 0 })).toMatchObject({ duplicate: false });

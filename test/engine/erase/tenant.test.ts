@@ -70,7 +70,7 @@ it("a deleted tenant's lanes are erased: a waiting, a flowing, and a stopped cus
   expect(await rows("SELECT id FROM millrace_instances WHERE tenant_id = ?1", tenant)).toEqual([]);
 });
 
-it("a deleted tenant's lock that is held for long is taken from its holder, and erased", async () => {
+it("a deleted tenant's lock held for long is revoked, and erased", async () => {
   const [tenantId, name] = [tenantOf(), fresh("lock")];
   const stub = (env as unknown as Required<LockEnv>).LOCK.getByName(`${tenantId}/${name}`);
   const work = withLock(env as unknown as LockEnv, name, { tenantId, ttl: "1 second", holder: "ada" }, async ({ signal }) => {
@@ -121,7 +121,7 @@ it("an erased counter begins at 0, and nothing of it is left in its shards", asy
   for (const shard of [0, 1]) expect(await keptIn((env as unknown as Required<CounterEnv>).COUNTER.getByName(`${name}/${shard}`))).toBe("");
 });
 
-it("every table of objects is removed behind its objects", () => {
+it("every table of objects is removed after its objects", () => {
   expect(Object.keys(ENGINE_TENANT_TABLES)).toEqual(
     expect.arrayContaining(["millrace_tenant_objects", "millrace_lanes", "millrace_locks"]),
   );

@@ -78,7 +78,7 @@ describe("The row of an instance with an effect in doubt", () => {
     expect(await statusOf(instanceId)).toBe("in_doubt");
   });
 
-  it("W17 is repaired by a pass that comes to the doubt", async () => {
+  it("W17 is repaired by a replay that reaches the unknown outcome", async () => {
     const instanceId = await hidden();
     await (await LAB.get(instanceId)).restart();
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");

@@ -144,7 +144,7 @@ it("W20 a look-up that is refused says nothing of the effect: it stays unknown, 
 });
 
 it.each(["lookup", "once"] as const)(
-  "W06 an attempt that was paused behind its claim and wakes after a takeover does not act (%s)",
+  "W06 an attempt that was paused after its claim and wakes after a takeover does not act (%s)",
   async (effect) => {
     const name = fresh("lab");
     let acts = 0;

@@ -40,7 +40,7 @@ describe("An output that cannot be kept", () => {
   });
 });
 
-describe("A doubt that is confirmed with a wrong output", () => {
+describe("An unknown outcome that is confirmed with a wrong output", () => {
   /** A run with a post of unknown outcome. */
   async function posting(definition: { output?: z.ZodType<{ id: string }> }, record: (output: { id: string }) => Writes = () => ({})) {
     let sent = 0;

@@ -169,7 +169,7 @@ describe("A once effect with an unknown outcome", () => {
   });
 });
 
-describe("A doubt beside a branch that failed", () => {
+describe("An unknown outcome beside a branch that failed", () => {
   const post = defineStep({
     effect: "once",
     async run({ input: { isLost } }: { input: { isLost: () => boolean } }): Promise<string> {

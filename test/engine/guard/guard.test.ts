@@ -91,7 +91,7 @@ describe("A guarded effect", () => {
     expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 1 }]);
   });
 
-  it("W10 and W22 a timed-out attempt still runs beside its retry, and the upstream says our key is in progress: back off, one result", async () => {
+  it("W10 and W22 a timed-out attempt still runs beside its retry, and the upstream reports the key as in progress: back off, one result", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "slow", delayMs: 800, times: 1 });
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", timeoutMs: 200, retries: 100 }]);

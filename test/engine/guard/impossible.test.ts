@@ -82,7 +82,7 @@ it.each([
   },
 );
 
-it("W17 a doubt is confirmed with an output larger than a row takes, and the step answers it", async () => {
+it("W17 an unknown outcome is confirmed with an output larger than a row, and the step returns it", async () => {
   const large = "x".repeat(2_100_000);
   const mail = effect("once", async () => Promise.reject(new Error("Lost.")));
   const { instanceId } = await runLab(async ({ step }) => ((await step.effect("mail", mail, {})) as string).length);

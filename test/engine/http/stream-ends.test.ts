@@ -91,7 +91,7 @@ describe.each(["platform", "lean"] as const)(
       expect(ends(await (await follow(id)).all())).not.toContain("b: done");
     });
 
-    it("asked a person, and waits", async () => {
+    it("asked a question, and waits", async () => {
       const its = scene();
       const id = await play(its, (step) => step.approve("asks", { question: "Really?", timeout: "1 hour" }));
       const stream = await follow(id);

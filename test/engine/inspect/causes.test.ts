@@ -16,7 +16,7 @@ const refused = (tenantId: string, wrong: object) => ({
   payload_inline: wrong,
 });
 
-it("dead letters that failed for one reason are one cause, with how many there are, since when, and the newest of them", async () => {
+it("dead letters with one error are one cause, with their number, the first time, and the newest of them", async () => {
   const tenantId = fresh("tenant");
   const nameless = [1, 2, 3].map((part) => refused(tenantId, { name: part }));
   await deliver("probe-events", nameless.slice(0, 2));

@@ -60,7 +60,7 @@ async function lost(steps: (typeof modes)[number]) {
 }
 
 it.each(modes)(
-  "a doubt in a %s run that is cancelled says that a no sends nothing, and offers no other try, which is refused",
+  "an unknown outcome in a %s run that is cancelled says that a no sends nothing, and offers no other try, which is refused",
   async (steps) => {
     const { api, its, id, doubt, listed, again, key } = await lost(steps);
     expect(await doubt()).toMatchObject({ follows: { reject: "It is sent now, under the same key." } });
@@ -103,14 +103,14 @@ it.each([
   ["paused", true, "a resume sends it"],
   ["complete", false, "nothing runs of it any more"],
   ["skipped", false, "nothing runs of it any more"],
-])("a doubt of an instance that is %s offers another try only where it is taken", async (status, isOffered, said) => {
+])("an unknown outcome of an instance that is %s offers another try only where it is accepted", async (status, isOffered, said) => {
   const { id, listed, again, key } = await lost("platform");
   await probeEnv.DB.prepare("UPDATE millrace_instances SET status = ?2 WHERE id = ?1").bind(id, status).run();
   expect((await listed()).follows.reject).toContain(said);
   expect(await again(key)).toEqual({ offered: [isOffered], asked: isOffered ? 202 : 409 });
 });
 
-it.each(modes)("a doubt of an undo's own %s step offers another try, which is made at once", async (steps) => {
+it.each(modes)("an unknown outcome of an undo's own %s step offers another try, which is made at once", async (steps) => {
   mode.steps = steps;
   onTestFinished(() => {
     mode.steps = "platform";

@@ -89,7 +89,7 @@ describe("A value by its schema", () => {
 });
 
 describe("What was withheld", () => {
-  it("is hidden wherever it is repeated: within texts, in other letters, as JSON, in an address, as a name, at a cut", () => {
+  it("is hidden wherever it is repeated: within texts, in other dead letters, as JSON, in an address, as a name, at a cut", () => {
     const hide = hiding(['ada "x"@ex.com', { n: 123_456_789, no: 12, of: "abc" }]);
     expect(
       hide({

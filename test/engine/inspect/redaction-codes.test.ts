@@ -64,7 +64,7 @@ describe("Sensitive message fields, thrown as the code of an error", () => {
     expect(await rows("SELECT id FROM millrace_causes WHERE code = ?1", secret)).toEqual([]);
   });
 
-  it("and that became the reason of a dead letter, is none there nor of its cause", async () => {
+  it("and that became the reason of a dead letter, is neither there nor in its cause", async () => {
     const [by, email] = [await reader(), `lovelace_${letters()}`];
     const { id } = await lettered({ name: 7, person: { email, city: "London" } });
     await rows("UPDATE millrace_causes SET code = ?2 WHERE id = (SELECT cause FROM millrace_dead_letters WHERE id = ?1)", id, email);
@@ -92,7 +92,7 @@ describe("Sensitive message fields, thrown by the code of a route", () => {
   // The first delivery, which comes back where a retry may succeed, and the last one, which becomes a dead letter.
   const CASES = PLACES.flatMap((place) => [1, 6].map((attempt) => ({ place, attempt })));
 
-  it.each(CASES)("as its $place is in no line, letter, cause or count (delivery $attempt)", async ({ place, attempt }) => {
+  it.each(CASES)("as its $place is in no line, dead letter, cause or count (delivery $attempt)", async ({ place, attempt }) => {
     const [by, name, email, lines] = [await reader(), fresh("lab"), `lovelace_${letters()}`, linesFromNow("[a-z_]+")];
     labCalls.set(name, () => Promise.reject(SAID[place](email)));
     await deliver("probe-events", [event("lab.event", name, { name, row: name, person: { email, city: "London" } })], attempt);

@@ -31,7 +31,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(stream.raw.toLowerCase()).not.toContain(person.email);
   });
 
-  it("is withheld of the stream of the tenant: of failures, of questions and of dead letters", async () => {
+  it("is hidden in the tenant's stream: in failures, in questions and in dead letters", async () => {
     const person = ada();
     const stream = await follow("/v1/stream");
     await stream.untilRaw("id: ");

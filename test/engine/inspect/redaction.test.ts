@@ -219,7 +219,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(letter.repair).toMatchObject({ changed: ["payload_inline.name"], error: `No ${REDACTED}` });
   });
 
-  it("stays as it is stored when a corrected letter is sent back with the marker, and never becomes the marker", async () => {
+  it("stays unchanged when a corrected dead letter is sent back with the marker, and never becomes the marker", async () => {
     const [by, person] = [await reader("enqueue"), ada()];
     const { id, key } = await lettered({ name: 7, person });
     const { body: shown } = (await by.get(`/v1/dead-letters/${id}`)).body;
@@ -240,7 +240,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(key).not.toBe(name);
   });
 
-  it("is revealed to the scope `reveal` alone, and who looked is in the audit", async () => {
+  it("is revealed to the scope `reveal` alone, and the reader is in the audit", async () => {
     const [by, may, person] = [await reader(), await reader("reveal"), ada()];
     const id = await told(person);
     const { id: letter } = await lettered({ name: 7, person });

@@ -22,7 +22,7 @@ it("a waiting answer returns at the end with the result; for an ended instance i
   expect(Date.now() - began).toBeLessThan(10_000);
 });
 
-it("it comes when a person is asked, and then again when that was answered", async () => {
+it("it returns at a question, and then again after the answer", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.approve("may it", { question: "May it?", timeout: "1 day" }));
   const began = Date.now();

@@ -97,7 +97,7 @@ describe("An event committed with a step", () => {
     for (const name of names) expect(await until(() => applied(name), isOnce)).toEqual(once);
   });
 
-  it("O05 a row that no queue will take blocks nothing else, and backs off by itself", async () => {
+  it("O05 a row that no queue accepts blocks nothing else, and backs off by itself", async () => {
     const name = fresh();
     const good = event("probe.done", name, { name, step: "s" });
     // Due only in this test's own round: the keeper's alarm may ring at any time.
@@ -200,7 +200,7 @@ describe("A run that waits for an event", () => {
     expect(await probeOutput(instanceId)).toEqual({ outputs: [{ about: name, value: "yes" }, "committed"] });
   });
 
-  it("W24 the event comes before the wait begins: it is kept and taken", async () => {
+  it("W24 the event comes before the wait begins: it is kept and accepted", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await waiting(name).catch(() => undefined);
@@ -222,7 +222,7 @@ describe("A run that waits for an event", () => {
     expect(await probeOutput(instanceId)).toMatchObject({ outputs: [{ value: "first" }, "committed"] });
   });
 
-  it("two waits of one run take two events, in their order", async () => {
+  it("two waits of one run get two events, in their order", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "wait", name: "one", subject: name },

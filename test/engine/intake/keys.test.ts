@@ -195,7 +195,7 @@ describe("The same work, said by another deployment", () => {
     });
   });
 
-  it("A02 an event that is delivered again over such a deployment leaves no letter about the command that it led to", async () => {
+  it("A02 an event that is delivered again over such a deployment leaves no dead letter about its command", async () => {
     const name = fresh();
     const [answer] = await acceptCommands(probeEnv, app, tenant, [{ type: "lab.requested", payload: { name }, delaySeconds: 600 }]);
     if (answer instanceof MillraceError || answer === undefined) throw answer;

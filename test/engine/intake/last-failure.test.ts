@@ -99,7 +99,7 @@ describe("A dead letter shows the last failure of its message", () => {
   });
 });
 
-it("a message that is refused at the door had its first attempt and its last at once", async () => {
+it("a message refused on entry had its first attempt and its last at once", async () => {
   const name = fresh();
   await deliver([{ ...message(name), payload_inline: { name, parts: 7 } }], 1);
   const letter = await letterOf(name);
@@ -119,7 +119,7 @@ it("a success writes no note, and an unavailable database costs no message its n
 describe("An error that a route's own code calls `unavailable`", () => {
   const busy = (name: string) => new MillraceError("unavailable", `${name} is too busy.`, { delayMs: 1000 });
 
-  it("comes back as any failure does, with no copy beside it, and is a dead letter in the end", async () => {
+  it("comes back as any failure does, with no copy beside it, and is a dead letter at the end", async () => {
     const name = fresh();
     failures.set(name, busy(name));
     const one = message(name);
@@ -145,7 +145,7 @@ describe("An error that a route's own code calls `unavailable`", () => {
   });
 });
 
-it("I18 replayed and failed again, a message has one open letter, of the same cause", async () => {
+it("I18 replayed and failed again, a message has one open dead letter, of the same cause", async () => {
   const name = fresh();
   failures.set(name, new MillraceError("upstream_refused", "They refused order 4711."));
   const one = message(name);

@@ -8,7 +8,7 @@ import { platformOf, runLab } from "../lab.ts";
 import { firstLetter, kept, type Letter, reader } from "./letter.ts";
 
 describe("A skip", () => {
-  it("I16 ends a command for good: the keeper, which would look at it in a moment, does not start it", async () => {
+  it("I16 ends a command for good: the keeper, which would check it in a moment, does not start it", async () => {
     let ran = 0;
     const { instanceId } = await runLab(async () => void ran++, { delaySeconds: 600 });
     await deliver("probe-commands", [{ ...(await envelopeOf(instanceId)), schema_version: 99 }]);
@@ -75,7 +75,7 @@ describe("A replay", () => {
   it.each([
     ["key", { idempotency_key: "another" }, "invalid_envelope"],
     ["tenant", { tenant_id: "globex" }, "forbidden"],
-  ])("T01 cannot change its message's %s, and the letter stays open", async (_, change, code) => {
+  ])("T01 cannot change its message's %s, and the dead letter stays open", async (_, change, code) => {
     const name = fresh();
     const message = { ...event("probe.done", name, { name: 7 }, name), kind: "command", message_type: "probe.requested" } as const;
     await deliver("probe-commands", [message]);
@@ -121,7 +121,7 @@ describe("A replay", () => {
     expect(await rows("SELECT tenant_id FROM millrace_instances WHERE subject = ?1", name)).toEqual([{ tenant_id: "acme" }]);
   });
 
-  it("Q06 with a reference that leads nowhere is refused, and takes no key: the letter stays open", async () => {
+  it("Q06 with an invalid reference is refused, and claims no key: the dead letter stays open", async () => {
     const name = fresh();
     const refused = { ...event("probe.done", name, 7, `${name}/key`), kind: "command", message_type: "probe.requested", schema_version: 2 };
     await deliver("probe-commands", [refused]);

@@ -24,8 +24,8 @@ import {
 import { platformReaches, runLab } from "../lab.ts";
 import { failing, firstLetter, kept, lettersAbout, outboxAbout, reader, sentAbout } from "./letter.ts";
 
-describe("A message of our own that is refused at the door", () => {
-  it("Q10 is one letter and leaves the outbox in the same write: no round of the keeper makes another", async () => {
+describe("An engine message that is refused on entry", () => {
+  it("Q10 is one dead letter and leaves the outbox in the same write: no round of the keeper makes another", async () => {
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       await step.commit("say", () => ({ emit: [LabOrphan.from({ name: payload.name })] }));
     });
@@ -61,7 +61,7 @@ describe("A message of our own that is refused at the door", () => {
 });
 
 describe("An event with a failing call", () => {
-  it("Q10 is in its back-off when the keeper looks: no copy is sent, and in the end there is one letter with the true error and tries", async () => {
+  it("Q10 is in its back-off at the keeper's check: no copy is sent, and at the end there is one dead letter with the true error and tries", async () => {
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       failing(payload.name);
       await step.commit("say", () => ({ emit: [ProbeRouted.from({ name: payload.name, parts: [] })] }));
@@ -84,7 +84,7 @@ describe("An event with a failing call", () => {
     expect(await outboxAbout(name)).toEqual([]);
   });
 
-  it("Q10 all copies of it together are one letter", async () => {
+  it("Q10 all copies of it together are one dead letter", async () => {
     const name = failing(fresh());
     const message = event("probe.routed", name, { name });
     for (let copy = 1; copy <= 3; copy++) expect(await deliver("probe-events", [message, message], 3)).toEqual({ acked: 2, retried: 0 });
@@ -111,7 +111,7 @@ describe("An event with a failing call", () => {
     expect((await lettersAbout(name)).map(({ state }) => state)).toEqual(["replayed"]);
   });
 
-  it("Q11 replayed and exhausted again, it is a letter again", async () => {
+  it("Q11 replayed and exhausted again, it is a dead letter again", async () => {
     const name = failing(fresh());
     await deliver("probe-events", [event("probe.routed", name, { name })], 3);
     const letter = await firstLetter(name);
@@ -131,7 +131,7 @@ describe("An event with a failing call", () => {
 });
 
 describe("A command with a committed row", () => {
-  it("I17 runs although its message is exhausted: it is no letter, and never called dead", async () => {
+  it("I17 runs although its message is exhausted: it is no dead letter, and never reported dead", async () => {
     let go = false;
     const { instanceId, name } = await runLab(async ({ step }) => {
       await step.read("slow first step", async () => {
@@ -217,7 +217,7 @@ it("I18 Q02 messages of bytes are dead letters of their own, each with its conte
   for (const order of orders) expect(await lettersAbout(Buffer.from(order).toString("base64"))).toHaveLength(1);
 });
 
-it("NUL in a subject or a key makes a letter of a message: SQL's functions would take the name to end there", async () => {
+it("NUL in a subject or a key makes a dead letter of a message: SQL's functions would end the name there", async () => {
   const name = fresh();
   const payload = { about: name, value: "v" };
   const messages = [event("probe.signal", `${name}\0other`, payload), event("probe.signal", name, payload, `${name}\0key`)];
@@ -227,7 +227,7 @@ it("NUL in a subject or a key makes a letter of a message: SQL's functions would
 });
 
 describe("A queue that loses its messages", () => {
-  it("O02 loses nothing: a message leaves the outbox when it is taken, not when it is sent", async () => {
+  it("O02 loses nothing: a message leaves the outbox when it is accepted, not when it is sent", async () => {
     const name = fresh();
     const queue = Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue;
     const real = queue.sendBatch;

@@ -15,7 +15,7 @@ describe("A message that goes no further", () => {
     ({ ...event("probe.done", key, payload, key), kind: "command", message_type: "probe.requested", schema_version: 2 }) as const;
 
   it.each(["probe-commands", "probe-commands-dlq"])(
-    "I16 on %s, with half a character under a key that is taken: it and its neighbours are letters",
+    "I16 on %s, with half a character under a used key: it and its neighbours are dead letters",
     async (queue) => {
       const name = fresh();
       const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }]);

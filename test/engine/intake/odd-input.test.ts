@@ -93,7 +93,7 @@ it("T01 Code gets the envelope read-only: it changes neither the message that it
 it.each([
   ["a key that could reach a prototype", '{"about":"x","value":"v","__proto__":{"a":1}}'],
   ["5,000 levels", `{"about":"x","value":"v","more":${"[".repeat(5000)}${"]".repeat(5000)}}`],
-])("Q02 A payload by reference with %s is a letter, as it is within its message", async (_, text) => {
+])("Q02 A payload by reference with %s is a dead letter, as it is within its message", async (_, text) => {
   const name = fresh("ref");
   await env.PAYLOADS.put(`payloads/acme/outside/${name}`, text);
   const { payload_inline: _inline, ...bare } = event("probe.signal", name, {});

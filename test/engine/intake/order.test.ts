@@ -86,7 +86,7 @@ describe.each<[string, Rule]>([
     expect(numbers(heard).toSorted()).toEqual([1, 1, 1, 1, 2, 9]);
   });
 
-  it("begin with 1: a 0 is never lost, but a letter that says where it is declared that they begin with 0", async () => {
+  it("begin with 1: a 0 is never lost, but a dead letter that names the declaration for a start with 0", async () => {
     const { heard, deliver } = listening(rule);
     const nth = stream();
     expect(await deliver([nth(1)])).toEqual({ acked: 1, retried: 0 });
@@ -96,7 +96,7 @@ describe.each<[string, Rule]>([
     expect(numbers(heard).toSorted()).toEqual([0, 1, 2]);
   });
 
-  it("of which the first cannot be written now stay behind it, also in the first batch of their stream", async () => {
+  it("with a first message that cannot be written now stay queued behind it, also in the first batch of their stream", async () => {
     const { tableless, deliver } = listening(rule);
     const nth = stream();
     tableless.add(`${nth(1).subject}#1`);

@@ -39,7 +39,7 @@ describe("A command's priority", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("low holds it back for as long as its consumer says, behind the delay that it asks for; normal sends it at once", async () => {
+  it("low delays it for as long as its consumer says, after its own delay; normal sends it at once", async () => {
     const delays = keptFromTheQueue();
     const name = fresh();
     for (const [index, request] of [{ priority: "low" }, { priority: "low", delaySeconds: 300 }, { priority: "normal" }, {}].entries())

@@ -44,7 +44,7 @@ function r2Fails(
 }
 
 describe("A payload by reference", () => {
-  it("W30 the platform passes again after the last line, its save and ours were lost: the run ends complete", async () => {
+  it("W30 the platform replays after the last line, with both saves lost: the run ends complete", async () => {
     const { instanceId } = await runLab(({ step }) => step.commit("a", () => ({ output: 1 })), { note: NOTE });
     await platformReaches(instanceId, "complete");
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -85,7 +85,7 @@ describe("A reference that leads to no payload", () => {
     expect(letter?.error).not.toContain("private");
   });
 
-  it("Q09 because its name has more bytes than R2 takes: refused with its envelope", async () => {
+  it("Q09 because its name has more bytes than R2 accepts: refused with its envelope", async () => {
     expect(await letterOf(`r2://payloads/acme/${"€".repeat(400)}`)).toMatchObject({
       reason: "invalid_envelope",
       issues: expect.stringContaining("at most 1,024 bytes"),
@@ -142,7 +142,7 @@ describe("Trouble of R2", () => {
     expect(steps.map((step) => step.name)).toEqual(["large", "large · read again 1", "small"]);
   });
 
-  it("W31 for longer than a blip, behind the end of the code, of an effect that it did not wait for: the run ends all the same", async () => {
+  it("W31 for longer than a short failure, after the end of the code, of an effect that it did not wait for: the run ends all the same", async () => {
     const name = fresh("large");
     const large = defineStep({ effect: "keyed", run: async () => "x".repeat(200_000) });
     let failing: { failed: () => number } | undefined;

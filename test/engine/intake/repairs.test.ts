@@ -50,7 +50,7 @@ function nobodyElseTakes(): void {
 const repairsOf = async (id: string) =>
   (await listActions(probeEnv, operator, { limit: 200 })).items.filter(({ verb, target }) => verb === "repair" && target === id);
 
-describe("A letter that a repair is for", () => {
+describe("A dead letter with a matching repair", () => {
   it("is repaired on capture: its message continues under its key, once, and the dead letter shows the repair and the change", async () => {
     const name = fresh();
     const { heard, deliver } = repairing(titled);

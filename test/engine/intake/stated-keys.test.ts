@@ -20,7 +20,7 @@ describe("The key of a stated event", () => {
     expect((await state(caller, signal(name, "yes"), "k")).body.replayed).toBe(false);
   });
 
-  it("A10 is taken once in a batch: the first payload is the event, its repeat is known, the other is refused", async () => {
+  it("A10 is accepted once in a batch: the first payload is the event, its repeat is recognized, the other is refused", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const [one, other] = [
       { ...done(name), idempotency_key: "k" },
@@ -42,7 +42,7 @@ describe("The key of a stated event", () => {
     expect(again.body.results).toMatchObject([{ status: 422 }, { status: 202, replayed: true, event_id: body.results[0].event_id }]);
   });
 
-  it("A09 is free after a refusal: the corrected event is taken under it", async () => {
+  it("A09 is free after a refusal: the corrected event is accepted under it", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const { issues } = expectProblem(await state(caller, { type: "probe.signal", payload: { about: name } }, "k"), 422, "invalid_payload");
     expect(issues).toMatchObject([{ path: "payload.value" }]);

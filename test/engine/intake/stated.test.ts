@@ -114,7 +114,7 @@ describe("An event that the outside world states", () => {
 });
 
 describe("An event that is stated while something fails", () => {
-  it("A01 the API dies before the commit: nothing is taken, and the retry is the one event", async () => {
+  it("A01 the API dies before the commit: nothing is accepted, and the retry is the one event", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const death = dieAt("A01 before an event commits");
     expect((await state(caller, done(name), "k")).status).toBe(500);
@@ -142,7 +142,7 @@ describe("An event that is stated while something fails", () => {
     expect(await settled(name)).toEqual(ONCE);
   });
 
-  it("A03 committed, and the queue takes nothing: it is answered 202 all the same, and the keeper sends it when the queue does", async () => {
+  it("A03 committed, and the queue refuses all: it is answered 202 nevertheless, and the keeper sends it when the queue accepts", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const queue = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS), "sendBatch").mockRejectedValue(new Error("The queue is away."));
     const { status, body } = await state(caller, done(name), "k");
@@ -170,7 +170,7 @@ describe("A door", () => {
     expectProblem(await state(await callerWith(["operate"]), routed), 403, "forbidden");
   });
 
-  it("for events takes no command, and that for commands no event: each names the other", async () => {
+  it("for events accepts no command, and the endpoint for commands no event: each names the other", async () => {
     const caller = await callerWith();
     const command = expectProblem(await state(caller, { type: "probe.requested", payload: {} }), 404, "unknown_message_type");
     expect(command.detail).toBe('"probe.requested" is a command, not an event: send it with POST /v1/commands.');

@@ -14,7 +14,7 @@ describe("The outbox", () => {
       Date.now() + DAY_MS,
     );
 
-  it("gives a message up that no queue took for 14 days: it becomes a dead letter with its reason, and only then leaves", async () => {
+  it("drops a message that no queue accepted for 14 days: it becomes a dead letter with its reason, and only then leaves", async () => {
     const [stuck, trying, unconfirmed, broken] = [fresh("stuck"), fresh("trying"), fresh("unconfirmed"), fresh("broken")];
     const message = event("probe.done", stuck, { name: stuck, step: "s" });
     await put(stuck, JSON.stringify(message), 2100, "NO_SUCH_QUEUE");
@@ -57,7 +57,7 @@ describe("The outbox", () => {
     await run("DELETE FROM millrace_outbox");
   });
 
-  it("gives one up again that was replayed and is still not taken: its earlier letter does not swallow it", async () => {
+  it("drops one again that was replayed and is still not accepted: its earlier dead letter does not hide it", async () => {
     const name = fresh("again");
     const message = event("probe.done", name, { name, step: "s" });
     for (const body of [message, { ...message, replay: "the first time" }, { ...message, replay: "the second time" }].map((one) =>
@@ -71,7 +71,7 @@ describe("The outbox", () => {
     }
   });
 
-  it("changes nothing when the write that captures fails: nothing leaves without a letter", async () => {
+  it("changes nothing when the write that captures fails: nothing leaves without a dead letter", async () => {
     const name = fresh("refused");
     await put(name, JSON.stringify(event("probe.done", name, {})), 2100, "NO_SUCH_QUEUE");
     await run("CREATE TRIGGER refuse BEFORE DELETE ON millrace_outbox BEGIN SELECT RAISE(ABORT, 'no'); END");
@@ -112,7 +112,7 @@ describe("Signals", () => {
   });
 
   it.each(["accepted", "running", "waiting", "in_doubt", "errored", "terminated", "dead"])(
-    "stay while an older instance that is %s could still take them, but not for another tenant's",
+    "stay while an older instance that is %s could still accept them, but not for another tenant's",
     async (status) => {
       const [mine, other] = [tenant(), tenant()];
       const [could, foreign] = [await signal(mine, 31), await signal(other, 31)];

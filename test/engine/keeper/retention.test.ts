@@ -40,7 +40,7 @@ describe("Instances", () => {
     expect(await statusOf(young)).toBe(status);
   });
 
-  it("a command that never started leaves together with its letter, neither before the other", async () => {
+  it("a command that never started is deleted together with its dead letter, neither before the other", async () => {
     const old = await rowOf("dead", 91);
     const [mine, others] = [await letter("open", 91, old), await letter("open", 89, old)];
     const waiting = await rowOf("dead", 89);
@@ -52,7 +52,7 @@ describe("Instances", () => {
     );
   });
 
-  it("a letter about a key's other payload does not leave with the instance that has the key", async () => {
+  it("a dead letter about a key's other payload is not deleted with the instance that has the key", async () => {
     const ended = await rowOf("complete", 31);
     const other = await letter("open", 40, ended);
     await retentionPass();
@@ -125,7 +125,7 @@ describe("Instances", () => {
     await run("DELETE FROM millrace_instances WHERE tenant_id = 'young'");
   });
 
-  it("10,000 old ones go in bounded slices, and the young one behind them stays", async () => {
+  it("10,000 old ones are deleted in bounded slices, and a later young one stays", async () => {
     await run(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
        INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
@@ -169,7 +169,7 @@ describe("A key of a pruned instance", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("A08 is taken from its queue without a new run for 400 days more, and is forgotten then", async () => {
+  it("A08 is consumed from its queue without a new run for 400 days more, and is deleted then", async () => {
     const { name, instanceId, envelope } = await pruned();
     const prunedAgo = (days: number) =>
       run("UPDATE millrace_tombstones SET pruned_day = unixepoch() / 86400 - ?2 WHERE id = unhex(?1)", instanceId, days);
@@ -183,7 +183,7 @@ describe("A key of a pruned instance", () => {
     expect(await count("millrace_tombstones", "id = unhex(?1)", instanceId)).toBe(0);
   });
 
-  it("lets a dead letter be replayed to no effect, and says why", async () => {
+  it("lets a dead letter be replayed to no effect, with the reason", async () => {
     const { name, instanceId, envelope } = await pruned();
     const id = await letter("open", 1);
     await run("UPDATE millrace_dead_letters SET body = ?2 WHERE id = ?1", id, JSON.stringify(envelope));

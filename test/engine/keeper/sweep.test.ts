@@ -43,7 +43,7 @@ describe("Payloads and outputs in R2", () => {
     expect(await mine()).toBe(0);
   });
 
-  it("a payload stays while an instance, a kept event, an unconfirmed message or an open letter refers to it", async () => {
+  it("a payload stays while an instance, a kept event, an unconfirmed message or an open dead letter refers to it", async () => {
     const path = (what: string) => `payloads/acme/${fresh(what)}/${"a".repeat(64)}`;
     const [instance, signal, outbox, open, settled, nobody] = ["i", "s", "o", "d", "r", "n"].map(path) as [
       string,
@@ -238,7 +238,7 @@ it("a pass after a death in the middle of a removal finds everything as it was",
   ]).toEqual([undefined, 0, 1]);
 });
 
-it("an accepted command that a dead process left behind is started, not pruned, however long ago that was", async () => {
+it("an accepted command of a dead process is started, not pruned, at any age", async () => {
   const name = fresh();
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "keyed", name: "act" }]).catch(() => undefined);

@@ -36,7 +36,7 @@ describe("The keeper", () => {
     expect(due.length).toBeLessThan(1000 - 200);
   });
 
-  it("K01 tries promises that cannot be kept by a patience of their own, behind none of the others, and ends them where people see it", async () => {
+  it("K01 tries failing promises with their own patience, after all others, and ends them visibly", async () => {
     const gone = fresh("retired");
     await open(60, gone, await example());
     await promised(gone, Date.now() + 3_600_000);
@@ -128,7 +128,7 @@ describe("The keeper", () => {
     expect(await reaches(failing.instanceId, "complete")).toBe("complete");
   }, 60_000);
 
-  it("K01 looks at the clock again although a look never came back, because a queue left it without an answer", async () => {
+  it("K01 polls again although a poll never returned, because a queue left it without an answer", async () => {
     const keeper = keeperOf(probeEnv);
     const duties = (set: object) => runInDurableObject(keeper, (object) => void Object.assign(object, { duties: set }));
     const name = fresh();

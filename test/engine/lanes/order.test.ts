@@ -26,7 +26,7 @@ describe("a lane", () => {
     expect(most).toBe(1);
   });
 
-  it("takes a thousand messages by one call, and more than a row holds", async () => {
+  it("accepts a thousand messages by one call, and more than a row holds", async () => {
     const lane = new LabLane(blocking);
     const long = "x".repeat(1000);
     const sent = await lane.client.sendBatch(numbers(1000).map((n) => ({ body: { n, note: lane.key, long } })));

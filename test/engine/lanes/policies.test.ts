@@ -15,7 +15,7 @@ function refusing(...poison: number[]) {
 }
 
 describe("a head that fails", () => {
-  it.each([2, 3, 4, 6])("is tried again although its time came between two looks at the clock, %i ms apart", async (apart) => {
+  it.each([2, 3, 4, 6])("is tried again although its time came between two reads of the clock, %i ms apart", async (apart) => {
     const lane = new LabLane(blocking, ({ messages }) => {
       if ((messages[0]?.attempts ?? 0) < 12) throw new Error("Not yet.");
     });
@@ -71,7 +71,7 @@ describe("a head that fails", () => {
     expect(lane.calls).toEqual([numbers(4), [0], [1], [1], [1], [1], [2], [3]]);
   });
 
-  it("stops its lane under `hold` until a person resumes it, tries it again, or skips it", async () => {
+  it("stops its lane under `hold` until an operator resumes it, retries it, or skips it", async () => {
     const { handle, heal } = refusing(0, 1, 2);
     const lane = new LabLane(holding, handle);
     await lane.send(...numbers(4));
@@ -220,7 +220,7 @@ describe("a dead letter", () => {
     expect(taken.toSorted()).toEqual([0, 2]);
   });
 
-  it("stays where nothing takes it, until a person removes it or sends it again", async () => {
+  it("stays without a handler, until an operator removes it or sends it again", async () => {
     const { handle, heal } = refusing(0, 1);
     const lane = new LabLane(small, handle);
     await lane.send(...numbers(3));
@@ -255,7 +255,7 @@ describe("a person", () => {
     expect(lane.calls.flat()).toEqual(numbers(150));
   });
 
-  it("skips the head that was looked at and no other, and none that the handler has", async () => {
+  it("skips the head that was shown and no other, and none that the handler has", async () => {
     let released = false;
     const lane = new LabLane(small, async () => {
       while (!released) await scheduler.wait(5);

@@ -8,7 +8,7 @@ import { dieAt, failAt, keeperRound, pauseAt, probeEnv, rows } from "../harness.
 import { TurnKey } from "./turning.ts";
 
 describe("a turn", () => {
-  it("L11 is noted after all when the lane dies behind the instance's start", async () => {
+  it("L11 is noted after all when the lane dies after the instance's start", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     const started = pauseAt("L11 started, its turn not noted");

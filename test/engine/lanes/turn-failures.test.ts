@@ -74,7 +74,7 @@ describe("an instance that fails", () => {
     expect(await key.seenBy("b ends")).toEqual(["a begins", "b begins", "a ends", "b ends"]);
   });
 
-  it("stops a lane that holds until a person resumes it, also when it was retried to success since", async () => {
+  it("stops a lane that holds until an operator resumes it, also when it was retried to success since", async () => {
     const key = new TurnKey(heldUp);
     const mend = key.breaks("a");
     await key.askAll("a", "b");
@@ -89,8 +89,8 @@ describe("an instance that fails", () => {
   });
 });
 
-describe("an instance that a person closes for good", () => {
-  it("lets a lane go on that blocks or holds for it, at once, and its dry run says so", async () => {
+describe("an instance that an operator closes for good", () => {
+  it("releases a lane that blocks or holds for it, at once, and its dry run says so", async () => {
     for (const lane of [blocked, heldUp]) {
       const key = new TurnKey(lane);
       key.breaks("a");
@@ -127,7 +127,7 @@ describe("an instance that a person closes for good", () => {
     );
   });
 
-  it("lets no lane go on that is held for another", async () => {
+  it("releases no lane that is held for another", async () => {
     const key = new TurnKey(heldUp);
     const mend = key.breaks("b");
     key.breaks("a");
@@ -178,7 +178,7 @@ describe("a message that cannot be accepted", () => {
     expect(await key.letters()).toEqual([{ reason: "invalid_payload", queue: "lane:parked" }]);
   });
 
-  it("stays the head of a lane that blocks until a person skips it, and is a dead letter then", async () => {
+  it("stays the head of a lane that blocks until an operator skips it, and is a dead letter then", async () => {
     const key = new TurnKey(blocked);
     await key.poison();
     await key.ask("b");
@@ -227,7 +227,7 @@ describe("the tries of an event in its lane", () => {
     expect(tries()).toBe(2);
   });
 
-  it("are all there again when a person resumes a lane that holds, and one only when it is tried by hand", async () => {
+  it("are all available again when an operator resumes a lane that holds, and one only when it is retried by hand", async () => {
     const { key, tries } = await state(cried, () => new Error("Nobody listens."));
     await key.stands(({ state }) => state === "held");
     expect(tries()).toBe(2);

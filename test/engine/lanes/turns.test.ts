@@ -9,7 +9,7 @@ import { runLab } from "../lab.ts";
 import { TurnKey } from "./turning.ts";
 
 describe("a lane in front of a workflow", () => {
-  it("lets the next instance of a key begin when the one before has ended, while other keys go on", async () => {
+  it("lets the next instance of a key begin when the one before has ended, while other keys continue", async () => {
     const [one, other] = [new TurnKey(parked), new TurnKey(parked)];
     const letGo = one.gate("a");
     await one.askAll("a", "b", "c");

@@ -135,7 +135,7 @@ describe("a lock", () => {
     expect(order).toEqual(["the next", "the first"]);
   });
 
-  it("is not taken for lost where the answer to its release did not come", async () => {
+  it("is not reported as lost where the answer to its release did not come", async () => {
     const { under, name } = lock();
     const releases: boolean[] = [];
     const getByName = (id: string) => {

@@ -112,7 +112,7 @@ it("an operator breaks a lock with a reason: the next one holds it, the audit sa
   ]);
 });
 
-it("a break that the database could not take into the audit at once is there when it can", async () => {
+it("a break that the database could not write into the audit at once is there later", async () => {
   const tenantId = fresh("tenant");
   const ask = await caller(tenantId);
   const one = lock({ tenantId });

@@ -237,7 +237,7 @@ describe("In the log", () => {
     });
   });
 
-  it("a captured message says its reason, its letter, its tenant and its trace", async () => {
+  it("a captured message shows its reason, its dead letter, its tenant and its trace", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     const { traceparent, ...body } = event("probe.signal", name, { about: 7 });

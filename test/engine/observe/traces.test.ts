@@ -166,7 +166,7 @@ describe("With a collector", () => {
     expect(new Set(spans.map(({ spanId }) => spanId)).size).toBe(spans.length);
   });
 
-  it("a message that is captured is an error with its letter's reason", async () => {
+  it("a captured message is an error with its dead letter's reason", async () => {
     collected();
     const traceId = newTraceId();
     await deliver("probe-events", [{ ...event("probe.signal", fresh(), { about: 7 }), ...by(traceId) }]);
@@ -207,7 +207,7 @@ describe("With a collector", () => {
 });
 
 describe("Without a collector", () => {
-  it("messages and calls go on with spans of their own, and nothing is made to be sent", async () => {
+  it("messages and calls continue with spans of their own, and no message is created for them", async () => {
     const [name, traceId] = [fresh("lab"), newTraceId()];
     const seen = new Set<string>();
     const note = defineStep({

@@ -210,7 +210,7 @@ describe("A cancelled instance", () => {
     expect((await planCancel(probeEnv, operator, id)).refused).toContain("only one that is under way");
   });
 
-  it("a retry right behind a stop ends the run that sleeps, before it begins the next", async () => {
+  it("a retry right after a stop ends the run that sleeps, before it begins the next", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       const a = () => {

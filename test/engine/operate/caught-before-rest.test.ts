@@ -53,7 +53,7 @@ it.each(ways)(
   },
 );
 
-it.each(["platform", "lean"] as const)("so does an undo behind a stop of such a run of %s steps, as its dry run says", async (steps) => {
+it.each(["platform", "lean"] as const)("so does an undo after a stop of such a run of %s steps, as its dry run says", async (steps) => {
   const { id, state } = await beginUnwritten(steps, "keyed", rests.sleep);
   await comes(() => hasCome(id));
   await cancel(id, { undo: false });

@@ -30,7 +30,7 @@ it.each(ways)(
   },
 );
 
-it.each(ways)("a cancel does so with a %s effect of a run of %s steps that sleeps behind it", async (effect, steps) => {
+it.each(ways)("a cancel does so with a %s effect of a run of %s steps that sleeps after it", async (effect, steps) => {
   const { id, state } = await begin(steps, effect, sleeps);
   await comes(async () => (await stateOf(id, "owe")) === "done");
   const { effects } = await planCancel(probeEnv, operator, id);

@@ -79,7 +79,7 @@ describe("W20 a cancel undoes an effect with a lost first answer", () => {
     expect(its.log).toEqual(["a", "asked", "undo a of its a"]);
   });
 
-  it("also behind more steps than a page shows", async () => {
+  it("also after more steps than a page shows", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -93,7 +93,7 @@ describe("W20 a cancel undoes an effect with a lost first answer", () => {
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("but does none that has no way back, and that may not have happened", async () => {
+  it("but does none without an undo that may not have happened", async () => {
     const its = scene();
     let tries = 0;
     const run = async () => (++tries === 1 ? Promise.reject(new Error("It is away.")) : its.log.push("b"));

@@ -126,7 +126,7 @@ describe("A run that is paused while an effect is under way", () => {
     ]);
   });
 
-  it("asks a question that is the step behind it only once it is resumed", async () => {
+  it("asks a question in the next step only once it is resumed", async () => {
     const { id } = await pausedBefore((step) => step.approve("may it", { question: "May it?" }));
     expect(await asked(id)).toEqual([]);
     await resume(id);

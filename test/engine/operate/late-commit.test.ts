@@ -6,7 +6,7 @@ import { operator, probeEnv } from "../harness.ts";
 import { held, LAB } from "../lab.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
-it("W23 A commit that was on its way when its pass died, and comes behind the beginning of the undo, is not written", async () => {
+it("W23 A commit that was in transit when its replay died, and arrives after the beginning of the undo, is not written", async () => {
   const its = scene();
   const { record } = Recorder.prototype;
   const late = { isWritten: false, mayGo: false };

@@ -27,7 +27,7 @@ describe("A retry between the row's end and the platform's", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("W33 stays promised while the platform takes longer, and the keeper carries it out", async () => {
+  it("W33 stays promised while the platform needs longer, and the keeper executes it", async () => {
     const { instanceId, pass } = await endedBeforeItsPass();
     const { actionId } = await retryInstance(probeEnv, operator, instanceId, { reason: "at once" });
     const promise = () =>

@@ -28,7 +28,7 @@ async function waits(go = true) {
   return { its, id };
 }
 
-it("W24 A signal is taken by the instance that it is sent to, once however often it is sent, and by no other", async () => {
+it("W24 A signal is accepted by its target instance, once for any number of sends, and by no other", async () => {
   const { its, id } = await waits();
   const other = await waits();
   expect(await planSignal(probeEnv, app, operator, id, { type: "probe.signal", payload: { about: its.name, value: "x" } })).toMatchObject({
@@ -48,7 +48,7 @@ it("W24 A signal is taken by the instance that it is sent to, once however often
   expect(audit.filter(({ result }) => result === "applied")).toHaveLength(2);
 });
 
-it("W24 A signal is taken by the wait that it is about, also where one about something else was asked for last", async () => {
+it("W24 A signal is accepted by the wait for its subject, also where another wait was requested last", async () => {
   const its = scene();
   const about = (what: string) => `${its.name}/${what}`;
   const id = await play(its, async (step) => {

@@ -169,7 +169,7 @@ describe("A step that an instance failed of", () => {
     expect(its.log).toEqual(["a", "undo a of its a"]);
   });
 
-  it("is skipped by the keeper where the process dies behind the commit", async () => {
+  it("is skipped by the keeper where the process dies after the commit", async () => {
     const { instanceId: id } = await runLab(async ({ step }) => (await step.effect("pay", pays("keyed"), {})).paid);
     await failed(id);
     dieAt("skip promised, not applied");

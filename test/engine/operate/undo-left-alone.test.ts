@@ -40,7 +40,7 @@ async function unasked(world: string[], upstream: { away: boolean; booked: boole
 
 describe("W20 An effect of which an undo cannot find out whether it happened", () => {
   it.each([true, false])(
-    "is left alone by a person's word; a later retry asks its upstream first (it had happened: %s)",
+    "is left alone by an operator's decision; a later retry asks its upstream first (it had happened: %s)",
     async (booked) => {
       const world: string[] = [];
       const upstream = { away: true, booked };
@@ -128,7 +128,7 @@ describe("W20 An effect of which an undo cannot find out whether it happened", (
     expect(world.slice(sent)).toEqual(["van back", "van", ...sends]);
   });
 
-  it("and that would do it twice is not left alone: a person says whether it happened", async () => {
+  it("and that would do it twice is not left alone: an operator decides whether it happened", async () => {
     const world: string[] = [];
     const id = await unasked(world, { away: true, booked: false });
     await rows("UPDATE millrace_inbox SET class = 'once' WHERE instance_id = ?1 AND step = 'book'", id);

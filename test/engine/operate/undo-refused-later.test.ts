@@ -99,7 +99,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
     expect(world.slice(-4)).toEqual(["429", "paid", "pay back", "van back"]);
   });
 
-  it("fails the undo where that is refused to do it once more; a person has it left alone", async () => {
+  it("fails the undo where that is refused to do it once more; an operator leaves it alone", async () => {
     const world: string[] = [];
     const answers: Answers = ["lost"];
     const definition = payment(world, answers, "keyed");

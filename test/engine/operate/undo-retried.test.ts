@@ -208,7 +208,7 @@ describe("An undo", () => {
     expect(world).toEqual(["van", "late van", "late van back", "van back"]);
   });
 
-  it("W19 I3 that follows another one is not taken for recorded by that one's entry, where its neighbours in one write are refused", async () => {
+  it("W19 I3 that follows another one is not treated as recorded by that one's entry, where its neighbours in one write are refused", async () => {
     const world: string[] = [];
     const van = effect("keyed", async () => world.push("van"), {
       undo: back(async () => {

@@ -21,7 +21,7 @@ async function vanAndBooking(world: string[]): Promise<string> {
   return id;
 }
 
-describe("W19 I15 A step by which an undo takes an effect back", () => {
+describe("W19 I15 A step by which an undo reverts an effect", () => {
   it.each(["keyed", "natural", "lookup", "once"] as const)(
     "of class %s, which is refused for good, is skipped: its effect is undone by an operator's decision, and the undo continues with the rest",
     async (of) => {
@@ -123,7 +123,7 @@ describe("W19 I15 A step by which an undo takes an effect back", () => {
     expect(error?.hint).toBeUndefined();
   });
 
-  it("with rows of our own that cannot be written: nothing of them is, of a commit", async () => {
+  it("with rows that cannot be written: none of them is, of a commit", async () => {
     const world: string[] = [];
     const { instanceId: id } = await runLab(async ({ step }) => {
       await step.effect("van", van(world), null);
@@ -145,7 +145,7 @@ describe("W19 I15 A step by which an undo takes an effect back", () => {
     expect((await statesOf(id)).filter((one) => one.startsWith("write 1"))).toEqual(["write 1: superseded", "write 1: superseded"]);
   });
 
-  it("is skipped by the keeper where the process dies behind the commit, and once where the pass dies behind its write", async () => {
+  it("is skipped by the keeper where the process dies after the commit, and once where the replay dies after its write", async () => {
     const world: string[] = [];
     const id = await vanAndBooking(world);
     await undoneInPart(id);

@@ -22,7 +22,7 @@ describe("W20 An undo of a run that was stopped", () => {
     expect(its.log).toEqual(["a", "done", "undo it", "undo a of its a"]);
   });
 
-  it("takes it back also where it is all that may have happened, which a dry run names", async () => {
+  it("undoes it also where it is the only possible effect, which a dry run names", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);

@@ -187,7 +187,7 @@ describe("An instance that is undone", () => {
     ]);
   });
 
-  it("keeps the large payload that the walk needs", async () => {
+  it("keeps the large payload that the replay needs", async () => {
     const name = fresh();
     const steps = [{ do: "keyed", name: "act", undo: "natural" }];
     const { instanceId } = await start(name, [], { payload: { name, steps, note: "n".repeat(40_000) } });

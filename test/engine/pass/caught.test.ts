@@ -97,7 +97,7 @@ describe("The code's fallback for a step that failed", () => {
     expect(state.happened).toEqual(["mail", "mail"]);
   });
 
-  it("W25 holds where a person agreed to it", async () => {
+  it("W25 holds where an operator agreed to it", async () => {
     const state = world();
     const { instanceId } = await runLab(async (call) => {
       const how = await call.step

@@ -34,7 +34,7 @@ async function reject(id: string, step: string): Promise<void> {
   await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "reject" }, "it never arrived");
 }
 
-describe("A doubt that was answered", () => {
+describe("An unknown outcome with an answer", () => {
   it.concurrent("W16 W17 and with an effect that has run since, beside a branch that fails then: a retry of that branch ends the run", async () => {
     const { world, definition } = mail();
     let broken = true;
@@ -57,7 +57,7 @@ describe("A doubt that was answered", () => {
     expect(world.sent).toBe(1);
   });
 
-  it.concurrent("W17 names the step that failed behind it as the code does: a dry run has one verdict on it", async () => {
+  it.concurrent("W17 names the step that failed after it as the code does: a dry run has one verdict on it", async () => {
     const { world, definition } = mail();
     const { instanceId } = await runLab(({ step }) =>
       step.effect(
@@ -159,7 +159,7 @@ it.concurrent("W25 an effect that was given up at its time-out and caught, and r
   expect(done).toEqual(["B"]);
 });
 
-it.concurrent("W25 an effect that is named as the code ends does not begin behind that end, in a retried run either", async () => {
+it.concurrent("W25 an effect that is named as the code ends does not begin after that end, in a retried run either", async () => {
   const done: string[] = [];
   const pay = defineStep({ effect: "keyed", run: async () => done.push("paid") });
   const { instanceId } = await runLab(async ({ step }) => {

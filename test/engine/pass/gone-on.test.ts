@@ -20,7 +20,7 @@ async function diesBehindEffect(code: (call: LabCall) => Promise<unknown>, at: C
   return { instanceId, dies, passedAnew: async () => (await LAB.get(instanceId)).restart() };
 }
 
-describe("A failure that the code caught, where the effect behind it happened and its process died before the record", () => {
+describe("A failure that the code caught, where the next effect happened and its process died before the record", () => {
   it.each([
     ["keyed", noFunds],
     ["natural", noFunds],
@@ -37,7 +37,7 @@ describe("A failure that the code caught, where the effect behind it happened an
     expect(await stateOf(instanceId, "invoice")).toBe("done");
   });
 
-  it("W25 W03 stays caught where the code only looked and slept before that effect", async () => {
+  it("W25 W03 stays caught where the code only read and slept before that effect", async () => {
     const { asked, card, act } = shop();
     const { instanceId, passedAnew } = await diesBehindEffect(async ({ step }) => {
       try {
@@ -143,7 +143,7 @@ describe("A failure that the code caught, where the effect behind it happened an
   });
 });
 
-describe("A retry behind such a death", () => {
+describe("A retry after such a death", () => {
   const noShip = ({ step }: { step: Steps }, state: { mended: boolean }) =>
     step.read("ship", async () => (state.mended ? 1 : Promise.reject(new Error("Nobody ships."))), ONCE);
 

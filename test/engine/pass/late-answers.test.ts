@@ -86,7 +86,7 @@ describe("A doubt", () => {
     [{ verb: "confirm", output: "sent" }, 1],
     [{ verb: "reject" }, 2],
     [{ verb: "retry_anyway" }, 2],
-  ] as const)("W17 that is answered with %o while its run ends behind another effect: something comes of it", async (answer, times) => {
+  ] as const)("W17 that is answered with %o while its run ends after another effect: the answer has an effect", async (answer, times) => {
     let sent = 0;
     let released = false;
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
@@ -142,7 +142,7 @@ describe("A doubt", () => {
 
 // One after another: each takes the database's next answer to an action for its own.
 it.each(["retry", "undo", "confirm", "approve"] as const)(
-  "W04 An operator's %s is taken and the database's answer is lost: it is answered as any other, and done once",
+  "W04 An operator's %s is accepted and the database's answer is lost: it is answered as any other, and done once",
   async (verb) => {
     let mended = false;
     const { instanceId } = await runLab(async ({ step }) => {

@@ -158,7 +158,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(back.toSorted()).toEqual(["loser", "winner"]);
   });
 
-  it("W25 a race that was decided by a failure stays decided when the run is retried for a fault behind it", async () => {
+  it("W25 a race that was decided by a failure stays decided when the run is retried for a later fault", async () => {
     const { done, waits, refusing, act } = world();
     refusing.add("first");
     let mended = false;

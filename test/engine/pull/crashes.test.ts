@@ -42,7 +42,7 @@ it("a lease with a dead object is ended by the alarm all the same", async () => 
   expect((await queue.pull()).map(({ attempts }) => attempts)).toEqual([2]);
 });
 
-it("a letter is on disk before its queue forgets the message, and a hand-off that died is made again", async () => {
+it("a dead letter is on disk before its queue deletes the message, and a hand-off that died is made again", async () => {
   const queue = new LabQueue(renders);
   const taken: PullLetter[] = [];
   let calls = 0;

@@ -32,7 +32,7 @@ function letters(queue: LabQueue, count: number): Promise<Json[]> {
   );
 }
 
-it("a letter of a pull queue is one of the engine's, whole, and its queue forgets it; replayed twice it is one message again", async () => {
+it("a dead letter of a pull queue is one of the engine's, whole, and its queue deletes it; replayed twice it is one message again", async () => {
   const queue = new LabQueue(plain);
   await queue.send({ scene: 7 });
   await giveUp(queue);
@@ -50,7 +50,7 @@ it("a letter of a pull queue is one of the engine's, whole, and its queue forget
   expect((await queue.pull()).map(textOf)).toEqual([{ scene: 7 }]);
 });
 
-it("bytes come back as they were sent, and a letter that is skipped stays settled", async () => {
+it("bytes come back unchanged, and a dead letter that is skipped stays settled", async () => {
   const queue = new LabQueue(plain);
   await queue.client.sendBatch([
     { body: new Uint8Array([0, 255, 7]), contentType: "bytes" },
@@ -83,7 +83,7 @@ it("another tenant sees none of them", async () => {
   expect((await asked(other, `/${letter?.id}/replay`, { reason: "Mine." })).status).toBe(404);
 });
 
-it("where the engine is not, letters stay in their queue", async () => {
+it("without the engine, dead letters stay in their queue", async () => {
   const queue = new LabQueue(plain, ALONE);
   await queue.send("alone");
   await giveUp(queue);

@@ -186,7 +186,7 @@ it("one idempotency key is one message while it is remembered, also after that i
   expect((await queue.client.send("once", { idempotencyKey: "render/7" })).duplicate).toBe(false);
 });
 
-it("erased, a queue holds nothing any more, and takes messages as before", async () => {
+it("erased, a queue contains nothing any more, and accepts messages as before", async () => {
   const queue = new LabQueue(renders);
   await queue.send("one", "two");
   await queue.pull({ batch_size: 1 });

@@ -28,7 +28,7 @@ it("answers in the shape that Cloudflare publishes, bodies as its clients decode
   expect(publishedAck.parse(acked.body).result).toEqual({ ackCount: 1, retryCount: 1, warnings: { lease_id2: expect.any(String) } });
 });
 
-it("takes the requests that Cloudflare publishes, and five messages where none are counted", async () => {
+it("accepts the requests that Cloudflare publishes, and returns five messages by default", async () => {
   const queue = new LabQueue(renders);
   await queue.send(1, 2, 3, 4, 5, 6, 7);
   for (const body of PUBLISHED_REQUESTS.ack) expect((await queue.ask("ack", body)).status).toBe(200);

@@ -32,7 +32,7 @@ async function tell() {
 
 afterAll(async () => removePlants((await story()).plants));
 
-describe("Of planted disagreements the walk", () => {
+describe("Of planted disagreements the scan", () => {
   it("finds every kind that there is", async () => {
     const { plants } = await story();
     expect(plants.map(({ kind }) => kind).sort()).toEqual(kinds.map(([kind]) => kind).sort());

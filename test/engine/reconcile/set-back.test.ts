@@ -48,7 +48,7 @@ async function doubtOf(instanceId: string) {
 }
 
 describe("A database that was set back to a time before a run's steps", () => {
-  it("W17 is found by the walk; a restart does commits again, sends keys again, asks, and does no once again", async () => {
+  it("W17 is found by the scan; a restart repeats commits, sends keys again, queries lookups, and repeats no once", async () => {
     const name = fresh("lab");
     const { world, mail, book, pay } = effects();
     const { instanceId } = await runLab(
@@ -182,7 +182,7 @@ describe("A database that was set back to a time before a run's steps", () => {
     }
   });
 
-  it("W17 is not taken from a step that a pause has kept from beginning", async () => {
+  it("W17 is not removed from a step that a pause has kept from beginning", async () => {
     const name = fresh("lab");
     const { world, mail, pay } = effects();
     const state = { begun: false, go: false };

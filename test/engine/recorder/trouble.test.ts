@@ -98,7 +98,7 @@ describe("Trouble of the recorder", () => {
     expect(await errorOf(instanceId)).toMatchObject({ step: "slip", code: "config_invalid", message: expect.stringContaining(message) });
   });
 
-  it("R01 one author's slip, a condition in the place of a statement, ends its own run: all others go on", async () => {
+  it("R01 one author's mistake, a condition in place of a statement, ends its own run: all others continue", async () => {
     const never = false as boolean;
     const slip = await runLab(({ step }) => step.commit("slip", () => ({ statements: [(never && "SELECT 1") as never] })));
     const other = await runLab(({ step }) => step.commit("fine", () => ({})));

@@ -54,7 +54,7 @@ it("the history sent at the join has a bound in bytes, too", async () => {
   expect([welcome?.missed, welcome?.messages.map(({ sequence }) => sequence)]).toEqual([true, [2, 3]]);
 });
 
-it("a message is one written row, and takes the place of an old one", async () => {
+it("a message is one written row, and replaces an old one", async () => {
   const room = new LabRoom(ticker);
   for (let n = 1; n <= 210; n++) await room.client.send(n, { idempotencyKey: `${n}` });
   expect(await rowsWritten(room.object, () => room.client.send("one"))).toBe(1);
@@ -80,7 +80,7 @@ it("one key is one message: from a Worker, and from a client, which gets the fir
   ]);
 });
 
-it("a client's key belongs to its name: no other name and key are taken for it", async () => {
+it("a client's key belongs to its name: no other name and key are mistaken for it", async () => {
   const room = new LabRoom(desk);
   const [ada, odd] = [await room.enter("ada"), await room.enter("ada/x")];
   ada.say(say("one", "x/1"));
@@ -161,7 +161,7 @@ it("an author's mistakes are reported: a room that the object does not know, a b
   await expect(unknown).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("roomObject([…])") });
 });
 
-it("a tenant that cannot be has no room, nor has a key of more characters than the address takes; a nested body is refused", async () => {
+it("an invalid tenant has no room, nor has a key of more characters than the address accepts; a nested body is refused", async () => {
   const at =
     (key: string, tenant = "acme") =>
     () =>

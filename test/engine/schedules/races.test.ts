@@ -70,7 +70,7 @@ describe("A time that the keeper has read", () => {
     },
   );
 
-  it("is started once by two keepers that look at once", async () => {
+  it("is started once by two concurrent keepers", async () => {
     const { caller, path, runs } = await scheduled();
     await dueSince(caller, thisHour());
     await startDue(
@@ -121,7 +121,7 @@ describe("A time that the keeper starts while another caller", () => {
     ]);
   });
 
-  it("changes its schedule is not due again, also where that person's clock is behind the keeper's", async () => {
+  it("changes its schedule is not due again, also where that caller's clock is slower than the keeper's", async () => {
     const { caller, path, runs } = await scheduled();
     const [due, now] = [thisHour(), Date.now()];
     await dueSince(caller, due);

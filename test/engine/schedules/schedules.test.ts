@@ -22,7 +22,7 @@ describe("A time that has come", () => {
     expect(body.last_run).toMatchObject({ state: "started", instance_id: instance.id });
   });
 
-  it("is met for every schedule in one call, also where more are due than one look takes", async () => {
+  it("is met for every schedule in one call, also where more are due than one poll reads", async () => {
     const caller = await callerWith();
     const due = thisHour();
     // A command that ends at once, because it has no follow-up.

@@ -22,7 +22,7 @@ import {
 import { held, outputOf, parkedBesideFailure, runLab } from "../lab.ts";
 import { asking, audited, LONG, outputs, questions, stranger } from "./asking.ts";
 
-describe("A question to a person", () => {
+describe("A question to an operator", () => {
   it("parks its instance, shows the effects of a yes, and continues with the answer", async () => {
     const { name, instanceId, id, question } = await asking();
     expect(await statusOf(instanceId)).toBe("waiting");
@@ -44,7 +44,7 @@ describe("A question to a person", () => {
     expect(await audited(instanceId)).toEqual([{ actor: "tess", verb: "approve", reason: "looks good", result: "applied" }]);
   });
 
-  it("takes two billed steps: one to ask, one to wait", async () => {
+  it("has two billed steps: one to ask, one to wait", async () => {
     const { instanceId, id } = await asking();
     await decideApproval(probeEnv, operator, id, "reject", "no");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -74,7 +74,7 @@ describe("A question to a person", () => {
     expect((await outputs(instanceId))[1]).toMatchObject({ approved: state === "approved" });
   });
 
-  it("I1 however often a refused answer is given again, the keeper looks at its run no later", async () => {
+  it("I1 for any repeats of a refused answer, the keeper checks its run no later", async () => {
     const { instanceId, id } = await asking();
     const dueAt = async () => (await rows<{ due_at: number }>("SELECT due_at FROM millrace_approvals WHERE id = ?1", id))[0]?.due_at;
     const asked = await dueAt();

@@ -40,7 +40,7 @@ describe("A question that is not answered in time", () => {
     expect((await outputs(instanceId))[1]).toEqual({ approved: false, by: null, reason: null });
   });
 
-  it("keeps the answer of a person who was a moment faster than the time-out", async () => {
+  it("keeps the answer of an operator that precedes the time-out by a moment", async () => {
     const { instanceId, id } = await asking(fresh(), { timeoutMs: 1500, otherwise: "approve" });
     // Answered, and the telling lost: the wait runs into its time-out and finds the answer.
     dieAt("answered, not told");

@@ -60,7 +60,7 @@ describe("A timer of the platform's that is early by the database's clock", () =
     expect(answers).toEqual([{ approved: true, by: "tess", reason: "yes" }]);
   });
 
-  it.concurrent("W26 has a wait go on for the rest: the event that comes then is taken", async () => {
+  it.concurrent("W26 has a wait continue for the rest: the event that comes then is accepted", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => void heard.push(await hear(step, "answer", payload.name, 300)));
     await openWaits(instanceId, 1);

@@ -27,7 +27,7 @@ describe("A run that waits", () => {
     expect(heard).toEqual(["timeout", "yes"]);
   });
 
-  it("W27 a wait timed out, and the run wrote nothing behind it: an event that comes later is none of that wait's on a later pass", async () => {
+  it("W27 a wait timed out, and the run wrote nothing after it: a later event does not belong to that wait in a later replay", async () => {
     let heard = "";
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard = await hear(step, "answer", payload.name, 50);

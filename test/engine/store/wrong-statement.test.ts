@@ -70,7 +70,7 @@ it.concurrent.each(WRONG)("a commit with %s fails its run at the first attempt, 
   expect(await reaches((await good).instanceId, "errored", "complete")).toBe("complete");
 });
 
-it("100 values and a statement of 97 KB are taken, whole numbers among them", async () => {
+it("100 values and a statement of 97 KB are accepted, whole numbers among them", async () => {
   await query(probeEnv.DB, insert(50));
   const numbers = Array.from({ length: 99 }, (_, n) => sql`(${n * 1000})`).reduce((all, one) => sql`${all}, ${one}`);
   const long = sql`SELECT sum(column1) AS sum, length(${fragment(`'${"x".repeat(94_000)}'`)}) AS length, ${"a"} AS a FROM (VALUES ${numbers})`;

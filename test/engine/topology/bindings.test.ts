@@ -51,7 +51,7 @@ it.each(BINDINGS)("a deployment without %s reports it in its first answer, on ev
 });
 
 it.each(BINDINGS)(
-  "a command, an event and a due time are taken by no deployment without %s, and leave nothing behind",
+  "a command, an event and a due time are accepted by no deployment without %s, and store nothing",
   async (binding, says) => {
     const [name, env] = [fresh(), without(binding)];
     const refused = { code: "config_invalid", message: says };

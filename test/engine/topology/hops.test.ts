@@ -20,7 +20,7 @@ const instancesOf = (names: readonly string[]) =>
   );
 const operator = { tenantId: "acme", actor: "tess", scopes: SCOPES } as never;
 
-it("a circle goes round three times and is then a dead letter that names its way; a replay lets it go on as far again", async () => {
+it("a circle runs three times and is then a dead letter that names its path; a replay runs it as far again", async () => {
   const names = Array.from({ length: 6 }, () => fresh());
   const [first = "", ...others] = names;
   await acceptCommands(probeEnv, app, { tenantId: "acme", source: "test" }, [
@@ -63,7 +63,7 @@ const requested = (name: string) =>
 it.each([
   ["an event that starts a run", "probe-events", done, "count-done"],
   ["a command", "probe-commands", requested, "probe"],
-])("%s is taken behind three runs, and a dead letter behind a fourth, with the way it came", async (_, queue, make, workflow) => {
+])("%s is accepted after three runs, and a dead letter after a fourth, with its path", async (_, queue, make, workflow) => {
   const [near, far] = [fresh(), fresh()];
   expect(await deliver(queue, [behind(3, make(near)), behind(4, make(far))])).toEqual({ acked: 2, retried: 0 });
   expect(await lettersAbout(near)).toEqual([]);

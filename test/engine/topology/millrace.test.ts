@@ -73,7 +73,7 @@ it("a request, a batch and a cron trigger that are not the engine's reach the ap
   expect(scheduled).toHaveBeenCalledTimes(1);
 });
 
-it("a batch of another environment's queue is not taken, though its name ends like one of the catalog", async () => {
+it("a batch of another environment's queue is not accepted, though its name ends like one of the catalog", async () => {
   const queue = vi.fn();
   const { handler } = millrace<typeof env & { QUEUE_PREFIX: string }>({ workflows: [keyed], queue });
   const staging = { ...env, QUEUE_PREFIX: "staging-" };

@@ -164,7 +164,7 @@ it.each<[string, Parameters<typeof defineQueue>[0], string]>([
 
 const orders = (partitions: number) => defineQueue({ name: "orders", partitions });
 
-it("a queue that messages take for another number than their consumer ends the start", () => {
+it("a queue whose messages and consumer have different numbers ends the start", () => {
   const consumer = defineConsumer({ queue: orders(1), starts: [performing(orders(2))] });
   expect(() => catalog({ consumers: [consumer] })).toThrow(
     'The queue "orders" is declared twice, with different partitions, tenants or retired queues: declare it once.',

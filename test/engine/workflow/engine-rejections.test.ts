@@ -91,7 +91,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
     expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
   });
 
-  it("W34 behind a last attempt that failed, an unknown text is that failure, and a reset is not", async () => {
+  it("W34 after a last attempt that failed, an unknown text is that failure, and a reset is not", async () => {
     for (const [says, tries] of [
       [new Error("A word that is new."), 1],
       [new Error(RESET), 2],
@@ -111,7 +111,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
     }
   });
 
-  it("W34 a wait for an answer to a doubt, and an undo, are restarted as well", async () => {
+  it("W34 a wait for an operator's answer, and an undo, are restarted as well", async () => {
     const world = { did: 0, undone: 0 };
     const undo = back(async () => void world.undone++);
     const once = effect("once", async () => Promise.reject(new Error(`Lost ${++world.did}.`)), { undo });

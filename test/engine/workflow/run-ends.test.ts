@@ -10,7 +10,7 @@ import { effect, retry } from "../operate/operating.ts";
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
 describe("A run that ends its code before an effect that it did not wait for", () => {
-  it("W20 I15 ends behind that effect's record, so that an undo finds it and takes it back", async () => {
+  it("W20 I15 ends after that effect's record, so that an undo finds it and reverts it", async () => {
     const world: string[] = [];
     let slow = true;
     const reserve = defineStep({
@@ -38,7 +38,7 @@ describe("A run that ends its code before an effect that it did not wait for", (
     expect(world).toEqual(["reserved", "released"]);
   });
 
-  it("W25 begins nothing behind it, also while another such effect is under way", async () => {
+  it("W25 begins nothing after it, also while another such effect is running", async () => {
     const world: string[] = [];
     const may = { first: false, other: false };
     const act = (name: string, when: () => boolean) => effect("natural", () => held(when).then(() => world.push(name)));
@@ -191,7 +191,7 @@ describe("The end of a run", () => {
   );
 
   it.each(["retried", "made anew by the platform"])(
-    "is no less so in a run that is %s, though another step failed behind it",
+    "is no less so in a run that is %s, though another step failed after it",
     async (how) => {
       const state = { broken: true, did: 0 };
       const behind = effect("keyed", async () => (state.broken ? Promise.reject(new Error("No paper.")) : ++state.did));
@@ -217,7 +217,7 @@ describe("The end of a run", () => {
     },
   );
 
-  it("is none where the code looks at the failure later, or leaves it to a race", async () => {
+  it("is none where the code reads the failure later, or leaves it to a race", async () => {
     const bad = effect("keyed", async () => Promise.reject(new Error("Bad.")));
     const { instanceId } = await runLab(async ({ step }) => {
       const late = step.effect("late", bad, {});

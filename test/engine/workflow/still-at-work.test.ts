@@ -160,7 +160,7 @@ it.concurrent("W17 A retry tries the step that its run failed with, also where i
 });
 
 // In a test of its own: this number of steps leaves the others little of the runtime.
-it("W25 A commit behind seven hundred caught failures is recorded, and so is a run's end", async () => {
+it("W25 A commit after seven hundred caught failures is recorded, and so is a run's end", async () => {
   const world = { broken: true };
   const { instanceId } = await runLab(async ({ step }) => {
     const items = Array.from({ length: 700 }, (_, index) => String(index));

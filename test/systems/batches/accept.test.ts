@@ -85,7 +85,7 @@ describe("POST /v1/batches", () => {
     expect(expectProblem(refused, 422, "invalid_payload").issues).toMatchObject([{ path: "manifest.key" }]);
   });
 
-  it("takes a file that lies in the tenant's own folder, and no other", async () => {
+  it("accepts a file in the tenant's own folder, and no other", async () => {
     const caller = await callerWith();
     const other = await callerWith();
     const key = await putFile(caller.tenantId, "people.csv", ROW);
@@ -100,7 +100,7 @@ describe("POST /v1/batches", () => {
     expect(await caller.post("/v1/batches", asked(key, id))).toMatchObject({ status: 202, body: { replayed: true } });
   });
 
-  it("refuses a file that changes between the look at it and the look into it, and takes it when it is asked again", async () => {
+  it("refuses a file that changes between the check and the read, and accepts it on the next request", async () => {
     const caller = await callerWith();
     const key = await putFile(caller.tenantId, "people.csv", ROW);
     const id = fresh("b");

@@ -27,7 +27,7 @@ const pruneInstance = (id: string) =>
   ]);
 const kept = async (tenantId: string) => (await env.PAYLOADS.list({ prefix: `batches/${tenantId}/` })).objects.length;
 
-it("a batch goes after thirty days, behind its instance, with all it kept; its rows stay, and its id names that work for ever", async () => {
+it("a batch is deleted after thirty days, after its instance, with all its data; its rows stay, and its id names that work for ever", async () => {
   const caller = await callerWith();
   const file = "contact_id,email\nc,a@example.com\nd,broken\n";
   const { batch_id: id, instance_id: instance } = await completed(caller, file);

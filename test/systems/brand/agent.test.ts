@@ -98,7 +98,7 @@ it("an agent that is new to an old brand gets the existing content first", async
   expect(await counts(caller, brand)).toMatchObject({ live: 1 });
 });
 
-it("to be asked leaves nothing behind", async () => {
+it("to be asked stores nothing", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   for (const path of ["", "/decisions", "/keywords"]) expectProblem(await caller.get(`/v1/brands/${brand}${path}`), 404, "brand_not_found");

@@ -134,7 +134,7 @@ it("research can be used again only for its own brand and keyword, and only wher
   expectProblem(await stranger.get(`/v1/brands/${brand}`), 404, "brand_not_found");
 });
 
-it("a brand's first cycle brings a weekly schedule of its audits, which people may change", async () => {
+it("a brand's first cycle creates a weekly schedule of its audits, which an operator may change", async () => {
   const { caller, brand } = await brandWith("a");
   const path = `/v1/schedules/audit-${brand}`;
   const { body } = await caller.get(path);

@@ -127,7 +127,7 @@ it("drafts that wait hold back until one is published", async () => {
   expect((await verdicts(caller, brand, "&keyword=C")).join()).toBe("c held,c resumed");
 });
 
-it("more room, given by people, is used at once", async () => {
+it("a higher limit set by an operator is used at once", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100, max_drafts: 1 });
   await fail({ upstream: "pages", match: brand, status: 400, remaining: null });
@@ -153,7 +153,7 @@ it("work that has come to nothing makes room, without an audit: while something 
   expect(await stands(caller, brand, { live: 1, held: 0 })).toEqual({ live: 1, drafts: 0, on_their_way: 0, held: 0 });
 });
 
-it("a command that the engine refuses is a decision that people see, and takes no room", async () => {
+it("a command that the engine refuses is a visible decision, and uses no capacity", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { max_drafts: 1 });
   // Asked for with research that is not there: the agent is not asked about it.

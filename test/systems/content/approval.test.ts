@@ -61,7 +61,7 @@ async function emitted(caller: Caller, instance: string): Promise<Json[]> {
 
 const putUp = async (path: string) => (await ledger({ upstream: "pages", match: path })).calls.map(({ outcome }) => outcome);
 
-describe("An article of a brand that wants a person's yes", () => {
+describe("An article of a brand with approval", () => {
   it("waits as a draft, and the question describes it", async () => {
     const caller = await callerWith();
     const { article, instance, approval, shown } = await asked(caller);
@@ -142,7 +142,7 @@ describe("An article of a brand that wants a person's yes", () => {
     expect(await emitted(caller, again)).toEqual([]);
   });
 
-  it("asked about twice, and taken down after a yes, is not rejected by a no to the other question", async () => {
+  it("asked about twice, and removed after a yes, is not rejected by a no to the other question", async () => {
     const caller = await callerWith();
     const { article, approval, again, other } = await askedTwice(caller);
     await caller.post(`${approval}/approve`, { reason: "Good." });
@@ -213,7 +213,7 @@ it("An article of a brand without approval is published without a question", asy
   expect((await caller.get("/v1/approvals")).body.items).toEqual([]);
 });
 
-it("is looked at once an hour while it waits for days, and at once when it is answered", async () => {
+it("is checked once an hour while it waits for days, and at once when it is answered", async () => {
   const caller = await callerWith();
   const { article, instance, approval } = await asked(caller);
   const nextLook = async () => {

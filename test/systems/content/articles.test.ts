@@ -85,7 +85,7 @@ describe("GET /v1/articles/{id}", () => {
 });
 
 describe("Another tenant's article", () => {
-  it("is not found, is not listed, and cannot be published or taken down", async () => {
+  it("is not found, is not listed, and cannot be published or removed", async () => {
     const [owner, stranger] = [await callerWith(), await callerWith()];
     const article = await publish(owner, await draft(owner));
     for (const id of [article.id, "f".repeat(32)]) {

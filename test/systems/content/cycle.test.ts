@@ -56,7 +56,7 @@ async function events(caller: Caller, instance: string): Promise<[string, number
 
 const callsAbout = async ({ slug }: Article) => (await ledger({ upstream: "pages", match: slug })).calls;
 
-describe("An article that is taken down", () => {
+describe("An article that is removed", () => {
   it("is removed from its page, the index and the feed; its content and place are kept", async () => {
     const caller = await callerWith();
     const [article, other] = [await draft(caller), await draft(caller)];

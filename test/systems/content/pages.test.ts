@@ -55,7 +55,7 @@ describe("An article's page", () => {
     await expect(run(call)).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("PAGES_TOKEN") });
   });
 
-  it("on WordPress too, is not found but taken down by the next attempt where the article was rejected while it was put up", async () => {
+  it("on WordPress too, is removed by the next attempt where the article was rejected while it was being published", async () => {
     const site = siteOf("rejected-meanwhile");
     const article = await draft(await callerWith());
     const step = putPage({ ...env, ...site.vars });

@@ -75,7 +75,7 @@ describe("A prompt file", () => {
     expect(() => readPrompt(text)).toThrow(message);
   });
 
-  it("is filled in one pass: a value that looks like a placeholder stays as it is", () => {
+  it("is filled in one replacement: a value that looks like a placeholder stays unchanged", () => {
     expect(filled("{{keyword}} for {{brand}}", { keyword: "{{brand}}", brand: "acme" })).toBe("{{brand}} for acme");
   });
 });

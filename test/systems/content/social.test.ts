@@ -82,7 +82,7 @@ describe("An announcement's text", () => {
     );
   });
 
-  it("has the whole title where there is room, and is cut behind a word where there is none", () => {
+  it("has the whole title where it fits, and is cut after a word where it does not", () => {
     expect(announcement({ brand: "acme", title: "Green tea", url })).toBe(`New on acme: Green tea ${url}`);
     const room = 300 - "New on acme:  ".length - url.length;
     expect(announcement({ brand: "acme", title: "a".repeat(room), url })).toBe(`New on acme: ${"a".repeat(room)} ${url}`);

@@ -133,7 +133,7 @@ describe("A page in another store than the configured one", () => {
     expect(await seen(caller, up)).toEqual({ page: 404, index: [], feed: 0 });
   });
 
-  it("is not taken down by a command, nor put up in a second store", async () => {
+  it("is not removed by a command, nor published in a second store", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const up = await publish(caller, article);

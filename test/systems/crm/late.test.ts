@@ -102,7 +102,7 @@ async function syncOne({ tenantId }: Caller, over: Cloudflare.Env, meanwhile?: (
   });
 }
 
-it("a value that a person sets while a contact.sync waits to call again counts", async () => {
+it("a value that a user sets while a contact.sync waits to call again counts", async () => {
   const { caller, id, change } = await inStep();
   await change({ phone: "2", city: "Oslo" });
   await putOff(caller, false, () => theCrm().edit(id, { phone: "theirs" }));
@@ -136,7 +136,7 @@ it("a record that a user deletes while a contact.sync waits to call again, or ju
   await isWhole(caller);
 });
 
-it("a record that a person deletes just before a chunk's upsert is made again and completed, and nothing of the contact is lost", async () => {
+it("a record that a user deletes just before a chunk's upsert is recreated and completed, and nothing of the contact is lost", async () => {
   const { caller, id, change } = await inStep();
   await change({ phone: "2" });
   const late = attemptsOf(
@@ -217,7 +217,7 @@ it("a user's changes to a record that a lost upsert created count, and unchanged
   await isRight(dead.caller);
 });
 
-it("a part of a name that a person changes in the CRM, and the other part that changes here meanwhile, both count", async () => {
+it("a part of a name that a user changes in the CRM, and the other part that changes here meanwhile, both count", async () => {
   const { caller, rows, id, change } = await inStep();
   await change({ phone: "2" });
   await theCrm().edit(id, { lastname: "Byron", city: "Oslo" });

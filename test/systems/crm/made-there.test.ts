@@ -16,7 +16,7 @@ const dies = ({ tenantId }: Caller) => env.DB.prepare("UPDATE crm_sends SET unti
 
 const made = (properties: Record<string, string>) => theCrm().edit(null, properties) as Promise<Json>;
 
-it("a contact that is called as one made in the CRM would be stays as it is: the one made there is called otherwise", async () => {
+it("a contact with the id that one made in the CRM would get is unchanged: the one made there gets another id", async () => {
   const caller = await callerWith();
   const stranger = await made({ email: `stranger@${caller.tenantId}.example.com`, firstname: "Stranger", phone: "999" });
   const names = [`crm-${stranger.id}`, `crm-4224001-${stranger.id}`];
@@ -56,7 +56,7 @@ it("a record of another account is another contact, though it has the same id th
   expect((await caller.get("/v1/contacts")).body.items.map(({ name }: Json) => name)).toEqual(["First", "Second"]);
 });
 
-it("a person who is known as another contact gets one record, when it is made in the CRM, and that is the other's", async () => {
+it("a person known as another contact gets one record, when it is made in the CRM, which belongs to the other", async () => {
   for (const hasRecord of [false, true]) {
     const caller = await callerWith();
     await bring(caller, people(caller, 2));

@@ -131,7 +131,7 @@ async function madeAndLost() {
   return { caller, attempt, isOne };
 }
 
-it("a record that only a lost upsert made is looked for by our name where its contact is another by now, and merged into the other's", async () => {
+it("a record that only a lost upsert made is searched by the engine's name where its contact is another by now, and merged into the other's", async () => {
   const dead = await madeAndLost();
   await env.DB.prepare("UPDATE crm_sends SET until = 0 WHERE tenant_id = ?1").bind(dead.caller.tenantId).run();
   await merge(dead.caller, "c0000", "c0001");
@@ -147,7 +147,7 @@ it("a record that only a lost upsert made is looked for by our name where its co
   await living.isOne();
 });
 
-it("two records that a person merges while one of their contacts is on its way are one contact in the end, also where a push made another record", async () => {
+it("two records that a user merges while one of their contacts is being pushed are one contact at the end, also where a push made another record", async () => {
   for (const who of ["a chunk", "a contact.sync"]) {
     const caller = await callerWith();
     const { tenantId } = caller;

@@ -5,7 +5,7 @@ import { callerWith, expectProblem, type Json, send } from "../../api/client.ts"
 import { crmTells } from "../../providers/embedded.ts";
 import { bring, contactOf, event, linkOf, looked, looks, notify, people, recordsOf, synced, syncIn, theCrm } from "./crm.ts";
 
-it("takes nothing that the CRM did not sign, for this address, in these five minutes", async () => {
+it("accepts nothing that the CRM did not sign, for this address, in these five minutes", async () => {
   const caller = await callerWith();
   const events = [event("1")];
   const path = `/crm/hubspot/webhooks/${caller.tenantId}`;

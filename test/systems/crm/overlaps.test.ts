@@ -84,7 +84,7 @@ it.each<[string, (caller: Caller, over: Cloudflare.Env) => Promise<unknown>]>([
   expect(asked).toContain("batch/read");
 });
 
-it("a look at a new record that another look has asks the CRM nothing meanwhile", async () => {
+it("a read of a new record during another read makes no request to the CRM", async () => {
   const caller = await callerWith();
   const made = (await theCrm().edit(null, { email: `made@${caller.tenantId}.example.com` })) as Json;
   const look = (over = env) => takeChange({ ...of(caller), env: over, instanceId: fresh("look"), notice: notice(made.id) });
@@ -110,7 +110,7 @@ it("a push that was aborted writes nothing any more, and its change is not mista
   expect(await linkOf(caller, "c0000")).toMatchObject({ pending: false });
 });
 
-it("a person's value is still taken, also of a contact of which a push was given up for dead", async () => {
+it("a user's value is still imported, also of a contact after an aborted push", async () => {
   const { caller, id, change } = await inStep();
   await change({ phone: "+1" });
   await chunkOf(caller);
@@ -120,7 +120,7 @@ it("a person's value is still taken, also of a contact of which a push was given
   expect(await sides(caller, "phone")).toEqual(["+9", "+9"]);
 });
 
-it("a value that a person puts back while a chunk that overwrote it is being written down is looked at", async () => {
+it("a value that a user restores while a chunk that overwrote it is being recorded is read", async () => {
   const { caller, id, change } = await inStep();
   await change({ phone: "+2" });
   const chunk = await chunkOf(caller);
@@ -132,7 +132,7 @@ it("a value that a person puts back while a chunk that overwrote it is being wri
   expect(await sides(caller, "phone")).toEqual(["", ""]);
 });
 
-it("a value that a person puts back while a look at it is being written down is looked at again", async () => {
+it("a value that a user restores while a read of it is being recorded is read again", async () => {
   const { caller, id } = await inStep();
   await theCrm().edit(id, { phone: "+1" });
   const look = await takeChange({ ...of(caller), instanceId: fresh("look"), notice: notice(id) });

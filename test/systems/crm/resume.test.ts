@@ -64,7 +64,7 @@ it("restarted in the middle, and after its end, it brings no contact twice and a
   expect(new Set(said).size).toBe(450);
 });
 
-it("a contact that changes while its sync is under way is recorded as it was sent, and the next sync takes it", async () => {
+it("a contact that changes during its sync is recorded as it was sent, and the next sync sends the change", async () => {
   const caller = await callerWith();
   const rows = people(caller, 3);
   await bring(caller, rows);

@@ -88,7 +88,7 @@ it("a record to be merged into another contact's is a step too", async () => {
   expect((await stepsOf(id)).at(-1)).toBe("merge records, round 2");
 });
 
-it("a call that the CRM refuses for good as a whole, such as for our token, lets its contacts go, in a sync of one or of many", async () => {
+it("a call that the CRM refuses for good as a whole, such as for its token, releases its contacts, in a sync of one or of many", async () => {
   for (const type of ["contact.sync", "contacts.sync"]) {
     const { caller, change } = await some();
     await synced(caller);

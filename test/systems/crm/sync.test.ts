@@ -84,7 +84,7 @@ it("sends nothing for unchanged contacts, and only the changed properties of oth
   expect((await recordsOf(caller)).get("c0000")?.properties).toMatchObject({ firstname: "Ada", lastname: "Lovelace", phone: "by hand" });
 });
 
-it("two commands of one name are one sync, and another command cannot take its name", async () => {
+it("two commands of one name are one sync, and another command cannot use its name", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 3));
   const id = fresh("s");

@@ -262,7 +262,7 @@ it("a name that is only split otherwise in the CRM is no change here, and the ne
   }
 });
 
-it("of two looks at a contact that was just made in the CRM, the second waits for the first, or until that is given up: its newest state stays", async () => {
+it("of two reads of a contact that was just made in the CRM, the second waits for the first, or until that times out: its newest state stays", async () => {
   for (const dies of [false, true]) {
     const caller = await callerWith();
     const { id } = (await theCrm().edit(null, { email: `n@${caller.tenantId}.example.com`, firstname: "Nia", phone: "1" })) as Json;

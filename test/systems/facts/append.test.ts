@@ -100,7 +100,7 @@ describe("POST /v1/facts", () => {
     expect((await ledger(caller, entity)).last).toBe(2);
   });
 
-  it("takes 1 to 100 facts", async () => {
+  it("accepts 1 to 100 facts", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
     expectProblem(await caller.post("/v1/facts", { facts: [] }), 422, "invalid_payload");

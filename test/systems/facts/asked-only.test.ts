@@ -20,7 +20,7 @@ function leftBehind(stub: DurableObjectStub<undefined>): Promise<{ tables: strin
 
 const NOTHING = { tables: [], alarm: null };
 
-describe("An object that is only asked leaves nothing behind", () => {
+describe("An object that is only read stores nothing", () => {
   it("a ledger: read, replayed, pruned, or asked for unknown facts", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");

@@ -146,7 +146,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ limit_cents: 0, over_cents: 500 });
   });
 
-  it("counts exactly up to the largest amounts, and leaves a charge that cannot be counted to a person", async () => {
+  it("counts exactly up to the largest amounts, and leaves a charge that cannot be counted to an operator", async () => {
     const { ask, charge, state, object, setLimit } = await account();
     const { limitCents, askCents } = BUDGET_LIMITS;
     await setLimit(limitCents);

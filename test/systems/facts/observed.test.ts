@@ -72,7 +72,7 @@ it("an unreachable ledger refuses its own facts alone; a restarting one is asked
   expect(answers).toMatchObject([{ sequence: 1 }, new Error("It is gone."), { sequence: 1 }, { sequence: 2 }]);
 });
 
-it("a fact that code states wrongly is refused at the door, alone: no message could take it out of its ledger again", async () => {
+it("a fact that code publishes wrongly is refused on entry, alone: no message could remove it from its ledger again", async () => {
   const caller = await callerWith();
   const [entity, other] = [fresh("account/"), fresh("account/")];
   const from = { tenant_id: caller.tenantId, trace_id: TRACE, correlation_id: "c", causation_id: "test" };

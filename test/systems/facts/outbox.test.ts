@@ -132,7 +132,7 @@ it("a queue that cannot report its backlog is treated as busy: nothing is sent a
   expect(sentAgain).toBe(1);
 });
 
-it("a fact that ends as a dead letter is off the ledger's list, and holds none of the others back", async () => {
+it("a fact that ends as a dead letter is off the ledger's list, and delays none of the others", async () => {
   const { caller, entity } = await stranger();
   const lost = await loseQueues(caller, entity);
   await state(caller, [sent(entity), sent(entity), sent(entity)]);
@@ -148,7 +148,7 @@ it("a fact that ends as a dead letter is off the ledger's list, and holds none o
   expect((await ledger(caller, entity)).unconfirmed.projections).toBe(0);
 });
 
-it("a fact that fits its type no more becomes a dead letter, is off the ledger's list, and keeps back none of the others", async () => {
+it("a fact that does not fit its type any more becomes a dead letter, is off the ledger's list, and delays none of the others", async () => {
   const { caller, entity } = await stranger();
   await loseQueues(caller, entity);
   await state(caller, [outcome(entity), sent(entity)]);

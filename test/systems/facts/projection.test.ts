@@ -205,7 +205,7 @@ it("T01 a fact that names another tenant than its message is a dead letter of th
   expect((await caller.get("/v1/dead-letters")).body.items).toEqual([]);
 });
 
-it("a fact that comes by another queue than its own is a letter that says which one carries it", async () => {
+it("a fact that comes by another queue than its own is a dead letter that names its queue", async () => {
   const caller = await callerWith();
   const entity = fresh("account/");
   await state(caller, [outcome(entity)]);

@@ -128,7 +128,7 @@ it("restarted in the middle ends in the same rows", async () => {
   expect(await rebuildOutput(id)).toEqual({ ledgers: 150, facts: 150, restored: 150, removed: 0 });
 });
 
-it("takes a hundred ledgers a step", async () => {
+it("reads a hundred ledgers a step", async () => {
   const { caller, before } = await tenantWith(230, 1);
   const id = await rebuild(caller, "many");
   await reaches(caller, id, "complete");

@@ -55,7 +55,7 @@ async function forget(caller: Caller, contactId: string): Promise<Json> {
   return body;
 }
 
-it("a person who is forgotten is found nowhere any more, sums stay, and nothing brings them back", { timeout: 240_000 }, async () => {
+it("a forgotten person is found nowhere any more, sums stay, and nothing restores them", { timeout: 240_000 }, async () => {
   await unhurried("FORGET_CONTACT");
   const { caller, person, words, neighbour, file } = await somebody();
   const { tenantId } = caller;

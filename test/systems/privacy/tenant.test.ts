@@ -13,7 +13,7 @@ import { unhurried } from "./unhurried.ts";
  */
 const STAYS = ["EMBEDDED_CRM_STORE", "EMBEDDED_LEDGER", "table millrace_actions", "table millrace_instances"];
 
-it("a tenant who is deleted leaves nothing in tables, buckets and objects but the proof; another one's stays as it was", {
+it("a deleted tenant leaves nothing in tables, buckets and objects but the proof; another one's stays unchanged", {
   timeout: 240_000,
 }, async () => {
   await unhurried("DELETE_TENANT");

@@ -92,7 +92,7 @@ describe("A fact", () => {
     }
   });
 
-  it.concurrent("taken before an endpoint was registered is not delivered to it", async () => {
+  it.concurrent("accepted before an endpoint was registered is not delivered to it", async () => {
     const caller = await callerWith();
     const witness = await endpoint(caller);
     await outcome(caller.tenantId);

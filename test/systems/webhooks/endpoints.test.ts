@@ -79,7 +79,7 @@ describe("An endpoint's configuration", () => {
     expectProblem(await caller.call("DELETE", path), 409, "invalid_transition");
   });
 
-  it("takes a hundred endpoints for a tenant, and no more", async () => {
+  it("accepts a hundred endpoints for a tenant, and no more", async () => {
     const caller = await callerWith();
     const register = () => caller.post("/v1/webhooks", { url: hookUrl("x"), fact_types: ["outcome"] });
     for (let count = 0; count < 100; count++) expect((await register()).status).toBe(201);

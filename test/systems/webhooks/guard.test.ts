@@ -227,7 +227,7 @@ describe("Names", () => {
   }
 });
 
-it("a hostile URL is refused with the field and the reason, and the endpoint it was meant for stays as it was", async () => {
+it("a hostile URL is refused with the field and the reason, and its endpoint is unchanged", async () => {
   const caller = await callerWith();
   const { path } = await endpoint(caller);
   const before = (await caller.get(path)).body;

@@ -162,7 +162,7 @@ describe("A delivery", () => {
     expect(await delivery("sent")).toMatchObject({ id, tried: 2 });
   });
 
-  it("that was skipped while it waited is made again by its new instance alone, though the old one has not looked yet", async () => {
+  it("that was skipped while it waited is made again by its new instance alone, though the old one has not checked yet", async () => {
     const caller = await callerWith();
     const { hook, path, delivery } = await endpoint(caller);
     await tell(hook, { treatments: [{ status: 429, headers: { "retry-after": "1" }, times: 1 }] });

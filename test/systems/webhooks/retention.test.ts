@@ -65,7 +65,7 @@ describe("A fact with a dead letter that is replayed long after an endpoint was 
     return (await offer(told as unknown as Parameters<typeof offer>[0])).map(({ config_version }) => config_version);
   }
 
-  it("meets the version that was in force when it was taken", async () => {
+  it("meets the version that was in effect when it was accepted", async () => {
     const caller = await callerWith();
     const { id, path, hook } = await endpoint(caller);
     await caller.call("PUT", path, { version: 1, url: hookUrl(hook), fact_types: ["outcome"] });

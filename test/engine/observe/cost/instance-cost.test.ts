@@ -89,7 +89,7 @@ describe("the shown cost of a run is the count of D1 and the platform", () => {
     expect([cost.rows, cost.steps, cost.marks]).toEqual([cost.counted, cost.onPlatform, ["counted"]]);
   });
 
-  it("a question that a person answers", async () => {
+  it("a question with an answer", async () => {
     const cost = await costOf(
       [COMMIT, { do: "approve", name: "may it", timeoutMs: 60_000 }, { do: "keyed", name: "b" }],
       async ({ id }) => {

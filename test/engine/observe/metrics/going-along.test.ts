@@ -80,7 +80,7 @@ it("a database in trouble costs no count: the same row is written later, once", 
   expect(await sent(queue)).toBe(4);
 });
 
-it("two keepers that take over the same tallies count them once", async () => {
+it("two keepers that merge the same tallies count them once", async () => {
   const queue = fresh("queue");
   const { text, params } = insertTally({ id: crypto.randomUUID(), at: Date.now(), body: JSON.stringify(tallyOf(queue, 7)) });
   await env.DB.prepare(text)

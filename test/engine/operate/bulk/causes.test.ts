@@ -26,7 +26,7 @@ async function waitingRuns(tenantId: string, count: number, first = async (_: La
   return ids;
 }
 
-it("of thirty letters of three causes one cause is replayed by its id, and the others are left", async () => {
+it("of thirty dead letters of three causes one cause is replayed by its id, and the others are unchanged", async () => {
   const { tenantId, ask, start, over } = await theOperator();
   const { name, mend } = await lettersOfThreeCauses(tenantId, [15, 10, 5]);
   const causes = async () => (await ask<Causes>("/v1/dead-letters/causes")).body.items;

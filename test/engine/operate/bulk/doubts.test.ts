@@ -92,7 +92,7 @@ describe("Many doubts", () => {
     ]);
   });
 
-  it("that come in doubt again have failed, and say that a person has to answer; the bulk action stops behind the first", async () => {
+  it("that are in doubt again have failed, and need an operator's answer; the bulk action stops after the first", async () => {
     const operator = await theOperator();
     const { keys, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
     const { body } = await operator.start(asked("reject", {}));

@@ -44,7 +44,7 @@ describe.each(["lean", "platform"] as const)("%s steps are shown in the order of
     expect(await shown(id)).toEqual(["undo d", "a", "c", "d"]);
   });
 
-  it("where a restart finds the steps before and behind a question done", async () => {
+  it("where a restart finds the steps before and after a question done", async () => {
     const id = await begun(mode, async ({ step }) => {
       await step.commit("a", () => ({}));
       await step.approve("first", { question: "May it?", timeout: 1, otherwise: "approve" });

@@ -91,7 +91,7 @@ it.each([
   { effect: "natural", fails: 1 },
   { effect: "lookup", fails: 0 },
 ] as const)(
-  "W25 behind a $effect step, failed $fails times, that another pass has recorded meanwhile nothing is taken for new: that pass may be further",
+  "W25 after a $effect step, failed $fails times, that another replay has recorded meanwhile nothing is treated as new: that replay may be further",
   async ({ effect, fails }) => {
     const { calls, state, definition } = upstream(effect);
     const world = { broken: true };
@@ -177,7 +177,7 @@ it("an undoable step that records its outcome alone stays a step of the platform
   expect(await onPlatform(id)).toEqual(["a"]);
 });
 
-it("W17 the platform remembers a doubt of a lean step, as of any other", async () => {
+it("W17 the platform remembers an unknown outcome of a lean step, as of any other", async () => {
   const once = defineStep({ effect: "once", run: async (_: EffectCall<null>) => Promise.reject(new Error("no answer")) });
   const { instanceId } = await runIn("lean", ({ step }) => step.effect("mail", once, null));
   expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
@@ -200,7 +200,7 @@ it("W03 an attempt of the pass's that dies before it has recorded is followed by
   expect(await onPlatform(instanceId)).toEqual(["act"]);
 });
 
-it("a single step says for itself how it is taken, and a word that is none is refused", async () => {
+it("a single step can set its own kind, and an invalid kind is refused", async () => {
   const { instanceId } = await runIn("platform", async ({ step }) => {
     await step.commit("lean", () => ({}), { steps: "lean" });
     await step.commit("platform", () => ({}));
