@@ -169,7 +169,7 @@ describe("A user admitted by Cloudflare Access", () => {
     expect(await asked()).toBe(2);
   });
 
-  it("waits, and is not let in, while the team's keys cannot be read: 503", async () => {
+  it("waits, and is not admitted, while the team's keys cannot be read: 503", async () => {
     const { ask, own, url } = await team();
     for (const body of ["500", "<html>", "404"]) {
       await fetch(url, { method: "PUT", body });

@@ -149,7 +149,7 @@ describe("What is refused", () => {
   });
 });
 
-describe("The audit is asked", () => {
+describe("The audit is queried", () => {
   it("actor, action and time: filtered by actor, verb and time, and without the items of bulk actions", async () => {
     const caller = await callerWith();
     const grace = fresh("grace");

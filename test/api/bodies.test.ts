@@ -207,7 +207,7 @@ describe("A hostile body", () => {
     expect(refused.issues[0]).toEqual({ path: "field_0", message: expect.stringContaining("is not known here") });
   });
 
-  it("is known by its text: nothing is made of one with too many keys or levels", async () => {
+  it("is limited by its text: no value is built from one with too many keys or levels", async () => {
     const parse = vi.spyOn(JSON, "parse");
     onTestFinished(() => parse.mockRestore());
     for (const text of [`[${"0,".repeat(50_000)}0]`, `[${"{},".repeat(50_000)}{}]`, nested(65), `{"a":"\\"",${nested(65).slice(1)}`]) {
@@ -219,7 +219,7 @@ describe("A hostile body", () => {
     }
   });
 
-  it("is small where a little is asked for", async () => {
+  it("is small where a small limit is requested", async () => {
     const caller = await callerWith();
     const body = { reason: "r".repeat(70_000) };
     for (const path of ["/v1/instances/x/retry", "/v1/dead-letters/x/skip", "/v1/schedules/x/pause", "/v1/approvals/x/approve"]) {

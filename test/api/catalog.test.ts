@@ -48,7 +48,7 @@ describe("The catalog", () => {
     expect(await of(stranger)).toMatchObject({ steps: [], emits: [] });
   });
 
-  it("is answered too where a step has emitted more than is kept of it", async () => {
+  it("is answered too where a step has emitted more than the stored maximum", async () => {
     const caller = await callerWith();
     const { body } = await caller.ask(fresh("keyword"));
     await reaches(caller, body.instance_id, "complete");
@@ -74,7 +74,7 @@ it.each(["nope", "__proto__", "content.unpublish.not", "research.completed", "bu
 );
 
 describe("A check of a message before it is sent", () => {
-  it("has the key and the subject that it would be sent under, and says who has that key by now", async () => {
+  it("shows the key and the subject that it would be sent under, and the key's current holder", async () => {
     const [caller, stranger] = [await callerWith(), await callerWith()];
     const keyword = fresh("Keyword");
     const look = async (more: object = {}, by = caller) => (await by.post("/v1/catalog/check", { ...research(keyword), ...more })).body;
@@ -103,7 +103,7 @@ describe("A check of a message before it is sent", () => {
     }
   });
 
-  it("of an event needs a name, and says who has it", async () => {
+  it("of an event needs a name, and shows the name's current holder", async () => {
     const caller = await callerWith();
     const event = { kind: "event", type: "keyword.trending", payload: { brand: fresh("brand"), keyword: "mint", seen_on: "2026-10-01" } };
     expect((await caller.post("/v1/catalog/check", event)).body).toMatchObject({ key: null, outcome: "new" });

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { type Answer, callerWith, expectProblem, fresh, reaches, research } from "./client.ts";
 
 describe("POST /v1/commands", () => {
-  it("accepts a command, says where its instance is, and performs it", async () => {
+  it("accepts a command, returns its instance's address, and performs it", async () => {
     const caller = await callerWith();
     const { status, headers, body } = await caller.ask(fresh());
     expect(status).toBe(202);
@@ -81,7 +81,7 @@ describe("POST /v1/commands", () => {
     expect((await caller.get("/v1/instances?standing=delayed")).body.items).toEqual([]);
   });
 
-  it("derives a key from the payload where none is given", async () => {
+  it("derives a missing key from the payload", async () => {
     const caller = await callerWith();
     const keyword = fresh();
     const first = await caller.ask(keyword);
@@ -199,7 +199,7 @@ describe("POST /v1/commands", () => {
     expect(detail).toBe("The payload of research.requested is not valid: payload.keyword is missing: add it (and 1 more under `issues`).");
   });
 
-  it("says of an event that it is one", async () => {
+  it("names an event as one", async () => {
     const caller = await callerWith();
     const { detail } = expectProblem(
       await caller.post("/v1/commands", { type: "content.published", payload: {} }),
@@ -240,7 +240,7 @@ describe("POST /v1/commands", () => {
 });
 
 describe("POST /v1/commands/batch", () => {
-  it("answers every command by itself, in order", async () => {
+  it("answers every command separately, in order", async () => {
     const caller = await callerWith();
     const keyword = fresh();
     const { status, body } = await caller.post("/v1/commands/batch", {

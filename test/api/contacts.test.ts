@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { completed, contactsCsv } from "../systems/batches/batch.ts";
 import { callerWith, type Json } from "./client.ts";
 
-it("GET /v1/contacts goes through all contacts page by page, and says when there are no more", async () => {
+it("GET /v1/contacts lists all contacts page by page, and marks the last page", async () => {
   const caller = await callerWith();
   await completed(caller, contactsCsv(4));
   const first = (await caller.get("/v1/contacts?limit=2")).body;

@@ -61,7 +61,7 @@ describe("A dead letter", () => {
     expectProblem(await caller.get(`/v1/dead-letters/${hexId()}`), 404, "dead_letter_not_found");
   });
 
-  it("is replayed once, however often it is asked, and its work is done", async () => {
+  it("is replayed once, for any number of requests, and its work is done", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId);
     const answers = await Promise.all([1, 2, 3].map(() => caller.post(`/v1/dead-letters/${id}/replay`, { reason: "fixed" })));
@@ -149,7 +149,7 @@ describe("A dead letter", () => {
     expect(results).toEqual([{ state: "skipped" }]);
   });
 
-  it("given up becomes a reconciliation fact of its queue's ledger, once", async () => {
+  it("discarded becomes a reconciliation fact of its queue's ledger, once", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId);
     await caller.post(`/v1/dead-letters/${id}/skip`, { reason: "of no use" });
@@ -159,7 +159,7 @@ describe("A dead letter", () => {
     expect(JSON.parse(facts[0]?.payload ?? "")).toMatchObject({ about: `dead-letter/${id}`, note: "of no use", actor: "ada" });
   });
 
-  it("I16 with names longer than a message may have is given up all the same, and its fact says how they begin", async () => {
+  it("I16 with names longer than a message may have is discarded all the same, and its fact has their beginning", async () => {
     const caller = await callerWith();
     const long = `${fresh()}\ud83d${"n".repeat(9000)}`;
     const names = { idempotency_key: long, correlation_id: long, message_type: long };

@@ -73,7 +73,7 @@ describe("An effect in doubt", () => {
     expect(again.from).toBe(effects[0]?.state);
   });
 
-  it("is not confirmed without its output, which the step would return: null is said where it answers nothing", async () => {
+  it("is not confirmed without its output, which the step would return: null for none", async () => {
     const caller = await callerWith();
     const { instanceId, key } = await doubtful(caller);
     const refused = expectProblem(await caller.post(`/v1/effects/${key}/confirm`, { reason: "I looked" }), 422, "invalid_payload");

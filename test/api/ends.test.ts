@@ -106,7 +106,7 @@ describe("A callback_url", () => {
     expect(results.map(({ status }: Json) => status)).toEqual([202, 422, 202]);
   });
 
-  it("that a producer wrote into a queue itself is judged before the call: it is never made, and its instance says why", async () => {
+  it("that a producer wrote into a queue itself is validated before the call: it is never made, and its instance has the reason", async () => {
     const caller = await callerWith();
     const { body } = await caller.ask(fresh());
     const row = await env.DB.prepare("SELECT envelope FROM millrace_instances WHERE id = ?1")

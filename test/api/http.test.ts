@@ -8,7 +8,7 @@ import { app } from "../../src/catalog.ts";
 import { callerWith, expectProblem, type Json, send } from "./client.ts";
 
 describe("Every answer", () => {
-  it("says that it is an engine's, is never stored under /v1, and is never sniffed", async () => {
+  it("names the engine, is never stored under /v1, and is never sniffed", async () => {
     const caller = await callerWith();
     for (const path of ["/v1/instances", "/v1/nothing", "/v1/instances/x", "/v1/audit?x=1"]) {
       expect((await caller.get(path)).headers.get("cache-control"), path).toBe("no-store");
@@ -114,7 +114,7 @@ describe("An internal error", () => {
     return { log, token, answer: { status: response.status, headers: response.headers, body: await response.json() } };
   }
 
-  it("is 503 with Retry-After when the database is in trouble", async () => {
+  it("is 503 with Retry-After when the database fails", async () => {
     for (const message of ["D1_ERROR: D1 DB is overloaded. Too many requests queued.", "D1_ERROR: Exceeded maximum DB size"]) {
       const { answer } = await overBroken(message, "/v1/audit");
       expect(expectProblem(answer, 503, "unavailable").retryable).toBe(true);
@@ -130,7 +130,7 @@ describe("An internal error", () => {
     expect(expectProblem(column.answer, 500, "config_invalid").detail).toContain("migrations");
   });
 
-  it("is 500 without its words or its stack; the log has the message, and no token", async () => {
+  it("is 500 without its message or its stack; the log has the message, and no token", async () => {
     const { answer, log, token } = await overBroken("Cannot read properties of undefined", "/v1/audit");
     expectProblem(answer, 500, "invariant");
     expect(JSON.stringify(answer.body)).not.toMatch(/undefined|\.ts|at /);
@@ -172,7 +172,7 @@ describe("GET /", () => {
     );
   });
 
-  it("says, as every answer does, how it may be kept", async () => {
+  it("has cache headers, as every answer does", async () => {
     for (const path of ["/", "/problems", "/openapi.json", "/nonesuch"]) {
       expect([path, (await send(path)).headers.get("cache-control")]).toEqual([path, "no-cache"]);
     }
@@ -219,7 +219,7 @@ describe("GET /pages/*", () => {
     expect(again.status).toBe(304);
   });
 
-  it("says where there is none", async () => {
+  it("reports where there is none", async () => {
     for (const path of ["/pages/none", "/pages/%ff", `/pages/${"x".repeat(2000)}`]) expectProblem(await send(path), 404, "page_not_found");
   });
 });

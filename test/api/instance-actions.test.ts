@@ -27,7 +27,7 @@ describe("An action on one instance over HTTP", () => {
     expectProblem(await reader.post(path, { reason: "r", ...more }, named(verb)), 403, "forbidden");
   });
 
-  it.each(verbs)("%s is refused in the words of its dry run, audited, and changes nothing", async (verb, more) => {
+  it.each(verbs)("%s is refused with the reason of its dry run, audited, and changes nothing", async (verb, more) => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "complete" });
     await seedEffect(id, { step: "send mail", state: "done" });

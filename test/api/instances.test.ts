@@ -96,7 +96,7 @@ describe("GET /v1/instances/{id}", () => {
     expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id, waiting_for: waiting }]);
   });
 
-  it("says that there is none", async () => {
+  it("reports that there is none", async () => {
     const caller = await callerWith();
     expectProblem(await caller.get(`/v1/instances/${hexId()}`), 404, "instance_not_found");
     expectProblem(await caller.get(`/v1/instances/${"x".repeat(5000)}`), 404, "instance_not_found");
@@ -167,7 +167,7 @@ describe("A finished instance", () => {
 });
 
 describe("POST /v1/instances/{id}/retry", () => {
-  it("runs an errored instance again from the step that failed, once the cause is gone", async () => {
+  it("restarts an errored instance from the step that failed, once the cause is fixed", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "embedded"]);
     const keyword = fresh();
     const fault = { upstream: "search", match: keyword, status: 401, remaining: null };

@@ -25,7 +25,7 @@ it("a key shows its holder, its time, its expiry, its number of requests, and it
   expect(Date.parse(after.key_until) - Date.parse(after.row_until)).toBe(400 * DAY_MS);
 });
 
-it("a key is held by each workflow by itself: one of them can be asked for, and a name that is not known is refused", async () => {
+it("each workflow holds a key separately: one of them can be queried, and an unknown name is refused", async () => {
   const caller = await callerWith();
   const key = fresh("order");
   const { body } = await caller.ask(fresh("keyword"), { "idempotency-key": key });

@@ -112,7 +112,7 @@ describe("A dry run of a replay", () => {
     });
   });
 
-  it("of an event says that its routes are followed", async () => {
+  it("of an event shows that its routes are followed", async () => {
     const caller = await callerWith();
     const event = { ...envelopeFor(caller.tenantId, fresh(), { brand: "acme", keyword: "chai", seen_on: "2026-10-01" }) };
     const body = { ...event, message_type: "keyword.trending", kind: "event" };
@@ -131,7 +131,7 @@ describe("A dry run of a replay", () => {
 });
 
 describe("A dead letter that is escalated", () => {
-  it("says by whom, when and why, stays open, and is found by that; of two who do it at once, one did", async () => {
+  it("shows actor, time and reason, stays open, and is found by that; of two concurrent ones, one succeeds", async () => {
     const caller = await callerWith();
     const [id, other] = [await seedLetter(caller.tenantId), await seedLetter(caller.tenantId)];
     const answers = await Promise.all(["first", "second"].map((reason) => caller.post(`/v1/dead-letters/${id}/escalate`, { reason })));

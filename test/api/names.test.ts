@@ -15,7 +15,7 @@ describe("A list filtered by a name", () => {
     expect(issues).toEqual([{ path: filter, message: `is not known here: perhaps \`${meant}\` is meant` }]);
   });
 
-  it("that is like none is refused without a guess", async () => {
+  it("that resembles none is refused without a suggestion", async () => {
     const { issues } = expectProblem(await (await callerWith()).get("/v1/instances?workflow=zzzzzzzzzz"), 422, "invalid_payload");
     expect(issues).toEqual([{ path: "workflow", message: "is not known here" }]);
   });

@@ -38,7 +38,7 @@ describe("OWASP API Security Top 10", () => {
     expect(await as(`Bearer ${body.token}`)).toBe(401);
   });
 
-  it("API3 object property level authorization: nothing is set that a route does not name, and no secret is answered", async () => {
+  it("API3 object property level authorization: only documented fields are set, and no secret is returned", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "tokens"]);
     const command = { type: "research.requested", payload: { brand: "acme", keyword: fresh("keyword") } };
     for (const extra of [{ tenant_id: "other" }, { status: "complete" }, { actor: "root" }, { acceptance: "x" }]) {

@@ -100,7 +100,7 @@ it("a client that is refused pages still gets the health check, is admitted with
   expect((await door.ask("/pages/none", { "cf-connecting-ip": "203.0.113.91" })).status).toBe(404);
 });
 
-it("a token has its limit, wherever it is used from, and no other token's", async () => {
+it("a token has its limit, for every address, and no other token's", async () => {
   const [one, other] = [await callerWith(["read"]), await callerWith(["read"])];
   const door = counted(AS_STRANGERS);
   // A route that it may not use costs nothing more: the count comes first.

@@ -72,7 +72,7 @@ describe("One box finds", () => {
     expect(body).toEqual({ items: [], more: [], looked_back: { instances: 2000, since: null } });
   });
 
-  it("a job by its correlation id and how it begins: one line, however many belong to it", async () => {
+  it("a job by its correlation id and its prefix: one line, for any number of members", async () => {
     const job = fresh("spring");
     for (let member = 0; member < 8; member++) await accepted(fresh("member"), { correlation: job });
     await accepted(fresh("member"), { correlation: `${job}-again` });
@@ -127,7 +127,7 @@ describe("One box finds", () => {
     expect((await found(batch.slice(0, 7))).filter(({ kind }) => kind === "batch")).toMatchObject([{ id: batch, match: "prefix" }]);
   });
 
-  it("whole names before beginnings, and a few of each kind: it says of which there are more", async () => {
+  it("whole names before prefixes, and a few of each kind: it marks kinds with more", async () => {
     const job = fresh("autumn");
     for (const end of ["", "-1", "-2", "-3", "-4", "-5", "-6"]) await accepted(fresh("member"), { correlation: job + end });
     const { body } = await caller.get(`/v1/search?q=${job}`);

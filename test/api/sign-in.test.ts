@@ -95,7 +95,7 @@ describe("A browser's token", () => {
     expectProblem(await caller.post("/v1/tokens", asked), 409, "invalid_transition");
   });
 
-  it("ends as the oldest of fifty that come from one token, and goes when it has expired; those of other tokens stay", async () => {
+  it("ends as the oldest of fifty of one token, and is deleted when it has expired; those of other tokens stay", async () => {
     const caller = await callerWith(["read", "tokens"]);
     const other = await callerWith(["read"], caller.tenantId);
     const { body: others } = await trade(await mint(other));

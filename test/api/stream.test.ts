@@ -114,7 +114,7 @@ describe("The stream of a tenant", () => {
     expect(look?.plan.filter((step) => /SCAN (?!\(subquery|CONSTANT|entries$)|TEMP B-TREE/.test(step))).toEqual([]);
   });
 
-  it("gives a sign of life, ends itself after some minutes, and says when to ask again", async () => {
+  it("sends a heartbeat, ends itself after some minutes, and names the time to reconnect", async () => {
     const stream = await open(await callerWith(), "/v1/stream");
     await stream.untilRaw("id: ");
     const now = Date.now;
@@ -253,7 +253,7 @@ describe("A stream token", () => {
     expectProblem(await (await callerWith(["enqueue"])).post("/v1/stream-tokens", { path: "/v1/stream" }), 403, "forbidden");
   });
 
-  it("leaves no word of itself in the database or in the log", async () => {
+  it("leaves no text of itself in the database or in the log", async () => {
     const caller = await callerWith(["read", "tokens"]);
     const { token } = await minted(caller, "/v1/stream");
     const logs = [vi.spyOn(console, "log"), vi.spyOn(console, "warn"), vi.spyOn(console, "error")];

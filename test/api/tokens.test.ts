@@ -96,7 +96,7 @@ describe("A token that is minted over HTTP", () => {
     expect(await used(late.token)).toBe(401);
   });
 
-  it("says to the hour when it was used last, and a thousand requests of an hour are one write", async () => {
+  it("shows its last use to the hour, and a thousand requests of an hour are one write", async () => {
     const caller = await admin();
     const { id, token } = (await caller.post("/v1/tokens", wanted)).body;
     const shown = async () => (await caller.get("/v1/tokens")).body.items.find((one: Json) => one.id === id).last_used_at;

@@ -135,7 +135,7 @@ describe("A typed client of the real Worker, by a service binding", () => {
   });
 });
 
-describe("A typed client of a server in trouble", () => {
+describe("A typed client of a failing server", () => {
   it("repeats after the seconds that Retry-After names, and not before", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     const done = { action_id: "1" };
@@ -178,7 +178,7 @@ describe("A typed client of a server in trouble", () => {
     expect(asked).toEqual([]);
   });
 
-  it("refuses a page of another server, and says to check the url", async () => {
+  it("refuses a page of another server, and names the url to check", async () => {
     const { fetch } = answering([200, "<!doctype html>"]);
     await expect(clientOf("t", { fetch }).list()).rejects.toMatchObject({
       code: "unexpected_answer",

@@ -157,7 +157,7 @@ async function expectDoor({ scope, ask }: Outer, definition: MessageDefinition, 
 }
 
 describe.each([...ways("/v1/commands", "commands"), ...SCHEDULES, CORRECTION])("By $name", (outer) => {
-  it.each(COMMANDS)("the command $type is asked for with its own scope, and with no other", (command) =>
+  it.each(COMMANDS)("the command $type needs its own scope, and no other", (command) =>
     expectDoor(outer, command, command.door?.scope ?? null),
   );
 });

@@ -5,7 +5,7 @@ import { keyPart } from "../../src/messages/key-part.ts";
 import { callerWith, fresh } from "../api/client.ts";
 import { cycle, decided, stands, verdicts } from "../systems/brand/brand.ts";
 
-it("cycles and keywords that hold a slash do not run into each other: two jobs are two jobs, and both come to an article", async () => {
+it("cycles and keywords with a slash do not collide: two jobs are two jobs, and both lead to an article", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100 });

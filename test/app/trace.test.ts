@@ -139,7 +139,7 @@ describe("The trace of a job", () => {
   const newTraceId = () => crypto.randomUUID().replaceAll("-", "");
   const headersOf = (traceId: string, flags = "01") => ({ traceparent: `00-${traceId}-b7ad6b7169203331-${flags}`, tracestate: "rojo=1" });
 
-  it("goes with every call to the search, the text, the page store and the social network, each a separate span", async () => {
+  it("is sent with every call to the search, the text, the page store and the social network, each a separate span", async () => {
     const [caller, traceId, brand] = [await callerWith(), newTraceId(), fresh("brand")];
     const calls = heard("UPSTREAMS", traceId);
     const cycle = { type: "brand.cycle", payload: { brand, cycle: "one", keywords: [fresh("tea")] } };
@@ -151,7 +151,7 @@ describe("The trace of a job", () => {
     expect(new Set(calls.map(({ traceparent }) => traceparent)).size).toBe(calls.length);
   });
 
-  it("goes with every call to the CRM", async () => {
+  it("is sent with every call to the CRM", async () => {
     const [caller, traceId] = [await callerWith(), newTraceId()];
     await bring(caller, people(caller, 1));
     const calls = heard("EMBEDDED_CRM", traceId);
@@ -167,7 +167,7 @@ describe("The trace of a job", () => {
     expect(calls.filter(({ traceparent, tracestate }) => !traceparent.includes(traceId) || tracestate !== "rojo=1")).toEqual([]);
   });
 
-  it("goes through facts into webhooks, with its flags and state", async () => {
+  it("passes through facts into webhooks, with its flags and state", async () => {
     const [caller, traceId] = [await callerWith(), newTraceId()];
     const { hook } = await endpoint(caller);
     const fact = {

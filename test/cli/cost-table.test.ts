@@ -41,7 +41,7 @@ it("the most expensive item is first; an item without a run is marked", () => {
   ]);
 });
 
-it("before a deploy, a month is as many runs as are asked for", () => {
+it("before a deploy, a month has the requested number of runs", () => {
   expect(costTable(costs, 1_000_000)).toMatch(/^publish-article.* 71\.20 {2}25 runs$/m);
   expect(costTable(costs, 1_000_000)).toContain("for 1,000,000 runs");
 });

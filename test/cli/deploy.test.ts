@@ -115,7 +115,7 @@ const refusing =
 const paid = { status: 403, code: 11003, message: "Queues is not enabled for this account" };
 const limited = { status: 429, code: 971, message: "Please wait and consider throttling your request speed", retryAfter: 0 };
 
-it("says which plan and permission are missing where Queues are refused, and creates nothing", async () => {
+it("names the missing plan and permission where Queues are refused, and creates nothing", async () => {
   const account = await new Account().start();
   account.refuse = refusing(/queues/, paid);
   const { code, said } = await millrace(shop(), account, deploy(account));
@@ -132,7 +132,7 @@ it("waits as long as Cloudflare asks for where it limits requests", async () => 
   expect([...account.queues.keys()]).toEqual(["millrace", "millrace-dlq"]);
 }, 60_000);
 
-it("says to run it again where Cloudflare limits the upload, and continues then", async () => {
+it("gives the instruction to run it again where Cloudflare limits the upload, and continues then", async () => {
   const account = await new Account().start();
   const folder = shop();
   account.refuse = refusing(/^PUT \/workers\/scripts/, limited);
@@ -221,7 +221,7 @@ it("does not make a new key while the database has instances", async () => {
   expect([code, said]).toEqual([1, expect.stringContaining("A new key would repeat effects")]);
 }, 60_000);
 
-it("says how to log in", async () => {
+it("gives the command to log in", async () => {
   const account = await new Account().start();
   const folder = shop();
   const { CLOUDFLARE_API_BASE_URL } = account.env;

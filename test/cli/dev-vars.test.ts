@@ -27,7 +27,7 @@ it("a file with a byte order mark is read, and its first key with it", () => {
   expect(parseEnv(settingsIn(file))).toEqual({ MILLRACE_KEY: "mine", SEARCH_TOKEN: "mine" });
 });
 
-it("a file without a key is left alone too, and a line is offered", () => {
+it("a file without a key is unchanged too, and a line is offered", () => {
   const file = join(emptyFolder(), ".dev.vars");
   writeFileSync(file, "MILLRACE_KEY=\nSEARCH_TOKEN=mine\n");
   expect(() => ensureDevVars(file)).toThrow(/sets no MILLRACE_KEY.* Add this line: MILLRACE_KEY=[\w-]{43}$/);

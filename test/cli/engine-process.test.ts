@@ -22,7 +22,7 @@ async function start(folder: string, port: number): Promise<Engine> {
 
 const known = async ({ url, token }: Engine) => (await apiOf(url, token).instances("kept")).length;
 
-it("state and token outlive a stop, a killed runtime and a killed everything; nothing is left running", async () => {
+it("state and token outlive a stop, a killed runtime and a killed everything; no process remains", async () => {
   const folder = emptyFolder();
   const port = await freePort();
   const first = await start(folder, port);
@@ -81,7 +81,7 @@ it("wrangler continues from a new database: it has every migration and the token
   expect(kept()).toEqual(whole);
 });
 
-it("a start that was given too little time says so, and gives no other line of the log for the reason", async () => {
+it("a start with too short a timeout reports that, and gives no other line of the log as the reason", async () => {
   const folder = emptyFolder();
   const secrets = join(folder, "secrets");
   writeFileSync(secrets, "MILLRACE_KEY=test\n");

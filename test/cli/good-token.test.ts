@@ -40,7 +40,7 @@ it.each([401, 403])("a token that is refused with %i is blamed at once, with its
 it.each<[number | null, string]>([
   [503, "answered 503: So it is. More is in .millrace/worker.log."],
   [null, "gave no answer to GET"],
-])("an engine that does not serve (%s) is asked again, and the token is not blamed", async (status, said) => {
+])("an engine that does not serve (%s) is polled again, and the error is not about the token", async (status, said) => {
   const { check, asked } = await engine(status);
   const refusal = await check().catch((error: Error) => error.message);
   expect(refusal).toContain("The engine started, but does not answer: ");

@@ -21,7 +21,7 @@ async function server(answer: (question: number, response: ServerResponse) => vo
 
 const well = (response: ServerResponse) => response.end("ok");
 
-it("an engine that needs long for its answer counts, and is asked a few times, not all the time", async () => {
+it("an engine with a slow answer counts, and is polled a few times, not all the time", async () => {
   const { url, asked } = await server((_, response) => void sleep(2000).then(() => well(response)));
   expect(await becomesWell(url, AbortSignal.timeout(30_000), { besideMs: 100 })).toBe(true);
   // At 0, 0.1, 0.3, 0.7 and 1.5 s.

@@ -52,7 +52,7 @@ it("sources that load too slowly are loaded again, with more time, before an err
 it.each([
   ["emptied", ""],
   ["half written", '{ "a": [1,'],
-])("a configuration that is %s is read again before anything is said of it", async (_, first) => {
+])("a configuration that is %s is read again before an error", async (_, first) => {
   const file = join(emptyFolder(), "wrangler.jsonc");
   writeFileSync(file, first);
   void sleep(400).then(() => writeFileSync(file, '{ "a": 1 }'));

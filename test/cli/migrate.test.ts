@@ -56,7 +56,7 @@ it("migrate lists the missing migrations, applies them, and reports a database t
   expect(again.out).not.toContain("to apply ");
 });
 
-it("a migration that fails is named with the database's words, and those before it stay applied", async () => {
+it("a migration that fails is named with the database's message, and those before it stay applied", async () => {
   const root = shop("ALTER TABLE none ADD COLUMN paid INTEGER;");
   const { code, err } = await migrate(root, []);
   expect([code, err]).toEqual([1, expect.stringMatching(/The migration migrations\/0002_paid\.sql failed: .*no such table: none/)]);

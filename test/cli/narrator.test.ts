@@ -21,7 +21,7 @@ describe("The terminal's report of an instance", () => {
     return () => vi.useRealTimers();
   });
 
-  it("an attempt that failed, with its step, and nothing of the runtime's word for the same", () => {
+  it("an attempt that failed, with its step, without the runtime's text for the same", () => {
     const { heard, hear } = listener();
     hear(attempt);
     hear(uncaught("Error: The shop answered 500. (millrace: unavailable) Error"));
@@ -223,7 +223,7 @@ describe("The terminal's report of an instance", () => {
     expect(heard).toHaveLength(9);
   });
 
-  it("that an alert began and is over, in words", () => {
+  it("that an alert began and is over", () => {
     const { heard, hear } = listener();
     const alert = {
       log: "alert",
@@ -250,7 +250,7 @@ describe("The terminal's report of an instance", () => {
     expect(heard).toEqual([]);
   });
 
-  it("that it is complete, in as many words", () => {
+  it("that it is complete", () => {
     const { heard, hear } = listener();
     hear(JSON.stringify({ log: "ended", ...order, status: "complete" }));
     expect(heard).toEqual(["place-order 42 complete"]);

@@ -257,7 +257,7 @@ it("shows it to no token without the scope, and names the fix of such a dead let
   });
 });
 
-it("lets no text of a payload do anything to a terminal", async () => {
+it("escapes the text of a payload for a terminal", async () => {
   const { say } = await operator();
   const evil = `a\u001b[2J\u009b31m\u202e${fresh()}\u0007\u2028b`;
   const file = join(emptyFolder(), "evil.json");

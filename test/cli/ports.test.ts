@@ -23,7 +23,7 @@ it("a port in use is answered with the typed command, and another port", async (
   expect(() => portFrom(["--port", "http"], undefined, 8787, typed)).toThrow("such as: npm run demo -- --port 9000");
 });
 
-it("a port that is given up at once is fine: the last of an engine that was stopped may still hold it", async () => {
+it("a briefly used port is free: the last process of a stopped engine may still hold it", async () => {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   setTimeout(() => server.close(), 300);
@@ -35,7 +35,7 @@ it("a free port is fine", async () => {
   await requireFree(await freePort());
 });
 
-it("the port is the one asked for: by argument, by PORT, or the usual one", () => {
+it("the port is the requested one: by argument, by PORT, or the usual one", () => {
   expect(portFrom(["--port", "9001"], "9002", 8787)).toBe(9001);
   expect(portFrom(["--port=9001"], undefined, 8787)).toBe(9001);
   expect(portFrom([], "9002", 8787)).toBe(9002);

@@ -41,7 +41,7 @@ it("a job is a graph and a list of the same content, with its failures; the list
   forgive(lost, /404/);
 });
 
-it("a job of more than 500 things is drawn by type, says so, and is read by its pages", async () => {
+it("a job of more than 500 items is drawn by type, says so, and is listed by its pages", async () => {
   const ada = await person();
   const batch = (from: number) =>
     Array.from({ length: 100 }, (_, index) => ({

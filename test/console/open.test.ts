@@ -82,7 +82,7 @@ it("a stream without data for 40 seconds is closed and opened again; after an im
   await live(page, "live").waitFor();
 });
 
-it("a token that is revoked while the page is open is asked for again over it: the place is kept, and it is live again", async () => {
+it("a token that is revoked while the page is open is requested again over it: the place is kept, and it is live again", async () => {
   const ada = await person();
   await articles(ada, ["doppio"]);
   const page = await ada.open("instances?workflow=research-keyword&status=complete");

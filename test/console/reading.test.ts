@@ -50,7 +50,7 @@ const isList = ({ pathname }: URL) => pathname === "/v1/instances";
 const rowsOf = (page: Page) => page.getByRole("table", { name: "Instances" }).locator("tbody tr");
 const age = async (page: Page) => Number.parseInt((await page.locator(".live .age").textContent()) || "0", 10);
 
-it("a list is read however fast things come and slowly it is answered, and the page says since when it has not been", async () => {
+it("a list is read for any rate of changes and any delay of answers, and the page shows the age of its data", async () => {
   const ada = await person();
   await comes(ada, 3);
   const page = await ada.open("settings");

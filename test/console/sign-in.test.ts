@@ -5,7 +5,7 @@ import { expectFit } from "./look.ts";
 import { forgive, person, stage } from "./stage.ts";
 import { articles } from "./work.ts";
 
-it("a link signs one browser in; its code leaves the address at once, and the token is kept in the page's memory alone", async () => {
+it("a link signs one browser in; its code is removed from the address at once, and the token is kept in the page's memory alone", async () => {
   const ada = await person();
   const page = await ada.open("instances?since=1h");
   expect(page.url()).toBe(`${ada.url}/console/instances?since=1h`);
@@ -39,7 +39,7 @@ it("a used link is refused, and the page gives an instruction", async () => {
   forgive(page, /401/);
 });
 
-it("a token that is revoked, or ends by the clock, while a form is open is asked for again over it, and nothing that was begun is lost", async () => {
+it("a token that is revoked, or expires, while a form is open is requested again over it, and no input is lost", async () => {
   const ada = await person();
   const id = (await articles(ada, ["ristretto"])).find(({ workflow }) => workflow === "publish-article")?.id;
   const page = await ada.open(`instances/${id}`);

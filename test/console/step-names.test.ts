@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { labelOf, stepOf } from "../../packages/millrace/console/screens/instance/step-names.ts";
 
-it("an item of a map is asked for by its step and its key, as its name has both", () => {
+it("an item of a map is requested by its step and its key, as its name has both", () => {
   expect(stepOf("pay")).toEqual({ step: "pay" });
   for (const named of [
     { step: "pay", item: "a" },

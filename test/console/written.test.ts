@@ -32,7 +32,7 @@ it("written JSON is in the body unchanged; fields show it where they change noth
   ]);
 });
 
-it("an example fits the schema that it is made of, and each field has a control that shows its value as it is", () => {
+it("an example fits its schema, and each field has a control that shows its value unchanged", () => {
   const schema = z.strictObject({
     ...{ text: z.string(), short: z.string().min(3).max(4), name: z.string().regex(/^[a-z]+-\d$/), note: z.string().nullable() },
     ...{ whole: z.int().min(3).max(9), small: z.number().positive().lt(1), step: z.number().multipleOf(5).min(7), below: z.int().max(-2) },

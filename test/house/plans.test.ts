@@ -93,7 +93,7 @@ function growing(plan: readonly Step[], text: string): string[] {
     .map(({ detail }) => detail);
 }
 
-it("K01 every statement of the engine reads from an index, however large its table grows", () => {
+it("K01 every statement of the engine reads from an index, for any size of its table", () => {
   const planOf = planner();
   // A lane has its own tables, in its object: they contain the waiting messages of one key.
   const statements = readSql(join(ROOT, "packages/millrace/src")).filter(({ where }) => !where.startsWith("lanes/"));

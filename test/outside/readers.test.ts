@@ -17,7 +17,7 @@ it("a delivery is verified by Svix's library, and one changed in transit is not"
   ]);
 });
 
-it("a brand's feed is read by a feed reader's library as it was written", async () => {
+it("a brand's feed is parsed by a feed reader's library unchanged", async () => {
   const caller = await callerWith();
   const article = await publish(caller, await draft(caller, { text: "# Tea & <b>time</b>\n\nIt is a *plant*." }));
   const { body } = await send(`/pages/${caller.tenantId}/acme/feed.xml`);

@@ -53,7 +53,7 @@ describe("By the lexicons that AT Protocol publishes,", () => {
     lexicons.assertValidRecord("app.bsky.feed.post", exchanges[1]?.input.record);
   });
 
-  it("the embedded server gives a record back as it must be given", async () => {
+  it("the embedded server returns a record in the required form", async () => {
     await social(env).post(post, { key: "k" });
     const query = new URLSearchParams({ repo: "did:web:brand.test", collection: "app.bsky.feed.post", rkey });
     const answer = await env.UPSTREAMS.fetch(`https://social.embedded/xrpc/com.atproto.repo.getRecord?${query}`);

@@ -24,7 +24,7 @@ describe("the embedded ledger", () => {
     expect(totals.text.charged).toBe(0);
   });
 
-  it("uses fault rules in order, each as often as it says", async () => {
+  it("uses fault rules in order, each as often as it sets", async () => {
     await inject(
       { upstream: "search", match: "mint", status: 429, remaining: 1, retryAfter: 5 },
       { upstream: "search", match: "mint", status: 500, remaining: 1 },

@@ -187,7 +187,7 @@ describe("A call that fails as a whole", () => {
     expect(message).not.toContain("s3cret");
   });
 
-  it("blames no record for a missing id property, and says how to make it", async () => {
+  it("blames no record for a missing id property, and gives the way to create it", async () => {
     await expect(crm({ ...env, CRM_ID_PROPERTY: "our_id" }, "acme").upsert("contacts", records, options)).rejects.toMatchObject({
       code: "not_retryable",
       message: expect.stringMatching(/non-unique.*our_id.*docs\/crm\.md/),

@@ -96,7 +96,7 @@ describe("The embedded CRM's messages about changes", () => {
     expect(messages.flat().filter(({ objectId }) => own.has(String(objectId)))).toHaveLength(180);
   });
 
-  it("go to this Worker itself where nothing else is said", async () => {
+  it("go to this Worker itself by default", async () => {
     await crmTells(null);
     await crmEdit(null, { email: `${hook}@example.com` });
     const own = "http://localhost:8787/crm/hubspot/webhooks/acme";

@@ -17,7 +17,7 @@ const BEFORE = `
     (1, 'search', 'k1', 'tea', '2026-01-01T00:00:00.000Z', 'charged'),
     (7, 'pages', NULL, 'acme/tea', '2026-01-02T00:00:00.000Z', 'created');`;
 
-it("an embedded ledger of an earlier version learns the new words and keeps its evidence", async () => {
+it("an embedded ledger of an earlier version accepts the new values and keeps its evidence", async () => {
   const ledger = env.EMBEDDED_LEDGER.getByName("of-an-earlier-version");
   await runInDurableObject(ledger, (_, { storage }) => storage.sql.exec(BEFORE));
   const page = { upstream: "pages" as const, key: "k2", subject: "acme/tea" };

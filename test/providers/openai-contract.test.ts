@@ -74,7 +74,7 @@ it.each(["good", "truncated", "refused", "empty", "malformed"] as const)(
   },
 );
 
-it("the embedded writer words its errors as OpenAI does", async () => {
+it("the embedded writer's errors have OpenAI's texts", async () => {
   const refusals = [await write({}, "wrong"), await write({ model: "m", messages: [] })];
   expect(refusals.map(({ status }) => status)).toEqual([401, 400]);
   for (const refusal of refusals) expect(conforms(openai, "ErrorResponse", await refusal.json())).toEqual([]);

@@ -30,7 +30,7 @@ describe("publishing", () => {
     });
   });
 
-  it("finds the page that is up, and says surely where none is", async () => {
+  it("finds a published page, and reports a missing one for certain", async () => {
     const at = { path: `t/${BRAND}/genmaicha`, slug: "genmaicha" };
     expect(await pages(env).find(at, { key: "k" })).toBeUndefined();
     const published = await pages(env).put(page(at.path, "x"), { key: "k1" });
@@ -131,7 +131,7 @@ describe("publishing", () => {
     await expect(put()).resolves.toMatchObject({ etag: expect.any(String) });
   });
 
-  it("refuses a wrong token and says which variable to check", async () => {
+  it("refuses a wrong token and names the variable to check", async () => {
     const put = pages({ ...env, PAGES_TOKEN: "wrong" }).put(page(`${BRAND}/tea`, "x"), { key: "k" });
     await expect(put).rejects.toMatchObject({ code: "not_retryable", message: expect.stringContaining("Check PAGES_TOKEN") });
   });

@@ -88,7 +88,7 @@ describe("A shared limit", () => {
     expect(Math.max(...patient.map(({ at }) => at))).toBeLessThan(firstFree + BURST.periodMs);
   });
 
-  it("gives nothing away during a pause, and a shorter pause does not end a longer one", async () => {
+  it("grants nothing during a pause, and a shorter pause does not end a longer one", async () => {
     const { take, pause } = limiter();
     const before = Date.now();
     await pause(600_000);
@@ -118,7 +118,7 @@ describe("A shared limit", () => {
     expect(again.filter(({ waitMs }) => waitMs === 0).length).toBeGreaterThanOrEqual(atOnce);
   });
 
-  it("is kept for any costs, periods, pauses between the asks, and moments that are given back", () => {
+  it("is kept for any costs, periods, pauses between the calls, and released times", () => {
     const ask = fc.record({ cost: fc.integer({ min: 1, max: 5 }), gapMs: fc.integer({ min: 0, max: 700 }), late: fc.boolean() });
     const limits = fc.record({ limit: fc.integer({ min: 5, max: 12 }), periodMs: fc.integer({ min: 1, max: 2_000 }) });
     fc.assert(
@@ -151,7 +151,7 @@ describe("A shared limit", () => {
 describe("limitOf", () => {
   const windows = [{ limit: 2, periodMs: 60_000 }];
 
-  it("says when to come back, instead of waiting for longer than its patience", async () => {
+  it("returns the time to retry, instead of waiting for longer than its patience", async () => {
     const limit = limitOf(env, fresh(), windows);
     await limit.take(2);
     await expect(limit.take()).rejects.toMatchObject({ code: "retry_after", detail: { delayMs: expect.any(Number) } });

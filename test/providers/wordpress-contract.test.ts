@@ -64,7 +64,7 @@ describe("By the schema that WordPress publishes,", () => {
     expect(conforms(contract, "Post", created)).toEqual([]);
   });
 
-  it("a real answer is read, and says where the post is", async () => {
+  it("a real answer is read, with the post's address", async () => {
     const real = scripted(Response.json([]), Response.json(created, { status: 201 }));
     const { url } = await wordpressPages(real, "wordpress blog.example.com", "admin").put(pageOf(created.slug), options);
     expect(url).toBe(created.link);

@@ -8,7 +8,7 @@ import { scripted } from "./embedded.ts";
 const options = { key: "k1" };
 
 describe("WordPress", () => {
-  it("has one post however often an article is put up, and the newest words in it", async () => {
+  it("has one post for any number of publications, with the newest text", async () => {
     const site = siteOf("again");
     const first = await site.pages.put(pageOf("tea-1a2b3c"), options);
     const second = await site.pages.put(pageOf("tea-1a2b3c", "<p>New.</p>"), options);
@@ -30,7 +30,7 @@ describe("WordPress", () => {
     ]);
   });
 
-  it("would have two, were it not asked first", async () => {
+  it("would have two without the first query", async () => {
     const site = siteOf("without-looking");
     const headers = { authorization: `Basic ${btoa("editor:abcd EFGH 1234")}` };
     const body = JSON.stringify({ slug: "tea-1a2b3c", status: "publish" });
@@ -87,7 +87,7 @@ describe("WordPress", () => {
     await expect(site.pages.remove(pageOf("tea-1a2b3c"), options)).resolves.toBeUndefined();
   });
 
-  it("leaves posts of others alone, however alike their names", async () => {
+  it("does not change posts of others, with any similar names", async () => {
     const site = siteOf("others");
     for (const slug of ["tea", "tea-1a2b3c-3", "tea-1a2b3cd"]) await site.pages.put(pageOf(slug, "<p>Not ours.</p>"), options);
     await site.pages.put(pageOf("tea-1a2b3c"), options);
@@ -97,7 +97,7 @@ describe("WordPress", () => {
     );
   });
 
-  it("that does not know the password is named with the variables to check, and not asked again", async () => {
+  it("that refuses the password is reported with the variables to check, and not called again", async () => {
     for (const wrong of [{ password: "wrong" }, { user: "nobody" }]) {
       const put = siteOf("stranger", wrong).pages.put(pageOf("tea-1a2b3c"), options);
       await expect(put).rejects.toMatchObject({
@@ -107,7 +107,7 @@ describe("WordPress", () => {
     }
   });
 
-  it.each(["future", "draft", "pending", "private"])("that makes a post %j has not published it: the error says so", async (keeps) => {
+  it.each(["future", "draft", "pending", "private"])("that makes a post %j has not published it: the error reports that", async (keeps) => {
     const site = siteOf(`keeps-${keeps}`);
     await site.behave({ keeps });
     for (const time of ["made", "changed"]) {
@@ -131,7 +131,7 @@ describe("WordPress", () => {
     });
   });
 
-  it.each(["Tea", "tea_1", "tea--1", "", "x".repeat(181)])("is not given the slug %j, which it would change", async (slug) => {
+  it.each(["Tea", "tea_1", "tea--1", "", "x".repeat(181)])("is not sent the slug %j, which it would change", async (slug) => {
     await expect(siteOf("slugs").pages.put(pageOf(slug), options)).rejects.toMatchObject({ code: "not_retryable" });
     expect(await siteOf("slugs").posts()).toEqual([]);
   });

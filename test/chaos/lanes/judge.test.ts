@@ -103,7 +103,7 @@ describe("the judge of lanes finds", () => {
     finds([...accepted(1, 2), done(1), done(2, "a", "a twice"), KILL, done(1, "b")], "1 was done again, after it had been removed"));
   it("two messages of one idempotency key", () => finds([...accepted(1), { ...done(1), id: "another" }], "1 is two messages"));
   it("two calls of a handler at once", () => finds([...accepted(1), { ...done(1), beside: true }], "1 was handled while another one was"));
-  it("a head that is given up too soon", () => finds([...accepted(1), refused(1), letter(1)], "given up after 1 failures"));
+  it("a head that is dropped too soon", () => finds([...accepted(1), refused(1), letter(1)], "given up after 1 failures"));
   it("a head that is tried on and on in a lane that parks", () =>
     finds([...accepted(1), ...times(exhausting + 2, () => refused(1)), letter(1)], "was tried on"));
   it("a lane that does not hold", () => finds([...held.accepted(1), ...times(9, () => held.refused(1)), held.done(1)], "was tried on"));

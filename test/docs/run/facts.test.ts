@@ -12,7 +12,7 @@ it("every command of docs/facts.md prints the output under it", { timeout: 90_00
   expect(count).toBe(7);
 });
 
-it("docs/facts.md has every type of fact, and says which are processed", () => {
+it("docs/facts.md has every type of fact, and marks the processed ones", () => {
   const rows = rowsOf(facts, "type").map(([types = "", , to = ""]) => ({
     types: [...types.matchAll(/`(\w+)`/g)].map(([, type]) => type),
     to,

@@ -69,7 +69,7 @@ it("the page has every verb, with its name, and its options", () => {
   expect(JSON.parse(`[${nouns}]`)).toEqual(Object.keys(NOUNS));
 });
 
-it("npx finds the command in the project's folder by itself, and asks no registry", () => {
+it("npx finds the command in the project's folder, without a request to a registry", () => {
   const cache = join(emptyFolder(), "npm");
   mkdirSync(cache);
   const nowhere = { npm_config_cache: cache, npm_config_registry: "http://127.0.0.1:1" };

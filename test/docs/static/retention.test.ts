@@ -34,7 +34,7 @@ it("docs/retention.md names every rule of the code with its age, and no other", 
   expect(told.length).toBeGreaterThanOrEqual(10);
 });
 
-it("docs/retention.md says of each status of an instance how long it stays", () => {
+it("docs/retention.md lists for each status of an instance its retention", () => {
   const text = readFileSync(join(ROOT, "docs/retention.md"), "utf8");
   const statusesIn = (said = "") => [...said.matchAll(/`([a-z_]+)`/g)].map(([, name]) => name);
   const leaving = new Map(rowsOf(text, "rule").map(([name, , what]) => [name, statusesIn(what)]));

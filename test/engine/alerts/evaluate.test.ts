@@ -125,7 +125,7 @@ describe("An alert", () => {
     expect(world.notices[1]?.at).toBe(30 * MINUTE);
   });
 
-  it("is not sustained by two looks with an hour between them", () => {
+  it("is not sustained by two polls with an hour between them", () => {
     const world = new World();
     world.look(0, { q: 11 });
     world.look(60 * MINUTE, { q: 11 });

@@ -89,7 +89,7 @@ describe("A notice", () => {
     },
   );
 
-  it("says how often or how much in words, and of arrivals that are over only that no more came", () => {
+  it("shows frequency or amount in words, and for ended arrivals only that no more came", () => {
     const saidOf = (more: Partial<AlertNotice>) => JSON.parse(telegramBody({ ...NOTICE, ...more }, "1")).text as string;
     expect(saidOf({})).toContain("\nat 101, bound 100\n");
     expect(saidOf({ count: 1, value: 1, above: 0 })).toContain("\nonce\n");
@@ -263,7 +263,7 @@ describe("A channel", () => {
     expect(await refusalOf(new Response(body), channel)).toBeUndefined();
   });
 
-  it("is refused by half, and a secret that is none too; the signing secret is derived when none is given", () => {
+  it("is refused if half configured, and so is an invalid secret; the signing secret is derived when none is set", () => {
     const codeOf = (name: ChannelName, said: object) => {
       try {
         channelOf(name, { MILLRACE_KEY: "key", ...said });

@@ -171,7 +171,7 @@ it("about a custom workflow that follows alerts is not sent either", async () =>
   expect((await requests(1)).map((one) => saidIn(one).data.labels)).toEqual([{ workflow: "probe", code: "not_retryable" }]);
 });
 
-it("that is half configured for a channel goes to the others, and the log says which variable is missing", async () => {
+it("that is half configured for a channel is sent to the others, and the log names the missing variable", async () => {
   const { requests } = await receiver();
   const failed = vi.spyOn(console, "error");
   vars.ALERTS_TELEGRAM_TOKEN = "1:a";

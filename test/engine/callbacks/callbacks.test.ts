@@ -85,7 +85,7 @@ it("each run's end is reported: a failure without its message, the retry's, and 
   expect((await caller.get(`/v1/instances/${id}`)).body).toMatchObject({ status: "skipped", undo: "done" });
 });
 
-it("the calls of a failed undo, and of its close, say that it is not undone", async () => {
+it("the calls of a failed undo, and of its close, contain that it is not undone", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const id = await ask(

@@ -9,7 +9,7 @@ import { effect, ended } from "../operate/operating.ts";
 const bank = () => probeEnv.LISTENER.getByName(fresh("bank")) as DurableObjectStub<Listener>;
 
 describe("An engine error that crosses RPC", () => {
-  it.each(Object.keys(causes))("keeps its code, detail and words with %s as its cause", async (cause) => {
+  it.each(Object.keys(causes))("keeps its code, detail and message with %s as its cause", async (cause) => {
     const error = await (bank().decline(cause) as Promise<unknown>).catch((thrown: unknown) => thrown);
     expect([codeOf(error), isTerminal(error), isDefiniteRefusal(error), detailOf(error).upstreamStatus]).toEqual([
       "card_declined",

@@ -13,7 +13,7 @@ it.each([
 ] satisfies [Duration, number][])("%s is %i ms", (duration, ms) => expect(durationMs(duration)).toBe(ms));
 
 it.each(["soon", "-1 seconds", "3 fortnights", "5", "", Number.NaN, -1, Number.POSITIVE_INFINITY])(
-  "%s is no duration, and says how to write one",
+  "%s is no duration, and the error has the correct form",
   (duration) => expect(() => durationMs(duration as Duration)).toThrow(/is not a duration\. Write it like/),
 );
 

@@ -5,7 +5,7 @@ import { envelopeOf, fresh, probeEnv, reaches, start } from "../harness.ts";
 
 const env = { ...probeEnv, LOCATION_HINT: "weur" };
 
-it("objects are asked for where the deployment says that its database is", () => {
+it("objects are created at the configured place of the database", () => {
   const asked: unknown[] = [];
   const KEEPER = { idFromName: (name: string) => name, get: (...call: unknown[]) => asked.push(...call) };
   keeperOf({ ...env, KEEPER } as unknown as typeof probeEnv);

@@ -101,7 +101,7 @@ describe("a counter", () => {
     );
   });
 
-  it("counts a keyed add once though its object dies while it answers, because it is said again by itself", async () => {
+  it("counts a keyed add once though its object dies while it answers, because it is repeated automatically", async () => {
     const { counter, shard } = counting(1);
     for (let n = 0; n < 10; n++) {
       const added = counter.add(1, { key: `order ${n}` });

@@ -107,7 +107,7 @@ it("no data remains of a tenant if the database cannot register its object", asy
   expect(await keptIn(room.object)).toBe("");
 });
 
-it("an erased counter begins at 0, and nothing of it is left in its shards", async () => {
+it("an erased counter begins at 0, and its shards are empty", async () => {
   const name = fresh("counter");
   const counter = counterOf(env as unknown as CounterEnv, name, { shards: 2 });
   await counter.addAll([

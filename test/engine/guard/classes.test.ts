@@ -121,7 +121,7 @@ describe("A guarded effect", () => {
   });
 });
 
-it("W20 a look-up that is refused says nothing of the effect: it stays unknown, and an undo asks again", async () => {
+it("W20 a look-up that is refused reveals nothing about the effect: it stays unknown, and an undo asks again", async () => {
   const booked: string[] = [];
   const back: string[] = [];
   let refuses = true;

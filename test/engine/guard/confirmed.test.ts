@@ -6,7 +6,7 @@ import { fresh, happened, operator, probeEnv, reaches, rows, start, until } from
 import { outputOf, platformReaches, runLab } from "../lab.ts";
 import { followUps } from "./doubtful.ts";
 
-describe("An output that cannot be kept", () => {
+describe("An output that cannot be stored", () => {
   it("W11 is not JSON: the effect is recorded and never repeated; the operator enters the output, and the run continues", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [

@@ -101,7 +101,7 @@ describe("A guarded effect", () => {
     expect(await entry(instanceId)).toMatchObject([{ output: JSON.stringify(effects[0]?.id) }]);
   });
 
-  it("W22 the upstream says that it is still at work on a lookup effect: it is asked first then, one effect", async () => {
+  it("W22 the upstream reports that it is still at work on a lookup effect: it is asked first then, one effect", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "busy", times: 1 });
     const { instanceId } = await start(name, [{ do: "lookup", name: "act" }]);
@@ -111,7 +111,7 @@ describe("A guarded effect", () => {
     expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 2, output: JSON.stringify(effects[0]?.id) }]);
   });
 
-  it("a process that dies between two attempts in the first moments of a run: the later attempt looks before it acts", async () => {
+  it("a process that dies between two attempts in the first moments of a run: the later attempt queries before it acts", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await start(name, []).catch(() => undefined);

@@ -91,7 +91,7 @@ it("W17 an unknown outcome is confirmed with an output larger than a row, and th
   expect(await outputOf(instanceId)).toBe(large.length);
 });
 
-it("A dry run says why its action would be refused, and nothing once it would not be", async () => {
+it("A dry run gives the reason for which its action would be refused, and nothing once it would not be", async () => {
   const state = { broken: true, held: true };
   const { instanceId } = await runLab(async ({ step }) => {
     await step.read("at work", () => held(() => !state.held));

@@ -55,7 +55,7 @@ it.each([
   }
 });
 
-it("W11 an output of whole characters is kept as it is, also where its text looks like half of one", async () => {
+it("W11 an output of whole characters is stored unchanged, also where its text looks like half of one", async () => {
   const output = { said: ["\\ud83d", "\\\\udc00", "😀", "\n\\ud8"], "\\ud83d": 1 };
   const { instanceId } = await runLab(({ step }) => step.commit("say", () => ({ output })));
   expect(await ended(instanceId)).toBe("complete");

@@ -103,7 +103,7 @@ describe("A once effect that happened, with refused rows", () => {
     expect(sent()).toBe(1);
   });
 
-  it("that answered nothing is confirmed with nothing, and its rows are at fault all the same", async () => {
+  it("that answered nothing is confirmed with nothing, and its rows are refused all the same", async () => {
     const id = await taken();
     const mail = defineStep({ effect: "once", run: async () => {} });
     const { instanceId } = await runLab(async ({ step }) => step.effect("mail", mail, {}, { record: () => row(id) }));

@@ -53,7 +53,7 @@ it("a cause of one tenant is none of another's", async () => {
   expect(ofOther?.count).toBe(2);
 });
 
-it("errored instances that failed for one reason are one cause, which a retry that goes through leaves", async () => {
+it("errored instances with one error are one cause, which a successful retry leaves", async () => {
   const said = fresh().replaceAll(/\d/g, "x");
   let broken = true;
   const fails = (what: () => Error) =>

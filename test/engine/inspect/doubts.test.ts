@@ -9,7 +9,7 @@ import { runLab } from "../lab.ts";
 import { effect, ONCE, retry, undo } from "../operate/operating.ts";
 import { kept, play, scene } from "../operate/scene.ts";
 
-it("an instance in doubt says which step is, since when and where that is answered; its steps say it of that step, until it is", async () => {
+it("an instance in doubt shows the step, the time and the place to answer; its steps show it for that step, until it is answered", async () => {
   const { get, post } = await asking(["read", "operate"], operator.tenantId);
   const { instanceId, key } = await doubtful();
   const at = `/v1/effects/${key}`;

@@ -30,7 +30,7 @@ const late = (id: string, byMs = HOUR_MS) =>
 const overdue = async ({ get }: Asking, more = "") =>
   (await get(`/v1/instances?overdue=true${more}`)).body.items.map(({ id }: { id: string }) => id);
 
-it("a deadline is a time, or a length from the acceptance; a repeat has the first one's; a workflow says its own", async () => {
+it("a deadline is a time, or a length from the acceptance; a repeat has the first one's; a workflow has a default", async () => {
   const caller = await asking();
   const began = Date.now();
   const { id, state } = await lasting(caller);

@@ -81,7 +81,7 @@ describe("A value by its schema", () => {
     expect(withheld).toEqual([{ maiden: { street: "Elm" } }, "maiden"]);
   });
 
-  it("is left as it is, the same object, where its schema marks nothing", () => {
+  it("is unchanged, the same object, where its schema marks nothing", () => {
     const value = { a: { b: 1 } };
     expect(redact(z.object({ a: z.object({ b: z.int() }) }), value)).toBe(value);
     expect([holdsMarks(tree), holdsMarks(z.object({ a: z.string() }))]).toEqual([true, false]);

@@ -123,7 +123,7 @@ describe("Sensitive message fields, thrown by the code of a route", () => {
 });
 
 describe("Sensitive message fields, in the name of the function that threw", () => {
-  it.each(MODES)("is hidden where the log says from where (%s)", async (steps) => {
+  it.each(MODES)("is hidden where the log names its place (%s)", async (steps) => {
     const secret = letters();
     const named = { [secret]: () => Promise.reject(new TypeError("It is no address.")) };
     const { lines } = await shownOf("natural", secret, steps, async () => named[secret]?.() as never);

@@ -71,7 +71,7 @@ it("a list shows the failed attempts that a claiming step has written", async ()
   expect(shown.body.retrying).toMatchObject({ step: "ship [b]", next_at: expect.any(String) });
 });
 
-it("an instance that sleeps says in which step and until when; a list says so once the keeper has seen it", async () => {
+it("an instance that sleeps shows its step and its end; a list does so once the keeper has seen it", async () => {
   const caller = await asking();
   const id = await ask(caller, async ({ step }) => {
     await step.commit("note", () => ({}));

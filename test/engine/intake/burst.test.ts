@@ -101,7 +101,7 @@ it.each(["whole", "single"] as const)(
   600_000,
 );
 
-it("A03 a consumer that the platform refuses for its rate waits for its turn: nothing is left to the keeper", async () => {
+it("A03 a consumer that the platform rate-limits waits for its turn: the keeper has nothing to start", async () => {
   const name = fresh("turn");
   const prototype = Object.getPrototypeOf(probeEnv.PROBE) as Workflow;
   const real = prototype.createBatch;

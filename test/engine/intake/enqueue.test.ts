@@ -114,7 +114,7 @@ it("a write with a lost answer is repeated by the engine, and its statement is w
   expect(await reaches(instanceId, "complete")).toBe("complete");
 });
 
-it("a database that is away accepts nothing and writes nothing", async () => {
+it("an unavailable database accepts nothing and writes nothing", async () => {
   const name = order();
   failAt("A01 before accept commits", new Error("D1_ERROR: Network connection lost."));
   await expect(place(name)).rejects.toThrow();

@@ -264,7 +264,7 @@ describe("A dead letter", () => {
     expect(await reaches(instanceId ?? "", "complete")).toBe("complete");
   });
 
-  it("is skipped on purpose: its command never runs, and the row says so", async () => {
+  it("is skipped on purpose: its command never runs, and the row shows that", async () => {
     const name = fresh();
     const message = await accepted(name);
     // The next deployment wants more of such a command than this one says.

@@ -34,7 +34,7 @@ const lettersOf = (key: string) =>
     key,
   );
 
-it.each([".", ".."])("the key %s, given or made of a payload, is refused: no address can name it", async (key) => {
+it.each([".", ".."])("the key %s, set or derived from a payload, is refused: no address can contain it", async (key) => {
   const given = { type: "probe.requested", payload: { name: fresh(), steps: [] }, idempotencyKey: key };
   const answers = await acceptCommands(probeEnv, app, tenant, [given, { type: "lab.requested", payload: { name: key } }]);
   const issues = [{ path: "idempotency_key", message: 'must not be "." or "..", which a URL path cannot contain' }];
@@ -167,7 +167,7 @@ describe("One key, two payloads", () => {
   });
 });
 
-describe("The same work, said by another deployment", () => {
+describe("The same work, requested by another deployment", () => {
   /** A command as an earlier deployment accepted it, with its own idea of the payload. */
   async function acceptedAs(name: string, payload: object, schemaVersion: number): Promise<string> {
     const { instanceId } = await start(name, [], { idempotencyKey: name, delaySeconds: 600, payload: { name, steps: [] } });

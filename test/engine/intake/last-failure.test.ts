@@ -38,7 +38,7 @@ const letterOf = async (name: string) => {
 };
 
 describe("A dead letter shows the last failure of its message", () => {
-  it("also where the process of the last delivery died without a word", async () => {
+  it("also where the process of the last delivery died silently", async () => {
     const name = fresh();
     const one = message(name);
     failures.set(name, new MillraceError("upstream_refused", `${name} was refused.`, { upstreamStatus: 503, step: "tell them" }));
@@ -79,7 +79,7 @@ describe("A dead letter shows the last failure of its message", () => {
     expect(await lettersAbout(name)).toMatchObject([{ reason: "upstream_refused", error: `${name} was refused.` }]);
   });
 
-  it("and without a recorded failure, says so", async () => {
+  it("and without a recorded failure, reports that", async () => {
     const name = fresh();
     await deliver([message(name)], 1, probeEnv, "probe-events-dlq");
     expect(await letterOf(name)).toMatchObject({

@@ -60,7 +60,7 @@ describe("A skip", () => {
     },
   );
 
-  it("A09 settles copies too that say they come from the future", async () => {
+  it("A09 settles copies too with a time in the future", async () => {
     const name = fresh();
     const message = { ...event("probe.done", name, { name: 7 }, name), created_at: new Date(Date.now() + 3_600_000).toISOString() };
     await deliver("probe-events", [message]);

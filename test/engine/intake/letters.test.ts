@@ -122,7 +122,7 @@ describe("An event with a failing call", () => {
     expect(await outboxAbout(name)).toEqual([]);
   });
 
-  it("Q09 that says that no repeat can help is captured at its first attempt", async () => {
+  it("Q09 that marks itself as final is captured at its first attempt", async () => {
     const name = fresh();
     const body = { ...event("probe.routed", name, {}), payload_inline: undefined, payload_ref: "r2://payloads/acme/nowhere" };
     expect(await deliver("probe-events", [body])).toEqual({ acked: 1, retried: 0 });

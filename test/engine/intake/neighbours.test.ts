@@ -36,7 +36,7 @@ describe("A row that the database refuses", () => {
     expect(await kept(name)).toHaveLength(2);
   });
 
-  it("Q08 while the database is in trouble nothing is halved: the batch comes back as it is", async () => {
+  it("Q08 while the database fails nothing is halved: the batch comes back unchanged", async () => {
     const name = fresh();
     const writes = troubled(name, "D1_ERROR: Network connection lost, for good");
     const events = Array.from({ length: 8 }, () => event("probe.routed", name, { name }));
@@ -149,7 +149,7 @@ describe("Events that lead to thousands of commands", () => {
 });
 
 it.each(["hangs", "has put away more than is read"])(
-  "Q09 A bucket that %s for one event's payload holds up that event alone",
+  "Q09 A bucket that %s for one event's payload delays that event alone",
   async (how) => {
     const name = fresh("ref");
     const ref = `payloads/acme/outside/${name}`;

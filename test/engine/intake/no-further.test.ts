@@ -9,7 +9,7 @@ import { app } from "../../probe/worker.ts";
 import { deliver, envelopeOf, event, fresh, probeEnv, reaches, rows, start } from "../harness.ts";
 import { lettersAbout, routed } from "./routed.ts";
 
-describe("A message that goes no further", () => {
+describe("A message that stops", () => {
   /** A command as an outside producer would put it on the queue. */
   const command = (key: string, payload: object) =>
     ({ ...event("probe.done", key, payload, key), kind: "command", message_type: "probe.requested", schema_version: 2 }) as const;
@@ -124,7 +124,7 @@ describe("A message that goes no further", () => {
     expect(await lettersAbout(name)).toMatchObject([{ reason: "exhausted", error: "A thrown object that has no text." }]);
   });
 
-  it("I16 one of which the platform does not say whether it runs comes back alone", async () => {
+  it("I16 one with an unknown status on the platform comes back alone", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [], { delaySeconds: 600 });
     const refused = { ...(await envelopeOf(instanceId)), payload_inline: { name, steps: "none" } };

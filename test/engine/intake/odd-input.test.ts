@@ -62,7 +62,7 @@ it("A02 A request without a payload is refused alone: its neighbour is accepted"
 });
 
 it.each([Number.NaN, Number.POSITIVE_INFINITY, -1, 43_201, "10" as never])(
-  "A03 A delay of %s seconds is refused: the keeper would never look",
+  "A03 A delay of %s seconds is refused: the keeper would never check",
   async (delaySeconds) => {
     const [answer] = await acceptCommands(probeEnv, app, tenant, [{ type: "lab.requested", payload: { name: fresh() }, delaySeconds }]);
     expect(answer).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "delay_seconds" }] } });
@@ -180,7 +180,7 @@ function looped(): unknown {
   return Object.assign(self, { self });
 }
 
-it.each(strange)("W11 A step that answers %s fails by its name instead of being given something else later", async (_, make, said) => {
+it.each(strange)("W11 A step that returns %s fails by its name instead of getting another value later", async (_, make, said) => {
   const { instanceId } = await runLab(({ step }) => step.read("look", async () => make(), ONCE));
   expect(await ended(instanceId)).toBe("errored");
   expect(await errorOf(instanceId)).toMatchObject({

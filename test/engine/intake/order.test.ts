@@ -56,7 +56,7 @@ describe.each<[string, Rule]>([
   ["retry", { gap: "retry" }],
   ["skip", { gap: "skip" }],
 ])("Numbered messages under the rule %s", (_, rule) => {
-  it("are followed in their order, however a batch has shuffled them, and once however often they come", async () => {
+  it("are followed in their order, for any order within a batch, and once for any repeats", async () => {
     const { heard, deliver } = listening(rule);
     const nth = stream();
     expect(await deliver([3, 1, 2].map((number) => nth(number)))).toEqual({ acked: 3, retried: 0 });
@@ -107,7 +107,7 @@ describe.each<[string, Rule]>([
     expect(numbers(kept.map(({ name }) => name)).toSorted()).toEqual([1, 2, 3]);
   });
 
-  it("of two batches that see the same place, one moves it and the other comes back: nothing is kept of it", async () => {
+  it("of two batches that read the same place, one moves it and the other comes back: nothing of it is stored", async () => {
     const { deliver } = listening(rule);
     const nth = stream();
     expect(await deliver([nth(1)])).toEqual({ acked: 1, retried: 0 });

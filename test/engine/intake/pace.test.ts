@@ -70,7 +70,7 @@ describe("A command's priority", () => {
     expect(await reaches((answer as { instanceId: string }).instanceId, "complete")).toBe("complete");
   });
 
-  it("is refused where its queue has none, and high where the command is to wait, with nothing kept", async () => {
+  it("is refused where its queue has none, and high where the command is to wait, with nothing stored", async () => {
     const name = fresh();
     const none = catalog({ consumers: [startsOf(probe)] });
     for (const priority of ["high", "low"] as const) {

@@ -92,7 +92,7 @@ describe("A reference that leads to no payload", () => {
     });
   });
 
-  it("Q09 because R2 refuses such a name: missing, and not asked for again", async () => {
+  it("Q09 because R2 refuses such a name: missing, and not requested again", async () => {
     const path = `payloads/acme/${fresh()}`;
     const { failed } = r2Fails("get", path, 99, "The specified object name is not valid. (10020)");
     expect(await letterOf(`r2://${path}`)).toMatchObject({ reason: "payload_missing" });

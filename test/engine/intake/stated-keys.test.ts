@@ -49,7 +49,7 @@ describe("The key of a stated event", () => {
     expect((await state(caller, signal(name, "yes"), "k")).body.replayed).toBe(false);
   });
 
-  it("is asked for: without one a repeat could not be known", async () => {
+  it("is required: without one a repeat could not be recognized", async () => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.post("/v1/events", signal("a", "b")), 422, "invalid_payload");
     expect(issues).toEqual([{ path: "Idempotency-Key", message: expect.stringContaining("is missing: send a key for the event") }]);
@@ -78,7 +78,7 @@ describe("The key of a stated event", () => {
     expect(await settled(name)).toEqual(ONCE);
   });
 
-  it("A08 is known for 430 days, when all that followed is long gone, and not for ever", async () => {
+  it("A08 is remembered for 430 days, when all follow-ups are deleted, and not for ever", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const { body } = await state(caller, done(name), "k");
     expect(await settled(name)).toEqual(ONCE);
@@ -98,7 +98,7 @@ describe("The key of a stated event", () => {
     expect(await settled(name)).toEqual(ONCE);
   });
 
-  it("A02 is a repeat over a deployment that reads more in the same words, or the same in others", async () => {
+  it("A02 is a repeat over a deployment that reads more from the same text, or the same from another", async () => {
     const by = { tenantId: fresh("tenant"), source: "test" };
     const base = { type: "probe.orphan", subject: () => "it", queue: probeEvents };
     const old = defineEvent({ ...base, payload: z.object({ note: z.string() }) });

@@ -7,7 +7,7 @@ import { hear, openWaits } from "../signals/waiting.ts";
 import { done, followed, kept, keyed, listen, ONCE, runFor, settled, signal, state } from "./stating.ts";
 
 describe("An event that the outside world states", () => {
-  it("W24 wakes the instance that waits for it, once, however often it is stated", async () => {
+  it("W24 wakes the instance that waits for it, once, for any number of publications", async () => {
     const caller = await callerWith();
     const { id, name } = await runFor(caller, async ({ step, payload }) => [
       await hear(step, "first", payload.name),
@@ -154,7 +154,7 @@ describe("An event that is stated while something fails", () => {
 });
 
 describe("A door", () => {
-  it("that an event does not declare is closed, and the answer says how it is opened", async () => {
+  it("that an event does not declare is closed, and the answer names the declaration that opens it", async () => {
     const caller = await callerWith();
     const problem = expectProblem(await state(caller, { type: "lab.event", payload: { name: "x" } }), 403, "forbidden");
     expect(problem.detail).toContain('`door: { scope: "enqueue" }`');

@@ -140,7 +140,7 @@ describe("Signals", () => {
     expect([await kept(forgotten), await kept(held), await kept(young)]).toEqual([0, 1, 1]);
   });
 
-  it("stay when an instance comes to hold them in the moment they would leave", async () => {
+  it("stay when an instance starts to hold them at the moment of their deletion", async () => {
     const mine = tenant();
     const old = await signal(mine, 31);
     const retried = () => instanceOf(mine, "running", 32);

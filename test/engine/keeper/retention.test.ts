@@ -60,7 +60,7 @@ describe("Instances", () => {
     expect(await count("millrace_dead_letters", "id = ?1", other)).toBe(1);
   });
 
-  it.each(["accepted", "queued", "running", "waiting", "paused", "in_doubt"])("%s stay, however old", async (status) => {
+  it.each(["accepted", "queued", "running", "waiting", "paused", "in_doubt"])("%s stay, at any age", async (status) => {
     const open = await rowOf(status, 4000);
     await retentionPass();
     expect(await statusOf(open)).toBe(status);
@@ -161,7 +161,7 @@ describe("A key of a pruned instance", () => {
     return { name, instanceId, envelope };
   }
 
-  it("is answered as replayed when it is asked for again, and nothing runs", async () => {
+  it("is answered as replayed on a repeat, and nothing runs", async () => {
     const { name, instanceId } = await pruned();
     expect(await start(name, [...charge])).toMatchObject({ instanceId, replayed: true });
     await expect(start(name, [{ do: "keyed", name: "other" }])).rejects.toMatchObject({ code: "idempotency_key_reused" });

@@ -176,7 +176,7 @@ describe("A sweep", () => {
     }
   });
 
-  it("is due once an hour, or as often as the rule says, and a look that finds nothing writes nothing", async () => {
+  it("is due once an hour, or as often as the rule sets, and a scan that finds nothing writes nothing", async () => {
     const [hourly, daily] = [fresh("hourly"), fresh("daily")];
     const rules = [rule(hourly, async () => 0), { ...rule(daily, async () => 0), everyHours: 24 }];
     await sweepOf(...rules);
@@ -220,7 +220,7 @@ describe("A sweep", () => {
     });
 });
 
-it("a pass after a death in the middle of a removal finds everything as it was", async () => {
+it("a scan after a death in the middle of a removal finds everything unchanged", async () => {
   const id = await rowOf("complete", 31);
   await run("CREATE TRIGGER refuse BEFORE DELETE ON millrace_inbox BEGIN SELECT RAISE(ABORT, 'no'); END");
   await failing(() => retentionPass());

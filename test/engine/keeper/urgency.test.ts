@@ -196,7 +196,7 @@ describe("The keeper", () => {
     expect(await alarm()).not.toBe(null);
   });
 
-  it("K01 starts a clock again that was set while the machine's time was an hour ahead, and says that it had stopped", async () => {
+  it("K01 restarts a clock that was set while the machine's time was an hour ahead, and reports that it had stopped", async () => {
     const alarm = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.getAlarm());
     // A running round sets the alarm again at its end.
     const age = await until(
@@ -217,7 +217,7 @@ describe("The keeper", () => {
     expect(await keeperAge(probeEnv)).toBeLessThan(10_000);
   });
 
-  it("K01 leaves a sleeping instance for as long again as it has slept, up to a day, and looks soon once it wakes", async () => {
+  it("K01 skips a sleeping instance for as long again as it has slept, up to a day, and checks soon once it wakes", async () => {
     const state = { awake: false, go: false };
     const { instanceId } = await runLab(async ({ step }) => {
       await step.read("stands for a sleep", async () => {

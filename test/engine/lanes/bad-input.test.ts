@@ -33,7 +33,7 @@ describe("a sender gets an error", () => {
     expect(lane.calls).toEqual([[0]]);
   });
 
-  it("that a batch of more than 16 MB is too much, and nothing of it is kept", async () => {
+  it("that a batch of more than 16 MB is too much, and nothing of it is stored", async () => {
     const lane = new LabLane(blocking);
     const body = { n: 0, text: "x".repeat(130_000) };
     expect((await refusal(() => lane.client.sendBatch(numbers(140).map(() => ({ body }))))).code).toBe("payload_too_large");
@@ -69,7 +69,7 @@ describe("a sender gets an error", () => {
     expect(ofNobody).toMatchObject({ message: expect.stringContaining("The tenant of"), detail: { issues: [{ path: "tenant" }] } });
   });
 
-  it("that a body is nested too deeply, which could be kept and never be read again", async () => {
+  it("that a body is nested too deeply, which could be stored and never be read again", async () => {
     const nested = (levels: number) => JSON.parse("[".repeat(levels) + "]".repeat(levels)) as never;
     const client = laneOf(laneEnv, blocking, fresh("deep"));
     expect(await client.send(nested(64))).toMatchObject({ duplicate: false });

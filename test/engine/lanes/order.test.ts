@@ -46,7 +46,7 @@ describe("a lane", () => {
     expect(seen.every(({ attempts, lateMs }) => attempts === 1 && lateMs < 5000)).toBe(true);
   });
 
-  it("says how much waits in the batch's metrics", async () => {
+  it("reports the backlog in the batch's metrics", async () => {
     const seen: MessageBatchMetrics[] = [];
     const lane = new LabLane(blocking, (batch) => void seen.push(batch.metadata.metrics));
     await lane.send(...numbers(12));
@@ -55,7 +55,7 @@ describe("a lane", () => {
     expect(seen.every(({ backlogBytes }) => backlogBytes > 100)).toBe(true);
   });
 
-  it("holds a message back for as long as its sender asks, and lets nothing pass it", async () => {
+  it("delays a message for as long as its sender asks, and lets nothing pass it", async () => {
     const lane = new LabLane(blocking);
     await lane.client.send({ n: 0, note: lane.key }, { delaySeconds: 0.3 });
     await lane.send(1);

@@ -101,7 +101,7 @@ describe("a head that fails", () => {
     expect(lane.calls.at(-1)).toEqual([2, 3]);
   });
 
-  it("waits a second at first, twice as long each time, and as long as it asks where it says so", async () => {
+  it("waits a second at first, twice as long each time, and as long as its error requests", async () => {
     const asked: (number | undefined)[] = [undefined, undefined, undefined, 100, undefined];
     let failedAt = 0;
     const lane = new LabLane(usual, ({ messages: [message] }) => {
@@ -157,7 +157,7 @@ describe("a head that fails", () => {
     expect(lane.calls).toEqual([[0, 1, 2], [0], [1, 2]]);
   });
 
-  it("that kills its object again and again is counted as failed, and given up", async () => {
+  it("that kills its object repeatedly is counted as failed, and dropped", async () => {
     const lane = new LabLane(parking, async ({ messages: [message] }, ctx) => {
       await scheduler.wait(5);
       if (message?.body.n === 0) ctx.abort("Out of memory.");

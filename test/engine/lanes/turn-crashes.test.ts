@@ -33,7 +33,7 @@ describe("a turn", () => {
     expect(await key.seenBy("b ends", 5000)).toContain("b ends");
   });
 
-  it("L11 keeps its place while the lane dies, and is over when the run says so", async () => {
+  it("L11 keeps its place while the lane dies, and is over when the run reports its end", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     await key.askAll("a", "b");
@@ -57,7 +57,7 @@ describe("a turn", () => {
     await key.seenBy("b ends");
   });
 
-  it("L12 is not over while the database says that the instance is under way, or that it failed and keeps its place", async () => {
+  it("L12 is not over while the database has the instance as running, or as failed with its place kept", async () => {
     const [under, failed] = [new TurnKey(blocked), new TurnKey(blocked)];
     const letGo = under.gate("a");
     failed.breaks("a");

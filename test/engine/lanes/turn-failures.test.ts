@@ -31,7 +31,7 @@ describe("an instance that fails", () => {
     expect(await key.reaches("a", "terminated")).toBe("terminated");
   });
 
-  it("keeps its place in a lane that blocks though its row is pruned, until an operator lets it go", async () => {
+  it("keeps its place in a lane that blocks though its row is pruned, until an operator releases it", async () => {
     const key = new TurnKey(blocked);
     key.breaks("a");
     await key.ask("a");
@@ -211,7 +211,7 @@ describe("the tries of an event in its lane", () => {
     return { key, tries: () => tries };
   }
 
-  it("are its own: trouble of the engine's costs none", async () => {
+  it("are its own: the engine's failures cost none", async () => {
     const away = () => {
       failAt("signal kept, not told", new MillraceError("unavailable", "The database is away."));
       return undefined;

@@ -20,7 +20,7 @@ describe("a lane in front of a workflow", () => {
     expect(await one.seenBy("c ends")).toEqual(["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]);
   });
 
-  it("has as many of a key under way as its concurrency says", async () => {
+  it("has as many running instances of a key as its concurrency", async () => {
     const two = new TurnKey(paired);
     const [a, b] = [two.gate("a"), two.gate("b")];
     await two.askAll("a", "b", "c");

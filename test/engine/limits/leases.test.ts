@@ -19,7 +19,7 @@ function counting(): { env: LimitEnv; calls: { objects: number } } {
 it.each([
   ["one after another", 1],
   ["thirty at once", 30],
-])("five isolates let through the limit, a twentieth of it more each at most: %s", async (_, atOnce) => {
+])("five isolates grant the limit, a twentieth of it more each at most: %s", async (_, atOnce) => {
   const { env, calls } = counting();
   const name = fresh("door");
   let passed = 0;

@@ -25,7 +25,7 @@ describe("a limit", () => {
     }
   });
 
-  it("L03 gives nothing twice when its object dies while it answers", async () => {
+  it("L03 grants nothing twice when its object dies while it answers", async () => {
     const name = fresh("limit");
     const heard: boolean[] = [];
     for (let part = 0; part < 6; part++) {
@@ -102,14 +102,14 @@ describe("a limit", () => {
     expect((await limit.tryTake()).waitMs).toBeLessThanOrEqual(60_000);
   });
 
-  it("answers for how long an upstream wants to be left alone", async () => {
+  it("returns the time for which an upstream refuses calls", async () => {
     const limit = limitOf(env, fresh("limit"), HOURLY);
     expect(await limit.heed({ status: 200, headers: {} })).toBe(0);
     expect(await limit.heed({ status: 429, headers: {} })).toBe(1_000);
     expect(await limit.heed(refusal(7))).toBe(7_000);
   });
 
-  it("is asked again where its object dies while it answers", async () => {
+  it("is called again where its object dies while it answers", async () => {
     const name = fresh("limit");
     let asked = 0;
     const getByName = () => {

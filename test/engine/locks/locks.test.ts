@@ -20,7 +20,7 @@ function gate() {
 }
 
 describe("a lock", () => {
-  it("lets one in at a time, in the order of asking, each under a higher token", async () => {
+  it("admits one at a time, in the order of asking, each with a higher token", async () => {
     const { under } = lock();
     const order: number[] = [];
     const tokens: number[] = [];
@@ -47,7 +47,7 @@ describe("a lock", () => {
     expect(await under(() => "free", { wait: 0 })).toBe("free");
   });
 
-  it("is waited for no longer than one wants to: nothing is run, and the error says by whom it is held", async () => {
+  it("waits no longer than its limit: nothing is run, and the error names the holder", async () => {
     const { under, takeAndDie } = lock();
     await takeAndDie(30_000);
     let ran = false;
@@ -153,7 +153,7 @@ describe("a lock", () => {
     expect(await under(() => "free", { wait: 0 })).toBe("free");
   });
 
-  it("is asked for again often enough that a waiter keeps its place, however long its object was away", async () => {
+  it("is requested again often enough that a waiter keeps its place, for any absence of its object", async () => {
     const { name, under } = lock();
     const at: number[] = [];
     const acquire = async (wanted: Wanted) => {
@@ -169,7 +169,7 @@ describe("a lock", () => {
     expect(await under(() => "free", { wait: 0 })).toBe("free");
   });
 
-  it("gives higher tokens also after all about it was forgotten, a day after its last use", async () => {
+  it("grants higher tokens also after its state was deleted, a day after its last use", async () => {
     const { under, stub } = lock();
     const first = await under(({ token }) => token);
     await runInDurableObject(stub, (_, { storage }) => storage.kv.put("state", { ...(storage.kv.get<object>("state") ?? {}), usedAt: 0 }));

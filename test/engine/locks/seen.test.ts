@@ -89,7 +89,7 @@ it("a lock with a dead holder is listed no longer than its time, and the list dr
   expect(await rows("SELECT 1 FROM millrace_locks WHERE tenant_id = ?1", tenantId)).toEqual([]);
 });
 
-it("an operator breaks a lock with a reason: the next one holds it, the audit says so, once", async () => {
+it("an operator breaks a lock with a reason: the next one holds it, the audit has it, once", async () => {
   const tenantId = fresh("tenant");
   const [ask, reader, stranger] = [await caller(tenantId), await caller(tenantId, ["read"]), await caller(fresh("tenant"))];
   const one = lock({ tenantId });

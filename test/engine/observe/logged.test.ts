@@ -150,7 +150,7 @@ describe("In the log", () => {
   it.each([
     ["", ""],
     [", also after the thousand characters that the code gets", "x".repeat(1100)],
-  ])("a line of a message that looks like one of a stack is no line of it%s", async (_, filler) => {
+  ])("a line of a message that looks like a line of a stack is not treated as one%s", async (_, filler) => {
     const name = fresh("lab");
     const lines = linesAbout(name);
     const secret = `secret-${crypto.randomUUID()}`;
@@ -224,7 +224,7 @@ describe("In the log", () => {
     expect(JSON.parse(row?.error ?? "")).toMatchObject({ step: "", at: "reserve stock" });
   });
 
-  it("a class that another workflow's binding names says so, and which", async () => {
+  it("a class that another workflow's binding names is reported, with that binding", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     const id = crypto.randomUUID().replaceAll("-", "");

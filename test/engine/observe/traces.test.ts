@@ -54,7 +54,7 @@ describe("With a collector", () => {
     expect((await requestsOf(traceId)).flatMap(({ wrong }) => wrong)).toEqual([]);
   });
 
-  it("an attempt that failed is an error, and so is its call, which says method, host and status and nothing more of its address", async () => {
+  it("an attempt that failed is an error, and so is its call, with method, host and status and nothing more of its address", async () => {
     collected();
     const [name, traceId] = [fresh("lab"), newTraceId()];
     await behave({ subject: name, mode: "refuse", status: 503, times: 1 });
@@ -104,7 +104,7 @@ describe("With a collector", () => {
     expect(JSON.stringify(spans)).not.toContain(email);
   });
 
-  it("names that callers choose are hashed, and the words of errors left out, unless they are asked for", async () => {
+  it("names that callers choose are hashed, and the messages of errors left out, unless enabled", async () => {
     const told = async (more: object) => {
       collected(more);
       const [traceId, name] = [newTraceId(), fresh("ada.quill")];
@@ -181,7 +181,7 @@ describe("With a collector", () => {
     });
   });
 
-  it("a trace that says it is not sampled, or is beyond the ratio, is not sent", async () => {
+  it("a trace that is marked as not sampled, or is beyond the ratio, is not sent", async () => {
     collected({ OTLP_RATIO: "0.5" });
     const [low, high, unsampled] = [`${"1".repeat(18)}7fffffffffffff`, `${"1".repeat(18)}8${newTraceId().slice(0, 13)}`, newTraceId()];
     for (const trace of [by(low), by(`${unsampled.slice(0, 18)}f${unsampled.slice(19)}`, "00"), by(high)])
@@ -222,7 +222,7 @@ describe("Without a collector", () => {
 });
 
 describe("A collector that fails", () => {
-  it("delays and fails nothing: its spans are lost, which one line says, and it is left alone for a while", async () => {
+  it("delays and fails nothing: its spans are lost, with one line in the log, and it is not called for a while", async () => {
     collected({ OTLP_ENDPOINT: `${inject("collectorUrl")}/refuses` });
     const lines: string[] = [];
     const spy = vi.spyOn(console, "warn").mockImplementation((line) => void lines.push(String(line)));

@@ -9,7 +9,7 @@ it("an upstream's answer is in no line of a deployed engine: it may repeat its r
   expect(wordsOf({}, "The order has no lines.", undefined)).toBe("The order has no lines.");
 });
 
-it("a share of traces that is none exports nothing, and is said once", () => {
+it("an invalid share of traces exports nothing, with one line in the log", () => {
   const said = vi.spyOn(console, "error").mockImplementation(() => {});
   const traceparent = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
   const env = { OTLP_ENDPOINT: "http://127.0.0.1:4318/v1/traces" };

@@ -68,7 +68,7 @@ it("A running instance cannot be closed, nor a complete one", async () => {
   await expect(close(id)).rejects.toMatchObject({ code: "invalid_transition", detail: { from: "complete", to: "skipped" } });
 });
 
-it("One in doubt is closed where its entry is gone, and not before: then no answer would move it on", async () => {
+it("An instance in doubt is closed where its entry is missing, and not before: then no answer would resume it", async () => {
   const its = scene();
   its.state.lose = true;
   const id = await play(its, (step) => its.act(step, "b", "once"));
@@ -131,7 +131,7 @@ it("A dry run lists the effects that a failed undo has undone, those that remain
   expect(await verdicts()).toEqual({ van: "kept", charge: "undone", lost: "unknown" });
 });
 
-it("A dry run of a close says which effects remain after an undo and after a failed one, and the close keeps `undone`", async () => {
+it("A dry run of a close lists the effects that remain after an undo and after a failed one, and the close keeps `undone`", async () => {
   let stuck = true;
   const van = effect("keyed", async () => "a van", {
     undo: back(async () => (stuck ? Promise.reject(upstreamRefused("No driver.")) : "back")),

@@ -62,7 +62,7 @@ describe("W20 a cancel undoes an effect with a lost first answer", () => {
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("but does none that its upstream has refused for now, however long its words: it has not happened", async () => {
+  it("but does none that its upstream has refused for now, for a message of any length: it has not happened", async () => {
     const its = scene();
     const run = async () => {
       its.log.push("asked");

@@ -141,7 +141,7 @@ describe("A run that is paused while an effect is under way", () => {
     await ends(id);
   });
 
-  it("ends, where that was its last step: there is nothing left to hold", async () => {
+  it("ends, where that was its last step: no step remains to hold", async () => {
     const its = scene();
     const id = await play(its, (step) => its.act(step, "a", "once", "slow"));
     await comes(() => its.log.includes("a"));

@@ -44,7 +44,7 @@ describe("A paused instance", () => {
     ]);
   });
 
-  it.each(["resumed", "cancelled"] as const)("says of each step whether the pause has held it back, also once it is %s", async (how) => {
+  it.each(["resumed", "cancelled"] as const)("shows for each step whether the pause has held it back, also once it is %s", async (how) => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a", "once", "slow");

@@ -87,7 +87,7 @@ it("A restarted run with an effect that has ended in doubt meanwhile waits for a
   expect(its.log).toEqual(["a", "b"]);
 });
 
-it("A dry run says of an effect under way that it is, and not that it is in doubt", async () => {
+it("A dry run reports a running effect as running, and not as in doubt", async () => {
   const its = scene();
   const id = await play(its, (step) => its.act(step, "a", "once", "slow"));
   await comes(() => its.log.includes("a"));
@@ -115,7 +115,7 @@ it("A run after its code, kept open by an effect that waits for its next try, en
   expect(its.log).toEqual(["b"]);
 });
 
-it("While it is being restarted, a second click, a resume and a pause change nothing, and say so; a cancel does", async () => {
+it("While it is being restarted, a second click, a resume and a pause change nothing, with that reason; a cancel does", async () => {
   const { its, id, restarted } = await restartedAtWork();
   const why = expect.stringMatching(/^The instance is being restarted: .*goes on by itself/);
   const refused = { code: "invalid_transition", message: why, detail: { from: "paused" } };

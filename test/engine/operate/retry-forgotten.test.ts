@@ -69,7 +69,7 @@ describe("A run that the platform has deleted, once its time there was over", ()
     expect(await failedAgo(31)).toEqual({ from: null, asked: 0 });
   });
 
-  it("is kept for 30 days if it failed, and for as long as its workflow says if it is complete: by default for two days", async () => {
+  it("is kept for 30 days if it failed, and for its workflow's retention if it is complete: by default for two days", async () => {
     const asked: unknown[] = [];
     const create = async ({ instances }: { instances: WorkflowInstanceCreateOptions[] }) => {
       asked.push(...instances.map(({ retention }) => retention));

@@ -154,7 +154,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
   });
 });
 
-describe("W17 A word on a step that is refused", () => {
+describe("W17 A decision on a step that is refused", () => {
   it("keeps its known state also after several, of which one was never checked", async () => {
     const at = bank();
     const state = { broken: false };
@@ -182,7 +182,7 @@ describe("W17 A word on a step that is refused", () => {
     expect(await statesOf(id)).toEqual(["van 1: done", "pay 1: claimed"]);
   });
 
-  it("by a pass that hangs, says nothing of the next", async () => {
+  it("by a replay that hangs, reveals nothing about the next", async () => {
     const at = bank();
     const id = await failedToPay(at, "keyed");
     dieAt("skip promised, not applied");
@@ -196,7 +196,7 @@ describe("W17 A word on a step that is refused", () => {
 });
 
 describe("W17 A step that was skipped with an output that its rows cannot be written with", () => {
-  it("says so, with a remedy: another output, or a retry once the code is fixed, which does it under its key", async () => {
+  it("is reported, with a remedy: another output, or a retry once the code is fixed, which does it under its key", async () => {
     const state = { broken: true, keys: new Set<string>(), calls: 0 };
     const pay = defineStep({
       effect: "keyed",

@@ -113,7 +113,7 @@ describe("An undo handler that a deployment has removed", () => {
 });
 
 describe("An undo handler that a deployment has added since", () => {
-  it("is for later effects: an undo of earlier ones alone is refused, and says so", async () => {
+  it("is for later effects: an undo of earlier ones alone is refused, with that reason", async () => {
     const [code, world]: [Code, string[]] = [{ a: false, b: false }, []];
     const id = await runOf(code, world, (step) => step.effect("a", keyed("a", world, code.a), null));
     expect(await kept(id, "complete", "errored")).toBe("complete");

@@ -129,7 +129,7 @@ describe("An instance that cannot be undone", () => {
     ]);
   });
 
-  it("is said beforehand by a dry run, in the order of the undo, and nothing is done", async () => {
+  it("is listed in advance by a dry run, in the order of the undo, and nothing is done", async () => {
     const name = fresh();
     await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 });
     await behave({ subject: `${name}/lost`, mode: "fail", status: 500, times: 9 });

@@ -245,7 +245,7 @@ describe("An undo", () => {
     expect(world).toEqual(["booked", "van", "van back", "booking back"]);
   });
 
-  it("W10 is not followed by a commit that had been given up before", async () => {
+  it("W10 is not followed by a commit that had timed out before", async () => {
     let released = false;
     const { instanceId } = await runLab(async ({ step }) => {
       await step.effect("van", van([]), null);

@@ -111,7 +111,7 @@ it.each([
   expect(heard(instanceId)).toMatchObject([{ step: "", said: expect.stringContaining(said) }]);
 });
 
-it("undefined is no result, and is left out of one, and nothing is said of that", async () => {
+it("undefined is no result, and is left out of one, without a report", async () => {
   const heard = hearing();
   const nothing = await runLab(async () => undefined);
   const left = await runLab(async () => ({ a: undefined, b: 1 }));
@@ -122,7 +122,7 @@ it("undefined is no result, and is left out of one, and nothing is said of that"
   expect([...heard(nothing.instanceId), ...heard(left.instanceId)]).toEqual([]);
 });
 
-it("deployed, the same is said of a workflow once in an isolate, however many runs it is true of", () => {
+it("deployed, the same is reported of a workflow once in an isolate, for any number of its runs", () => {
   const heard = hearing();
   const workflow = fresh("advised");
   const ids = [fresh("one"), fresh("two")];

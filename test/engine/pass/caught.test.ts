@@ -76,7 +76,7 @@ describe("The code's fallback for a step that failed", () => {
     expect(state.happened).toEqual(["invoice", "invoice"]);
   });
 
-  it.each(["retry_anyway", "reject"] as const)("W17 W25 is gone on with when its doubt is answered with %s", async (verb) => {
+  it.each(["retry_anyway", "reject"] as const)("W17 W25 continues when its unknown outcome is answered with %s", async (verb) => {
     const state = world();
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
       const pay = () =>
@@ -136,7 +136,7 @@ describe("The code's fallback for a step that failed", () => {
 });
 
 describe("A retry that names a step which failed and was caught", () => {
-  it("W25 is refused also where only an entry that failed itself says that something depends on it", async () => {
+  it("W25 is refused also where only an entry that failed itself records a dependency on it", async () => {
     const state = world();
     const { instanceId } = await runLab(async (call) => {
       const { step } = call;
@@ -162,7 +162,7 @@ describe("A retry that names a step which failed and was caught", () => {
     expect(state.happened).toEqual(["invoice"]);
   });
 
-  it("W25 that fails of something else lets the code do something else about that, and is no step of chance", async () => {
+  it("W25 that fails of another error lets the code run another fallback for that, and is no step of chance", async () => {
     let error: string | undefined = "No funds.";
     const { instanceId } = await runLab(async ({ step }) => {
       const pay = effect("keyed", async () => (error === undefined ? "paid" : Promise.reject(new Error(error))));

@@ -133,7 +133,7 @@ describe("A once effect", () => {
   });
 });
 
-it.concurrent("W25 an effect that was given up at its time-out and caught, and recorded late, leaves the code on the way that it went", async () => {
+it.concurrent("W25 an effect that timed out and was caught, and recorded late, keeps the code's branch", async () => {
   const done: string[] = [];
   const late = defineStep({
     effect: "keyed",

@@ -120,7 +120,7 @@ describe("A step's error that ends it at once", () => {
 });
 
 describe("An undo that fails with an upstream's whole page", () => {
-  it.each(MODES)("names its step and says how the page begins (%s)", async (steps) => {
+  it.each(MODES)("names its step and quotes the beginning of the page (%s)", async (steps) => {
     const refused = back(throwing(new Error("x".repeat(1_000_000))));
     const reserve = effect("keyed", async () => 1, { undo: refused });
     const { instanceId } = await runLab(({ step }) => step.effect("reserve", reserve, {}, { steps }));

@@ -67,7 +67,7 @@ describe("A failure that the code caught, where the next effect happened and its
     expect(asked).toEqual(["card", "invoice", "invoice"]);
   });
 
-  it("W25 W01 W03 stays caught also where a claim alone had said so, which the next pass found refused", async () => {
+  it("W25 W01 W03 stays caught also where a claim alone had recorded it, which the next replay found refused", async () => {
     const { asked, card, act } = shop();
     const voucher = defineStep({ effect: "lookup", ...ONCE, run: () => Promise.reject(noFunds()), lookup: async () => undefined });
     const { instanceId, passedAnew, dies } = await diesBehindEffect(
@@ -167,7 +167,7 @@ describe("A retry after such a death", () => {
     expect(asked).toEqual(["invoice", "card"]);
   });
 
-  it("W25 W03 goes the way of the failure where the run failed of something else", async () => {
+  it("W25 W03 takes the branch of the failure where the run failed of another error", async () => {
     const { asked, card, act } = shop();
     const state = { mended: false };
     const { instanceId, passedAnew } = await diesBehindEffect(async (call) => {

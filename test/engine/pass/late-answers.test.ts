@@ -14,7 +14,7 @@ const errs =
     return 1;
   };
 
-describe("An end that comes of a failure which the platform remembers", () => {
+describe("An end caused by a failure which the platform remembers", () => {
   it.concurrent("I17 is reported: of two branches that failed side by side the other one is retried", async () => {
     let mended = false;
     let heard = false;

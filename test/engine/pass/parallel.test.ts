@@ -174,7 +174,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(done).toEqual(["by invoice", "book"]);
   });
 
-  it("W25 W12 a name that depends on chance is still refused, beside a branch that is not at fault: both names are said, nothing happens twice", async () => {
+  it("W25 W12 a random name is still refused, beside a correct branch: both names are reported, nothing happens twice", async () => {
     const { done, waits, chain } = world();
     waits.b1 = () => done.length === 2;
     const { instanceId } = await runLab(async ({ step }) => {

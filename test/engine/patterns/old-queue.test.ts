@@ -29,7 +29,7 @@ const letters = (key: string) =>
     (found) => found.length > 0,
   );
 
-it("a message of an old queue is a command, once, however often it is delivered", async () => {
+it("a message of an old queue is a command, once, for any number of deliveries", async () => {
   const parcel = fresh("parcel");
   expect(await delivered(fresh(), { parcel })).toBe("acked");
   expect(await delivered(fresh(), { parcel })).toBe("acked");

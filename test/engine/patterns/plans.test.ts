@@ -42,7 +42,7 @@ describe("the lane per customer of docs/patterns.md", () => {
   beforeAll(async () => void (await env.DB.exec("CREATE TABLE plans (customer TEXT PRIMARY KEY, plan TEXT)")));
   afterAll(async () => void (await env.DB.exec("DROP TABLE plans")));
 
-  it("bills each change from the plan before it, in order, though they were asked for at once", async () => {
+  it("bills each change from the plan before it, in order, though they were requested at once", async () => {
     const one = customer();
     await one.changes("pro", "team", "free");
     expect(await reaches(one.id(2), "complete")).toBe("complete");

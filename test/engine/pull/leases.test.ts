@@ -55,7 +55,7 @@ it("a released message is delivered again at once, or after its delay, and one a
   expect((await queue.pull()).map((message) => [textOf(message), message.attempts])).toEqual([["later", 2]]);
 });
 
-it("a delayed message waits, and the oldest that may come goes first", async () => {
+it("a delayed message waits, and the oldest due one goes first", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);
   await queue.client.send("delayed", { delaySeconds: 60 });

@@ -34,7 +34,7 @@ const acts: fc.Arbitrary<Act[]> = fc.array(
   { minLength: 5, maxLength: 30 },
 );
 
-it("any order of sends, pulls, settlements, waits and crashes: the oldest that may come is leased, none twice at once, none is lost, each attempt counts", async () => {
+it("any order of sends, pulls, settlements, waits and crashes: the oldest due one is leased, none twice at once, none is lost, each attempt counts", async () => {
   // By that clock a round would set the next one in the year 2100.
   await withKeeperAtRest();
   const clock = vi.spyOn(Date, "now");

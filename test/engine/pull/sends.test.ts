@@ -32,7 +32,7 @@ it("has the bounds of a Cloudflare queue: 100 messages in one call, and a body o
   expect(await queue.object.look()).toMatchObject({ depth: 101, leased: 100 });
 });
 
-it("says which list lacks a queue that the object does not know, to who sends and to who pulls", async () => {
+it("names to senders and consumers the list that lacks a queue which the object does not know", async () => {
   const said = { code: "config_invalid", message: expect.stringContaining("pullObject([…])") };
   await expect(pullQueueOf(pullEnv, unlisted, "acme").send(1)).rejects.toMatchObject(said);
   const queue = new LabQueue(halfListed);
@@ -57,7 +57,7 @@ it.each([
   expect(() => pullObject([definePullQueue({ name: "renders", ...wrong })])).toThrow(what);
 });
 
-it("a queue that is only asked keeps nothing on disk", async () => {
+it("a queue that is only read stores nothing on disk", async () => {
   const queue = new LabQueue(renders);
   const before = (await queue.object.look()).bytes;
   expect(await queue.pull()).toEqual([]);

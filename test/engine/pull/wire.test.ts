@@ -65,7 +65,7 @@ it.each([
   expect([answer.status, publishedFailure.parse(answer.body).errors[0]?.code]).toEqual([status, 10_000 + status]);
 });
 
-it("says to a token that asks too often when there is room again", async () => {
+it("returns to a token that asks too often the time of the next permitted call", async () => {
   const queue = new LabQueue(renders);
   const authorization = `Bearer ${await tokenFor(queue.tenant, PULL_SCOPE)}`;
   const asked = () => request(`${queue.path}/pull`, {}, { authorization }, { env: { REQUESTS_PER_TOKEN: 1 } });

@@ -23,7 +23,7 @@ async function say(end: Pick<End, "id" | "run" | "status">): Promise<void> {
 const run = async (id: string) => (await rows<{ run: number }>("SELECT run FROM millrace_instances WHERE id = ?1", id))[0]?.run;
 
 describe("The end of a run", () => {
-  it("W33 a late word of the run that failed changes nothing once an operator has retried it", async () => {
+  it("W33 a late report of the run that failed changes nothing once an operator has retried it", async () => {
     const { instanceId, state } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");
     state.broken = false;
@@ -57,7 +57,7 @@ describe("The end of a run", () => {
     expect(await errorOf(instanceId)).toBe(null);
   });
 
-  it("I17 a row that says errored while the platform runs on says running after the keeper's next look", async () => {
+  it("I17 a row that is errored while the platform's run continues is running after the keeper's next check", async () => {
     const { instanceId, state } = await failsUntilMended();
     state.broken = false;
     await reaches(instanceId, "running");

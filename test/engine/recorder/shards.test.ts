@@ -33,7 +33,7 @@ it("R02 instances are spread over the recorders, each to one, and an invalid set
   expect(await recorderOf(withShards("many"), ids[0] ?? "").history(ids[0] ?? "")).toEqual({ entries: [], left: null, lost: null });
 });
 
-it("W25 two passes that each believe to be the first, in one group: one records, the other looks first", async () => {
+it("W25 two replays that each assume to be the first, in one group: one records, the other queries first", async () => {
   const id = digest(fresh());
   const recorder = recorderOf(probeEnv, id);
   const by = (pass: string) => {

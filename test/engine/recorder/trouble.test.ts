@@ -6,7 +6,7 @@ import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import { keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { errorOf, LAB, platformOf, platformReaches, runLab } from "../lab.ts";
 
-describe("Trouble of the recorder", () => {
+describe("A failing recorder", () => {
   /** Lets D1 refuse batches that are about an instance's inbox, or its end, with these words. */
   function d1Says(
     words: string,

@@ -10,7 +10,7 @@ async function codeOf(response: Response): Promise<unknown[]> {
   return [response.status, ((await response.json()) as { code: string }).code];
 }
 
-it("a browser comes in with a ticket that a token was given, as a subprotocol, from the room's own origin or an allowed one", async () => {
+it("a browser joins with a token's ticket, as a subprotocol, from the room's own origin or an allowed one", async () => {
   const room = new LabRoom(desk);
   const minted = await room.ask(`${room.path}/tickets`, { authorization: `Bearer ${await room.token("ada", "read")}` }, "POST");
   expect(minted.status).toBe(201);

@@ -139,7 +139,7 @@ it("one name has a maximum of sockets in a room, and leaves the others to the re
   await room.enter("ada");
 });
 
-it("through a crash of its object nothing that was said is lost: sockets drop, and come again with `since`", async () => {
+it("through a crash of its object no message is lost: sockets drop, and rejoin with `since`", async () => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada");
   await room.client.send({ text: "before" });

@@ -4,7 +4,7 @@ import { callerWith, expectProblem, type Json, research } from "../../api/client
 import { dueSince, platformCron, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
 
 describe("A schedule", () => {
-  it("is refused with the field that is wrong, and nothing is kept", async () => {
+  it("is refused with the invalid field, and nothing is stored", async () => {
     const caller = await callerWith();
     const good = { cron: "0 7 * * 1", command: research("cold brew"), reason };
     for (const [wrong, path] of [

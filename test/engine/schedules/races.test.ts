@@ -204,7 +204,7 @@ describe("A run by hand", () => {
 });
 
 describe("The last place of a tenant", () => {
-  it("is one schedule's, however many are made at once", async () => {
+  it("is one schedule's, for any number created at once", async () => {
     const caller = await callerWith();
     await seedSchedules(caller, 999, "nobody.knows");
     const asked = ["a", "b", "c", "d"].map((name) => caller.call("PUT", `/v1/schedules/${name}`, otherTimes));

@@ -37,7 +37,7 @@ describe("A time that has come", () => {
     expect(results).toEqual([{ started: 130 }]);
   });
 
-  it("is met for each tenant in turn, however many schedules of another have been due for longer", async () => {
+  it("is met for each tenant in turn, for any number of longer due schedules of another", async () => {
     const [many, few] = [await callerWith(), await callerWith()];
     const due = thisHour();
     const plain = { cron: "0 * * * *", command: { type: "projection.rebuild", payload: { projection: "facts", request: "few" } }, reason };
@@ -50,7 +50,7 @@ describe("A time that has come", () => {
     await env.DB.prepare("DELETE FROM millrace_schedules WHERE tenant_id = ?1").bind(many.tenantId).run();
   });
 
-  it("runs again when the row says it is due again: the same time is the same command", async () => {
+  it("runs again when the row is due again: the same time is the same command", async () => {
     const { caller, runs } = await scheduled();
     const due = thisHour();
     for (let times = 0; times < 2; times++) {
@@ -114,7 +114,7 @@ describe("Times that passed while the keeper was not running", () => {
     expect(await instancesOf(caller)).toEqual([]);
   });
 
-  it("are counted up to 300, and the last one is known however many there were", async () => {
+  it("are counted up to 300, and the last one is known for any number", async () => {
     const { caller, runs } = await scheduled({ cron: "* * * * *" });
     await dueSince(caller, thisHour() - 40 * 24 * HOUR_MS);
     await platformCron();
@@ -166,7 +166,7 @@ describe("A schedule that is written as of a revision", () => {
 });
 
 describe("A resumption of an active schedule", () => {
-  it("says that it is active already, and a time that has come since runs, with one note", async () => {
+  it("is reported as active already, and a time that has come since runs, with one note", async () => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     await dueSince(caller, due - HOUR_MS);
@@ -198,7 +198,7 @@ describe("A paused schedule", () => {
     expect(await runs()).toMatchObject([{ state: "paused", times: 3, due_at: new Date(first).toISOString() }]);
   });
 
-  it("has nothing due, and says after its resumption which times came meanwhile", async () => {
+  it("has nothing due, and reports after its resumption the times that came meanwhile", async () => {
     const { caller, path, runs } = await scheduled();
     const paused = await caller.post(`${path}/pause`, { reason: "holidays" });
     expect(paused.body).toMatchObject({ state: "paused", next_at: null, changed_by: "ada" });

@@ -95,7 +95,7 @@ it("a row that a constraint refuses is tried again: another write may make room 
   expect(tries).toBe(2);
 });
 
-it("120 values among the statements of a request are refused where it is asked for", async () => {
+it("120 values among the statements of a request are refused on request", async () => {
   const name = fresh("many");
   const asked = acceptCommands(
     probeEnv,

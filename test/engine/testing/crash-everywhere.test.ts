@@ -177,7 +177,7 @@ it("crashEverywhere throws every broken promise, and restores `fetch` and the pa
   expect([globalThis.fetch, globalThis.millraceSkipsPauses]).toEqual([real, undefined]);
 });
 
-it("crashEverywhere says why a workflow is not complete without a fault", async () => {
+it("crashEverywhere gives the reason for which a workflow is not complete without a fault", async () => {
   const failing = tryCode(({ step }) => step.commit("note", () => Promise.reject(notRetryable("Closed."))));
   await expect(failing).rejects.toThrow("lab is not complete without a fault: it is errored, note: Closed.");
   const tried = tryCode(({ step }) => step.waitFor("hear", ProbeSignal, { subject: "nobody" }), { withinMs: 500 });

@@ -74,7 +74,7 @@ it.each([
   expect((await rows("SELECT id FROM millrace_instances WHERE subject = ?1", near)).length).toBeGreaterThan(0);
 });
 
-it("a catalog says how long its own chains are, and nothing that is no number of them", async () => {
+it("a catalog reports the length of its own chains, and no invalid number of them", async () => {
   const consumers = [startsOf(probe, followProbe), routesOf(whenDone)];
   const consume = dispatch(catalog({ consumers, maxHops: 5 }));
   const [near, far] = [fresh(), fresh()];

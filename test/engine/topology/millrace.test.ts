@@ -21,7 +21,7 @@ it("a workflow with an input gets a command of its name, on the queue millrace, 
   expect(catalog.consumers).toMatchObject([{ queue: { name: "millrace" }, starts: [{ name: "greet-all" }, { name: "note" }] }]);
 });
 
-it("a command without a key is refused until its caller gives an idempotency key", async () => {
+it("a command without a key is refused until its caller sends an idempotency key", async () => {
   const { catalog } = millrace({ workflows: [keyless] });
   const request = { command: keyless.command, payload: { name: fresh() } };
   await expect(enqueueOne(env, catalog, by, request)).rejects.toMatchObject({
@@ -45,7 +45,7 @@ it.each(WRONG)("a workflow with %s is refused", (_, definition, message) => {
   expect(() => defineWorkflow(definition as never)).toThrow(refused);
 });
 
-it("a consumer that is given keeps its numbers and gets the workflows of its queue", () => {
+it("an explicit consumer keeps its numbers and gets the workflows of its queue", () => {
   const consumer = defineConsumer({ queue: defineQueue({ name: "millrace" }), starts: [keyless], concurrency: 2 });
   const { catalog } = millrace({ workflows: [keyed, keyless], consumers: [consumer] });
   expect(catalog.consumers).toMatchObject([{ concurrency: 2, starts: [{ name: "note" }, { name: "greet-all" }] }]);
@@ -103,7 +103,7 @@ it("an instance that was accepted and cannot start in this deployment shows why 
   });
 });
 
-it("the log says once in an isolate which workflow and which queue the Worker lacks", async () => {
+it("the log names once in an isolate the workflow and the queue that the Worker lacks", async () => {
   const logged = vi.spyOn(console, "error").mockImplementation(() => {});
   const { handler } = millrace<object>({ workflows: [keyed] });
   const bare = { ...probeEnv, QUEUE_PREFIX: "staging-" };

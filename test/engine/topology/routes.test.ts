@@ -66,7 +66,7 @@ describe("sendEach", () => {
     ["one", ["a"]],
     ["many", ["a", "b", "c", "d"]],
     ["equal keys once", ["a", "a", "b"]],
-  ])("sends %s, each once however often the event comes", async (_, parts) => {
+  ])("sends %s, each once for any deliveries of the event", async (_, parts) => {
     const name = fresh();
     const message = routed(name, { parts });
     const keys = [...new Set(parts)].map((part) => ({ idempotency_key: `${name}/${part}` }));
@@ -120,7 +120,7 @@ describe("once", () => {
     expect(routing.made.get(shared)).toBe(2);
   });
 
-  it("that fails for good brings the events that asked back", async () => {
+  it("that fails for good returns the events that called it", async () => {
     const shared = fresh("settings");
     routing.failFirst.set(shared, 99);
     expect(await deliver("probe-events", [routed(fresh(), { shared }), routed(fresh())])).toEqual({ acked: 1, retried: 1 });

@@ -38,7 +38,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
     mode.steps = "platform";
   });
 
-  it("W34 an attempt that throws the same words fails its step in every replay", async () => {
+  it("W34 an attempt that throws the same text fails its step in every replay", async () => {
     const heard: string[] = [];
     const own = effect("keyed", () => Promise.reject(new Error(RESET)));
     const { status, strikes, instanceId } = await struckRun(
@@ -54,7 +54,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
     expect(heard).toEqual(["Network connection lost.", RESET, "Network connection lost.", RESET]);
   });
 
-  it("W34 an attempt that throws the same words for good ends the run with them", async () => {
+  it("W34 an attempt that throws the same text for good ends the run with it", async () => {
     const { status, instanceId } = await struckRun(({ step }) => step.read("look", () => Promise.reject(new Error(RESET)), ONCE));
     expect([status, await timesRestarted(instanceId)]).toEqual(["errored", null]);
     expect(await errorOf(instanceId)).toMatchObject({ step: "look", code: "step_failed", message: RESET, attempts: 1 });
@@ -168,7 +168,7 @@ it("W34 a callback address is called for the end alone", async () => {
   expect((await heard(1)).map((one) => one.id)).toEqual([`${id}-1-complete`]);
 });
 
-it("W34 the keeper comes soon to a run that it had left asleep for a day", async () => {
+it("W34 the keeper checks a run soon that it had skipped as asleep for a day", async () => {
   const name = fresh("struck");
   resetPrefixes.add(name);
   const { instanceId } = await runLab(({ step }) => step.approve("may it", { question: "Go on?" }), { name });

@@ -108,7 +108,7 @@ describe.each(["platform", "lean"] as const)("A rejection by the platform itself
     expect(await struckCharges(steps, plans)).toEqual(right(plans));
   });
 
-  it.each(["lives", "dies"] as const)("W34 changes nothing, wherever it comes, and the engine %s", async (engine) => {
+  it.each(["lives", "dies"] as const)("W34 changes nothing, at any point, and the engine %s", async (engine) => {
     const says = () => new Error("Durable Object reset because its code was updated.");
     const plans = PLACES.map((place) => [`${place.call} ${place.step} ${place.when}`, { ...place, says: says(), engine }] as const);
     expect(await struckCharges(steps, plans)).toEqual(right(plans));

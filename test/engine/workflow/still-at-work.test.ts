@@ -5,7 +5,7 @@ import { errorOf, held, LAB, platformReaches, restartLab, runLab } from "../lab.
 import { back, effect, ended, failed, ONCE, resolve, retry, stateOf, undo } from "../operate/operating.ts";
 import { refuse } from "../pass/refuse.ts";
 
-describe("An attempt that the platform has given up, while it was paused", () => {
+describe("An attempt that the platform has aborted, while it was paused", () => {
   /** A first branch with an attempt paused at this point, and the fallback of the code. */
   async function givenUp(
     point: "W06 about to record" | "W01 claimed, effect not started",

@@ -62,7 +62,7 @@ describe("An undo", () => {
     expect(world.did).toEqual(["us", "us"]);
   });
 
-  it("W19 goes the way of the last run, where that failed in other words than the one before", async () => {
+  it("W19 takes the branch of the last run, where that failed with another message than the one before", async () => {
     const world = { broken: true, asked: 0, did: [] as string[] };
     const { instanceId } = await runLab(async ({ step }) => {
       const sorry = effect("keyed", async () => world.did.push("sorry"), { undo: back(async () => world.did.push("not sorry")) });

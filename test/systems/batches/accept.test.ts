@@ -43,7 +43,7 @@ describe("POST /v1/batches", () => {
     expect(await contactsOf(caller.tenantId)).toMatchObject([{ revision: 1 }]);
   });
 
-  it("asked twenty times at once is one batch", async () => {
+  it("requested twenty times at once is one batch", async () => {
     const caller = await callerWith();
     const id = fresh("b");
     const answers = await Promise.all(Array.from({ length: 20 }, () => upload(caller, ROW, { id })));

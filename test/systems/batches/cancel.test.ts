@@ -43,7 +43,7 @@ it("a batch that is complete cannot be cancelled", async () => {
   expect((await caller.get(`/v1/batches/${id}`)).body).toMatchObject({ state: "complete", cancel_reason: null });
 });
 
-it("a batch that is cancelled while it writes its last chunk has done everything, and says so", async () => {
+it("a batch that is cancelled while it writes its last chunk has done everything, and reports that", async () => {
   const caller = await callerWith();
   const held = holdAt("c1500");
   const { batch_id: id } = (await upload(caller, contactsCsv(1800))).body;

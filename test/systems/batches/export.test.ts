@@ -46,7 +46,7 @@ it("an export contains the imported rows, in the order of their keys, and import
   }
 });
 
-it("a CSV for spreadsheets has no formulas, unless it is asked to be exact", async () => {
+it("a CSV for spreadsheets has no formulas, unless an exact one is requested", async () => {
   const caller = await callerWith();
   await completed(caller, "contact_id,email,name\nc1,a@example.com,=1+1\nc2,b@example.com,@home\n");
   const safe = (await exported(caller, { format: "csv" })).text;

@@ -18,7 +18,7 @@ const outcome = (id: string, entity: string, value: number): StatedFact<"outcome
 const jsonl = { type: "application/x-ndjson", dataset: "facts" };
 const lines = (rows: object[]) => rows.map((row) => JSON.stringify(row)).join("\n");
 
-it("facts go to their ledgers once: known ones are skipped, and a name that says something else is reported", async () => {
+it("facts go to their ledgers once: known ones are skipped, and a name with another content is reported", async () => {
   const caller = await callerWith();
   const facts = Array.from({ length: 450 }, (_, index) => outcome(`f${index}`, `contact/${index % 3}`, index));
   const first = await completed(caller, lines(facts), jsonl);
@@ -38,7 +38,7 @@ it("facts go to their ledgers once: known ones are skipped, and a name that says
   ]);
 });
 
-it("a fact in a ledger that Millrace keeps itself is a problem of its row, as it is refused anywhere else", async () => {
+it("a fact in a ledger of the engine is a problem of its row, as it is refused anywhere else", async () => {
   const caller = await callerWith();
   const kept = { ...outcome("f1", "x", 1), entity: `webhook/${fresh()}` };
   const done = await completed(caller, lines([kept, outcome("f2", "contact/1", 1)]), jsonl);
@@ -49,7 +49,7 @@ it("a fact in a ledger that Millrace keeps itself is a problem of its row, as it
   expect(await ledgerOf(env, caller.tenantId, kept.entity).state()).toMatchObject({ last: 0 });
 });
 
-it("a fact nested so deep that no message could carry it is a problem of its row, and lies in no ledger", async () => {
+it("a fact nested so deep that no message could contain it is a problem of its row, and is in no ledger", async () => {
   const caller = await callerWith();
   const nested = (levels: number): object => ({ about: "x", more: JSON.parse(`${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`) });
   const deep = (levels: number) => ({ ...outcome(`f${levels}`, "order/1", 1), type: "reconciliation", payload: nested(levels) });

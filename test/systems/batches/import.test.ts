@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { callerWith } from "../../api/client.ts";
 import { completed, contactsCsv, contactsOf, problemsOf } from "./batch.ts";
 
-it("an uploaded file becomes rows, each written once, and the batch says how many", async () => {
+it("an uploaded file becomes rows, each written once, and the batch has their number", async () => {
   const caller = await callerWith();
   const batch = await completed(caller, contactsCsv(2500));
   expect(batch).toMatchObject({ state: "complete", rows: { done: 2500, failed: 0, skipped: 0 }, error: null, findings: null });

@@ -52,7 +52,7 @@ const cell = fc.oneof(
 const text = cell.filter((value) => !value.includes("\0"));
 
 describe("A CSV file", () => {
-  it("comes back as it was written, wherever its chunks end", () => {
+  it("is unchanged, for any boundaries of its chunks", () => {
     const tables = fc
       .integer({ min: 2, max: 4 })
       .chain((width) => fc.tuple(fc.constant(width), fc.array(fc.array(text, { minLength: width, maxLength: width }), { maxLength: 12 })));
@@ -66,7 +66,7 @@ describe("A CSV file", () => {
     );
   });
 
-  it("with escaped formulas comes back as it was written, and holds no formula for any separator", () => {
+  it("with escaped formulas is unchanged, and contains no formula for any separator", () => {
     const signs = fc.constantFrom(...`'"=+-@＝＋－＠,;\t\r\n x`);
     const risky = fc.oneof(fc.string({ unit: signs, maxLength: 8 }), text);
     const tables = fc
@@ -86,7 +86,7 @@ describe("A CSV file", () => {
     );
   });
 
-  it("with anything in it has the same rows and the same problems, wherever its chunks end", () => {
+  it("with any content has the same rows and the same problems, for any boundaries of its chunks", () => {
     const scraps = fc.array(
       fc.constantFrom("a,b\n", "a\n", '"a', '"', ",", "\n", "\r\n", 'x"y,z\n', '"q" r,s\n', "1,2\n", '"m\nn",o\n', "é", "\0", ";"),
       { maxLength: 30 },
@@ -220,7 +220,7 @@ describe("A CSV file", () => {
 });
 
 describe("A JSON Lines file", () => {
-  it("comes back as it was written, wherever its chunks end", () => {
+  it("is unchanged, for any boundaries of its chunks", () => {
     fc.assert(
       fc.property(fc.array(fc.jsonValue(), { maxLength: 12 }), bounds, fc.constantFrom("\n", "\r\n", "\n\n"), (values, at, end) => {
         const file = values.map((value) => JSON.stringify(value) + end).join("");

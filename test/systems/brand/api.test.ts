@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { callerWith, expectProblem, fresh, type Json } from "../../api/client.ts";
 import { cycle, decided, stands, verdicts } from "./brand.ts";
 
-it("settings are put whole, say who put them, and are shown", async () => {
+it("settings are replaced as a whole, with their author, and are shown", async () => {
   const caller = await callerWith();
   const put = await caller.call("PUT", "/v1/brands/acme", { max_drafts: 7, approval: "required", approval_timeout: "90 minutes" });
   const settings = { max_drafts: 7, rate_per_second: 2, approval: "required", approval_timeout: "90 minutes", approval_default: "reject" };

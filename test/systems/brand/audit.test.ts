@@ -29,7 +29,7 @@ async function brandWith(...keywords: string[]) {
   return { caller, brand };
 }
 
-it("an audit of a brand that is as it was believed finds nothing", async () => {
+it("an audit of a brand in the assumed state finds nothing", async () => {
   const { caller, brand } = await brandWith("a", "b");
   await stands(caller, brand, { live: 2 });
   expect(await audit(caller, brand)).toEqual({ brand, drafts: 0, live: 2, findings: [] });
@@ -154,7 +154,7 @@ it("a brand's first cycle creates a weekly schedule of its audits, which an oper
   await reaches(caller, run.body.instance_id, "complete");
 });
 
-it("an audit that finds a whole brand keeps the first thousand findings, and says how many there are beyond them", async () => {
+it("an audit that finds a whole brand keeps the first thousand findings, and counts the others", async () => {
   const caller = await callerWith();
   const agent = brandAgentOf(env, caller.tenantId, "large");
   const articles = Array.from({ length: 1200 }, (_, index) => ({
@@ -170,7 +170,7 @@ it("an audit that finds a whole brand keeps the first thousand findings, and say
   expect(findings.at(-1)).toBe("And 200 more.");
 });
 
-it("looks work on its way up by its ids, however many instances the tenant has", async () => {
+it("finds running work by its ids, for any number of the tenant's instances", async () => {
   const { caller, brand } = await brandWith("a");
   await stands(caller, brand, { live: 1 });
   const { body } = await caller.get("/v1/instances?workflow=research-keyword");

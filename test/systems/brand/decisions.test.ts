@@ -137,7 +137,7 @@ it("a higher limit set by an operator is used at once", async () => {
   expect(await stands(caller, brand, { drafts: 2, held: 1 })).toEqual({ live: 0, drafts: 2, on_their_way: 0, held: 1 });
 });
 
-it("work that has come to nothing makes room, without an audit: while something is held back, the agent looks", async () => {
+it("failed work frees capacity, without an audit: while an item is deferred, the agent polls", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100, max_drafts: 1 });
   await fail({ upstream: "search", match: "hopeless", status: 401, remaining: null });

@@ -48,7 +48,7 @@ describe("An ordinary article", () => {
     expect(body.items.map(({ name }: { name: string }) => name.replace(/-\d+$/, ""))).toEqual(["load research", "write article"]);
   });
 
-  it("is one paid answer where the model thinks aloud and puts words and a fence around it", async () => {
+  it("is one paid answer where the model adds its reasoning, text and a fence", async () => {
     const keyword = fresh("keyword");
     await spoil(keyword, "chatty");
     const writing = await asked(keyword);
@@ -58,7 +58,7 @@ describe("An ordinary article", () => {
     expect(await writing.article(id)).toMatchObject({ title: expect.stringMatching(/^Keyword-/) });
   });
 
-  it("is paid for once where its body is cut on the way: the same key is asked once more", async () => {
+  it("is paid for once where its body is cut in transit: the same key is requested once more", async () => {
     const keyword = fresh("keyword");
     await spoil(keyword, "cut");
     const writing = await asked(keyword);
@@ -107,7 +107,7 @@ describe("A bad answer", () => {
     ["cut off", "truncated", 8192],
     ["empty", "empty", 4096],
     ["another shape", "malformed", 4096],
-  ] as const)("that is %s is asked for once more, and both are paid for and recorded", async (_, bad, allowed) => {
+  ] as const)("that is %s is requested once more, and both are paid for and recorded", async (_, bad, allowed) => {
     const keyword = fresh("keyword");
     await spoil(keyword, bad);
     const writing = await asked(keyword);
@@ -137,7 +137,7 @@ describe("A bad answer", () => {
     expect(await writing.calls(id)).toMatchObject([{ outcome: "malformed" }, { outcome: "refused" }]);
   });
 
-  it("that is a refusal stops the instance at once, with the model's words", async () => {
+  it("that is a refusal stops the instance at once, with the model's text", async () => {
     const keyword = fresh("keyword");
     await spoil(keyword, "refused");
     const writing = await asked(keyword);
@@ -202,7 +202,7 @@ describe("A retry", () => {
     expect((await writing.charged()).charged).toBe(2);
   });
 
-  it("for another reason, before the bad answer came, is no word to pay for one more", async () => {
+  it("for another reason, before the bad answer came, does not permit to pay for one more", async () => {
     const keyword = fresh("keyword");
     await inject(
       { upstream: "text", match: keyword, status: 401, remaining: 1 },

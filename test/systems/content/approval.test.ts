@@ -128,7 +128,7 @@ describe("An article of a brand with approval", () => {
   it.each([
     ["approve", "reject", "published", "complete"],
     ["reject", "approve", "rejected", "errored"],
-  ] as const)("asked about twice, goes by the first answer: after %s, a later %s changes nothing", async (first, second, status, end) => {
+  ] as const)("asked about twice, follows the first answer: after %s, a later %s changes nothing", async (first, second, status, end) => {
     const caller = await callerWith();
     const { article, approval, again, other } = await askedTwice(caller);
 

@@ -99,7 +99,7 @@ describe("Another tenant's article", () => {
     expect((await owner.get(`/v1/articles/${article.id}`)).body).toMatchObject({ status, revision, url });
   });
 
-  it("is not asked about when its approval waits", async () => {
+  it("has no question while its approval waits", async () => {
     const [owner, stranger] = [await callerWith(), await callerWith()];
     await wantsApproval(owner, "careful");
     const { id, brand } = await draft(owner, { brand: "careful" });

@@ -102,7 +102,7 @@ describe("An article that is removed", () => {
     expect(new Set(calls.map(({ key }) => key)).size).toBe(5);
   });
 
-  it("is announced once, however often it comes back; the post stays", async () => {
+  it("is announced once, for any number of publications; the post stays", async () => {
     const caller = await callerWith();
     const article = await publish(caller, await draft(caller));
     const posted = async () => (await caller.get(`/v1/articles/${article.id}`)).body.post_uri;
@@ -171,7 +171,7 @@ describe("Publishing again", () => {
     expect((await caller.get(`/v1/articles/${article.id}`)).body).toMatchObject({ status: "unpublished", revision: 3 });
   });
 
-  it("happens once when it is asked twice at once, and so does taking down", async () => {
+  it("happens once for two concurrent requests, and so does a removal", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const published = await publish(caller, article);
@@ -205,7 +205,7 @@ describe("A page store that fails", () => {
     expect((await ledger({ upstream: "pages", match: article.slug })).totals.pages).toMatchObject({ created: 1, removed: 1 });
   });
 
-  it("to answer though it has the page is asked again under the same key: one page, one event", async () => {
+  it("to answer though it has the page is called again under the same key: one page, one event", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     await inject({ upstream: "pages", match: article.slug, status: 502, remaining: 1, afterEffect: true });

@@ -27,7 +27,7 @@ describe("A released prompt", () => {
     expect(Object.fromEntries(await Promise.all(hashes))).toEqual(RELEASED);
   });
 
-  it("says its own file's name and version, and the newest is the one in force", () => {
+  it("contains its own file's name and version, and the newest is the current one", () => {
     const prompts = Object.entries(files).map(([path, text]) => ({ path, prompt: readPrompt(text) }));
     for (const { path, prompt } of prompts) expect(path).toContain(`/${prompt.id}.md`);
     expect(ARTICLE_PROMPT).toBe(`article.v${Math.max(...prompts.map(({ prompt }) => prompt.version))}`);
@@ -155,7 +155,7 @@ describe("An answer", () => {
     expect(readArticle("article.v2", answer(""))).toMatchObject({ bad: "empty" });
   });
 
-  it("fits the schema that the model is given", () => {
+  it("fits the schema in the model's request", () => {
     expect(Object.keys(article)).toEqual(ANSWER_SCHEMA.required);
     expect(Object.keys(ANSWER_SCHEMA.properties)).toEqual(ANSWER_SCHEMA.required);
   });

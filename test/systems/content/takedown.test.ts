@@ -146,7 +146,7 @@ describe("A page in another store than the configured one", () => {
   });
 });
 
-it("A store that says it removed a page, and still has it, is not believed", async () => {
+it("A store that reports a removed page, and still has it, is not believed", async () => {
   const still = { url: "https://example.com/tea", etag: '"1"' };
   const liar = { fetch: async ({ method }: Request) => (method === "GET" ? Response.json(still) : new Response(null, { status: 204 })) };
   const page = { path: "t/acme/tea", slug: "tea", store: "embedded" };

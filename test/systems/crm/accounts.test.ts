@@ -45,7 +45,7 @@ async function stopped(caller: Caller, type: string, payload: object): Promise<{
   return { id, error: await ended(caller, id, "errored") };
 }
 
-it("a sync that meets another account than the links' sends nothing and says which command to send; then all contacts go there", async () => {
+it("a sync that finds another account than the links' sends nothing and names the command to send; then all contacts go there", async () => {
   const { caller, change } = await inStep(3);
   const before = await linkOf(caller, "c0000");
   const account = await moves();

@@ -99,7 +99,7 @@ it("one contact alone: refused, its instance shows the reason, and retried after
   expect(await contactOf(caller, "c0000")).toMatchObject({ revision: 1 });
 });
 
-it("says which contact is not there", async () => {
+it("names the missing contact", async () => {
   const caller = await callerWith();
   const error = await ended(caller, await command(caller, "contact.sync", { contact_id: "nobody", occasion: "1" }), "errored");
   expect(error.message).toContain("There is no contact “nobody”");

@@ -51,7 +51,7 @@ it("of several rows of one contact in one file each changes the properties that 
   });
 });
 
-it("in CSV an empty cell says nothing", async () => {
+it("in CSV an empty cell is ignored", async () => {
   const { caller, row } = await inStep();
   await completed(caller, `contact_id,email,name,city,zip\nc0000,${row.email},,,0150\n`);
   expect(await contactOf(caller, "c0000")).toMatchObject({

@@ -59,7 +59,7 @@ it("refused notices are counted for their address, which then waits before a bod
   expect((await notify(tenantId, [], { headers: { "cf-connecting-ip": "203.0.113.78" } })).status).toBe(200);
 });
 
-it("an event that cannot be read is counted, and costs no other event of its delivery; null is nothing said", async () => {
+it("an event that cannot be read is counted, and costs no other event of its delivery; null is an empty value", async () => {
   const caller = await callerWith();
   const broken = [event("1", { occurredAt: "yesterday" }), event("2", { propertyName: "x".repeat(201) }), null];
   const nulls = { sourceId: null, changeSource: null, appId: null, objectTypeId: null, newObjectId: null, mergedObjectIds: null };

@@ -143,7 +143,7 @@ it("a value that a user restores while a read of it is being recorded is read ag
   expect(await sides(caller, "phone")).toEqual(["", ""]);
 });
 
-it("a look that read a record before it was deleted, and is written after that, does not link the contact to it again", async () => {
+it("a read of a record before its deletion, written after that, does not link the contact to it again", async () => {
   const { caller, id } = await inStep();
   await theCrm().edit(id, { phone: "+1" });
   const late = await takeChange({ ...of(caller), instanceId: fresh("look"), notice: notice(id) });
@@ -171,7 +171,7 @@ it("two contacts that become one while a chunk has both on its way have one reco
   expect([...(await recordsOf(caller)).keys()]).toEqual(["c0001"]);
 });
 
-it("a contact that a file changed while a look was being written is still to be sent", async () => {
+it("a contact that a file changed while a read was being recorded is still to be sent", async () => {
   const { caller, id, change } = await inStep();
   await theCrm().edit(id, { city: "Oslo" });
   const look = await takeChange({ ...of(caller), instanceId: fresh("look"), notice: notice(id) });
@@ -190,7 +190,7 @@ it("a change by another app in the CRM is news", async () => {
   expect(await looked(caller, 1)).toMatchObject([{ did: "took", properties: ["city"] }]);
 });
 
-it("of two pushes that each keep a contact which the other needs, one gives its own up, and both come on, one after the other", async () => {
+it("of two pushes that each hold a contact which the other needs, one releases its own, and both complete, one after the other", async () => {
   const { caller, change } = await inStep();
   await bring(caller, people(caller, 2).slice(1));
   await change({ phone: "+1" });

@@ -33,7 +33,7 @@ async function stepsOf(id: string): Promise<string[]> {
   return (await rows.all<{ step: string }>()).results.map(({ step }) => step);
 }
 
-it("a contact pays for the steps of the calls that it needs, and for a look", async () => {
+it("a contact costs the steps of the calls that it needs, and a read", async () => {
   const { caller, change } = await some();
   expect(await syncs(caller)).toEqual({ steps: ["look at contact", "upsert contact"], calls: ["batch/upsert 1"] });
   expect(await syncs(caller)).toEqual({ steps: ["look at contact"], calls: ["batch/read 1"] });

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { callerWith, fresh, until } from "../../api/client.ts";
 import { bring, callsSince, command, ended, lastCall, linkOf, people, recordsOf, synced, theCrm } from "./crm.ts";
 
-it("brings every contact to the CRM once, with its company, a hundred in each call, and says so", async () => {
+it("sends every contact to the CRM once, with its company, a hundred in each call, and reports that", async () => {
   const caller = await callerWith();
   const rows = people(caller, 250).map((row, index) => ({
     ...row,

@@ -31,7 +31,7 @@ describe("POST /v1/facts", () => {
     });
   });
 
-  it("answers a fact that is stated again as a duplicate, also within one request, and keeps it as it was", async () => {
+  it("answers a fact that is published again as a duplicate, also within one request, and keeps it unchanged", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
     const fact = outcome(entity);
@@ -67,7 +67,7 @@ describe("POST /v1/facts", () => {
     ]);
   });
 
-  it("refuses each wrong fact by itself: reused names, malformed ones, unknown types", async () => {
+  it("refuses each wrong fact separately: reused names, malformed ones, unknown types", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
     const fact = outcome(entity);

@@ -36,7 +36,7 @@ describe("An object that is only read stores nothing", () => {
     expect((await leftBehind(stub as never)).tables).toContain("facts");
   });
 
-  it("a budget: shown, asked without a limit, a hold given back that never was", async () => {
+  it("a budget: shown, requested without a limit, released a hold that never was", async () => {
     const caller = await callerWith();
     const account = fresh("account");
     const path = `/v1/budgets/${account}`;

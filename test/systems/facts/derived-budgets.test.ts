@@ -30,7 +30,7 @@ describe("A budget", () => {
     expect((await setLimit(5)).body).toEqual(first);
   });
 
-  it("grants until nothing is left, to the last cent", async () => {
+  it("grants until nothing remains, to the last cent", async () => {
     const { ask, state } = await account(1000);
     expect(await ask(600)).toMatchObject({ granted: true, reason: null, remaining_cents: 400, hold: expect.any(String) });
     expect(await ask(401)).toMatchObject({ granted: false, hold: null, reason: "not_enough", remaining_cents: 400 });
@@ -67,7 +67,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ held_cents: 0 });
   });
 
-  it("counts a charge once, however often it comes, and a second charge for the same hold as one without", async () => {
+  it("counts a charge once, for any repeats, and a second charge for the same hold as one without", async () => {
     const { ask, charge, state, object } = await account(1000);
     const { hold } = await ask(100);
     for (let time = 0; time < 3; time++) await charge(100, hold, 7);

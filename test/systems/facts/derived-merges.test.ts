@@ -72,7 +72,7 @@ const edges = fc
     })),
   );
 
-describe("For any merges in any order, however often each comes", () => {
+describe("For any merges in any order, with any repeats", () => {
   it("the fold answers the same, one contact for all that are connected, and that one is among them", () => {
     fc.assert(
       fc.property(edges, fc.integer(), (list, seed) => {
@@ -106,7 +106,7 @@ describe("For any merges in any order, however often each comes", () => {
 });
 
 describe("GET /v1/contacts/{id}", () => {
-  it("says as whom a contact is known, and who else is", async () => {
+  it("returns a contact's canonical id, and its other ids", async () => {
     const caller = await callerWith(["read"]);
     const facts = merges("a>b", "b>c", "c>a", "x>c").map(({ from, into, ...more }, index) =>
       recordedFact(caller.tenantId, "contact_merged", `m${index}`, { from, into }, more),

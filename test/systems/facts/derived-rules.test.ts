@@ -96,7 +96,7 @@ describe("The rules", () => {
     expect((await caller.get(PATH)).body.version).toBe(1);
   });
 
-  it("cannot be changed where they are kept, not even by hand", async () => {
+  it("cannot be changed in storage, not even by hand", async () => {
     const caller = await callerWith();
     await set(caller, 0, flat("one", 100));
     await expect(
@@ -108,7 +108,7 @@ describe("The rules", () => {
     await expect(env.DB.prepare(past).bind(caller.tenantId).run()).rejects.toThrow("CHECK");
   });
 
-  it("that make no sense are refused, each with its place, and nothing is kept", async () => {
+  it("that make no sense are refused, each with its place, and nothing is stored", async () => {
     const caller = await callerWith();
     const wrong = [
       { name: "a", when: [{ field: "value", op: "is", value: 1 }], charge: { cents: 1.5 } },

@@ -146,7 +146,7 @@ it("its cause is carried on in whole characters, for an outcome's name of any le
   ).toBe(7);
 });
 
-it("one outcome that cannot be decided holds up no other of its batch", async () => {
+it("one outcome that cannot be decided delays no other of its batch", async () => {
   const [broken, well] = [fresh("tenant"), fresh("tenant")];
   const rules = [{ name: "all", when: [], charge: { cents: 7 } }];
   await seedRules(well, 1, 0, rules);

@@ -209,7 +209,7 @@ it("a ledger of which everything is confirmed sends nothing again, asks no queue
   expect(await alarmOf(caller, entity)).toBeNull();
 });
 
-it("a replay sends a ledger of several slices whole, however much was confirmed before", async () => {
+it("a replay sends a ledger of several slices whole, for any number of confirmed facts", async () => {
   const { caller, entity } = await stranger();
   const lost = await loseQueues(caller, entity);
   const stub = ledgerOf(env, caller.tenantId, entity);

@@ -99,7 +99,7 @@ it("continues after a ledger with a name of the maximum length", async () => {
   expect(await rebuildOutput(id)).toEqual({ ledgers: 101, facts: 101, restored: 0, removed: 0 });
 });
 
-it("is asked for with the scope operate, also as a command", async () => {
+it("needs the scope operate, also as a command", async () => {
   const caller = await callerWith(["enqueue", "read"]);
   expectProblem(await caller.post("/v1/projections/facts/rebuild", { request: "r" }), 403, "forbidden");
   const command = { type: "projection.rebuild", payload: { projection: "facts", request: "r" } };

@@ -70,7 +70,7 @@ it("lost derived facts are restored: budgets and merged contacts are rebuilt fro
   expect(await until(contact, (canonical) => canonical === "anna")).toBe("anna");
 });
 
-it("where nothing was lost it changes nothing, however often: no charge, no row, no delivery more", async () => {
+it("where nothing was lost it changes nothing, for any repeats: no charge, no row, no delivery more", async () => {
   const { caller, account, budget, hook } = await tenant();
   for (let n = 0; n < 2; n++) await replayed(caller);
   for (const entity of [1, 2, 3].map((n) => `order/${n}`).concat(`account/${account}`))
@@ -108,7 +108,7 @@ it("commands that a restored database has forgotten are sent again; deliveries t
   expect(after).toHaveLength(2);
 });
 
-it("is asked for with the scope operate, also as a command, and is not the rebuild of the rows", async () => {
+it("needs the scope operate, also as a command, and is not the rebuild of the rows", async () => {
   const caller = await callerWith(["enqueue", "read"]);
   expectProblem(await caller.post("/v1/projections/derived/rebuild", { request: "r" }), 403, "forbidden");
   const command = { type: "projection.rebuild", payload: { projection: "derived", request: "r" } };

@@ -35,7 +35,7 @@ it("listed searches happen, listed deletions are whole, and every other place ha
   for (const [table, [holds]] of told) if (!named.has(table)) expect(holds, table).toMatch(/^nothing: \w/);
 });
 
-it("every column of text is searched, or goes with its row, or is listed with the reason why it is not", async () => {
+it("every column of text is searched, or deleted with its row, or listed with the reason why it is not", async () => {
   const searched = new Map(TEXT_TABLES.map(({ table, texts }) => [table, texts]));
   const whole = new Set<string>([...PERSON_TABLES, "millrace_outbox"]);
   const forgotten = [...(await schema())].flatMap(([table, columns]) =>

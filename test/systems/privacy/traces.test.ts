@@ -132,7 +132,7 @@ it("a webhook's content is rewritten as its fact is, which has its type one leve
   expect(rewritten({ key: "7", from: "7" })).toEqual(body({ key: "7", from: "7" }));
 });
 
-it("a row that was refused is the person's by a word or a whole cell, not by a digit or a part of a word", () => {
+it("a refused row is the person's by a word or a whole cell, not by a digit or a part of a word", () => {
   const raw = (traces: Traces, row: string) => {
     const line = JSON.stringify({ row: 7, problem: "p", raw: row });
     // A file that may say nothing of the person is not looked at.
@@ -197,7 +197,7 @@ it("an id and a name that hold a slash are found in the key of a step", () => {
   expect(traces.rewrite("error", said)).toBe(`the step "sync [eu/${AS}]" failed, and 'tell [[forgotten]]'`);
 });
 
-it("a telephone number is found as a number too, and no other number is touched, however it is written", () => {
+it("a telephone number is found as a number too, and no other number is changed, in every spelling", () => {
   const note = '{"n":12345678901234567890,"m":1.50,"tel":46701234567,"value_cents":46701234567,"by":"ada@ex.com"}';
   const becomes = '{"n":12345678901234567890,"m":1.50,"tel":"[forgotten]","value_cents":46701234567,"by":"[forgotten]"}';
   expect(ada.rewriteProperty("note", note)).toBe(becomes);

@@ -4,7 +4,7 @@ import { endpoint, outcome, received } from "./hook.ts";
 
 const many = { verb: "redeliver", reason: "the shop has lost an hour", rate_per_second: 50, ramp: [1] };
 
-it("an endpoint's deliveries of a time are made again in bulk, each once, and those of others are left alone", async () => {
+it("an endpoint's deliveries of a time are made again in bulk, each once, and those of others are not", async () => {
   const caller = await callerWith();
   const [one, other] = [await endpoint(caller), await endpoint(caller)];
   for (let n = 0; n < 3; n++) await outcome(caller.tenantId);

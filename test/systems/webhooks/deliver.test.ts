@@ -8,7 +8,7 @@ import { envelopeFor } from "../../api/seed.ts";
 import { endpoint, factsOf, ledger, outcome, received, tell } from "./hook.ts";
 
 describe("A fact", () => {
-  it.concurrent("reaches the endpoint that asked for its type, signed, once, and the ledger says so", async () => {
+  it.concurrent("reaches the endpoint that subscribed to its type, signed, once, and the ledger has it", async () => {
     const caller = await callerWith();
     const { hook, id, delivery } = await endpoint(caller);
     const deaf = await endpoint(caller, { fact_types: ["payout"] });
@@ -35,7 +35,7 @@ describe("A fact", () => {
     expect(await received(deaf.hook)).toEqual([]);
   });
 
-  it.concurrent("is delivered once to each endpoint, however often its message comes, also after the endpoint was changed", async () => {
+  it.concurrent("is delivered once to each endpoint, for any deliveries of its message, also after the endpoint was changed", async () => {
     const caller = await callerWith();
     const endpoints = [await endpoint(caller), await endpoint(caller)];
     const fact = await outcome(caller.tenantId);
@@ -158,7 +158,7 @@ describe("An endpoint", () => {
   });
 });
 
-describe("An endpoint that is off for a moment", () => {
+describe("An endpoint that is disabled for a moment", () => {
   it.concurrent("loses nothing: open deliveries wait, without a request, and are sent once it is on again", async () => {
     const caller = await callerWith();
     const off = await patient(caller);
@@ -210,7 +210,7 @@ describe("An endpoint that is off for a moment", () => {
     expect(await off.delivery("skipped")).toMatchObject({ id, tried: 1 });
   });
 
-  it.concurrent("and stays off for a week has its deliveries skipped, and the ledger says why", async () => {
+  it.concurrent("and stays disabled for a week has its deliveries skipped, and the ledger has the reason", async () => {
     const caller = await callerWith();
     const off = await patient(caller);
     const { id } = await off.delivery("pending");

@@ -21,7 +21,7 @@ describe("An endpoint's configuration", () => {
     expectProblem(await caller.post(`${path}/enable`, { version: 7 }), 409, "invalid_transition");
   });
 
-  it("names each type of fact once, however often it is written", async () => {
+  it("names each type of fact once, for any repeats", async () => {
     const caller = await callerWith();
     const { path } = await endpoint(caller, { fact_types: ["payout", "outcome", "payout"] });
     expect((await caller.get(path)).body.fact_types).toEqual(["payout", "outcome"]);
@@ -54,7 +54,7 @@ describe("An endpoint's configuration", () => {
     expect((await caller.get("/v1/webhooks")).body.items).toEqual([]);
   });
 
-  it("is listed newest first, page by page, deleted ones only when asked for", async () => {
+  it("is listed newest first, page by page, deleted ones only on request", async () => {
     const caller = await callerWith();
     const made = [await endpoint(caller), await endpoint(caller), await endpoint(caller)];
     await caller.call("DELETE", made[1]?.path ?? "");
@@ -104,7 +104,7 @@ describe("A test", () => {
     expect(await received(other.hook)).toEqual([]);
   });
 
-  it("asked for twice is sent twice", async () => {
+  it("requested twice is sent twice", async () => {
     const caller = await callerWith();
     const { hook, path } = await endpoint(caller);
     for (const _ of [1, 2]) expect((await caller.post(`${path}/test`, {})).status).toBe(202);

@@ -80,7 +80,7 @@ describe("A receiver that fails", () => {
     await reaches(caller, failed.id, "complete");
   });
 
-  it("to the end, and is switched off before the operator's retry, is skipped: two facts say so", async () => {
+  it("to the end, and is disabled before the operator's retry, is skipped: two facts report it", async () => {
     await using _ = await hurried();
     const caller = await callerWith();
     const { hook, id, path, delivery } = await endpoint(caller);

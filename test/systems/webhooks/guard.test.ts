@@ -81,11 +81,11 @@ describe("The guard", () => {
     );
   });
 
-  it("says how this machine is let in, for development", () => {
+  it("names the setting that admits this machine, for development", () => {
     expect(checkText("http://localhost:9000/hooks")).toEqual({ refused: expect.stringContaining("WEBHOOKS_ALLOW_LOCAL=true") });
   });
 
-  it("lets nothing but this machine in when local development is switched on", () => {
+  it("admits nothing but this machine when local development is enabled", () => {
     for (const text of ["http://localhost:8788/x", "http://127.0.0.1/", "https://[::1]:9/"])
       expect(checkText(text, { local: true })).toHaveProperty("url");
     for (const text of [

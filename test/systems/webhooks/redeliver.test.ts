@@ -55,7 +55,7 @@ async function deadLetterOf({ tenantId }: Caller, instance: string): Promise<str
 }
 
 describe("A delivery that was sent", () => {
-  it("is made again under its own id, with its own body, and the ledger says so once more", async () => {
+  it("is made again under its own id, with its own body, and the ledger has it once more", async () => {
     const caller = await callerWith();
     const { hook, id, delivered, again, delivery } = await sent(caller);
     const asked = await caller.post(again, REASON);
@@ -71,7 +71,7 @@ describe("A delivery that was sent", () => {
     expect(audit[0]).toMatchObject({ verb: "redeliver", target: id, reason: REASON.reason, result: "applied" });
   });
 
-  it("is made again once for one key, however often that is asked, and once more for another", async () => {
+  it("is made again once for one key, for any requests, and once more for another", async () => {
     const caller = await callerWith();
     const { hook, again, delivery } = await sent(caller);
     const marks: (string | null)[] = [];
@@ -95,7 +95,7 @@ describe("A delivery that was sent", () => {
     expect(audit).toHaveLength(2);
   });
 
-  it("is made again by one request where several ask at one moment, and the others ask again", async () => {
+  it("is made again by one request of several concurrent ones, and the others are repeated", async () => {
     const caller = await callerWith();
     const { hook, path, again, delivery } = await sent(caller);
     const switchOn = await off(caller, path);
@@ -139,7 +139,7 @@ describe("A delivery that was sent", () => {
     expect(await received(hook)).toHaveLength(2);
   });
 
-  it("is made again word for word, however large", async () => {
+  it("is made again verbatim, at any size", async () => {
     const caller = await callerWith();
     const { hook, path, delivery } = await endpoint(caller);
     await outcome(caller.tenantId, { payload: { account: "a1", value_cents: 1, note: "🧾 ünï ".repeat(900) } });
@@ -151,7 +151,7 @@ describe("A delivery that was sent", () => {
 });
 
 describe("A delivery", () => {
-  it("that was gone is made again once the endpoint is on", async () => {
+  it("that was deleted is made again once the endpoint is enabled", async () => {
     const caller = await callerWith();
     const { hook, path, delivery } = await endpoint(caller);
     await tell(hook, { treatments: [{ status: 410, times: 1 }] });
@@ -262,7 +262,7 @@ describe("Many deliveries", () => {
     expect([await made(caller), await tookOften(hook)]).toEqual([4, ids.toSorted()]);
   });
 
-  it("are each made again by one request, and counted by it, where several ask at one moment", async () => {
+  it("are each made again by one request, and counted by it, of several concurrent ones", async () => {
     const caller = await callerWith();
     const { hook, ids, path, all, items } = await several(caller, "sent", 2);
     const switchOn = await off(caller, path);

@@ -75,7 +75,7 @@ describe("A fact with a dead letter that is replayed long after an endpoint was 
     expect(await met(caller.tenantId, aged(480) + 1000)).toEqual([2]);
   });
 
-  it("meets the oldest that is kept where those of its time are forgotten, and none before there was an endpoint", async () => {
+  it("meets the oldest existing one where those of its time are deleted, and none before there was an endpoint", async () => {
     const caller = await callerWith();
     const { id, path, hook } = await endpoint(caller);
     await caller.call("PUT", path, { version: 1, url: hookUrl(hook), fact_types: ["outcome"] });
@@ -86,7 +86,7 @@ describe("A fact with a dead letter that is replayed long after an endpoint was 
   });
 });
 
-it("a tenant's endpoints have at most 10,000 versions: a change beyond is refused in words, a deletion is not", async () => {
+it("a tenant's endpoints have at most 10,000 versions: a change beyond is refused with a reason, a deletion is not", async () => {
   const caller = await callerWith();
   const { id, path, hook } = await endpoint(caller);
   await env.DB.prepare(
@@ -134,7 +134,7 @@ it("a deleted endpoint stays as long as its deliveries do, which would else stay
   expect(results).toEqual([]);
 });
 
-it("a deleted endpoint goes with all that belonged to it", async () => {
+it("a deleted endpoint is deleted with all its data", async () => {
   const caller = await callerWith();
   const { id, path } = await endpoint(caller);
   await caller.call("DELETE", path);

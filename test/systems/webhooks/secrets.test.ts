@@ -35,7 +35,7 @@ describe("A rotation", () => {
     expect(await received(hook, 1)).toMatchObject([{ verified: [false, true] }]);
   });
 
-  it("asked for twice keeps the first secret signing, up to five at once", async () => {
+  it("requested twice keeps the first secret signing, up to five at once", async () => {
     const caller = await callerWith();
     const { hook, path, secret } = await endpoint(caller);
     for (let generation = 2; generation <= 5; generation++) {

@@ -96,7 +96,7 @@ it("the costs of the deployment are for who has the scope observe alone", async 
   expect(await ask("/v1/costs", ["read", "operate"])).toMatchObject({ status: 403, body: { code: "forbidden" } });
 });
 
-it("removing a run writes as many rows as was said, and its cost goes with it", async () => {
+it("removing a run writes the estimated number of rows, and its cost is removed with it", async () => {
   const { instanceId, correlationId } = await start(fresh(), [
     { do: "commit", name: "a" },
     { do: "keyed", name: "b" },

@@ -18,7 +18,7 @@ async function reading(name: string, labels: Record<string, string> = {}): Promi
   return found.find((one) => Object.entries(labels).every(([label, text]) => one.labels[label] === text))?.value;
 }
 
-it("every queue says how many messages wait, and a lane says nothing false", async () => {
+it("every queue reports its backlog, and a lane reports no false number", async () => {
   expect(await reading("queue_depth", { queue: "probe-commands" })).toBeGreaterThanOrEqual(0);
   expect(await reading("queue_oldest_seconds", { queue: "probe-commands" })).toBeGreaterThanOrEqual(0);
 });

@@ -63,7 +63,7 @@ it("a refused neighbour has its error, and the attached counts are written never
   expect(counts.isEmpty).toBe(true);
 });
 
-it("a database in trouble costs no count: the same row is written later, once", async () => {
+it("a failing database costs no count: the same row is written later, once", async () => {
   const queue = fresh("queue");
   const counts = new GatheredCounts({});
   counts.add(tallyOf(queue, 4));

@@ -11,7 +11,7 @@ interface Refused {
 
 const none = { verb: "skip", filter: { reason: "exhausted" }, reason: "none of it" };
 
-describe("A bulk action is refused, and nothing is kept of it,", () => {
+describe("A bulk action is refused, and nothing of it is stored,", () => {
   it.each([
     ["a verb that there is not", { ...none, verb: "retyr" }, "verb", "perhaps `retry` is meant"],
     ["a field of its filter that is not known", { ...none, filter: { queu: "x" } }, "filter.queu", "queue"],
@@ -135,7 +135,7 @@ describe("A bulk action of a tenant", () => {
     expect(audit.map(({ verb }) => verb).toSorted()).toEqual(["attempt", "bulk", "skip", "skip"]);
   });
 
-  it("about nothing is complete at once; an end cannot be halted or resumed, and says so", async () => {
+  it("about nothing is complete at once; an ended one cannot be halted or resumed, with that reason", async () => {
     const operator = await theOperator();
     const { status, body } = await operator.start({ verb: "skip", filter: {} });
     expect({ status, ...body }).toMatchObject({ status: 202, state: "complete", matched: 0, left: 0 });

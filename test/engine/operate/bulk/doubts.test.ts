@@ -188,7 +188,7 @@ describe("Many doubts", () => {
     expect(await operator.over(again.id)).toMatchObject({ state: "complete", skipped: 2, failed: 0 });
   });
 
-  it("are named by their keys; a key of nothing, and of another tenant's, is refused; a workflow that there is not is said", async () => {
+  it("are named by their keys; a key of nothing, and of another tenant's, is refused; an unknown workflow is reported", async () => {
     const [operator, other] = [await theOperator(), await theOperator()];
     const [own, foreign] = [await doubtful(operator.tenantId, "charge", 1), await doubtful(other.tenantId, "charge", 1)];
     own.state.loses = false;
@@ -221,7 +221,7 @@ describe("Many doubts", () => {
     expect(await operator.start(asked("confirm", {}))).toMatchObject({ status: 422, body: { issues: [{ path: "verb" }] } });
   });
 
-  it("of one run are answered each by itself; and one of a run that had failed before is on record, which is no failure of the answer", async () => {
+  it("of one run are answered separately; and one of a run that had failed before is on record, which is no failure of the answer", async () => {
     const operator = await theOperator();
     const state = { loses: true };
     const lost = () => effect("once", async () => (state.loses ? Promise.reject(new Error("Lost.")) : {}));

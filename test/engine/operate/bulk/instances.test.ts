@@ -96,7 +96,7 @@ describe("A bulk retry", () => {
     expect(await operator.items(body.id, "failed")).toHaveLength(1);
   });
 
-  it("B02 is halted while a chunk is under way, and resumed before that is over: the chunk's late record is refused, and nothing is retried twice", async () => {
+  it("B02 is halted while a chunk is running, and resumed before that is over: the chunk's late record is refused, and nothing is retried twice", async () => {
     const operator = await theOperator();
     const { did, mend } = await broken(operator, 12);
     mend();

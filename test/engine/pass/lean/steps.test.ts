@@ -13,7 +13,7 @@ import { lean, onPlatform, runIn, upstream, withRecordersThatKnow } from "./runn
 
 withRecordersThatKnow();
 
-it("from its second attempt on a lean step is one of the platform's, which makes no more attempts than its policy says", async () => {
+it("from its second attempt on a lean step is one of the platform's, which makes no more attempts than its policy allows", async () => {
   const { calls, state, definition } = upstream();
   state.fails = 1;
   const id = await lean(({ step }) => step.effect("act", definition, "a"));
@@ -51,7 +51,7 @@ it("a lean attempt that is slow continues as a step of the platform's, once", as
   expect(attempts[0]?.startedAt).toBe(startedAt);
 });
 
-it("W15 a repeated pass answers a lean step from the inbox: nothing is done, nothing is billed", async () => {
+it("W15 a repeated replay answers a lean step from the inbox: nothing is done, nothing is billed", async () => {
   const { calls, definition } = upstream();
   const large = "l".repeat(5000);
   const id = await lean(async ({ step }) => [
@@ -214,7 +214,7 @@ it("a single step can set its own kind, and an invalid kind is refused", async (
   expect(await errorOf(odd)).toMatchObject({ code: "config_invalid" });
 });
 
-it("an object that has lived for less than its instance does not say that a pass is the first", async () => {
+it("an object that has lived for less than its instance does not report a replay as the first", async () => {
   const passes = new KnownPasses();
   const later = Date.now() + 1500;
   expect(passes.isFirst("old", "one", Date.now())).toBe(false);
@@ -238,7 +238,7 @@ it("an object that was made while the clock was ahead knows a first pass a secon
   expect(passes.isFirst("old", "one", right)).toBe(false);
 });
 
-it("an object remembers a pass for a minute and longer, however many have asked it since", () => {
+it("an object remembers a replay for a minute and longer, for any number of later requests", () => {
   const time = vi.spyOn(Date, "now").mockReturnValue(1_000_000);
   onTestFinished(() => time.mockRestore());
   const passes = new KnownPasses();

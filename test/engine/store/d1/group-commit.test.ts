@@ -136,7 +136,7 @@ describe("Group commit", () => {
     expect(seen.most).toBe(1);
   });
 
-  it("R02 trouble in the middle of halving ends it: the other half is not tried", async () => {
+  it("R02 a database error in the middle of halving ends it: the other half is not tried", async () => {
     const name = fresh();
     const { db, seen } = watched({
       before: (batches) => {
