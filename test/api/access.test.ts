@@ -15,7 +15,7 @@ async function newKeys(): Promise<Keys> {
   return { ...(await generateKeyPair("RS256", { extractable: true })), kid: fresh("kid") };
 }
 
-/** To find the primes of a pair takes a processor a twentieth of a second: all teams have these, each where it publishes it. */
+/** Computing the primes of a key pair costs a twentieth of a second: all teams use these, each publishes them itself. */
 const [ours, others] = await Promise.all([newKeys(), newKeys()]);
 
 /** A team with its own keys, and a Worker that admits the users it names. */
@@ -208,7 +208,7 @@ it.each([
   expect(healthy.status).toBe(200);
   expect(told).toContainEqual({ log: "config_invalid", level: "error", error: expect.stringContaining(said) });
   expectProblem(await ask(await assertion(own), "GET", "/v1/audit", {}, other), 500, "config_invalid");
-  // Programs with tokens are let in as before.
+  // Programs with tokens are admitted as before.
   const { token } = await callerWith(["read"]);
   expect((await ask(undefined, "GET", "/v1/audit", { authorization: `Bearer ${token}` }, other)).status).toBe(200);
 });

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { ALL_SCOPES, callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
 import { seedApproval, seedBatch, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
-/** Every documented operation under /v1, with the scopes its document names, each of which will do. */
+/** Every documented operation under /v1, with the scopes in its document, each of which suffices. */
 async function operations(): Promise<{ method: string; path: string; query: string; scopes: string[] }[]> {
   const { body } = await send("/openapi.json");
   return Object.entries<Json>(body.paths)
@@ -27,7 +27,7 @@ function required(parameters: Json[] = []): string {
   return said.length === 0 ? "" : `?${said.join("&")}`;
 }
 
-/** A path that names things. */
+/** A path that contains ids. */
 const named = (path: string, id: string, key: string) =>
   path.replace("{id}", id).replace("{key}", key).replace("{type}", "webhook.switched");
 const keyed = (path: string): Record<string, string> => (path.endsWith("{type}") ? { "idempotency-key": "once" } : {});

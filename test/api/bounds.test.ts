@@ -114,7 +114,7 @@ function slowly(): Request {
 }
 
 it("a body of a known caller has 30 seconds to come", () => {
-  // For this moment alone: objects of the same isolate use timers, too.
+  // Only here: objects of the same isolate use timers, too.
   const timer = vi.spyOn(globalThis, "setTimeout");
   const reading = readText(new Request("http://localhost/", { method: "POST", body: "{}" }), 1000);
   const waits = timer.mock.calls.map(([, ms]) => ms);

@@ -8,9 +8,9 @@ type Kept =
   | { verb: string; does: (caller: Caller) => Promise<Answer> }
   /** A separate instance is the record, with its source. */
   | { instance: true }
-  /** The verb it is audited by, and the test that does it. */
+  /** Its verb in the audit, and the test that covers it. */
   | { verb: string; triedIn: string }
-  /** Why it leaves nothing. */
+  /** The reason why it leaves no record. */
   | { none: string };
 
 export const because = { reason: "because" };
@@ -38,7 +38,7 @@ const acting = (verb: string, row: object, body: object = {}) => ({
   does: async (by: Caller) => by.post(`/v1/instances/${await seedInstance(by.tenantId, row)}/${verb}`, { ...because, ...body }),
 });
 
-/** A bulk action that gives letters up, one in ten seconds, and so is under way. */
+/** A bulk action that discards dead letters, one in ten seconds, and so is running. */
 async function slowBulk(by: Caller, count: number): Promise<Answer> {
   const ids = await Promise.all(Array.from({ length: count }, () => seedLetter(by.tenantId)));
   return by.post("/v1/bulk-actions", { verb: "skip", ids, rate_per_second: 0.1, ...because });
@@ -54,7 +54,7 @@ async function resolving(caller: Caller, verb: string): Promise<Answer> {
   return caller.post(`/v1/effects/${key}/${verb}`, { ...because, ...(verb === "confirm" && { output: null }) });
 }
 
-/** Every route that changes something, and where that can be read afterwards. */
+/** Every route that changes something, and the place of its record. */
 export const ROUTES: Record<string, Kept> = {
   "POST /v1/commands": { instance: true },
   "POST /v1/commands/batch": { instance: true },
@@ -202,7 +202,7 @@ export const ROUTES: Record<string, Kept> = {
   "POST /v1/tenant/delete": { verb: "delete_tenant", triedIn: "test/systems/privacy/tenant.test.ts" },
 };
 
-/** Routes outside /v1 that change something, and why the audit has nothing of them. */
+/** Routes outside /v1 that change something, and the reason why the audit has no row. */
 export const ELSEWHERE: Record<string, string> = {
   "POST /console/sign-in": "Its minted token is audited as any token; a refused one has no tenant yet, and is counted by address.",
   "POST /crm/hubspot/webhooks/{tenant}": "Notices of a CRM, which signs them; their consequences have instances.",
@@ -212,7 +212,7 @@ export const ELSEWHERE: Record<string, string> = {
   "POST /embedded/crm/edits": "As above.",
 };
 
-/** Of these verbs there is nothing before, or nothing after. */
+/** These verbs have no state before, or no state after. */
 export const TOLD: Record<string, string[]> = {
   schedule: ["after"],
   mint: ["after"],

@@ -60,7 +60,6 @@ function textOf(body: RequestInit["body"]): Sent["body"] {
   return body instanceof Uint8Array ? new TextDecoder().decode(body) : null;
 }
 
-/** Every scope of this deployment. */
 export const ALL_SCOPES: readonly Scope[] = [...SCOPES, ...OWN_SCOPES];
 
 /** A tenant's caller, with a token that has just these scopes. */
@@ -80,7 +79,7 @@ export async function callerWith(scopes: Scope[] = ["enqueue", "read", "operate"
     call,
     get: (path: string) => call("GET", path),
     post: (path: string, body: unknown, headers?: Record<string, string>) => call("POST", path, body, headers),
-    /** Asks for the research of a keyword. */
+    /** Requests the research of a keyword. */
     ask: (keyword: string, headers?: Record<string, string>) => call("POST", "/v1/commands", research(keyword), headers),
   };
 }
@@ -91,7 +90,7 @@ export function research(keyword: string) {
   return { type: "research.requested", payload: { brand: "acme", keyword } };
 }
 
-/** Expects problem details with this status and code, and answers them. */
+/** Expects problem details with this status and code, and returns them. */
 export function expectProblem(answer: Answer, status: number, code: string): Json {
   expect(answer.body).toMatchObject({
     type: `/problems#${code}`,
@@ -106,7 +105,6 @@ export function expectProblem(answer: Answer, status: number, code: string): Jso
   return answer.body;
 }
 
-/** Waits for an instance to reach a status. */
 export async function reaches(caller: Caller, id: string, status: string): Promise<Json> {
   const { body } = await until(
     () => caller.get(`/v1/instances/${id}`),

@@ -15,7 +15,7 @@ async function pages(caller: Caller, job: string, limit = 50): Promise<Json[]> {
   return all;
 }
 
-/** Gives instances a job and a place in its time. */
+/** Sets the job of instances and their order in time. */
 async function belong(job: string, ids: readonly string[], causes: readonly string[] = []): Promise<void> {
   for (const [index, id] of ids.entries()) {
     await env.DB.prepare("UPDATE millrace_instances SET correlation_id = ?2, accepted_at = ?3, causation_id = ?4 WHERE id = ?1")

@@ -173,7 +173,7 @@ describe("A dead letter", () => {
   });
 });
 
-/** The facts that are stated for a tenant, once there are any. */
+/** The published facts of a tenant, once there are any. */
 function factsOf(tenantId: string): Promise<{ payload: string }[]> {
   const stated = env.DB.prepare("SELECT entity, subtype, payload FROM facts WHERE tenant_id = ?1").bind(tenantId);
   return until(

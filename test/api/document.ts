@@ -2,13 +2,12 @@ import { exports } from "cloudflare:workers";
 import { dereference, type Schema, validate } from "@cfworker/json-schema";
 import type { Answer, Json } from "./client.ts";
 
-/** A request as a test sent it. */
 export interface Sent {
   method: string;
   /** With its query. */
   path: string;
   headers: Headers;
-  /** Null when it is not known any more. */
+  /** Null when it is unknown by now. */
   body: string | null | undefined;
 }
 
@@ -84,7 +83,7 @@ function ofRequest(
   if (body === null) return faults;
   if (body === undefined) return described.requestBody?.required ? [...faults, "there is no body"] : faults;
   const type = mediaType(headers);
-  // OpenAPI has no word for every type that is JSON.
+  // OpenAPI cannot express every JSON media type.
   const content = described.requestBody?.content[type] ?? (/[/+]json$/.test(type) && described.requestBody?.content["application/json"]);
   if (!content) return [...faults, `a body of ${type} is not in the document`];
   const value = /[/+]json$/.test(type) ? accepted(JSON.parse(body), answered) : body;
@@ -115,7 +114,7 @@ function mediaType(headers: Headers): string {
 
 async function load(): Promise<Document | undefined> {
   const served = await exports.default.fetch("http://localhost/openapi.json");
-  // A Worker of a test's own may have none.
+  // A test's own Worker may have none.
   if (!served.ok) return undefined;
   const document: Json = await served.json();
   const operations = Object.entries<Json>(document.paths).flatMap(([path, item]) =>
@@ -127,7 +126,7 @@ async function load(): Promise<Document | undefined> {
       described,
     })),
   );
-  // A literal segment goes before a parameter.
+  // A literal segment precedes a parameter.
   operations.sort((a, b) => b.pattern.source.replaceAll(/\(\?<.*?\)/g, "").length - a.pattern.source.replaceAll(/\(\?<.*?\)/g, "").length);
 
   const { components } = document;
@@ -137,7 +136,7 @@ async function load(): Promise<Document | undefined> {
       [`${name} extended`, closed(schema, true)],
     ]),
   );
-  // One register of all schemas: to make one for each operation would take longer than all that is looked up in it.
+  // One register of all schemas: creating one for each operation would cost more than all lookups in it.
   const register = dereference({ $defs, components } as Schema);
   const known = new Map<Json, Schema>();
   const registered = (schema: Json, closely?: "closely"): Schema => {
@@ -148,14 +147,14 @@ async function load(): Promise<Document | undefined> {
   };
   const check: Check = (schema, value, closely) => {
     const { errors } = validate(value, known.get(schema) ?? registered(schema, closely), "2020-12", register, false);
-    // The deepest are the nearest to the fault; those above it only pass it on.
+    // The deepest errors are the nearest to the fault; the others are their parents.
     const deepest = errors.toSorted((a, b) => b.instanceLocation.split("/").length - a.instanceLocation.split("/").length);
     return deepest.slice(0, 2).map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`);
   };
   return { operations, check };
 }
 
-/** Only the page of any path holds slashes. */
+/** Only the page of any path contains slashes. */
 function patternOf(path: string): RegExp {
   const segment = ["/pages/{path}", "/console/{path}"].includes(path) ? ".+" : "[^/]+";
   return new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{(\w+)\}/g, `(?<$1>${segment})`)}$`);

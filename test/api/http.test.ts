@@ -95,7 +95,7 @@ describe("A database without applied migrations", () => {
 });
 
 describe("An internal error", () => {
-  /** The API over the real bindings, but for a database that fails with these words. */
+  /** The API over the real bindings, with a database that fails with this message. */
   async function overBroken(message: string, path: string) {
     const token = await mintToken(env, { tenantId: "acme", actor: "ada", scopes: ["read"] });
     const headers = { authorization: `Bearer ${token}` };

@@ -203,7 +203,7 @@ describe("POST /v1/instances/{id}/retry", () => {
     for (const state of ["done", "failed", "in_doubt", "superseded"]) await seedEffect(id, { step: state, state });
     const { status, body } = await caller.post(`/v1/instances/${id}/retry`, { reason: "r", dry_run: true, from: "failed" });
     expect(status).toBe(200);
-    // The platform has never had this run: a retry would begin it from its beginning.
+    // The platform has never had this run: a retry would start it from the beginning.
     expect(body.from).toBeNull();
     expect(body.effects).toEqual(
       expect.arrayContaining([

@@ -35,7 +35,7 @@ export function reading(answer: Response): EventReader {
   return reader;
 }
 
-/** The place of now: all that happens later is behind it. */
+/** The current place: all later events come after it. */
 export async function placeOf(caller: Pick<Caller, "token">): Promise<string> {
   const reader = await open(caller, "/v1/stream");
   await reader.untilRaw("id: ");

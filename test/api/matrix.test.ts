@@ -128,7 +128,7 @@ describe("Every route", () => {
       const foreign = await stranger.call(method, fill(path, own ?? {}), bodyFor(operation));
       const unknown = await stranger.call(method, fill(path, { ...nobodys, version: "9", generation: "9" }), bodyFor(operation));
       const told = JSON.stringify(foreign.body).includes(owner.tenantId) ? "and names its owner" : "";
-      // Under a name that callers choose there may be something of the stranger's own: the same as under any name.
+      // Under a name that callers choose there may be an item of the stranger's own: the same as under any name.
       const same = plain(foreign, own) === plain(unknown, nobodys);
       if (told || !same) {
         wrong.push(`${named(operation)}: ${foreign.status} ${foreign.body.code}, unknown ${unknown.status} ${unknown.body.code}${told}`);

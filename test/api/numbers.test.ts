@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { callerWith, expectProblem, fresh } from "./client.ts";
 
-/** As JSON writes them; none of them would come back. */
+/** In the form of JSON; none of them would be restored. */
 const ALTERED = [
   "9007199254740992",
   "-9007199254740993",

@@ -48,7 +48,7 @@ describe("The OpenAPI document", () => {
     expect(patterns.size).toBeGreaterThan(5);
     for (const pattern of patterns) {
       expect(() => new RegExp(pattern, "u"), pattern).not.toThrow();
-      // Other languages know no character classes of Unicode.
+      // Other languages have no Unicode character classes.
       expect(pattern, pattern).not.toMatch(/^\/|\/[a-z]*$|\\p\{/i);
     }
   });

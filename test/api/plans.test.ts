@@ -8,7 +8,7 @@ import { ALL_SCOPES, callerWith, send } from "./client.ts";
 import { reads } from "./reads.ts";
 import { seedBatch, seedInstance } from "./seed.ts";
 
-/** Lists that sort or scan, and why that does not grow with the years. Everything else comes out of an index in its order. */
+/** Lists that sort or scan, and the reason why that does not grow over the years. All others are read from an index in its order. */
 const SORTS: Record<string, string> = {
   "/v1/instances?status=accepted": "Open instances, from an index with nothing else; sorted, because the keeper's order is another.",
   "/v1/instances?status=queued": "The same.",
@@ -32,7 +32,7 @@ interface Asked {
   params: unknown[];
 }
 
-/** A database that keeps every statement that it is given, with its values. */
+/** A database that records every statement, with its values. */
 function listening(): { DB: D1Database; asked: Asked[] } {
   const asked: Asked[] = [];
   const DB = new Proxy(env.DB, {
@@ -57,7 +57,7 @@ interface Step {
   detail: string;
 }
 
-/** Names that are handed over as JSON. */
+/** Names that are passed as JSON. */
 const NAMED = /\bid IN \(SELECT (unhex\()?value/;
 
 /** The steps of a plan that grow with a table: scans, and sorts of more than the rows of one instance, contact or record. */
@@ -68,10 +68,10 @@ async function growing({ text, params }: Asked): Promise<string[]> {
   const isOfOne = (detail: string) => /\((\w+=\? AND )*(instance_id|id|contact_id|crm_id)=\?/.test(detail);
   return results
     .filter(({ detail, parent }) => {
-      // Rows that are named one by one, and looked for among all that a tenant has: +tenant_id has it take their names.
+      // Rows that are named one by one, and searched among all of a tenant: +tenant_id makes the query use their names.
       if (/^SEARCH .*\(tenant_id=\?\)$/.test(detail)) return NAMED.test(text);
       if (detail.startsWith("SCAN ")) return !/VIRTUAL TABLE|CONSTANT ROW|^SCAN \(?subquery/.test(detail);
-      // Of a join it is the first loop that says how many rows there are.
+      // The first loop of a join determines the number of rows.
       const outer = results.find((one) => one.parent === parent && /^(SEARCH|SCAN) /.test(one.detail))?.detail ?? "";
       return detail.startsWith("USE TEMP B-TREE") && !isOfOne(outer);
     })

@@ -7,7 +7,7 @@ import { app } from "../../src/catalog.ts";
 import { callerWith, expectProblem, fresh, type Json } from "./client.ts";
 
 const api = createApi(app);
-/** As wrangler.jsonc has them for strangers. Tokens are given no more here: their own limit is ten times as high. */
+/** The limits of wrangler.jsonc for requests without a token. Tokens have the same here: their own limit is ten times as high. */
 const LIMIT = 200;
 const AS_STRANGERS = { REQUESTS_PER_TOKEN: String(LIMIT) };
 const PERIOD_MS = 10_000;
@@ -103,7 +103,7 @@ it("a client that is refused pages still gets the health check, is admitted with
 it("a token has its limit, for every address, and no other token's", async () => {
   const [one, other] = [await callerWith(["read"]), await callerWith(["read"])];
   const door = counted(AS_STRANGERS);
-  // A route that it may not use costs nothing more: the count comes first.
+  // A forbidden route costs nothing more: the count comes first.
   const use = (token: string, n: number) =>
     ["/v1/schedules/x/run", { authorization: `Bearer ${token}`, "cf-connecting-ip": `198.51.100.${n % 200}` }] as const;
   const { answers, asked } = await onceRefused(door, (n) => [...use(one.token, n)], LIMIT);

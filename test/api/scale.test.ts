@@ -13,7 +13,7 @@ import { open } from "./live.ts";
 import { reads } from "./reads.ts";
 import { hexId } from "./seed.ts";
 
-/** Instances that there are the first and the second time that everything is asked: with three entries each, and a letter for every tenth. */
+/** The number of instances at the first and the second measurement: with three entries each, and a dead letter for every tenth. */
 const SIZES = [2000, howMany(8000, 1_000_000)] as const;
 /**
  * The reads of a full page: nine rows for each of 50 instances, and the levels of the indexes. Of the smaller size no page of a rare
@@ -157,7 +157,7 @@ function named(path: string, names: Record<string, string>): string {
     .replaceAll(/\{\w+\}/g, "x1");
 }
 
-/** Everything that was filled goes again. */
+/** Removes all added rows. */
 async function remove(tenantId: string, mark: string): Promise<void> {
   const run = async (text: string, ...values: string[]) => {
     for (let gone = 1; gone > 0; ) gone = await removed(text, values);
@@ -175,7 +175,7 @@ async function remove(tenantId: string, mark: string): Promise<void> {
   );
 }
 
-/** How many rows a statement removes; those of the audit too. */
+/** The number of rows that a statement removes, the audit's included. */
 async function removed(text: string, values: readonly string[]): Promise<number> {
   const [, removal] = await env.DB.batch([
     env.DB.prepare("INSERT INTO millrace_audit_opened (id) VALUES (1)"),

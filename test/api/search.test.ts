@@ -18,7 +18,7 @@ async function found(text: string, by: Caller = caller): Promise<Json[]> {
   return body.items;
 }
 
-/** An instance as it is accepted, with a key that names it. */
+/** An accepted instance, with a key that names it. */
 async function accepted(key: string, row: { subject?: string; correlation?: string; workflow?: string } = {}): Promise<string> {
   const workflow = row.workflow ?? "research-keyword";
   const id = instanceId(caller.tenantId, workflow, key);

@@ -1,12 +1,12 @@
 import { env } from "cloudflare:workers";
 import { formatEntryKey } from "millrace/operate";
 
-/** An id as the engine makes them. */
+/** An id in the engine's form. */
 export function hexId(): string {
   return crypto.randomUUID().replaceAll("-", "");
 }
 
-/** A row of an instance that the platform knows nothing of. */
+/** A row of an instance that the platform does not have. */
 export async function seedInstance(
   tenantId: string,
   row: { status?: string; acceptedAt?: number; subject?: string; error?: object; workflow?: string; cause?: string } = {},
@@ -31,7 +31,7 @@ export async function seedInstance(
   return id;
 }
 
-/** A guarded effect of an instance; answers the key people resolve it by. */
+/** A guarded effect of an instance; returns the key that resolves it. */
 export async function seedEffect(instanceId: string, row: { state?: string; step?: string } = {}): Promise<string> {
   const step = row.step ?? "send mail";
   await env.DB.prepare(
@@ -94,7 +94,7 @@ export async function seedBatch(tenantId: string, instanceId: string): Promise<s
   return id;
 }
 
-/** A message as it travels. */
+/** A message in its queue form. */
 export function envelopeFor(tenantId: string, key: string, payload: object = { brand: "acme", keyword: key }) {
   return {
     schema_version: 1,

@@ -5,7 +5,7 @@ import { type Caller, callerWith, expectProblem, fresh, send, until } from "./cl
 import { ask, NOW, open, placeOf, reading, run } from "./live.ts";
 import { seedApproval, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
-/** Something of every kind, one after the other: each at a later time by the database's clock. */
+/** An event of every kind, in sequence: each at a later time by the database's clock. */
 async function eventful({ tenantId }: Caller): Promise<{ happen: () => Promise<void>; kinds: string[] }> {
   const instance = await seedInstance(tenantId, { status: "running" });
   const doubtful = await seedInstance(tenantId, { status: "in_doubt" });

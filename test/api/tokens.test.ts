@@ -187,7 +187,7 @@ describe("A token that is revoked", () => {
     const by = (path: string, body: Json) => send(path, { method: "POST", headers: bearing(leaked.token), body: JSON.stringify(body) });
     const stream = (await by("/v1/stream-tokens", { path: "/v1/stream" })).body;
     expect(await used(leaked.token)).toBe(200);
-    // Another isolate revokes it: this one has its row for 30 s more.
+    // Another isolate revokes it: this one caches its row for 30 s more.
     await env.DB.prepare("DELETE FROM millrace_tokens WHERE id = ?1").bind(leaked.id).run();
     expect(await used(leaked.token)).toBe(200);
     expectProblem(await by("/v1/sign-in-codes", { reason: "again" }), 401, "unauthorized");
@@ -204,7 +204,7 @@ describe("A token that is revoked", () => {
     expect((await mint()).status).toBe(201);
     await env.DB.prepare("DELETE FROM millrace_tokens WHERE id = ?1").bind(leaked.id).run();
     expectProblem(await mint(), 401, "unauthorized");
-    // The child of before is found by way of the token that is gone.
+    // The earlier child is found by way of the deleted token.
     expect((await caller.call("DELETE", `/v1/tokens/${leaked.id}?descendants=true`)).status).toBe(204);
     expect((await caller.get("/v1/tokens")).body.items.map(({ actor }: Json) => actor)).toEqual(["ada"]);
   });

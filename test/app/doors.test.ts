@@ -14,7 +14,7 @@ const NO_PAYLOAD = null;
 /** An endpoint by which an outside caller can send a message. */
 interface Outer {
   readonly name: string;
-  /** The scope that the way itself needs. */
+  /** The scope of the endpoint itself. */
   readonly scope: Scope;
   readonly ask: (caller: Caller, definition: MessageDefinition) => Promise<Pick<Answer, "status" | "body">>;
 }
@@ -22,7 +22,7 @@ interface Outer {
 const reason = "a test";
 const cloudEvent = (type: string) => ({ specversion: "1.0", id: fresh(), source: "/shop", type });
 
-/** The four ways in which a route takes messages. */
+/** The four endpoints that accept messages. */
 function ways(path: string, list: string): Outer[] {
   const scope = "enqueue";
   const key = () => ({ "idempotency-key": fresh() });
@@ -82,7 +82,7 @@ const CORRECTION: Outer = {
   },
 };
 
-/** A schedule as a deployment has stored it at which the command's door was another. */
+/** A stored schedule from a deployment with another access rule of the command. */
 async function seedSchedule({ tenantId }: Caller, { type }: Pick<MessageDefinition, "type">): Promise<string> {
   const name = fresh("s");
   await env.DB.prepare(

@@ -18,7 +18,7 @@ it("cycles and keywords with a slash do not collide: two jobs are two jobs, and 
   )
     .bind(caller.tenantId)
     .all();
-  // A cycle without a slash is named as it ever was.
+  // A cycle without a slash keeps its form.
   expect(results).toEqual([{ key: `${brand}/2026%2F40/milk` }, { key: `${brand}/2026/40/milk` }]);
 });
 

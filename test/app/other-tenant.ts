@@ -23,8 +23,8 @@ export interface OtherTenant {
 }
 
 /**
- * Makes one: a brand with research and a page, contacts in the CRM, an endpoint with a delivery, a ledger, a budget with a hold, a merge, a
- * batch, a sync.
+ * Creates one: a brand with research and a page, contacts in the CRM, an endpoint with a delivery, a ledger, a budget with a hold, a
+ * merge, a batch, a sync.
  */
 export async function otherTenant(): Promise<OtherTenant> {
   const caller = await callerWith();
@@ -127,7 +127,7 @@ export async function otherTenant(): Promise<OtherTenant> {
   };
 }
 
-/** Waits until nothing is under way of the tenants that a pattern names. */
+/** Waits until no instance of the tenants of a pattern is running. */
 export async function settled(tenants: string): Promise<void> {
   const open = env.DB.prepare(
     `SELECT (SELECT count(*) FROM millrace_instances WHERE tenant_id GLOB ?1 AND status NOT IN ('complete', 'errored', 'dead', 'skipped', 'terminated'))
@@ -144,7 +144,7 @@ export async function settled(tenants: string): Promise<void> {
   expect(quiet, "looks at which nothing was under way").toBeGreaterThan(10);
 }
 
-/** How the rows of a tenant are found in tables that do not name it. */
+/** The condition on a tenant's rows in tables that do not name it. */
 const FOUND_BY: Record<string, string> = {
   millrace_inbox: "instance_id IN (SELECT id FROM millrace_instances WHERE tenant_id GLOB ?1)",
   millrace_stated_events: "correlation_id IN (SELECT correlation_id FROM millrace_instances WHERE tenant_id GLOB ?1)",
@@ -160,7 +160,7 @@ const FOUND_BY: Record<string, string> = {
   millrace_tombstones: "id IN (SELECT unhex(id) FROM millrace_instances WHERE tenant_id GLOB ?1)",
 };
 
-/** Tables in which nothing of a tenant lies that is at rest. */
+/** Tables without rows of an idle tenant. */
 export const EMPTY_AT_REST = [
   "batch_keys",
   "batch_parts",
@@ -189,7 +189,7 @@ export const EMPTY_AT_REST = [
 /** Tables of the platform and of the tests. */
 const NOT_OURS = ["_cf_KV", "_cf_METADATA", "d1_migrations", "sqlite_sequence"];
 
-/** Everything there is of a tenant, wherever it lies: every table, both buckets, each kind of object, the CRM, its receiver. */
+/** All data of a tenant: every table, both buckets, each kind of object, the CRM, its receiver. */
 export async function everythingOf({ caller: { tenantId }, names, hook }: OtherTenant): Promise<Json> {
   const { brand = "", account = "", entity = "", endpoint_id } = names;
   const agent = brandAgentOf(env, tenantId, brand);
@@ -208,7 +208,7 @@ export async function everythingOf({ caller: { tenantId }, names, hook }: OtherT
   };
 }
 
-/** Everything that the tenants of a pattern have in tables, pages and the CRM, as one text. */
+/** All data of the tenants of a pattern in tables, pages and the CRM, as one text. */
 export async function textOf(tenants: string): Promise<string> {
   const isTheirs = (name: string) => name.startsWith(tenants.replace("*", ""));
   const pages = (await keysIn(env.PAGES, isTheirs)).map(async (found) => (await env.PAGES.get(found.split(" ")[0] ?? ""))?.text());

@@ -18,7 +18,7 @@ export function payloadsOf(definition: MessageDefinition, names: Names): Json[] 
   }).map((payload) => checked(definition, payload));
 }
 
-/** The payload with one of its texts being this, for each of its texts, as far as the schema takes that. */
+/** The payload with one of its texts replaced by this, for each of its texts, as far as the schema accepts it. */
 export function withText(definition: MessageDefinition, payload: Json, text: string): Json[] {
   return textsIn(payload).flatMap((path) => {
     const changed = structuredClone(payload);
@@ -68,7 +68,7 @@ function shapes(schema: Json, field: string, say: (field: string) => string): Js
   }
 }
 
-/** Every field is there. The first shape of each makes one object; a further shape of a field makes another. */
+/** Every field is present. The first shape of each makes one object; a further shape of a field makes another. */
 function shapesOfObject(properties: Json, say: (field: string) => string): Json[] {
   const fields = Object.entries<Json>(properties).map(([name, schema]) => [name, shapes(schema, name, say)] as const);
   const first = Object.fromEntries(fields.map(([name, [one]]) => [name, one]));

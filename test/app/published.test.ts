@@ -11,7 +11,7 @@ const published = JSON.parse(fencesOf(pull).find(({ comment }) => comment === "p
 
 const hex = (...fields: string[]) => Object.fromEntries(fields.map((field) => [field, "a".repeat(32)]));
 const trace = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`, tracestate: "a=b" };
-/** Texts that any field takes, unless its schema asks for more than a text. */
+/** Texts that any field accepts, unless its schema restricts the text. */
 const TEXTS: Record<string, string> = {
   tenant_id: "acme",
   url: "https://acme.example",

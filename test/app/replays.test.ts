@@ -41,7 +41,7 @@ async function nothingSent({ tenantId }: Caller): Promise<void> {
   expect(await found.bind(tenantId).first()).toEqual({ instances: 0, messages: 0, settled: 0 });
 }
 
-/** Messages that only the deployment's own code says: no token corrects one. */
+/** Messages that only the deployment's own code sends: no token corrects one. */
 const isClosed = ({ door }: MessageDefinition) => door?.scope === null;
 
 /** Expects that a message passes as its type, or that it cannot be corrected; payload errors are found after that. */

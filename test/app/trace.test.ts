@@ -22,7 +22,7 @@ async function carried(caller: Caller, headers: Record<string, string>): Promise
   return envelopeOf(body.instance_id);
 }
 
-/** Calls to the embedded programs from here on that carry a trace, by its id. */
+/** Later calls to the embedded programs that contain a trace, by its id. */
 function heard(binding: "UPSTREAMS" | "EMBEDDED_CRM", traceId: string): { host: string; traceparent: string; tracestate: string | null }[] {
   const calls: { host: string; traceparent: string; tracestate: string | null }[] = [];
   const bindings = env as unknown as Record<string, Pick<Fetcher, "fetch">>;

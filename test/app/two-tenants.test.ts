@@ -10,7 +10,7 @@ import { COMMANDS, MESSAGES, messageOf, ROUTES } from "./messages.ts";
 import { EMPTY_AT_REST, everythingOf, type OtherTenant, otherTenant, settled, textOf } from "./other-tenant.ts";
 import { payloadsOf, withText } from "./payloads.ts";
 
-/** Instances of this test wait for nothing. */
+/** Instances of this test have no waits. */
 async function hurried(): Promise<void> {
   for (const { name } of app.workflows) {
     const introspector = await introspectWorkflow(workflowBinding(env, name));
@@ -39,11 +39,11 @@ async function hostileMessages(
     // The other tenant's values of each field, from a caller and from a ledger.
     add("own", payloadOf);
     if (definition.kind === "event") add("own", payloadOf, { source: "ledger", outbox: "sender", sequence: 1 });
-    // The other tenant's own name, wherever a text can be.
+    // The other tenant's own name, in every possible text.
     for (const place of withText(definition, one, caller.tenantId).keys()) {
       add("foreign", (tenantId) => withText(definition, payloadOf(tenantId), caller.tenantId)[place]);
     }
-    // A payload that is kept for the other tenant.
+    // A stored payload of the other tenant.
     const key = `payloads/${caller.tenantId}/${definition.type}/${index}`;
     await env.PAYLOADS.put(key, JSON.stringify(one));
     add("stolen", payloadOf, { payload_inline: undefined, payload_ref: `r2://${key}` });

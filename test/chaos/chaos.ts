@@ -13,9 +13,9 @@ export interface ChaosOptions {
   seed: number;
   /** The engine's faults; none where it is empty. */
   faults: readonly ProcessFault[];
-  /** How many programs are under way at a time. */
+  /** The number of concurrent programs. */
   lanes: number;
-  /** How their guarded steps are taken. */
+  /** The kind of their guarded steps. */
   steps: StepsOfAll;
   /** True starts another program. */
   goesOn: (so: { programs: number; kills: number }) => boolean;
@@ -29,7 +29,7 @@ export interface ChaosResult {
   /** Programs that were tried, with their restarts and undos. */
   programs: number;
   kills: number;
-  /** All that befell the engine, its deaths among it. */
+  /** All faults of the engine, its deaths included. */
   faults: number;
   /** Accepted commands, also those that followed from events. */
   commands: number;
@@ -42,9 +42,9 @@ export interface ChaosResult {
   stuck: number;
   /** Commands that ended by themselves, a while later. */
   late: number;
-  /** Doubts that a person had to settle. */
+  /** Unknown outcomes that an operator had to settle. */
   parked: number;
-  /** Filled in where mutants were asked for as well. */
+  /** Set where mutants were requested as well. */
   mutants_caught: number | null;
   mutants: number | null;
   /** From the last fault, or the beginning of a run, restart or undo where that was later, until its end. */
@@ -69,7 +69,7 @@ const ENOUGH = 20;
 const TOLD_EVERY_MS = 15_000;
 /** No faults after this duration of a program: it has to end, or be found stuck. */
 const LONG_MS = 240_000;
-/** The longest that all programs together may take after the last fault: each goes through up to five phases. */
+/** The timeout of all programs together after the last fault: each has up to five phases. */
 const HEALS_MS = 330_000 + LATE_MS;
 
 /** Runs random programs on an engine with failing processes, lets it recover, and has each program judged. */
@@ -172,7 +172,7 @@ class Trials {
   }
 
   async #one(stage: Stage, seed: number): Promise<void> {
-    // No name is the beginning of another one.
+    // No name is a prefix of another one.
     const name = `proof-${String(seed).padStart(12, "0")}`;
     const one = caseOf(seed, this.#steps);
     this.begun.set(name, { name, seed, at: Date.now() });

@@ -6,7 +6,7 @@ import { pause } from "../proof/stage.ts";
 /** Wrangler's place for local databases, in its persist folder. */
 const KEPT_IN = "state/v3/d1/miniflare-D1DatabaseObject";
 
-/** How long it waits for its turn, where the engine writes at the same moment. */
+/** The timeout for its turn, where the engine writes at the same moment. */
 const TURN_MS = 200;
 
 /** The engine's database as a file: read while the engine works, and while it is down; locked as another process would. */

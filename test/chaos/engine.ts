@@ -27,7 +27,7 @@ export class ChaosEngine {
   #engine: Engine | undefined;
   #ended = false;
 
-  /** `folder` keeps the state and the log. */
+  /** `folder` contains the state and the log. */
   constructor(folder: string, settings: EngineSettings) {
     this.#folder = folder;
     this.#settings = settings;
@@ -41,7 +41,7 @@ export class ChaosEngine {
     return this.#engine?.token ?? "";
   }
 
-  /** Starts it on the kept state, on the same port every time, and waits until it answers. */
+  /** Starts it on the stored state, on the same port every time, and waits until it answers. */
   async start(): Promise<void> {
     if (this.#ended) return;
     this.#port ??= freePort();
@@ -60,7 +60,7 @@ export class ChaosEngine {
     this.#engine = await pRetry(() => startEngine(options), { retries: 4, minTimeout: 500 });
   }
 
-  /** Kills without warning. Answers how many processes died. */
+  /** Kills without warning. Returns the number of killed processes. */
   async kill(death: Death): Promise<number> {
     return (await this.#engine?.kill9(death))?.length ?? 0;
   }
@@ -104,7 +104,7 @@ export class ChaosEngine {
     return this.#engine?.logFile ?? "";
   }
 
-  /** Ends it for good: a part of the run that is still waiting cannot bring it back. */
+  /** Ends it for good: a part of the run that still waits cannot restart it. */
   async end(): Promise<void> {
     this.#ended = true;
     await this.#engine?.stop();

@@ -8,7 +8,7 @@ import type { Case } from "../proof/prove.ts";
 import type { Stage } from "../proof/stage.ts";
 import type { Database } from "./database.ts";
 
-/** How much of the log is kept of a run. */
+/** The maximum of the log per run. */
 const LINES = 2000;
 
 /** The evidence that a finding leaves for its analysis. */
@@ -21,7 +21,7 @@ export class Evidence {
     this.#of = folder;
   }
 
-  /** Where it is kept, if there is any. */
+  /** Its place, if there is any. */
   get kept(): string | undefined {
     return this.#folder;
   }
@@ -57,7 +57,7 @@ export class Evidence {
     }
   }
 
-  /** The database, the ledger and the log as they are. */
+  /** The database, the ledger and the log, unchanged. */
   keepAll(database: Database, log: string): void {
     mkdirSync(this.#place, { recursive: true });
     database.copyTo(join(this.#place, "database.sqlite"));
@@ -68,7 +68,7 @@ export class Evidence {
   }
 }
 
-/** The last lines of a file that are meant. */
+/** The last matching lines of a file. */
 async function linesOf(file: string, meant: (line: string) => boolean): Promise<string[]> {
   const found: string[] = [];
   if (!existsSync(file)) return found;

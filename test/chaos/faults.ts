@@ -12,7 +12,7 @@ export type ProcessFault = (typeof FAULTS)[number];
 
 /** The weight of each fault, where all are possible. */
 const OFTEN: Record<ProcessFault, number> = { kill: 7, power: 1, stop: 1.5, lock: 1.5 };
-/** The engine works this long between two faults: long enough to get some work done, too short to get much of it finished. */
+/** The engine's time between two faults: enough for some work, too short for much of it to finish. */
 const LIFE_MS = { shortest: 100, longest: 2000 };
 const STOP_MS = { shortest: 200, longest: 5000 };
 const LOCK_MS = { shortest: 500, longest: 5000 };
@@ -21,16 +21,16 @@ const TRIES = 5;
 
 /** The running work during a fault. */
 export interface Work {
-  /** How many programs are under way. */
+  /** The number of running programs. */
   underWay(): number;
-  /** How many requests went to the engine so far. */
+  /** The number of requests to the engine so far. */
   asked(): number;
 }
 
 /** Makes faults, one after the other, by its seed. A fault without an effect does not count. */
 export class Faults {
   readonly happened: Record<ProcessFault, number> = { kill: 0, power: 0, stop: 0, lock: 0 };
-  /** Faults that were to happen, and did not. */
+  /** Planned faults that did not happen. */
   readonly missed: ProcessFault[] = [];
   readonly #engine: ChaosEngine;
   readonly #database: Database;
@@ -58,12 +58,12 @@ export class Faults {
     return FAULTS.map((kind) => `${this.happened[kind]} ${kind}`).join(", ");
   }
 
-  /** Until when something was failing. */
+  /** The end of the last failure. */
   until(): number {
     return this.#underWay ? Date.now() : this.#until;
   }
 
-  /** The next one: after a while of work, of one of these kinds. */
+  /** The next one: after some work, of one of these kinds. */
   async next(kinds: readonly ProcessFault[]): Promise<string> {
     const lifeMs = this.#random.between(LIFE_MS.shortest, LIFE_MS.longest);
     const kind = this.#draw(kinds);

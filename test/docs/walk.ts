@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** One thing that a page asks of its reader, in the page's order. */
+/** One instruction of a page, in the page's order. */
 export type Move = { do: "make"; file: string; text: string } | { do: "add"; file: string; diff: string } | { do: "run"; shell: string };
 
 /**
@@ -17,7 +17,7 @@ export function movesOf(page: string): Move[] {
   });
 }
 
-/** Makes or changes a file in a folder as the page says. Throws when the page and the file do not fit each other (any more). */
+/** Creates or changes a file in a folder as on the page. Throws when the page and the file do not match (any more). */
 export function apply(move: Exclude<Move, { do: "run" }>, folder: string): void {
   const path = join(folder, move.file);
   if (move.do === "make") {

@@ -105,7 +105,7 @@ export async function restarted(instanceId: string): Promise<string> {
   return ended();
 }
 
-/** Lets the code die at a crash point, once; in a run's code that is a run of the test's own, by its name or id. */
+/** Arms a crash point, once; in a run's code for a run of this test, by its name or id. */
 export const dieAt = (point: CrashPoint, whose?: string) => testing.dieAt(point, idsOf(whose));
 
 /** Throws at a crash point, once. */
@@ -118,7 +118,7 @@ function idsOf(whose: string | undefined): string[] | undefined {
   return whose === undefined ? undefined : [whose, ...["probe", "lab"].map((workflow) => instanceIdOf(tenant.tenantId, workflow, whose))];
 }
 
-/** Makes everything the keeper looks after due now, and lets it do a round. */
+/** Makes all of the keeper's work due now, and runs a round. */
 export const keeperRound = () => testing.keeperRound(probeEnv);
 
 /** Sets the keeper's alarm to one hour from now, and waits until no round is running. */

@@ -57,7 +57,7 @@ export async function restartLab(id: string): Promise<string> {
   return platformReaches(id, "complete", "errored");
 }
 
-/** Why a run failed, as its row says. */
+/** The error of a run, from its row. */
 export async function errorOf(id: string): Promise<{ code?: string; step?: string; message?: string } | null> {
   const row = await probeEnv.DB.prepare("SELECT error FROM millrace_instances WHERE id = ?1").bind(id).first<{ error: string | null }>();
   return row?.error ? JSON.parse(row.error) : null;

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, it } from "vitest";
 import { IS_FULL_SIZE } from "../full-size.ts";
 import { mode } from "../probe/mode.ts";
 
-/** Declares the tests of other files here once more, with runs that take their steps themselves. */
+/** Runs the tests of other files once more, with inline steps. */
 export async function alsoLean(...files: string[]): Promise<void> {
   beforeAll(() => {
     mode.steps = "lean";

@@ -9,7 +9,7 @@ export type Kind = (typeof KINDS)[number];
 /** The kind of a problem, by its name; a problem without one is surplus. */
 export const kindOf = (problem: string): Kind => KINDS.find((kind) => problem.includes(`${kind}: `)) ?? "invented";
 
-/** Said of a run that was taken for stuck, and was late. */
+/** For a run that was reported as stuck, and was late. */
 export const IT_ENDED = "\n  It came to its end by itself, and that";
 export const wasLate = (problem: string): boolean => problem.includes(IT_ENDED);
 
@@ -21,13 +21,13 @@ export interface Verdict {
   trace: Trace;
   /** Earlier branches, undone since: effects without an undo remain. */
   before: readonly Expectation[];
-  /** An operator had it undone in the midst of it, when not all that it had begun was recorded. */
+  /** An operator had it undone in the middle, when not all begun effects were recorded. */
   cut: boolean;
   /** An operator has stopped it, or closed it, before its code ended: an interrupted effect may be on record, or not. */
   stopped?: boolean;
   /** Operators have skipped steps of it: their outputs are reported, though nothing happened. */
   skips?: boolean;
-  /** Reasons of the letters that there must be. */
+  /** Reasons of the expected dead letters. */
   letters: readonly string[];
 }
 

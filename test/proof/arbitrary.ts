@@ -44,7 +44,7 @@ const act: fc.Arbitrary<Act> = fc
       ? sometimes(fc.constant(true), 2).map((stays) => ({ ...one, stays }))
       : fc.constant(one),
   )
-  // A person answers each doubt by hand: two are enough.
+  // An operator answers each unknown outcome by hand: two are enough.
   .map((one): Act => (one.do === "once" && one.upstream?.is === "away" ? { ...one, upstream: { is: "away", times: 1 } } : one));
 const own: fc.Arbitrary<Own> = fc.record({
   do: fc.constantFrom("commit", "commit", "read"),
@@ -178,9 +178,9 @@ export const cases: fc.Arbitrary<Case> = fc
       faults: all.map((one) => reachable(world, one)).map(bearable),
       world: {
         ...world,
-        // There must be something to be stolen.
+        // Needs an item of another tenant.
         ...((world.stranger || all.some(({ boundary }) => boundary === "bucket")) && { large: true }),
-        // There must be something to be skipped.
+        // Needs a skippable item.
         ...(world.late === "skipped" && { malformed: true, conflicts: true }),
       },
     };
@@ -202,16 +202,16 @@ const CROSSES: Partial<Record<Boundary, Leaf>> = {
   instance: { do: "wait", comes: "asked", brief: false },
 };
 
-/** The program with a step in front of it for each fault that would strike nothing else. */
+/** The program with a step before it for each fault that would hit nothing else. */
 function crossing(program: Program, faults: readonly Fault[]): Program {
   const first = [...new Set(faults.flatMap(({ boundary }) => CROSSES[boundary] ?? []))];
   return first.length === 0 ? program : { do: "seq", parts: [...first, program] };
 }
 
-/** How many calls a run makes at a boundary at least, mostly: a fault behind that strikes nothing. */
+/** A lower bound of the usual calls of a run at a boundary: a later fault hits nothing. */
 const CALLS: Record<Boundary, number> = { database: 8, recorder: 8, queue: 1, create: 1, instance: 3, order: 3, bucket: 2, object: 1 };
 
-/** A fault where it is likely to strike: in a phase that comes, at a boundary that is crossed there. */
+/** A fault where it probably hits: in a phase that comes, at a boundary that is crossed there. */
 function reachable({ restarts, ends }: World, { phase, boundary, nth, ...how }: Fault): Fault {
   const comes = phase === "run" || (phase === "restart" ? restarts > 0 : ends !== "stays");
   if (!comes || phase === "run") return { ...how, phase: "run", boundary, nth: nth % CALLS[boundary] };

@@ -27,7 +27,7 @@ declare module "vitest" {
   }
 }
 
-/** Which seed, for how long, how long a run may take to converge, and whether every fault is tried. */
+/** The seed, the duration, the time for a run to converge, and whether every fault is tried. */
 export const asked = inject("proof");
 
 /** The timeout for everything to end once the faults are over. */

@@ -9,7 +9,7 @@ export const isBrokenOff = ({ breaks = [], clicks }: Pick<World, "breaks" | "cli
   breaks.length > 0 || clicks.some(({ verb }) => verb === "restart");
 
 const LOOK_MS = 100;
-/** How long it is waited for a run to have an effect under way before it is broken off. */
+/** The wait for a run to have a running effect before it is cut off. */
 const HELD_MS = 3000;
 
 /** The platform loses all its record of a running instance, and restarts it: in the middle of an effect, if there is one. */

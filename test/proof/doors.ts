@@ -57,7 +57,7 @@ interface DoorsEnv extends EngineEnv {
   LISTENER: DurableObjectNamespace;
 }
 
-/** The engine's public functions, asked in the name of the operator. */
+/** The engine's public functions, called in the name of the operator. */
 export function doorsOf(env: DoorsEnv, app: Catalog): Doors {
   return {
     idOf: async (name) => instanceId(operator.tenantId, "lab", name),
@@ -127,5 +127,5 @@ async function meddle(env: EngineEnv, app: Catalog, tenantId: string, { run, let
   return seen;
 }
 
-/** True for an answer that says nothing. */
+/** True for an answer without content. */
 const isNothing = (answer: unknown): boolean => Array.isArray(answer) && answer.length === 0;

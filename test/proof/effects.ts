@@ -21,10 +21,10 @@ interface Doing {
   large: boolean;
 }
 
-/** Where the upstream listens. */
+/** The upstream's address. */
 const UPSTREAM_URL = () => (env as unknown as { UPSTREAM_URL: string }).UPSTREAM_URL;
 
-/** The patience of every step. */
+/** The timeout and retries of every step. */
 export const QUICK = { retries: { limit: STEP_RETRIES, delay: 20, backoff: "constant" }, timeout: TIMEOUT_MS } as const;
 
 const LARGE = 140_000;
@@ -32,10 +32,10 @@ const LARGE = 140_000;
 /** The id from the upstream, without its padding. */
 export const idIn = (output: string): string => output.split(".")[0] ?? "";
 
-/** An output that is large enough to be kept by reference, or not. */
+/** An output that is large enough to be stored by reference, or not. */
 export const padded = (output: string, large = false): string => (large ? output.padEnd(LARGE, ".") : output);
 
-/** Asks the upstream for an effect, and answers the id that it gave it. */
+/** Requests an effect of the upstream, and returns the upstream's id. */
 async function act(method: string, kind: string, { input, key, signal }: EffectCall<Doing>): Promise<string> {
   const response = await fetch(`${UPSTREAM_URL()}/${kind}/${encodeURIComponent(input.subject)}`, {
     method,

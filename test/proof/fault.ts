@@ -24,22 +24,22 @@ export interface Fault {
   boundary: Boundary;
   nth: number;
   way: (typeof WAYS)[number];
-  /** How many calls in a row. Default: one. */
+  /** The number of consecutive calls. Default: one. */
   times?: number | undefined;
 }
 
-/** How many calls shall fail. */
+/** The number of calls that shall fail. */
 export const planned = (faults: readonly Fault[]): number => faults.reduce((sum, { times = 1 }) => sum + times, 0);
 
-/** How many calls of each boundary were made. */
+/** The number of calls of each boundary. */
 export type Counts = Record<Boundary, number>;
 
 /** Calls about one run: those that name it. */
 export interface Watch {
   readonly counts: Counts;
-  /** How many calls have failed as they should. */
+  /** The number of calls that have failed as planned. */
   struck(): number;
-  /** When the last of them was over, as `Date.now()` says it; 0 while there was none. */
+  /** The end of the last of them, as `Date.now()`; 0 while there was none. */
   struckUntil(): number;
   end(): void;
 }

@@ -34,7 +34,7 @@ interface Watching {
 
 const watching = new Set<Watching>();
 
-/** Counts the calls about a run, by its name or id, and lets some of them fail. */
+/** Counts the calls about a run, by its name or id, and makes some of them fail. */
 export function watch(names: readonly string[], faults: readonly Fault[]): Watch {
   const counts = Object.fromEntries(BOUNDARIES.map((boundary) => [boundary, 0])) as Counts;
   const own: Watching = { names, faults, counts, struck: 0, struckUntil: 0 };
@@ -42,7 +42,7 @@ export function watch(names: readonly string[], faults: readonly Fault[]): Watch
   return { counts, struck: () => own.struck, struckUntil: () => own.struckUntil, end: () => void watching.delete(own) };
 }
 
-/** Passes a call on, or strikes it: as the first fault says that is due. */
+/** Passes a call on, or fails it by the first due fault. */
 async function pass(boundary: Boundary, about: string, call: () => Promise<unknown>): Promise<unknown> {
   const due: { own: Watching; fault: Fault }[] = [];
   for (const own of watching) {
@@ -88,7 +88,7 @@ async function strike({ way }: Fault, boundary: Boundary, about: string, call: (
   }
 }
 
-/** Ends the leases that the runs of a call had taken by then: their holder is slower than that. Another pass may hold one since. */
+/** Ends the leases that the runs of a call had claimed by then: their holder is slower than that. Another replay may hold one since. */
 async function endLeases(about: string, takenBy: number): Promise<void> {
   const ids = [...watching].flatMap(({ names }) => (names.some((name) => about.includes(name)) ? names : []));
   await env.DB.prepare(
@@ -103,7 +103,7 @@ async function databaseTime(): Promise<number> {
   return results[0]?.now ?? 0;
 }
 
-/** How long a claim's holder may go on, at most: it is late in reaching the upstream, and that in answering. */
+/** The maximum time of a claim's holder: late to the upstream, and with a late answer. */
 const HELD_MS = 2 * TIMEOUT_MS + LATE_MS + 500;
 
 /** The holders of a run's claims are dropped with its replay: their leases end when they have no effect any more. */
@@ -119,13 +119,13 @@ type Call = (...args: never[]) => Promise<unknown>;
 
 let get: Workflow["get"] | undefined;
 
-/** A run on the platform, asked by the test itself: such calls are not the engine's. */
+/** A run on the platform, queried by the test itself: such calls are not the engine's. */
 export const askAside = (id: string): Promise<WorkflowInstance> => (get ?? LAB.get).call(LAB, id);
 
 /** Log lines that contain secrets: text of a payload. */
 export const leaked: string[] = [];
 
-/** Puts itself between the engine and everything outside it, and begins the journal of the database, until the test ends. */
+/** Intercepts all calls of the engine to the outside, and begins the journal of the database, until the test ends. */
 export async function standBetween(): Promise<void> {
   if (get) return;
   const run = (statements: string[]) => env.DB.batch(statements.map((one) => env.DB.prepare(one)));

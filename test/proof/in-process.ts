@@ -11,7 +11,7 @@ import type { Manner } from "./manner.ts";
 import { type Case, type Proof, trialOn } from "./prove.ts";
 import type { Stage } from "./stage.ts";
 
-/** The engine that runs in the test's own process: single calls of it can be made to fail, and its keeper does its rounds when asked. */
+/** The engine in the test's own process: single calls of it can be made to fail, and its keeper runs rounds on request. */
 const stage: Stage = {
   ...doorsOf(probeEnv, app),
   repeats: false,
@@ -68,7 +68,7 @@ async function aPeriodLater(): Promise<void> {
   );
 }
 
-/** How long a phase may take beside a gate's other tests: with a tenth of a processor, its steps time out again and again. */
+/** The time of a phase beside a gate's other tests: with a tenth of a processor, its steps time out repeatedly. */
 const MOST_MS = 300_000;
 
 /** Tries a case in the test's own process. */
@@ -78,7 +78,7 @@ export async function trial(one: Case, manner?: Manner): Promise<Proof> {
   return { ...proof, problems: [...proof.problems, ...leaked.splice(0).map((line) => `a log line shows a payload: ${line}`)] };
 }
 
-/** Fails unless a case keeps every promise. */
+/** Fails unless a case keeps every contract. */
 export async function prove(one: Case): Promise<void> {
   await standBetween();
   const { problems } = await trial(one);

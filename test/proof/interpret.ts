@@ -52,11 +52,11 @@ export function codeFor(program: Program, runs: () => number): (call: LabCall) =
 interface Known {
   /** The expected failures so far. */
   tried: Set<string>;
-  /** Which run of the instance it is in, from 1. */
+  /** The number of the instance's run, from 1. */
   nth: number;
-  /** How many passes this process has made before. */
+  /** The number of this process's earlier replays. */
   before: number;
-  /** How the program has all its steps taken, where they are taken alike. */
+  /** The kind of all the program's steps, where they have the same. */
   steps: ReturnType<typeof oneModeOf>;
 }
 
@@ -160,7 +160,7 @@ class Pass {
     }
   }
 
-  /** Takes a step, and says how it came out. */
+  /** Runs a step, and returns its outcome. */
   async #mark(place: Place, step: () => Promise<string>): Promise<void> {
     try {
       this.#trace.did[place.at] = await step();

@@ -1,4 +1,4 @@
-// Judges from the upstream's ledger and from plain SQL: the engine's own functions are not asked.
+// Judges from the upstream's ledger and from plain SQL: the engine's own functions are not called.
 import type { LedgerEntry } from "../upstream/server.ts";
 import { misordered, type Verdict, wrongWith } from "./account.ts";
 import { takenBack } from "./journal.ts";

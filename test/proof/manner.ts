@@ -1,6 +1,6 @@
-/** How a trial is held. */
+/** The settings of a trial. */
 export interface Manner {
-  /** How long each phase may take to converge while nothing is made to fail from outside. */
+  /** The time of each phase to converge while no failure is injected. */
   patienceMs?: number;
   /**
    * How long each phase may take on a slow machine. Above 0, the patience is counted in polls of `lookMs`: a machine that slows the run
@@ -9,8 +9,8 @@ export interface Manner {
   mostMs?: number;
   /** The further time for a run without an end, to distinguish late from stuck. Default 0. */
   lateMs?: number;
-  /** How long between two looks at the run. */
+  /** The interval between two polls of the run. */
   lookMs?: number;
-  /** The run's name, which begins no other name. */
+  /** The run's name, which is no prefix of another. */
   name?: string;
 }

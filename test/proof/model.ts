@@ -21,18 +21,18 @@ export interface Expected extends Effect {
 /** The required effects of a run. */
 export interface Expectation {
   effects: Map<string, Expected>;
-  /** Effects that certainly happened one after the other. */
+  /** Effects with a certain order. */
   order: [earlier: string, later: string][];
   /** The code's decisions, and its steps' answers, where it certainly passed: a later replay repeats them. */
   story: string[];
-  /** Ways that no code of this program goes. */
+  /** Branches that no code of this program takes. */
   problems: string[];
 }
 
 /** The code's progress in a part: an end; or `open` where that is unknown, because it was not awaited. */
 type End = "done" | "failed" | "left" | "open";
 
-/** All effects that a program, or a part of one, could have: those of its steps, and the commits behind its decisions. */
+/** All possible effects of a program, or of a part: those of its steps, and the commits after its decisions. */
 export function effectsOf(program: Program, at = ROOT): Effect[] {
   if (isEffect(program)) return [effectOf(program, at)];
   const decided = decisionsOf(program, at).map((one) => decision(at, one));
@@ -78,7 +78,7 @@ class Model {
     if (new Set(heard).size < heard.length) this.#problem(`duplicate: shared waits ${heard.join(", ")}`);
   }
 
-  /** How a part ended, as the trace says. */
+  /** The end of a part, from the trace. */
   #ends(program: Program, at: string): ReadonlySet<End> {
     const parts = partsOf(program, at);
     const ends = parts.map((part) => this.#ends(part.program, part.at));
@@ -95,7 +95,7 @@ class Model {
       case "try": {
         const [body = OPEN, then = OPEN] = ends;
         if (decided === "caught") return program.bare || isDone(this.#endsOfDecision(at)) ? then : this.#endsOfDecision(at);
-        // A failure that was not caught is one of a part that another one left behind.
+        // A failure that was not caught belongs to a part that another one did not wait for.
         return body.has("failed") ? merged([new Set([...body].filter((one) => one !== "failed"))]) : body;
       }
       case "beside":
@@ -122,7 +122,7 @@ class Model {
     return this.#failed.has(at) ? FAILED : OPEN;
   }
 
-  /** A part that the code came by for certain. Answers the effects that it had for certain. */
+  /** A part that the code certainly passed. Returns its certain effects. */
   #must(program: Program, at: string): string[] {
     const parts = partsOf(program, at);
     const decided = this.#trace.decided[at];
@@ -163,9 +163,7 @@ class Model {
     }
   }
 
-  /**
-   * Parts side by side of which one has failed, or returned: how far the others came depends on time, and a later pass may say otherwise.
-   */
+  /** Parallel parts of which one has failed, or returned: the progress of the others depends on time, and a later replay may differ. */
   #cut(parts: Part[]): string[] {
     this.#untold++;
     const had = parts.map(({ program, at }) => (isOpen(this.#ends(program, at)) ? this.#may(program, at) : this.#must(program, at)));

@@ -15,11 +15,11 @@ declare module "vitest" {
 }
 
 const { seed, inputs } = inject("fuzz");
-/** Requests that are under way at one time. */
+/** The number of concurrent requests. */
 const AT_ONCE = 24;
 /** Requests of one token. */
 const PER_TOKEN = 500;
-/** An answer that takes longer is none. */
+/** The timeout of an answer. */
 const ANSWER_WITHIN_MS = 20_000;
 /** The maximum read of an endless answer, such as a stream of events. */
 const READ_BYTES = 1_000_000;

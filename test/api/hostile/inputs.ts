@@ -46,7 +46,7 @@ const HEADERS: readonly [name: string, values: readonly string[]][] = [
 
 const METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"];
 
-/** A request to an operation that is wrong in some place, or in several, or in none. */
+/** A request to an operation that is wrong in one place, in several, or in none. */
 export function inputOf({ method, path, parameters, bodies }: Operation, { resolve, ids, token }: World, random: Random): Input {
   const valueFor = (schema: Json) =>
     random.chance(0.5) ? hostileText(random) : random.chance(0.3) ? random.pick(ids) : String(sample(schema, resolve, random));

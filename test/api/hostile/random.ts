@@ -1,8 +1,7 @@
 /** Pseudo-random numbers that are equal for equal seeds, and choices by them. */
 export interface Random {
-  /** A whole number from 0, less than this. */
   below: (most: number) => number;
-  /** True so often. */
+  /** True with this probability. */
   chance: (share: number) => boolean;
   pick: <T>(items: readonly T[]) => T;
 }

@@ -65,13 +65,13 @@ export const TEXTS: readonly string[] = [
   ],
 ];
 
-/** Values of JSON that are of no type that was asked for, or hardly. */
+/** JSON values of a type that no schema expects. */
 const VALUES: readonly unknown[] = [
   ...[null, true, false, 0, -0, -1, 0.1, 1e21, 1e308, -1e308, 2 ** 53, -(2 ** 53), 2 ** 31, 1e-320, [], {}, [[]], [null], [{}], ""],
   ...[{ $ref: "#" }, { toString: 1 }, { length: -1 }, { $gt: "" }, { "": 1 }, { "a.b": { "c[0]": 1 } }],
 ];
 
-/** Whole bodies that are no JSON, or more than one should read. */
+/** Whole bodies that are no JSON, or exceed the limit. */
 export const BODIES: readonly string[] = [
   ...[
     "",
@@ -99,7 +99,7 @@ export const BODIES: readonly string[] = [
   ],
 ];
 
-/** A value that a schema allows, as far as it says so itself; of a pattern, its example. */
+/** A value that a schema allows, as far as the schema is explicit; for a pattern, its example. */
 export function sample(schema: Json, resolve: (schema: Json) => Json, random: Random, depth = 0): unknown {
   const one = resolve(schema) ?? {};
   const go = (inner: Json) => sample(inner, resolve, random, depth + 1);

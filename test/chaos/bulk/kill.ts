@@ -7,14 +7,14 @@ import type { Answer } from "../worker.ts";
 import { type Workshop, withEngine } from "../workshop.ts";
 
 interface KillOptions {
-  /** How many instances have failed, and are retried; and how many wait, and are cancelled. */
+  /** The number of instances that have failed, and are retried; and of those that wait, and are cancelled. */
   instances: number;
   /** The number of kills of the engine's runtime during each of both. */
   kills: number;
   say?: (line: string) => void;
 }
 
-/** A bulk action as the API shows it. */
+/** A bulk action in the API's form. */
 interface Bulk {
   id: string;
   state: string;
@@ -29,13 +29,13 @@ interface Bulk {
 /** The result of a bulk action under kills. */
 export interface Killed {
   bulk: Omit<Bulk, "id">;
-  /** Deaths while it was under way. */
+  /** Deaths while it was running. */
   kills: number;
   seconds: number;
   /** Histogram of actions per item: by the audit, and by the upstream's effects. */
   audited: Record<number, number>;
   happened: Record<number, number>;
-  /** The instances, by their statuses and how many runs each has had. */
+  /** The instances, by status and number of runs. */
   stand: Record<string, number>;
 }
 
@@ -43,13 +43,13 @@ export interface Killed {
 const LOOK_MS = 50;
 const LATER_MS = 250;
 const REQUEST_MS = 3000;
-/** How long nothing may be done before it is given up. */
+/** The timeout without progress. */
 const PATIENCE_MS = 60_000;
 /** The number per request. */
 const TOGETHER = 50;
 const CLASSES = ["keyed", "lookup"] as const;
 
-/** Has a bulk retry and a bulk cancel go on while their process is killed. The upstream's own ledger says how often each thing was done. */
+/** Runs a bulk retry and a bulk cancel while their process is killed. The upstream's own ledger counts each effect. */
 export function killBulk(options: KillOptions): Promise<{ retried: Killed; cancelled: Killed }> {
   return withEngine(async (workshop) => {
     const run = new Run(workshop, options);
@@ -153,7 +153,7 @@ class Run {
     return 1;
   }
 
-  /** Waits until no run is under way any more: a thing that takes long counts as done by then. */
+  /** Waits until no run is active any more: a slow item counts as done by then. */
   async #settled(verb: string): Promise<void> {
     const open = () =>
       this.#workshop.database.rows(
@@ -184,7 +184,7 @@ class Run {
     return Object.fromEntries(found.map(({ status, run, n }) => [`${status}, run ${run}`, n]));
   }
 
-  /** Asks the API as a client does: the same again until it answers. */
+  /** Calls the API as a client does: repeats until it answers. */
   async #api<T>(path: string, body?: object, headers: Record<string, string> = {}): Promise<T> {
     for (const begunAt = Date.now(); ; await sleep(LOOK_MS)) {
       try {
@@ -213,7 +213,7 @@ class Run {
 
 class Refused extends Error {}
 
-/** How many have each number. */
+/** The frequency of each number. */
 function counted(numbers: readonly number[]): Record<number, number> {
   const counts: Record<number, number> = {};
   for (const one of numbers) counts[one] = (counts[one] ?? 0) + 1;

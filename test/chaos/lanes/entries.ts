@@ -1,6 +1,6 @@
 import type { OnFailure } from "millrace";
 
-/** The lanes that are tried: one of each policy, all with these retries and this size of a batch. */
+/** The tested lanes: one of each policy, all with these retries and this size of a batch. */
 export const LANES = { blocking: "block", parking: "park", holding: "hold" } as const satisfies Record<string, OnFailure>;
 export type LaneName = keyof typeof LANES;
 export const RETRIES = { limit: 2, initial: 20, max: 100 } as const;
@@ -8,7 +8,7 @@ export const BATCH_SIZE = 10;
 /** The failures of a message that never succeeds. */
 export const ALWAYS = 1_000_000;
 
-/** A message: the n-th of its key, which fails so often before it succeeds. */
+/** A message: the n-th of its key, which fails this number of times before it succeeds. */
 export interface Body {
   key: string;
   n: number;
@@ -41,7 +41,7 @@ export interface Told extends Body {
 /** A delivery, as the ledger ends it. */
 export interface Delivery extends Told {
   is: "delivery";
-  /** A message is refused as often as it says. */
+  /** The number of refusals of a message. */
   did: "done" | "refused";
   /** True when another delivery of the same key and life had no answer yet: two calls of the handler at once. */
   beside: boolean;
@@ -66,7 +66,7 @@ export interface Freed extends Of {
   how: "resume" | "retry" | "skip";
 }
 
-/** A run behind a lane was asked for, begins, or ends. */
+/** A run behind a lane was requested, begins, or ends. */
 export interface Turn {
   is: "turn";
   key: string;

@@ -9,17 +9,17 @@ interface Known {
   accepted: boolean;
   /** The process of its last success. */
   doneIn: number | undefined;
-  /** True once its handler was called again behind its success: it had been removed before. */
+  /** True once its handler was called again after its success: it had been removed before. */
   isRemoved: boolean;
   failures: number;
-  /** Failures since a person let it go on. */
+  /** Failures since an operator released it. */
   failuresInARow: number;
-  /** The process that was at work when it became the head. */
+  /** The process that was running when it became the head. */
   headSince: number;
-  /** The process at work when a person let it go on last. */
+  /** The running process at the last release by an operator. */
   freedIn: number;
   isSkipped: boolean;
-  /** The process that handed its letter over last. */
+  /** The process that handed its dead letter over last. */
   laidIn: number | undefined;
   letters: number;
 }

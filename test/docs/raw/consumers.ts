@@ -2,7 +2,7 @@ import type { RawEnv } from "./env.ts";
 import { start, takeIn } from "./intake.ts";
 import { CustomerWelcome, CustomerWelcomed, commandId, hash, Malformed, read } from "./messages.ts";
 
-/** Each message by itself: done is acknowledged, malformed is captured at once, the rest comes back later. */
+/** Each message separately: done is acknowledged, malformed is captured at once, the rest comes back later. */
 export async function consume(batch: MessageBatch, env: RawEnv): Promise<void> {
   if (batch.queue.endsWith("-dlq")) return captureExhausted(batch, env);
   const handle = batch.queue === "customer-commands" ? takeCommand : takeEvent;

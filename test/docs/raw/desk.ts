@@ -1,6 +1,6 @@
 import type { RawEnv } from "./env.ts";
 
-/** The upstream says that nothing happened. */
+/** The upstream reports that nothing happened. */
 export class Refused extends Error {
   constructor(
     message: string,
@@ -14,7 +14,7 @@ interface Done {
   id: string;
 }
 
-/** Asks the desk for something about a customer. */
+/** Requests an effect of the desk for a customer. */
 export async function askDesk(env: RawEnv, what: "accounts" | "mails", body: { customer: string }, signal: AbortSignal): Promise<Done> {
   const response = await fetch(`${env.DESK_URL}/${what}`, { method: "POST", body: JSON.stringify(body), signal });
   if (response.ok) return response.json();

@@ -122,7 +122,7 @@ async function record<Output>(
   try {
     await env.DB.batch([recorded, ...(writes?.(output) ?? [])]);
   } catch (error) {
-    // Refused by the fence, or the answer of a write that went through was lost: the row knows.
+    // Refused by the fence, or the answer of a successful write was lost: the row decides.
     const entry = await env.DB.prepare(ENTRY).bind(commandId, name).first<Entry>();
     if (entry?.state !== "done") throw error;
     truth = entry.output ?? "null";

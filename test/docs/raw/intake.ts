@@ -17,7 +17,7 @@ export async function accept(env: RawEnv, command: CustomerWelcome): Promise<{ i
   return { id, replayed: !fresh };
 }
 
-/** Takes a delivered command in. Answers whether its instance is still to be created. */
+/** Accepts a delivered command. Returns whether its instance is still to be created. */
 export async function takeIn(env: RawEnv, command: CustomerWelcome): Promise<boolean> {
   const row = await env.DB.prepare(
     `INSERT INTO commands (id, tenant_id, fingerprint, envelope, status, deliveries, check_at) VALUES (?1, ?2, ?3, ?4, 'queued', 1, ?5)
@@ -30,7 +30,7 @@ export async function takeIn(env: RawEnv, command: CustomerWelcome): Promise<boo
   return row.status === "queued";
 }
 
-/** Creates a command's instance. That it exists already is success. */
+/** Creates a command's instance. An existing one is a success. */
 export async function start(env: RawEnv, command: CustomerWelcome): Promise<void> {
   try {
     await env.WELCOME_CUSTOMER.create({ id: commandId(command), params: command });

@@ -34,7 +34,7 @@ export const CustomerWelcomed = envelope.extend({
 export type CustomerWelcome = z.infer<typeof CustomerWelcome>;
 export type CustomerWelcomed = z.infer<typeof CustomerWelcomed>;
 
-/** A message that will never be right, and why. */
+/** A permanently invalid message, with the reason. */
 export class Malformed extends Error {
   constructor(
     readonly reason: "invalid_envelope" | "invalid_payload" | "unknown_message_type" | "idempotency_key_reused",
@@ -55,7 +55,7 @@ export function read<T extends typeof CustomerWelcome | typeof CustomerWelcomed>
   return message.data as z.infer<T>;
 }
 
-/** The command as the API takes it. Throws `Malformed`. */
+/** The command in the API's form. Throws `Malformed`. */
 export function readRequest(body: unknown): z.infer<typeof customer> {
   const request = z.object({ type: z.string(), payload: z.unknown().optional() }).safeParse(body);
   if (!request.success) throw new Malformed("invalid_envelope", z.prettifyError(request.error));
@@ -65,7 +65,7 @@ export function readRequest(body: unknown): z.infer<typeof customer> {
   return payload.data;
 }
 
-/** The name of a piece of work: the same customer of the same tenant is the same instance. */
+/** The name of a unit of work: the same customer of the same tenant is the same instance. */
 export function commandId({ tenant_id, idempotency_key }: CustomerWelcome): string {
   return hash(["customer.welcome", tenant_id, idempotency_key]);
 }

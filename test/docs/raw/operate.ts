@@ -23,7 +23,7 @@ export async function retry(env: RawEnv, by: Operator, commandId: string, reason
   return true;
 }
 
-/** Answers a doubt: it happened, with this output; or it did not, and is run. False when there is no such doubt. */
+/** Answers an unknown outcome: it happened, with this output; or it did not, and is run. False when there is none. */
 export async function resolve(env: RawEnv, by: Operator, key: string, verb: "confirm" | "reject", output: unknown, reason: string) {
   const [id = "", step = ""] = key.split("~").map(decodeURIComponent);
   const action = crypto.randomUUID();
@@ -79,7 +79,7 @@ function audit(
   ).bind(one.action, by.tenantId, by.actor, one.verb, one.target, one.commandId, one.eventType, one.reason, Date.now());
 }
 
-/** Carries promised actions out on the platform: one, or all that a crash left behind. */
+/** Executes promised actions on the platform: one, or all that a crash left open. */
 export async function applyActions(env: RawEnv, action?: string): Promise<void> {
   const { results } = await env.DB.prepare(
     "SELECT id, verb, command_id, event_type FROM actions WHERE applied_at IS NULL AND (?1 IS NULL OR id = ?1)",

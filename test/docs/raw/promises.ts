@@ -4,12 +4,12 @@ import { expect, inject, it, onTestFinished, vi } from "vitest";
 import { type Json, send, until } from "../../api/client.ts";
 import type { Done, Trouble } from "../../desk/desk.ts";
 
-/** A Worker that welcomes customers, and who may ask it. */
+/** A Worker that welcomes customers, with its callers. */
 export interface Welcoming {
   worker: { queue(batch: MessageBatch, env: never, ctx: ExecutionContext): unknown };
   tenantId: string;
   token: string;
-  /** SQL that ends the claims of attempts that died, as time would. */
+  /** SQL that ends the claims of dead attempts, as time would. */
   expire: string;
   /** The table of its audit. */
   audit: string;
@@ -145,7 +145,7 @@ export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
   });
 }
 
-/** Lets the next atomic write with this SQL in it fail: before it did anything, or after it went through. */
+/** Makes the next atomic write with this SQL in it fail: before it had an effect, or after. */
 function failOnce(sql: string, when: "before" | "after"): { happened: () => Promise<boolean> } {
   const prototype = Object.getPrototypeOf(env.DB) as D1Database;
   const original = prototype.batch;
@@ -163,7 +163,7 @@ function failOnce(sql: string, when: "before" | "after"): { happened: () => Prom
   return { happened: async () => happened };
 }
 
-/** A customer of their own for a test, and all that can be done about them. */
+/** A unique customer of a test, with its actions. */
 async function enter(opened: () => Promise<Welcoming>) {
   const { worker, tenantId, token, expire, audit } = await opened();
   const id = `customer-${++customers}`;

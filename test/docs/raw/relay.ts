@@ -14,7 +14,7 @@ export async function relay(env: RawEnv, commandId?: string): Promise<void> {
   }
 }
 
-/** The statement that commits an event with the effect it follows from. Its id is the step's, so that a repeat is the same event. */
+/** The statement that commits an event with its effect. Its id is the step's, so that a repeat is the same event. */
 export function emit(
   env: RawEnv,
   cause: CustomerWelcome,

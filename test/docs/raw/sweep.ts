@@ -23,7 +23,7 @@ export async function sweep(env: RawEnv): Promise<void> {
   }
 }
 
-/** An instance that the platform has ended without a word to us. */
+/** An instance that the platform has ended without a notification. */
 async function compare(env: RawEnv, id: string): Promise<void> {
   const { status, error } = await (await env.WELCOME_CUSTOMER.get(id)).status();
   if (status !== "errored" && status !== "terminated" && status !== "complete") return;

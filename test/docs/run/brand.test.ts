@@ -11,7 +11,7 @@ it("every command of docs/brand.md prints the output under it", { timeout: 90_00
   const count = await followDocument(document, {
     given: { TOKEN: caller.token },
     async before({ url }) {
-      // A reader of the second cycle has seen the first one's articles.
+      // A reader of the second cycle has the first one's articles.
       if (url.endsWith("/v1/brands/coffee/keywords")) await stands(caller, "coffee", { live: 3 });
     },
   });

@@ -8,7 +8,7 @@ export interface Curl {
   headers: string[];
   body: string | undefined;
   status: number;
-  /** A part of the answer's body; undefined when the comment says nothing of it. */
+  /** A part of the answer's body; undefined when the comment has none. */
   answer: unknown;
 }
 
@@ -27,7 +27,7 @@ export function curlsOf(shell: string): Curl[] {
   return curls;
 }
 
-/** Puts values in for the variables that `wordsOf` marked. */
+/** Fills in the variables that `wordsOf` marked. */
 export function filled(text: string, lookUp: (name: string) => string): string {
   return text.replaceAll(/\0(\w+)\0/g, (_, name) => filled(lookUp(name), lookUp));
 }

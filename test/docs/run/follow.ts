@@ -14,7 +14,7 @@ interface Reader {
   copied?: (body: Json, curl: Curl) => Record<string, string | null | undefined>;
 }
 
-/** Follows a document from its first command to its last, as a reader would. Answers how many there were. */
+/** Follows a document from its first command to its last, as a reader would. Returns the number of commands. */
 export async function followDocument(document: string, { given, before, copied }: Reader): Promise<number> {
   const shells = fencesOf(document).filter(({ language }) => language === "sh");
   const variables = new Map(Object.entries({ URL: "", ...given }));
@@ -40,7 +40,7 @@ export async function followDocument(document: string, { given, before, copied }
 export async function follow(curl: Curl, lookUp: (name: string) => string): Promise<Json> {
   const headers = curl.headers.map((line) => filled(line, lookUp)).map((line) => line.split(/: (.*)/s).slice(0, 2) as [string, string]);
   const text = curl.body && filled(curl.body, lookUp);
-  // curl says by itself how long its body is.
+  // curl sends the length of its body itself.
   if (text) headers.push(["content-length", String(new TextEncoder().encode(text).length)]);
   const request = { method: curl.method, headers, ...(text && { body: text }) };
   const { status, body } = await send(filled(curl.url, lookUp), request);

@@ -30,7 +30,7 @@ async function world() {
   return { caller, variables };
 }
 
-/** The ids a reader would copy from an answer. Each doubt is resolved once, so `$KEY` goes through the list. */
+/** The ids that a reader would copy from an answer. Each unknown outcome is resolved once, so `$KEY` iterates over the list. */
 function copyIds(variables: Map<string, string>, keys: string[], { method, url }: Curl, body: Json): void {
   if (method === "POST" && url.endsWith("/v1/tokens")) variables.set("MINTED", body.id);
   const first = body?.items?.[0];

@@ -13,7 +13,7 @@ it("every command of docs/webhooks.md prints the output under it", { timeout: 90
     given: { TOKEN: caller.token, HOOK: hookUrl(hook) },
     async before({ url }) {
       if (!url.includes("state=failed")) return;
-      // A delivery that failed to the end.
+      // A delivery that failed permanently.
       await tell(hook, { treatments: [{ status: 500, times: 6 }] });
       await outcome(caller.tenantId, { fact_id: "sale-2" });
     },

@@ -20,7 +20,7 @@ const state = join(folder, "state");
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 await prepareDatabase(folder, checkout(), localToken(join(folder, "token")));
 
-/** Runs shell commands of a document against a local database of this test's own, wherever they name the remote one. */
+/** Runs a document's shell commands against this test's local database, where they name the remote one. */
 function run(script: string, ...args: string[]): string {
   const env = { ...process.env, PATH: `${join(ROOT, "node_modules/.bin")}:${process.env.PATH}`, MILLRACE_STATE: state };
   const options = { cwd: ROOT, env, encoding: "utf8", stdio: "pipe" } as const;
@@ -68,7 +68,7 @@ it("the commands of docs/operating.md make a token, store its hash only, list it
   token("revoke", root ?? "", "--descendants", "--reason", "leaked");
   expect(rows(`SELECT id FROM millrace_tokens WHERE id IN ('${root}', '${child}', '${other}')`)).toMatchObject([{ id: other }]);
 
-  // A token that is gone still names its descendants.
+  // A deleted token still names its descendants.
   const orphan = token("--tenant", "acme", "--actor", "ada").trim().slice(3, 19);
   useDatabase(state, (database) => database.exec(`UPDATE millrace_tokens SET minted_by = '${root}' WHERE id = '${orphan}'`));
   expect(() => token("revoke", root ?? "", "--reason", "leaked")).toThrow("There is no token");

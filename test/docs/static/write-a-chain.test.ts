@@ -13,7 +13,7 @@ import { ask } from "../ask.ts";
 import { curlsOf } from "../run/curl.ts";
 import { apply, movesOf } from "../walk.ts";
 
-/** Where a copy has the test of the promises that the page's chain and the raw one both keep. */
+/** A copy's place of the contract test that the page's chain and the raw one both pass. */
 const PROMISES = "test/docs/run/promises.test.ts";
 
 /** A copy of the repository and its installation, to which a page can be applied. The packages are shared. */
@@ -29,7 +29,7 @@ function copyOfRepository(): string {
   return folder;
 }
 
-/** The command of a line, without the runners that only find it: `npx vitest run` is vitest's own program, `npm start` its script. */
+/** The command of a line, without its runner: `npx vitest run` is vitest's own program, `npm start` its script. */
 function programOf(line: string, folder: string): string[] {
   const [runner, name = "", ...rest] = line.split(" ");
   if (runner === "npx" && name === "node") return rest;
@@ -57,7 +57,7 @@ function begin(program: readonly string[], folder: string): ChildProcess {
   });
 }
 
-/** Runs a program to its end, which must be a good one. */
+/** Runs a program to its end, and expects success. */
 async function run(program: readonly string[], folder: string): Promise<string> {
   const child = begin(program, folder);
   onTestFinished(() => void child.kill("SIGTERM"));
@@ -104,7 +104,7 @@ it.skipIf(existsSync(join(ROOT, "src/messages/customers.ts")))(
   },
   async () => {
     const [port, deskPort] = [String(await freePort()), String(await freePort())];
-    // Only the ports are others than the page's.
+    // Only the ports differ from the page's.
     const page = readFileSync(join(ROOT, "docs/write-a-chain.md"), "utf8").replaceAll("8787", port).replaceAll("28417", deskPort);
     const folder = copyOfRepository();
     cpSync(join(folder, "test/docs/raw/millrace.ts"), join(folder, PROMISES));

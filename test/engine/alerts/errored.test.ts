@@ -23,7 +23,7 @@ async function errored(): Promise<number> {
 it("an instance that stays errored is notified after 15 minutes and then every 4 hours, until an operator closes it", async () => {
   const before = await errored();
   const { requests } = await receiver();
-  // Other tests have left failures of the lab: this one looks at its own.
+  // Other tests' failures of the lab remain: this test reads its own.
   const round = async () => {
     const gauges = [{ name: "instances_errored_open", labels: { workflow: "lab" }, value: (await errored()) - before }];
     await raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges });

@@ -57,7 +57,7 @@ class World {
   }
 }
 
-/** Looks once a minute at these values of one queue. */
+/** Polls these values of one queue once a minute. */
 function minutes(world: World, values: readonly (number | null)[], from = 0): void {
   values.forEach((value, index) => {
     world.look((from + index) * MINUTE, { q: value });

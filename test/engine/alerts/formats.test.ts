@@ -121,7 +121,7 @@ describe("A notice", () => {
 });
 
 describe("A channel", () => {
-  /** Yes, in Telegram's words. */
+  /** A success in Telegram's format. */
   const TAKEN = [{ status: 200, text: '{"ok":true}', times: 9 }];
   const raise = () =>
     raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges: [{ name: "effects_in_doubt", labels: {}, value: 1 }] });

@@ -64,7 +64,10 @@ export function naive(rule: AlertRule, looks: readonly Look[]): { notices: { at:
   return { notices, open: firing };
 }
 
-/** How long something has held without a break until the last look, from the first look at which it did; null when it does not hold. */
+/**
+ * The time for which a condition has held without a break until the last poll, from the first poll where it did; null when it does
+ * not hold.
+ */
 function lastingMs(past: readonly Look[], holds: (look: Look) => boolean, from: number): number | null {
   let since: number | null = null;
   for (const look of past.toReversed()) {

@@ -122,7 +122,7 @@ it("after an undone mute is sent, and so is the next one, though an older one wa
   const said = (await requests(5)).map((one) => saidIn(one).type.replace("alert.", ""));
   expect(said).toEqual(["firing", "resolved", "firing", "resolved", "firing"]);
 
-  // The last word of two mutes holds, and an open alert keeps its own.
+  // The later of two mutes applies, and an open alert keeps its own.
   const last = await newest();
   await mute(probeEnv, operator, first, Date.now() + 86_400_000, "For a day.");
   await mute(probeEnv, operator, last, Date.now() + 3_600_000, "For an hour.");

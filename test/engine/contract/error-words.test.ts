@@ -20,7 +20,7 @@ function chain(count: number): Error {
   return numbers.reduce<Error | undefined>((cause, at) => new Error(String(at), { cause }), undefined) as Error;
 }
 
-/** Thrown values, and the words that people read. */
+/** Thrown values, and the shown messages. */
 const thrown: [what: string, value: unknown, words: string][] = [
   ["an error", new Error("The bank is away."), "The bank is away."],
   ["an error with a cause", new Error("Booking failed", { cause: refused }), "Booking failed: connection refused by courier"],
@@ -153,7 +153,7 @@ describe.each(["platform", "lean"] as const)("A step of a %s run that fails", (s
     );
     expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
     expect(await errorOf(instanceId)).toMatchObject({ step: "look", code: "step_failed", message: words });
-    // The platform says the name of a class before the message.
+    // The platform puts the name of a class before the message.
     expect((heard as Error).message).toContain(words);
     const { get } = await asking(["read"], operator.tenantId);
     const [look] = (await get(`/v1/instances/${instanceId}/steps`)).body.items;

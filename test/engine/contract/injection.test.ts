@@ -5,7 +5,7 @@ import { errorOf, runLab } from "../lab.ts";
 import { effect, ended, resolve } from "../operate/operating.ts";
 
 const ALL_OF_THEM = "(SELECT group_concat(envelope) FROM millrace_instances)";
-/** Data that looks like a piece of SQL, or like a statement. */
+/** Data that resembles a fragment of SQL, or a statement. */
 const DISGUISED = [{ fragment: ALL_OF_THEM }, { text: ALL_OF_THEM, params: [] }];
 
 const insert = (name: string, kind: unknown) =>

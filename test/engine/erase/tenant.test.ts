@@ -88,7 +88,7 @@ it("a deleted tenant's lock held for long is revoked, and erased", async () => {
 it("a crash between an object and its row leaves the row, by which it is erased again", async () => {
   const room = new LabRoom(desk);
   await room.client.send({ text: "one" });
-  // The object is gone, its row is not: as after a crash.
+  // The object is deleted, its row is not: as after a crash.
   await room.object.erase();
   expect(await countRows(probeEnv, room.tenant, "millrace_tenant_objects")).toBe(1);
   await room.client.send({ text: "two" });

@@ -62,7 +62,7 @@ describe("An undo after a deployment that changed a class", () => {
 });
 
 describe("The row of an instance with an effect in doubt", () => {
-  /** A run that is parked on a doubt, with the status `running` in its row. */
+  /** A run that is parked on an unknown outcome, with the status `running` in its row. */
   async function hidden() {
     const run = async () => Promise.reject(new Error("The answer was lost."));
     const { instanceId } = await runLab(({ step }) => step.effect("act", defineStep<null, string>({ effect: "once", ...LOST, run }), null));

@@ -178,7 +178,7 @@ describe("An unknown outcome beside a branch that failed", () => {
     },
   });
 
-  /** Its run has ended of the other branch, and the post is in doubt: the first one's reply was lost. */
+  /** Its run has failed of the other branch, and the post is in doubt: the first one's reply was lost. */
   async function doubtBesideFailure() {
     let posts = 0;
     const run = await parkedBesideFailure(

@@ -11,7 +11,7 @@ const SIZES = IS_FULL_SIZE ? [2000, 1_000_000] : [1000, 4000];
 /** The rows of one statement: D1 ends a statement after 30 seconds. */
 const PORTION = 50_000;
 
-/** Instances that one page looks at for a workflow or a subject. */
+/** The instances that one page checks for a workflow or a subject. */
 const LOOKED_AT = 50_000;
 /** The rows that a list checks first: a frequent filter fills its page from them. */
 const LOOKED_AT_FIRST = 2_000;
@@ -25,8 +25,8 @@ const MORE_IN_A_ROUND = 2 * 1000 + MORE;
 const rowsOf = async (list: () => Promise<unknown>) => (await rowsRead(list)).read;
 
 /**
- * Gives a tenant the instances numbered from one number to another, each with an entry, a letter and a question. Of a thousand, two stopped
- * or wait; the rest is over.
+ * Adds to a tenant the instances numbered from one number to another, each with an entry, a dead letter and a question. Of a
+ * thousand, two are stopped or wait; the rest is over.
  */
 async function fill(tenantId: string, like: string, from: number, to: number): Promise<void> {
   const numbers = `WITH RECURSIVE n(i) AS (SELECT ${from} UNION ALL SELECT i + 1 FROM n WHERE i < ${to})`;

@@ -21,7 +21,7 @@ async function lasting(caller: Asking, more: object = {}) {
   return { id, state };
 }
 
-/** Lets the deadline of an instance pass. */
+/** Moves the deadline of an instance into the past. */
 const late = (id: string, byMs = HOUR_MS) =>
   env.DB.prepare("UPDATE millrace_instances SET must_end_by = ?2 WHERE id = ?1")
     .bind(id, Date.now() - byMs)

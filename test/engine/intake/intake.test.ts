@@ -267,7 +267,7 @@ describe("A dead letter", () => {
   it("is skipped on purpose: its command never runs, and the row shows that", async () => {
     const name = fresh();
     const message = await accepted(name);
-    // The next deployment wants more of such a command than this one says.
+    // The next deployment requires more fields of such a command than this one has.
     const refused = { ...message, payload_inline: { name, steps: "none" } };
     await env.DB.prepare("UPDATE millrace_instances SET envelope = ?2, fingerprint = ?3 WHERE subject = ?1")
       .bind(name, JSON.stringify(refused), fingerprintOf(refused.payload_inline))

@@ -30,7 +30,7 @@ export function sentAbout(name: string): () => number {
   return () => spy.mock.calls.filter(([messages]) => JSON.stringify([...messages]).includes(name)).length;
 }
 
-/** The call behind `probe.routed` throws for this name as long as the test lasts. */
+/** The call behind `probe.routed` throws for this name until the end of the test. */
 export function failing(name: string): string {
   routing.failing.add(name);
   onTestFinished(() => void routing.failing.delete(name));

@@ -68,7 +68,7 @@ describe("An event with a failing call", () => {
     });
     const sent = sentAbout(name);
     await reaches(instanceId, "complete");
-    // The consumer has tried it once, and said when it comes back.
+    // The consumer has tried it once, and returned the time of the next try.
     const noted = ([row]: { due_at: number }[]) => row !== undefined && row.due_at > Date.now() + 10_000;
     expect(noted(await until(() => outboxAbout(name), noted, 2000))).toBe(true);
     // After ten seconds, a message without a note would count as lost.
@@ -142,7 +142,7 @@ describe("A command with a committed row", () => {
     await platformReaches(instanceId, "running");
     await deliver("probe-commands-dlq", [await envelopeOf(instanceId)]);
     expect(await statusOf(instanceId)).not.toBe("dead");
-    // The next deployment does not know the type any more, and meets a late copy of the message: the run that lives is left alone.
+    // The next deployment has no such type any more, and meets a late copy of the message: the running instance is unchanged.
     await env.DB.prepare(
       "UPDATE millrace_instances SET message_type = 'lab.renamed', envelope = json_set(envelope, '$.message_type', 'lab.renamed') WHERE id = ?1",
     )

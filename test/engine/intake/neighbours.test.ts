@@ -57,7 +57,7 @@ describe("A row that the database refuses", () => {
     expect(await lettersAbout(name)).toEqual([]);
   });
 
-  /** Lets the database fail for writes about a name, and counts them. */
+  /** Fails the database's writes about a name, and counts them. */
   function troubled(name: string, message: string): () => number {
     const prototype = Object.getPrototypeOf(env.DB) as D1Database;
     const real = prototype.batch;

@@ -63,7 +63,7 @@ describe("A message that stops", () => {
     expect(await deliver("probe-commands", [bad, command(`${name}/good`, { name, steps: [] })])).toEqual({ acked: 2, retried: 0 });
     expect(await rows("SELECT reason FROM millrace_dead_letters WHERE idempotency_key = ?1", name)).toHaveLength(1);
     const [line] = said.mock.calls.map(String).filter((text) => text.includes('"log":"delivery"') && text.includes('"captured"'));
-    // Where a body goes in circles, nothing of it can be looked through for withheld values: its key is withheld too.
+    // A cyclic body cannot be searched for hidden values: its key is hidden too.
     const key = line?.includes(name) ? name : REDACTED;
     expect(JSON.parse(line ?? "null")).toMatchObject({ log: "delivery", outcome: "captured", idempotency_key: key });
     expect(line).not.toContain("hunter2");

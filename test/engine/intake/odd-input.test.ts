@@ -124,7 +124,7 @@ it.each(Object.keys(thrown))("A step that throws %s fails as that step, and a on
   expect(await reaches(once.instanceId, "in_doubt", "errored")).toBe("in_doubt");
 });
 
-/** Outputs that the compiler cannot see, because their code says `unknown`. */
+/** Outputs that the compiler cannot check, because their code returns `unknown`. */
 const strange: [what: string, make: () => unknown, said: string][] = [
   ["a Map", () => new Map([["a", 1]]), "The step's output has a Map, which JSON would change: return plain data"],
   ["a Set within", () => ({ of: [{ ids: new Set(["a"]) }] }), 'The step\'s output has a Set at "of.0.ids"'],

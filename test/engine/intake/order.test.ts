@@ -38,7 +38,7 @@ function listening(sequence: Rule) {
   return { heard, failing, tableless, deliver };
 }
 
-/** Numbered events about a subject, made once each: the nth is the same however often it is delivered. */
+/** Numbered events about a subject, created once each: the nth is the same for every delivery. */
 function stream(subject = fresh(), source = "test") {
   const made = new Map<number, Envelope>();
   return (number: number, said: Partial<Envelope> = {}): Envelope => {

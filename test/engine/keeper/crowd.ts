@@ -7,7 +7,7 @@ import { withAuditOpen } from "../../opened-audit.ts";
 import { dieAt, fresh, probeEnv, reaches, rows, start, statusOf } from "../harness.ts";
 import { LAB } from "../lab.ts";
 
-/** Rows that are due before the one a test is about. The gate takes fewer than the promise names: see vitest.config.ts. */
+/** Rows that are due before the one of a test. The gate has fewer than documented: see vitest.config.ts. */
 export const MANY = IS_FULL_SIZE ? { open: 100_000, messages: 100_000, hopeless: 1000 } : { open: 2000, messages: 2000, hopeless: 200 };
 
 export const run = (text: string, ...params: unknown[]) =>

@@ -144,7 +144,7 @@ describe("Signals", () => {
     const mine = tenant();
     const old = await signal(mine, 31);
     const retried = () => instanceOf(mine, "running", 32);
-    // Other tests may have left more than one slice walks.
+    // Other tests may have more rows than one slice scans.
     const beforeIt = old.slice(0, -1);
     await justBefore("DELETE FROM millrace_signals", retried, async () => slice("signals", beforeIt));
     expect(await kept(old)).toBe(1);

@@ -29,7 +29,7 @@ async function queued() {
 }
 
 it("K01 the keeper starts a command if its queue delivers nothing for two minutes; a moving queue keeps its commands", async () => {
-  // A round by another clock sets the next one by that: behind this test it rings by the right one.
+  // A round by another clock sets the next one by that: after this test it runs by the right one.
   await withKeeperAtRest();
   const { name, id, waits, lookIn } = await queued();
   expect(await lookIn(0)).toBe("accepted");

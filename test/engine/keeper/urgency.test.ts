@@ -241,7 +241,7 @@ describe("The keeper", () => {
       await run("UPDATE millrace_instances SET check_at = 0, seen = 1, updated_at = ?2 WHERE id = ?1", instanceId, Date.now() - sleptMs);
       await roundOverSleepers();
       const { status, seconds } = await nextLook(instanceId);
-      // The second that it takes to look is slept as well.
+      // The second of the check counts as sleep as well.
       return { status, seconds: seconds - (seconds % 10) };
     };
     expect(await look(0)).toEqual({ status: "waiting", seconds: 30 });

@@ -41,7 +41,7 @@ const sidesOf = (at: number): Side[] => (IS_FULL_SIZE ? ["before", "after"] : [a
 /** The number of concurrent scenarios. */
 const SIDE_BY_SIDE = 16;
 
-/** Twelve messages, a failure that passes, a head that is given up, keys, and a hand-off that fails once. */
+/** Twelve messages, a temporary failure, a dropped head, keys, and a hand-off that fails once. */
 async function story(at: number, side: Side) {
   const letters: number[] = [];
   let handOffs = 0;
@@ -108,7 +108,7 @@ describe("an object that dies", () => {
   });
 });
 
-/** Calls that begin behind a message which was not done yet: never. */
+/** Calls that begin after a message which was not done yet: none. */
 function goesBack(calls: readonly number[][]): number[][] {
   return calls.filter((call) => call.some((n, at) => at > 0 && n !== (call[at - 1] as number) + 1));
 }

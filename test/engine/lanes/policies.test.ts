@@ -117,7 +117,7 @@ describe("a head that fails", () => {
         (seen) => seen.head?.failures === failures,
       );
       const nextAt = head?.nextAt ?? 0;
-      // The lane's own look at the clock was between these two.
+      // The lane reads the clock between these two.
       waits.push({ fromFailure: nextAt - failedAt, fromLook: nextAt - Date.now() });
       await lane.object.retryHead();
     }

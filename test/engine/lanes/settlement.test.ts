@@ -23,7 +23,7 @@ const script: fc.Arbitrary<Script> = fc.record({
   end: fc.constantFrom("returns", "returns", "throws", "rejects later"),
 });
 
-/** A handler that a queue takes as well as a lane. */
+/** A handler that fits a queue as well as a lane. */
 async function follow({ acts, end }: Script, batch: MessageBatch<unknown>, ctx: Pick<ExecutionContext, "waitUntil">): Promise<void> {
   const settle = (one: Act) => ("at" in one ? batch.messages[one.at]?.[one.what]() : batch[one.what]());
   for (const one of acts.filter(({ later }) => !later)) settle(one);

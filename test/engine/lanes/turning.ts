@@ -68,7 +68,7 @@ export class TurnKey {
     };
   }
 
-  /** Sends a message that no version of its definition takes, as a producer of another deployment might. */
+  /** Sends a message that every version of its definition refuses, as a producer of another deployment might. */
   async poison(): Promise<void> {
     const [draft, by] = [this.#of.command.from(this.payload("poison")), { tenantId: this.#tenant, source: "test" }];
     const said = { correlationId: fresh("job"), causationId: "test", traceparent: newTrace(), owner: fresh("poison") };

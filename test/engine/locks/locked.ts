@@ -13,7 +13,7 @@ export function lock(options: LockOptions = {}) {
   return {
     name,
     stub: env.LOCK.getByName(`${tenantId}/${name}`),
-    /** Its object dies, with all calls that are under way. */
+    /** Its object dies, with all running calls. */
     die: () => runInDurableObject(env.LOCK.getByName(`${tenantId}/${name}`), (_, state) => state.abort("It died.")).catch(() => {}),
     object,
     /** Acquires it and dies: it is not renewed or released. */

@@ -21,7 +21,7 @@ async function caller(tenantId: string, scopes: readonly Scope[] = ["read", "ope
   };
 }
 
-/** Lets a lock be held for eleven seconds longer than it is, and renews it. */
+/** Ages a held lock by eleven seconds, and renews it. */
 async function holdLong({ stub, object }: ReturnType<typeof lock>, id: string): Promise<void> {
   await runInDurableObject(stub, (_, { storage }) => {
     const state = storage.kv.get<{ holder: { since: number } }>("state");

@@ -27,7 +27,7 @@ it("tokens only grow, one holds at a time, the first waiting caller is next, and
       let here = new Set<string>();
       let awakeAt = 0;
       let calls = 0;
-      /** The call that each asker has under way. */
+      /** The running call of each caller. */
       const ids = new Map<string, string>();
       const tokens: number[] = [];
       const presenceOf = (id: string): Presence => (here.has(id) ? "here" : now < awakeAt + COME_BACK_MS ? "awaited" : "gone");

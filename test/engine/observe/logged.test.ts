@@ -118,7 +118,7 @@ describe("In the log", () => {
       code: "in_progress",
       upstream_status: 409,
     };
-    // Its row says so a moment before.
+    // Its row has it a moment earlier.
     const said = await until(
       async () => lines(),
       ({ length }) => length > 0,

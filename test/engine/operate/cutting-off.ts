@@ -28,7 +28,7 @@ export function losing(log: string[], next: () => string) {
   return defineStep({ effect: "keyed", run, undo, retries: { limit: 5, delay: 1000, backoff: "constant" } });
 }
 
-/** Lets the keeper carry out all that people have asked for. */
+/** Runs all open actions of operators by the keeper. */
 export const carriedOut = (id: string) =>
   comes(async () => {
     await keeperRound();

@@ -76,7 +76,7 @@ describe("A run that is paused in a wait, and gets its event,", () => {
     const { its, id } = await pausedIn((step, of) => of.act(step, "a"));
     await cancelInstance(probeEnv, operator, id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    // The pass that undoes goes through the code once more.
+    // The replay of the undo executes the code once more.
     expect(its.log.filter((line) => line !== "heard")).toEqual([]);
   });
 

@@ -18,7 +18,7 @@ export function effect(
   return defineStep({ effect: of, ...ONCE, timeout: 5000, run, ...more });
 }
 
-/** A way back, harmless to repeat. */
+/** An undo, harmless to repeat. */
 export function back(run: (call: EffectCall<Done<unknown, unknown>>) => Promise<unknown>): Back {
   return defineStep({ effect: "natural", ...ONCE, run });
 }
@@ -50,7 +50,7 @@ export async function failed(id: string): Promise<void> {
   await platformReaches(id, "errored");
 }
 
-/** Makes a row say that its run has failed. */
+/** Sets a row to errored. */
 export async function saysErrored(instanceId: string): Promise<void> {
   const failure = JSON.stringify({ step: "", code: "step_failed", message: "an earlier pass failed", attempts: 1 });
   await probeEnv.DB.prepare("UPDATE millrace_instances SET status = 'errored', error = ?2 WHERE id = ?1").bind(instanceId, failure).run();

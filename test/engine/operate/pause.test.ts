@@ -234,7 +234,7 @@ it("A run that is resumed while the database does not return its status continue
   its.state.go = true;
   await comes(async () => (await stepsOf(probeEnv, operator, await standing(id))).steps.some(({ name }) => name === "b"));
   await scheduler.wait(300);
-  // Two looks, each asked seven times.
+  // Two queries, each tried seven times.
   let failing = 14;
   const asked = Recorder.prototype.standing;
   const spy = vi.spyOn(Recorder.prototype, "standing").mockImplementation(function (this: Recorder, instanceId) {

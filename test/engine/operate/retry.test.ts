@@ -41,7 +41,7 @@ describe("A retry between the row's end and the platform's", () => {
   });
 });
 
-/** A run that a killed process has left standing on the platform, until it is woken: then it is seen as it is. */
+/** A run that a killed process has left on the platform, until it is woken: then its true status is visible. */
 function leftStanding(instanceId: string): void {
   const platform = Object.getPrototypeOf(LAB) as Workflow;
   const real = platform.get;

@@ -45,7 +45,7 @@ describe("W20 An effect of which an undo cannot find out whether it happened", (
       const world: string[] = [];
       const upstream = { away: true, booked };
       const id = await unasked(world, upstream);
-      // As where the database was away before the undo could take its key.
+      // As if the database was unavailable before the undo could claim its key.
       await rows("UPDATE millrace_inbox SET repeats = 0 WHERE instance_id = ?1 AND step = 'book'", id);
       expect(await errorOf(id)).toMatchObject({ step: "book" });
       const plan = await planSkip(probeEnv, operator, id, { step: "book" });
@@ -151,7 +151,7 @@ it.each([false, true])(
     state.gone = true;
     await undoneInPart(id);
     expect(await errorOf(id)).toMatchObject({ step: "look" });
-    // As where it was on its way once more when the run was cancelled.
+    // As if it was running once more when the run was cancelled.
     if (cut) await rows("UPDATE millrace_actions SET cut_off = '[\"look\"]' WHERE instance_id = ?1", id);
     else await expect(skip(id, "look")).rejects.toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "output" }] } });
     await skip(id, "look", { output: "van" });

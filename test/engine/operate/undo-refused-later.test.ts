@@ -167,7 +167,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
 describe.each(["platform", "lean"] as const)(
   "W19 %s steps: an effect with an answer lost in one run, and that the next did not reach",
   (steps) => {
-    /** A payment behind a look that fails on demand. */
+    /** A payment after a read that fails on demand. */
     async function lostOnce(world: string[]) {
       const state = { away: false };
       const definition = payment(world, ["lost", "lost"], "keyed");

@@ -22,7 +22,7 @@ const plan = (id: string) => planUndo(probeEnv, operator, id);
 const of = (step: string, verdict: string) => ({ step, item: "", verdict });
 
 const wayBack = { undo: back(async () => "back") };
-/** Did it, and says that it did not. */
+/** An effect that happens and is reported as not happened. */
 const charge = effect("keyed", () => Promise.reject(new Error("The till answered 500.")));
 const refused = effect("keyed", () => Promise.reject(upstreamRefused("The till has closed.")), wayBack);
 const van = effect("keyed", async () => "a van", wayBack);

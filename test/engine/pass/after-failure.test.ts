@@ -6,7 +6,7 @@ import { errorOf, platformReaches, runLab } from "../lab.ts";
 
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
-/** A payment that is refused until the world lets it pass. */
+/** A payment that is refused until the world accepts it. */
 function payment() {
   const world = { open: false, paid: 0 };
   const definition = defineStep({

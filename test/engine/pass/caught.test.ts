@@ -206,7 +206,7 @@ it("W25 A caught failure stays caught when its entry is claimed again, after an 
     const card = effect("keyed", async () => (state.ship ? happened.push("card") : Promise.reject(notRetryable("No funds."))));
     const pay = () =>
       step.effect("card", card, null).catch(async () => {
-        // Something that is no step: a look into a cache.
+        // Work outside a step: a read of a cache.
         await scheduler.wait(60);
         return step.effect("voucher", voucher, null);
       });

@@ -7,7 +7,7 @@ import { held, LAB, outputOf, runLab } from "../lab.ts";
 import { back, effect, ended, failed, ONCE, retry, stateOf, undo } from "../operate/operating.ts";
 import { down, noFunds, shop } from "./shop.ts";
 
-/** Runs code until an effect of it has happened and is not recorded; then the process is gone, and the platform knows nothing. */
+/** Runs code until an effect of it has happened and is not recorded; then the process dies, and the platform has no record. */
 async function diesBehindEffect(code: (call: LabCall) => Promise<unknown>, at: CrashPoint = "W03 effect done, not recorded") {
   const name = fresh("gone");
   const dies = (point: CrashPoint) => {

@@ -9,7 +9,7 @@ import { shop } from "./shop.ts";
 
 type Batched = { statement: string; params: unknown[] };
 
-/** Lets the first batch about a run, or the nth one, wait that holds such a statement, until something else has happened. */
+/** Delays the first batch about a run, or the nth one, with such a statement, until another event has happened. */
 function delay(statement: RegExp, { of, nth = 1 }: { of: () => string; nth?: number }, until: () => Promise<unknown>): void {
   const prototype = Object.getPrototypeOf(env.DB) as D1Database;
   const { batch } = prototype;

@@ -140,7 +140,7 @@ describe("A doubt", () => {
   });
 });
 
-// One after another: each takes the database's next answer to an action for its own.
+// In sequence: each uses the database's next answer to an action.
 it.each(["retry", "undo", "confirm", "approve"] as const)(
   "W04 An operator's %s is accepted and the database's answer is lost: it is answered as any other, and done once",
   async (verb) => {

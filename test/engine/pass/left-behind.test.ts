@@ -136,7 +136,7 @@ describe("A retried run, with state of the runs before it", () => {
     const real = bucket.get;
     const slow = vi.spyOn(bucket, "get").mockImplementation(async function (this: R2Bucket, key: string) {
       if (!key.includes(instanceId)) return real.call(this, key);
-      // Longer than the code takes to end, and than a branch that it leaves behind is looked for.
+      // Longer than the end of the code, and than the search for an unfinished branch.
       await scheduler.wait(2500);
       return null;
     } as never);

@@ -9,7 +9,7 @@ import { world } from "./world.ts";
 
 /** The local platform keeps three files of each instance open, and a process may have 20,000: 10,000 mails would be too many for it. */
 const READERS = howMany(150, 5_000);
-/** As the example says. */
+/** As in the example. */
 const PER_SECOND = 50;
 const FILL = `
   WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?2 - 1)

@@ -43,7 +43,7 @@ export const publishedAck = z.strictObject({
   result: z.strictObject({ ackCount: z.number(), retryCount: z.number(), warnings: z.record(z.string(), z.string()) }),
 });
 
-/** Bodies that the page and the SDK show, word for word. */
+/** Bodies of the page and the SDK, verbatim. */
 export const PUBLISHED_REQUESTS = {
   pull: [{}, { visibility_timeout: 6000, batch_size: 50 }, { visibility_timeout_ms: 6000, batch_size: 100 }, { batch_size: 50 }],
   ack: [

@@ -4,7 +4,7 @@ import { IS_FULL_SIZE } from "../../full-size.ts";
 import { fresh, probeEnv } from "../harness.ts";
 import { CHECKS } from "./walking.ts";
 
-/** Instances of a database of some size: each with three entries and a wait. The gate takes fewer than the promise names. */
+/** Instances of a database of some size: each with three entries and a wait. The gate has fewer than documented. */
 const MANY = IS_FULL_SIZE ? 1_000_000 : 3000;
 /** Rows that any one slice may read. */
 const MOST_READ = 4000;

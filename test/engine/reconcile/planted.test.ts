@@ -12,7 +12,7 @@ let told: ReturnType<typeof tell> | undefined;
 const story = () => (told ??= tell());
 
 async function tell() {
-  // A keeper that begins looks at all who sleep.
+  // A keeper that begins checks all sleeping instances.
   await keeperOf(probeEnv).round();
   const plants: Plant[] = [];
   for (const plant of PLANTS) plants.push(await plant());

@@ -119,7 +119,7 @@ it("each finding is counted by its kind, and listed for its tenant", async () =>
     await probeEnv.DB.prepare("UPDATE millrace_divergences SET look_at = 1 WHERE kind = ?1").bind(kind).run();
     while ((await counted()).length === 0) await round();
     expect(await counted()).toEqual([{ name: "divergences", labels: { kind }, value: 2 }]);
-    // The same slice shows both: one look is enough for all that it meets.
+    // The same slice shows both: one scan checks all of its rows.
     expect(await rows("SELECT times, state FROM millrace_divergences WHERE kind = ?1", kind)).toEqual([
       { times: 2, state: "open" },
       { times: 2, state: "open" },

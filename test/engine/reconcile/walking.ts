@@ -16,8 +16,8 @@ export interface Noted {
 }
 
 /**
- * A keeper of the probe knows its catalog, and has these checks beside the engine's, for as long as this takes: without a catalog, it starts
- * no schedules either.
+ * A keeper of the probe has its catalog, and these checks beside the engine's, during this function: without a catalog, it starts no
+ * schedules either.
  */
 export async function withDuties(
   checks: readonly Check[],
@@ -39,7 +39,7 @@ export async function withDuties(
   });
 }
 
-/** A whole walk through everything, by rounds of the keeper. */
+/** A whole scan of all records, by rounds of the keeper. */
 export function walk(): Promise<void> {
   return withDuties([], async (round, storage) => {
     await storage.delete("reconcile");
@@ -52,7 +52,7 @@ export function walk(): Promise<void> {
   });
 }
 
-/** The time of the next look has come for these, and the keeper makes it. */
+/** The next check of these is due, and the keeper runs it. */
 export async function lookAgain(...whats: readonly string[]): Promise<void> {
   const due = "look_at <= ?2 AND what IN (SELECT value FROM json_each(?1))";
   const list = JSON.stringify(whats);

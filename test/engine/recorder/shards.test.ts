@@ -40,7 +40,7 @@ it("W25 two replays that each assume to be the first, in one group: one records,
     const one = attempt(id, `${pass}-token`);
     return recorder.record({ ...one, key: { ...one.key, step: `of ${pass}` }, aloneAs: pass }, { ...OUTCOME, output: "1" });
   };
-  // One unit is under way, so that the next two gather.
+  // One unit is running, so that the next two gather.
   const answers = await Promise.all([recorder.standing(id), by("aaaaaaaa"), by("bbbbbbbb")]);
   expect(answers.slice(1).map((answer) => (answer as { mine: boolean }).mine)).toEqual([true, false]);
   expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", id)).toEqual([{ step: "of aaaaaaaa" }]);

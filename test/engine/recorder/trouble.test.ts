@@ -7,7 +7,7 @@ import { keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from 
 import { errorOf, LAB, platformOf, platformReaches, runLab } from "../lab.ts";
 
 describe("A failing recorder", () => {
-  /** Lets D1 refuse batches that are about an instance's inbox, or its end, with these words. */
+  /** Makes D1 refuse batches about an instance's inbox, or its end, with this message. */
   function d1Says(
     words: string,
     about: (statement: { statement: string; params: unknown[] }) => boolean,

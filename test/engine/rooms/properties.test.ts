@@ -65,7 +65,7 @@ class Hall {
       const { ear } = this.seats[each % this.seats.length] as Seat;
       const frame = { type: "send", body: `${this.said}.${at}`, ...(keyed && { key: `${this.said}.${at}` }) };
       ear.say(frame);
-      // Said twice under a key, it is one message.
+      // Sent twice under a key, it is one message.
       if (keyed) ear.say(frame);
     }
     this.said += who.length;

@@ -24,7 +24,7 @@ it("a time of day that the clocks skip is due right after the gap; a repeated on
 });
 
 it("a time of day in a gap that ends at midnight is due at midnight, and counted when it passed", () => {
-  // In Nuuk the clock goes from Saturday, 22:59:59, to Sunday, 0:00, at 01:00 UTC.
+  // In Nuuk the clock jumps from Saturday, 22:59:59, to Sunday, 0:00, at 01:00 UTC.
   const gap = "2027-03-28T01:00:00.000Z";
   expect(times({ cron: "59 23 27 3 *", timeZone: "America/Nuuk" }, "2026-12-01T00:00:00Z", 2)).toEqual([gap, "2028-03-28T00:59:00.000Z"]);
   const saturdays = { cron: "30 23 * * 6", timeZone: "America/Nuuk" };
@@ -54,7 +54,7 @@ it("every missed time is counted: one alone, some, and more than the maximum cou
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
 
-/** Days on which clocks are changed: by an hour, by half an hour, by two hours, at midnight, and by the other way around. */
+/** Days with a change of the clocks: by an hour, by half an hour, by two hours, at midnight, and in the other direction. */
 const CHANGES = [
   ["Europe/Berlin", "2026-03-29"],
   ["Europe/Berlin", "2026-10-25"],

@@ -7,7 +7,7 @@ import { type Caller, callerWith, expectProblem, type Json, research } from "../
 import { dueSince, HOUR_MS, instancesOf, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
 
 /**
- * The engine's bindings, where something happens just before the nth batch that names this schedule. The keeper's look names none, and its
+ * The engine's bindings, with an event just before the nth batch that names this schedule. The keeper's query names none, and its
  * write is the first.
  */
 function meanwhile(nth: number, name: string, happens: () => Promise<unknown>) {
@@ -112,7 +112,7 @@ describe("A time that the keeper starts while another caller", () => {
     const due = thisHour();
     await dueSince(caller, due - HOUR_MS);
     const by = { tenantId: caller.tenantId, actor: "ada" };
-    // The keeper looks before the hour has struck, and writes behind the look of who pauses it.
+    // The keeper reads before the hour, and writes after the read of the caller that pauses it.
     const early = meanwhile(2, nameIn(path), () => startDue(env, app, due - 1));
     await pauseSchedule(early, by, nameIn(path), reason);
     expect(await runs()).toMatchObject([
@@ -177,7 +177,7 @@ describe("A run by hand", () => {
     const by = { tenantId: caller.tenantId, actor: "ada", scopes: ["enqueue", "operate"] } as const;
     const wish = { reason, occasion: "today" };
     let other: Json;
-    // Behind its looks at the note and at the schedule.
+    // After its reads of the note and of the schedule.
     const held = meanwhile(3, nameIn(path), async () => {
       await caller.call("PUT", path, { ...otherTimes, command });
       other = await runSchedule(env, app, by, nameIn(path), wish);

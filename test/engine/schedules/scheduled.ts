@@ -7,7 +7,7 @@ import { type Caller, callerWith, fresh, type Json, research } from "../../api/c
 export const HOUR_MS = 3_600_000;
 export const reason = "the weekly round";
 
-/** A schedule of a new tenant, every hour unless the test says otherwise. */
+/** A schedule of a new tenant, every hour by default. */
 export async function scheduled(more: Json = {}) {
   const caller = await callerWith();
   const path = `/v1/schedules/${fresh("s")}`;

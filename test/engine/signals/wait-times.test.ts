@@ -51,7 +51,7 @@ describe("A timer of the platform's that is early by the database's clock", () =
       async () => (await listApprovals(probeEnv, operator, { instance: instanceId })).items,
       (items) => items.length === 1,
     );
-    // By the database there is an hour left when the platform's timer fires.
+    // By the database one hour remains when the platform's timer fires.
     await probeEnv.DB.prepare("UPDATE millrace_approvals SET due_at = due_at + 3600000 WHERE instance_id = ?1").bind(instanceId).run();
     await timeWasUp(instanceId);
     expect(await statusOf(instanceId)).toBe("waiting");

@@ -14,7 +14,7 @@ const kept = (kind: string, name: string) => rows<{ id: string }>("SELECT id FRO
 const confirmed = (message: Envelope) =>
   routing.confirmed.filter(({ idempotency_key }) => idempotency_key === message.idempotency_key).length;
 
-/** Lets something happen and answers the SQL of every round trip to the database meanwhile: one list for each. */
+/** Runs a function and returns the SQL of every round trip to the database meanwhile: one list for each. */
 async function roundTrips(act: () => Promise<unknown>): Promise<string[][]> {
   const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
   await act();

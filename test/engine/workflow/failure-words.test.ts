@@ -8,7 +8,7 @@ import { effect } from "../operate/operating.ts";
 
 const TWICE = { retries: { limit: 1, delay: 10 } } as const;
 
-/** Texts that the platform does not carry as they are, and a run's words for each. */
+/** Texts that the platform changes, and a run's message for each. */
 const texts: [what: string, text: string, words: string][] = [
   ["half a character at its end", `The model said: ${"Great 😀".slice(0, 7)}`, "The model said: Great \uFFFD"],
   ["half a character alone", "\uDC00", "\uFFFD"],

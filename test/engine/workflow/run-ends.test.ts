@@ -131,7 +131,7 @@ describe("The end of a run", () => {
     await platformReaches(instanceId, "running");
     const group = new GroupCommit(probeEnv.DB);
     const tell = (statement: RowStatement) => group.commit({ statements: [statement], read: () => undefined });
-    // While the first is under way, the others gather.
+    // While the first is running, the others gather.
     await Promise.all([
       tell(selectRun(instanceId)),
       ...ends.map((status) => tell(finishInstance({ id: instanceId, run: 1, status, error: status === "errored" ? "{}" : null }))),

@@ -20,7 +20,7 @@ function named(name: string, message: string): Error {
   return Object.assign(new Error(message), { name });
 }
 
-/** Records for each instance that its row has said `errored`, however shortly. */
+/** Records for each instance that its row was `errored`, for any short time. */
 export async function watchErrored(): Promise<void> {
   await env.DB.exec(
     "CREATE TRIGGER IF NOT EXISTS probe_errored AFTER UPDATE OF status ON millrace_instances WHEN NEW.status = 'errored' AND OLD.status <> 'errored' BEGIN INSERT INTO probe_rows (id, kind, name) VALUES (hex(randomblob(16)), 'errored', NEW.id); END",
@@ -49,7 +49,7 @@ export function strike(name: string, ...plan: Strike[]): void {
   });
 }
 
-/** Lets the keeper make its rounds until no row of these instances is under way. Answers their statuses, in their order. */
+/** Runs rounds of the keeper until no row of these instances is running. Returns their statuses, in order. */
 export async function afterRounds(
   ids: readonly string[],
   { patienceMs = 50_000, meanwhile }: { patienceMs?: number; meanwhile?: () => Promise<void> } = {},

@@ -38,7 +38,7 @@ it("W34 two deployments in turn, under runs of twenty shapes in both modes: no r
     labs.set(run.name, async (call) => {
       const take = taking(call, run);
       await shape.code(take);
-      // Every run is under way at both deployments.
+      // Every run is active at both deployments.
       await take.hear("go");
       await take.commit("end");
     });
@@ -76,7 +76,7 @@ it("W34 two deployments in turn, under runs of twenty shapes in both modes: no r
   const doubts = new Set<string>();
   const statuses = await afterRounds(ids, {
     patienceMs: 900_000,
-    // An attempt of a once effect that was cut off leaves a doubt. An operator looks at the upstream, and answers it.
+    // An interrupted attempt of a once effect leaves an unknown outcome. An operator checks the upstream, and answers it.
     async meanwhile() {
       const open = await rows<{ instance_id: string; step: string }>(
         "SELECT instance_id, step FROM millrace_inbox WHERE state = 'in_doubt' AND instance_id IN (SELECT value FROM json_each(?1))",

@@ -3,7 +3,7 @@ import { mutantsOf } from "./mutant.ts";
 const BUDGET = "src/systems/facts/derived/budget.ts";
 const TEST = "test/systems/facts/derived-budgets.test.ts";
 
-/** More is granted than there is, or counted than was spent. */
+/** A grant above the budget, or a count above the spending. */
 export const BUDGETS = mutantsOf("budget", {
   "a held amount is granted once more": {
     file: BUDGET,

@@ -11,7 +11,7 @@ export interface Result {
   seconds: number;
 }
 
-/** How many mutants were tried and caught, and which were not. */
+/** The number of tried and killed mutants, and the survivors. */
 export interface Summary {
   mutants: number;
   caught: number;
@@ -33,7 +33,7 @@ export async function tryEach(only: readonly string[] | undefined, trying: Tryin
   return { mutants: results.length, caught: named("killed").length, survived: named("survived"), broken: named("broken") };
 }
 
-/** The single faults look where the random programs found nothing. */
+/** The single faults run where the random programs found nothing. */
 const killersOf = ({ killedBy }: Mutant): Killer[] => (killedBy === "random" ? ["random", "sweep"] : [killedBy]);
 
 async function resultOf(mutant: Mutant, baselines: Baselines, trying: Trying): Promise<Result> {
@@ -68,7 +68,10 @@ class Baselines {
     return known;
   }
 
-  /** The named tests of a project in one run; nothing where that is not quiet, or none is left but this one: each says for itself then. */
+  /**
+   * The named tests of a project in one run; undefined where one fails without a mutant, or only this one remains: each runs alone
+   * then.
+   */
   async #together(killer: Killer): Promise<Ended | undefined> {
     const isAlike = (one: Killer) => isFile(one) && projectOf(one) === projectOf(killer) && !this.#known.has(one);
     const alike = [...new Set(this.#chosen.flatMap(killersOf))].filter(isAlike);

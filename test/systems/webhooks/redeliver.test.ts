@@ -151,7 +151,7 @@ describe("A delivery that was sent", () => {
 });
 
 describe("A delivery", () => {
-  it("that was deleted is made again once the endpoint is enabled", async () => {
+  it("that was answered with 410 is made again once the endpoint is enabled", async () => {
     const caller = await callerWith();
     const { hook, path, delivery } = await endpoint(caller);
     await tell(hook, { treatments: [{ status: 410, times: 1 }] });

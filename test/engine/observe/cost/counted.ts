@@ -43,7 +43,7 @@ export function countRows(): { written: (...names: readonly string[]) => number;
   };
 }
 
-/** A job's instances, once all have ended and no message is under way. */
+/** A job's instances, once all have ended and no message is in transit. */
 export async function endedJob(correlationId: string): Promise<string[]> {
   // In one statement: messages may be written between two.
   const open = `SELECT

@@ -11,7 +11,7 @@ interface Causes {
   items: { id: string; count: number; message: string }[];
 }
 
-/** Runs of a tenant that have asked a person something, and wait. */
+/** Runs of a tenant that have asked a question, and wait. */
 async function waitingRuns(tenantId: string, count: number, first = async (_: LabCall): Promise<unknown> => null): Promise<string[]> {
   const names = Array.from({ length: count }, () => fresh("lab"));
   for (const name of names)

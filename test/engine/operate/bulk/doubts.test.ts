@@ -18,7 +18,7 @@ async function doubtful(tenantId: string, step: "charge" | "letter", count: numb
       return {};
     });
   const ids: string[] = [];
-  // One after another: the oldest doubt is answered first.
+  // In sequence: the oldest unknown outcome is answered first.
   for (const name of names) {
     const { instanceId } = await runLab((call) => call.step.effect(step, send(name), {}), { name, tenantId });
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
@@ -128,7 +128,7 @@ describe("Many doubts", () => {
     state.loses = false;
     const { body } = await operator.start({ ...asked("reject", {}), stop_at_error_rate: 1 }, { "idempotency-key": "once" });
     await until(async () => held.reached(), Boolean);
-    // Grace has found the second, and looks at the third, which loses its answer once more.
+    // Grace has answered the second, and the third loses its answer once more.
     const grace = { tenantId: operator.tenantId, actor: "grace" };
     await resolveDoubt(probeEnv, grace, keys[1] ?? "", { verb: "confirm", output: {} }, "it is there");
     state.loses = true;
@@ -167,7 +167,7 @@ describe("Many doubts", () => {
       { id: keys[0], refused: null },
       { id: keys[1], refused: expect.stringContaining("Nobody would run the effect again: its instance is being undone") },
     ]);
-    // Also where the chunk dies behind its refusal: it is on record, and says why.
+    // Also where the chunk dies after its refusal: it is on record, with its reason.
     const death = dieAt("B02 acted, chunk not recorded", operator.idOf("again"));
     const refused = await operator.start({ verb: "retry_anyway", ids: keys.slice(1), ramp: [] }, { "idempotency-key": "again" });
     const why =

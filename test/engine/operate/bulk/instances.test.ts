@@ -51,7 +51,7 @@ describe("A bulk retry", () => {
     const asked = { verb: "retry", filter: { status: "errored", workflow: "lab" }, ramp: [1, 10], rate_per_second: howMany(15, 100) };
     const { body } = await operator.start(asked);
     expect(body).toMatchObject({ state: "running", matched: count });
-    // Between two things of a chunk; behind a chunk, before it is on record; and the platform begins the instance again.
+    // Between two items of a chunk; after a chunk, before its record; and after a restart of the instance by the platform.
     for (const [point, done, end] of [
       ["B01 acted on one, chunk under way", 1, 1],
       ["B02 acted, chunk not recorded", 1, 1],

@@ -22,7 +22,7 @@ it("dead letters of three causes: one is repaired and replayed by 1, 10 and the 
   expect(plan).toMatchObject({ status: 200, body: { matched: down, stages: [1, 10, down - 11] } });
   expect(plan.body.sample).toHaveLength(10);
 
-  // So slowly that there is something left to halt, however late it is seen that some are replayed.
+  // Slow enough that some items remain to halt, for any delay of the poll.
   const { status, body } = await start({ ...asked, rate_per_second: howMany(8, 100) });
   expect({ status, ...body }).toMatchObject({ status: 202, state: "running", matched: down, left: down });
   await until(

@@ -10,8 +10,8 @@ import { platformReaches, runLab } from "../../lab.ts";
 export type Code = Parameters<typeof runLab>[0];
 
 /**
- * Has the recorders live for longer than clocks may differ by, before the tests of a file: from then on the runs of a first pass need no
- * step of the platform's. Behind the tests runs are as they were.
+ * Ages the recorders beyond the difference of clocks, before the tests of a file: from then on the runs of a first replay need no
+ * step of the platform's. After the tests runs are as before.
  */
 export function withRecordersThatKnow(): void {
   beforeAll(async () => {

@@ -55,7 +55,7 @@ it("W23 a cancel waits for an effect that a replay itself runs: it is recorded f
     await step.effect("act", definition, "a");
     await step.effect("never", definition, "b");
   });
-  // The effect takes less than a second.
+  // The effect needs less than a second.
   await held(() => calls.length === 1);
   await cancelInstance(probeEnv, operator, instanceId, { reason: "not wanted", undo: false });
   await until(async () => {
