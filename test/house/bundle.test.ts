@@ -27,7 +27,7 @@ const ENGINE_ONLY = `
     queue: (batch, env) => consume(batch, env),
   };`;
 
-/** What such a Worker may weigh, minified, and in gzip: a little more than it does. */
+/** The maximum size of such a Worker, minified, and in gzip: slightly above its size. */
 const MOST_KB = 892;
 const MOST_GZIP_KB = 295;
 
@@ -49,7 +49,7 @@ const LANES_ONLY = `
   export class Lanes extends laneObject([orders]) {}
   export default { fetch: async (_, env) => Response.json(await laneOf(env, orders, "4711").send({ paid: true })) };`;
 
-/** What such a Worker may weigh, minified. */
+/** The maximum size of such a Worker, minified. */
 const MOST_LANES_KB = 37;
 
 /** A page that calls an engine. */
@@ -57,7 +57,7 @@ const CLIENT_ONLY = `
   import { createClient } from "millrace/client";
   createClient({ token: "mr_" }).enqueue("greet", { name: "Ada" }).then(console.log);`;
 
-/** What the client may weigh, minified. */
+/** The maximum size of the client, minified. */
 const MOST_CLIENT_KB = 5.6;
 
 it("a Worker of the engine alone bundles nothing of the app, neither the console nor a language of zod but English, within its budget", async () => {
@@ -101,7 +101,7 @@ it("the client bundles its own file alone, within its budget", async () => {
   expect(kilobytes).toBeLessThan(MOST_CLIENT_KB);
 });
 
-/** A Worker as it is deployed: the files that were read, those of which something is left, their packages, and what it weighs. */
+/** A deployed Worker: the files read, those with remaining code, their packages, and its size. */
 async function bundle(contents: string) {
   const bundler: Bundler = createRequire(WRANGLER)("esbuild");
   const { metafile, outputFiles } = await bundler.build({

@@ -1,17 +1,17 @@
 import { type CounterEnv, counterOf } from "millrace";
 
-/** What a page's visitors do: counted without a key, because one more or less after an error does no harm. */
+/** Page views: counted without a key, because one more or less after an error does no harm. */
 export function countView(env: CounterEnv, page: string): Promise<boolean> {
   return counterOf(env, `views/${page}`).add();
 }
 
-/** What is sold: each order once, however often its message is delivered. */
+/** Sold items: each order once, for any number of deliveries of its message. */
 export async function countSales(env: CounterEnv, orders: readonly { id: string; cents: number }[]): Promise<number> {
   const sales = counterOf(env, "sales", { shards: 8 });
   return sales.addAll(orders.map(({ id, cents }) => ({ n: cents, key: id })));
 }
 
-/** What a dashboard shows: the sum as it was at most five seconds ago, and the last hour minute by minute. */
+/** A dashboard: the sum, at most five seconds old, and the last hour minute by minute. */
 export async function seeSales(env: CounterEnv) {
   const sales = counterOf(env, "sales", { shards: 8 });
   return { cents: await sales.read({ maxAgeMs: 5_000 }), lastHour: await sales.perMinute(60) };

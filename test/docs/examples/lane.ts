@@ -5,7 +5,7 @@ interface Env extends LaneEnv {
   DB: D1Database;
 }
 
-/** What happens to one order, told in the order in which it happened. */
+/** The events of one order, in the order in which they happened. */
 export interface OrderChange {
   order: string;
   status: "paid" | "packed" | "shipped";

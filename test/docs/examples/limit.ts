@@ -1,6 +1,6 @@
 import { type LimitEnv, limitOf } from "millrace";
 
-/** What the upstream's manual says: 100 calls in any ten seconds, 20 of them at once. */
+/** The limit in the upstream's manual: 100 calls in any ten seconds, 20 of them at once. */
 const RULES = [
   { limit: 100, periodMs: 10_000 },
   { burst: 20, refill: 10, periodMs: 1_000 },

@@ -1,6 +1,6 @@
 import { defineStep, type EffectCall, type LimitEnv, limitOf, retryAfter, upstreamRefused } from "millrace";
 
-/** Sends a letter in its turn. A 429 of one is heard by all, and this one comes back when the upstream said. */
+/** Sends a letter within the limit. A 429 delays all callers, and this one retries at the time that the upstream returned. */
 export const sendLetter = defineStep({
   effect: "keyed",
   retries: { limit: 10, delay: "5 seconds", backoff: "exponential" },

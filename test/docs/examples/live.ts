@@ -1,6 +1,6 @@
 const KINDS = ["instance", "dead_letter", "doubt", "approval", "action", "skipped"];
 
-/** Follows what happens for as long as the page is open. `mint` asks your own server, which holds the token, for one of these minutes. */
+/** Follows the events while the page is open. `mint` requests a token for one minute from your own server, which has the API token. */
 export async function follow(mint: () => Promise<string>, tell: (event: MessageEvent) => void, heard = ""): Promise<void> {
   const query = new URLSearchParams({ token: await mint(), ...(heard && { last_event_id: heard }) });
   const source = new EventSource(`/v1/stream?${query}`);
@@ -9,6 +9,7 @@ export async function follow(mint: () => Promise<string>, tell: (event: MessageE
     tell(event as MessageEvent);
   };
   for (const kind of KINDS) source.addEventListener(kind, hear);
-  // It asks again by itself; refused, because its token is too old by then, it is closed, and a new one goes on where it was.
+  // It reconnects automatically; refused, because its token has expired by then, it is closed, and a new one resumes at its
+  // position.
   source.onerror = () => source.readyState === EventSource.CLOSED && setTimeout(() => follow(mint, tell, heard), 1000);
 }

@@ -2,7 +2,7 @@ import { DurableObject } from "cloudflare:workers";
 import { type EngineEnv, type Envelope, enqueueOne } from "millrace";
 import { type Task, TaskRun, taskCatalog } from "./order-tasks.ts";
 
-/** How long the object waits before it asks again for what it may not have asked for: it died in between, or the database was away. */
+/** The delay before the object repeats requests that may be lost: it died in between, or the database was unavailable. */
 const ASK_AGAIN_MS = 10_000;
 
 /** Coordinates one order: `pick` and `label` side by side, then `hand over`. A task is waiting, owed, asked for, done or failed. */
@@ -29,7 +29,7 @@ export class OrderRoom extends DurableObject<EngineEnv> {
     return this.#ask();
   }
 
-  /** What every task of the order has come to. */
+  /** The state of every task of the order. */
   tasks(): Record<string, string> {
     return Object.fromEntries(this.#sql.exec("SELECT task, state FROM tasks").raw<[string, string]>());
   }
@@ -38,7 +38,7 @@ export class OrderRoom extends DurableObject<EngineEnv> {
     const owed = this.#sql.exec<{ task: Task["task"] }>("SELECT task FROM tasks WHERE state = 'owed'").toArray();
     const at = this.ctx.storage.kv.get<{ tenantId: string; order: string }>("order");
     if (owed.length === 0 || !at) return;
-    // In the same write as what is owed. A task that is asked for twice is one: its key is the same.
+    // In the same write as the open requests. A task that is requested twice is one: its key is the same.
     await this.ctx.storage.setAlarm(Date.now() + ASK_AGAIN_MS);
     for (const { task } of owed) {
       const by = { tenantId: at.tenantId, source: "order-room" };

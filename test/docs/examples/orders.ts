@@ -19,7 +19,7 @@ const INSERT_PAID = `
   INSERT INTO paid_orders (order_id, email) SELECT value->>'order_id', value->>'email' FROM json_each(?1) WHERE true
   ON CONFLICT DO NOTHING`;
 
-/** What is still to be sent after a delivery: none, or some. Orders of one batch share the look into the stock. */
+/** The items still to send after a delivery: none, or some. Orders of one batch share one read of the stock. */
 export async function lateParcels({ payload, env, once }: Routed<{ order_id: string; email: string }>) {
   const late = await once("late parcels", () =>
     query<{ order_id: string; parcel: string }>(env.DB, sql`SELECT order_id, parcel FROM late_parcels`),

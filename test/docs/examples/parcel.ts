@@ -6,7 +6,7 @@ const parcelEvents = defineQueue({ name: "parcel-events" });
 const parcel = z.object({ parcel_id: z.string().min(1).max(64) });
 const id = ({ parcel_id }: { parcel_id: string }) => parcel_id;
 
-/** Follow a parcel until somebody has signed for it. */
+/** Follow a parcel until its recipient has signed for it. */
 export const ParcelFollow = defineCommand({
   type: "parcel.follow",
   payload: parcel,
@@ -15,7 +15,7 @@ export const ParcelFollow = defineCommand({
   queue: parcelCommands,
 });
 
-/** Somebody has signed for a parcel: the courier's own system says so. */
+/** A recipient has signed for a parcel, reported by the courier's own system. */
 const ParcelSigned = defineEvent({
   type: "parcel.signed",
   payload: parcel.extend({ by: z.string().min(1).max(200) }),

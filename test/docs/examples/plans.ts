@@ -23,7 +23,7 @@ const billDifference = defineStep({
   },
 });
 
-/** Bills what a plan costs more than the one before: right only if no other change of this customer is under way. */
+/** Bills the price difference to the plan before: right only if no other change of this customer is running. */
 export const changePlan = defineWorkflow({
   name: "change-plan",
   on: PlanChange,

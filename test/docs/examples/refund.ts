@@ -12,7 +12,7 @@ const OrderRefund = defineCommand({
 
 const PAYOUTS = "https://bank.example.com/payouts";
 
-/** Sends the money; taken back, it is stopped. */
+/** Sends the money; its undo stops it. */
 const payOut = defineStep({
   effect: "keyed",
   run: async ({ input, key, fetch }: EffectCall<{ order: string; cents: number }>) =>

@@ -2,7 +2,7 @@ import { defineRoom, type RoomEnv, roomOf } from "millrace";
 import { roomObject } from "millrace/worker";
 import * as z from "zod";
 
-/** A room per shop, where everybody with a token listens and operators speak. */
+/** A room per shop, where every token listens and operators send. */
 export const desk = defineRoom<{ text: string }>({
   name: "desk",
   scopes: { join: "read", send: "operate" },
@@ -11,7 +11,7 @@ export const desk = defineRoom<{ text: string }>({
 
 export class Rooms extends roomObject([desk]) {}
 
-/** From a Worker, an object or a step: said again under its key, it is heard once. */
+/** From a Worker, an object or a step: sent again under its key, it is delivered once. */
 export async function announce(env: RoomEnv, tenant: string, text: string, key: string): Promise<number> {
   const { sequence } = await roomOf(env, desk, "front", tenant).send({ text }, { idempotencyKey: key });
   return sequence;

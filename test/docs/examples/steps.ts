@@ -22,7 +22,7 @@ export const sendMail = defineStep({
     read<{ id: string }>(await fetch("https://mail.example.com/send", { method: "POST", body: JSON.stringify(input) })),
 });
 
-/** What an answer says of the effect. */
+/** The meaning of an answer for the effect. */
 async function read<Answer>(answer: Response): Promise<Answer> {
   if (answer.ok) return answer.json<Answer>();
   const said = `${new URL(answer.url).host} answered ${answer.status}.`;

@@ -155,10 +155,10 @@ it("a command is refused while one of its queues is not bound, with the line to 
 it.each<[string, Parameters<typeof defineQueue>[0], string]>([
   ["no queue at all", { name: "orders", partitions: 0 }, 'The queue "orders" has partitions: 0. Use 1 to 100.'],
   ["half of one", { name: "orders", partitions: 1.5 }, "Use 1 to 100"],
-  ["a tenant whose name no queue can have", { name: "orders", tenants: ["big_shop"] }, '"orders-big_shop" is not a queue name'],
+  ["a tenant with a name that no queue can have", { name: "orders", tenants: ["big_shop"] }, '"orders-big_shop" is not a queue name'],
   ["a tenant called as a partition", { name: "orders", partitions: 2, tenants: ["2"] }, 'contains two queues named "orders-2"'],
   ["a tenant called as its dead letters", { name: "orders", tenants: ["dlq"] }, 'contains two queues named "orders-dlq"'],
-])("a queue does not stand for %s", (_, options, says) => {
+])("defineQueue refuses %s", (_, options, says) => {
   expect(() => defineQueue(options)).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(says) }));
 });
 
