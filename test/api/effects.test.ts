@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { type Caller, callerWith, expectProblem, fresh, reaches } from "./client.ts";
 import { seedEffect, seedInstance } from "./seed.ts";
 
-/** An effect in doubt, of an instance that the platform knows. */
+/** An effect in doubt, of an instance on the platform. */
 async function doubtful(caller: Caller) {
   const { body } = await caller.ask(fresh());
   await reaches(caller, body.instance_id, "complete");

@@ -7,7 +7,7 @@ export interface Operation {
   /** Alternatives: a token needs every scope of one of them. None for a public operation, or one with other authentication. */
   scopes: string[][];
   parameters: { in: "path" | "query" | "header"; name: string; required?: boolean; schema: Json }[];
-  /** The schema of its body by media type; none for an operation that takes none. */
+  /** The schema of its body by media type; none for an operation without one. */
   bodies: Record<string, Json>;
 }
 

@@ -54,7 +54,7 @@ const uncaught = values.mutants ? await mutants() : 0;
 if (values.json) console.log(JSON.stringify(result));
 process.exit(problems.length + missed.length + uncaught > 0 ? 1 : 0);
 
-/** Puts bugs into the engine and looks whether the proof finds them. Answers how many it did not; none at all is as bad as one. */
+/** Applies bugs to the engine and checks that the proof finds them. Returns the number of survivors; zero tried bugs count as one. */
 async function mutants(): Promise<number> {
   const tried = await tryEach(values.only, { seconds: 60, seed: 1000 }, ({ area, name, did, by, seconds }) =>
     console.log(`${area} | ${name} | ${did} | ${by} | ${seconds} s`),

@@ -9,7 +9,7 @@ const REQUEST_MS = 8000;
 const AGAIN_MS = 150;
 /** How long after the last disturbance a request must be answered. */
 const PATIENCE_MS = 60_000;
-/** How long a restart may take to reach the code of the run. */
+/** The maximum time of a restart to reach the code of the run. */
 const RESTART_MS = 4000;
 
 /** The remote interface of an engine under test in another process. */
@@ -70,7 +70,7 @@ export function remoteStage(remote: Remote): Stage {
   const passes = async (id: string): Promise<number> =>
     ((await (await fetch(`${upstreamUrl}/passes/${id}`)).json()) as { count: number }).count;
 
-  /** An answer to a doubt that may have been lost is not given again: a doubt that has come up since would be another one. */
+  /** An answer to an unknown outcome that may have been lost is not repeated: a later unknown outcome would be another one. */
   async function resolve(key: string, ...rest: unknown[]): Promise<unknown> {
     const applied = async () =>
       (await database.rows("SELECT id FROM millrace_actions WHERE target = ?1 AND result = 'applied'", key)).length;

@@ -74,7 +74,7 @@ it("wrangler continues from a new database: it has every migration and the token
   const whole = [{ migrations: readdirSync(join(ROOT, "migrations")).length, tokens: JSON.stringify([id]) }];
   expect(kept()).toEqual(whole);
 
-  // The token's file is kept and its row is gone: it is stored again.
+  // The token's file is kept and its row is deleted: it is stored again.
   rmSync(join(folder, "state"), { recursive: true });
   expect(localToken(join(folder, "token"))).toBe(token);
   await prepareDatabase(folder, checkout(), token);

@@ -38,7 +38,7 @@ export function linkPackages(folder: string): void {
   symlinkSync("../packages/millrace", join(packages, "millrace"));
 }
 
-/** Less than the test has; a busy machine takes more than a minute for a start. */
+/** Less than the test's timeout; a busy machine needs more than a minute for a start. */
 const SAYS_WITHIN_MS = 150_000;
 
 /** `npm start` in a clone, with its output. */
@@ -61,7 +61,7 @@ export class Terminal {
     onTestFinished(async () => void (await this.end()));
   }
 
-  /** Waits until it says something that it has not said yet. Answers everything up to there. */
+  /** Waits for new output that contains it. Returns all output up to there. */
   async says(what: string): Promise<string> {
     for (const until = Date.now() + SAYS_WITHIN_MS; Date.now() < until; ) {
       const at = this.#said.indexOf(what, this.#read);
@@ -89,7 +89,7 @@ export class Terminal {
     return { took, meanwhile: await this.says("Fixed.") };
   }
 
-  /** All that it has said. */
+  /** All output. */
   get said(): string {
     return this.#said;
   }

@@ -77,7 +77,7 @@ it.skipIf(!isAsked || !isThere)("a real Prometheus scrapes an engine, and its al
   );
   expect(Number(received?.result?.[0]?.value[1])).toBeGreaterThanOrEqual(5);
 
-  // A dead letter, as a bad night leaves it.
+  // Many dead letters, as after an outage.
   const rows =
     "INSERT INTO millrace_dead_letters (id, queue, body, reason, attempts, first_at, captured_at) VALUES ('l1', 'publish-commands', '{}', 'exhausted', 1, 1, 1)";
   const wrangler = join(ROOT, "node_modules/.bin/wrangler");

@@ -10,7 +10,7 @@ interface Traced {
   OTLP_NAMES?: string;
 }
 
-/** Sends this env's spans to the tests' collector. Answers how to stop that. */
+/** Sends this env's spans to the tests' collector. Returns the function that stops that. */
 export function collect(env: object, more: Traced = {}): () => void {
   const traced = env as Traced;
   Object.assign(traced, { OTLP_ENDPOINT: `${inject("collectorUrl")}/v1/traces` }, more);

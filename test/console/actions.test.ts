@@ -33,7 +33,7 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   // The count for one verb does not apply to another, however long its own count takes.
   await page.route("**/v1/bulk-actions", async (route) => {
     await sleep(1000);
-    // By then the test has taken its hand off: the browser has sent it.
+    // By then the test has released it: the browser has sent it.
     await route.continue().catch(() => undefined);
   });
   await dialog.getByRole("radio", { name: "close" }).check();

@@ -7,7 +7,7 @@ interface Runs {
   items: { state: string; reason: string }[];
 }
 
-/** Lets a request through, and loses its answer. */
+/** Passes a request on, and drops its answer. */
 const losing = (page: Page, path: string) =>
   page.route(path, async (route) => {
     if (route.request().method() !== "POST") return route.fallback();

@@ -50,7 +50,7 @@ export default async function setup(project: TestProject) {
   const access = await accessTeam();
   const server = createServer(async (request, response) => {
     if (request.url === "/certs") return void response.setHeader("content-type", "application/json").end(access.certs);
-    // Kept here for all files: the engine takes all of its faults at once.
+    // Stored here for all files: the engine accepts only all of its faults at once.
     if (request.method === "POST") {
       const { upstream, match, isBroken } = (await json(request)) as Break;
       if (isBroken) broken.set(`${upstream} ${match}`, { upstream, match });

@@ -1,7 +1,7 @@
 import type { Locator, Page } from "playwright-core";
 import { expect } from "vitest";
 
-/** Goes from one thing to the next until this one has the focus, as people without a mouse do. */
+/** Presses Tab until this element has the focus, as keyboard users do. */
 export async function tabTo(thing: Locator): Promise<void> {
   for (let steps = 0; steps < 40; steps++) {
     if (await thing.evaluate((one) => one.matches(":focus"))) return;

@@ -12,7 +12,7 @@ interface Seeded {
   plain?: object;
 }
 
-/** Dead letters of a producer's own queue, oldest first; nothing over HTTP makes them. Answers their ids. */
+/** Dead letters of a producer's own queue, oldest first; no HTTP request creates them. Returns their ids. */
 export async function letters({ tenant }: Caller, seeded: readonly Seeded[], at?: Place): Promise<string[]> {
   const now = Date.now();
   const ids = seeded.map(() => randomBytes(16).toString("hex"));

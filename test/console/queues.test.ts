@@ -48,7 +48,7 @@ it("a held lane shows the cause and the time; the action that keeps its order is
   await row.getByText("held").waitFor();
   await page.getByText("by lane").waitFor();
   await expectFit(page, "lanes");
-  // Of two tables the keys walk the first, until the other has the focus.
+  // Of two tables the keys navigate the first, until the other has the focus.
   await page.locator("main").focus();
   await page.keyboard.press("j");
   const queue = page.getByRole("table", { name: "Queues" }).locator("tbody tr").first();

@@ -27,7 +27,7 @@ export async function stage() {
 /** The engine of the console's tests, for who needs no browser. */
 export const app = () => staged<Place>("/");
 
-/** The engine of test/console/shop, which all files share too: one with lanes, doubts, locks and limits. */
+/** The engine of test/console/shop, shared by all files: with lanes, unknown outcomes, locks and limits. */
 export const shop = () => staged<Place>("/shop");
 
 async function staged<Parts>(path: string): Promise<Parts> {

@@ -9,7 +9,7 @@ export interface Ended {
   job: Job;
   ok: boolean;
   ms: number;
-  /** All that it said, without the lines that were shown at once. */
+  /** All output, without the lines that were shown at once. */
   held: string[];
   /** The file with its times, if it runs tests. */
   times: string;

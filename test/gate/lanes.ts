@@ -8,7 +8,7 @@ export interface Job {
   /** One of the programs on the path of npm scripts. */
   program: string;
   args: readonly string[];
-  /** True for a run of vitest: it takes the seed and reports its times. */
+  /** True for a run of vitest: it has a seed and reports its times. */
   tests?: boolean;
 }
 

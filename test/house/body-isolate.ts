@@ -13,7 +13,7 @@ const schema = z.strictObject({
   }),
 });
 
-/** Reads a body as the door does: bytes, text, bounds, schema. */
+/** Reads a body as the API does: bytes, text, bounds, schema. */
 function read(bytes: Uint8Array): string {
   try {
     const value = parseBounded(new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes));

@@ -73,7 +73,7 @@ it("a Worker of the engine alone bundles nothing of the app, neither the console
 it("a Worker that has lanes alone bundles their room and its dependencies, and no package but one", async () => {
   const { kept, packages, kilobytes } = await bundle(LANES_ONLY);
   console.log(`A Worker of lanes alone: ${kilobytes.toFixed(0)} kB minified, ${packages.join(", ")}.`);
-  // The door is kept for a line: the bundler puts modules that a lazy import shares into functions.
+  // One line of it remains: the bundler puts modules that a lazy import shares into functions.
   expect(
     kept.filter(
       (file) => !/^(packages\/millrace\/src\/(index\.ts$|(lanes|contract)\/)|node_modules\/fastest-levenshtein\/|worker\.js$)/.test(file),

@@ -82,7 +82,7 @@ const NAMED = /\bid IN \(SELECT (unhex\()?value/;
 function growing(plan: readonly Step[], text: string): string[] {
   return plan
     .filter(({ detail, parent }) => {
-      // Rows that are named one by one, and looked for among all that a tenant has: +tenant_id has it take their names.
+      // Rows that are named one by one, and searched among all of a tenant: +tenant_id makes the query use their names.
       if (/^SEARCH .*\(tenant_id=\?\)$/.test(detail)) return NAMED.test(text);
       if (detail.startsWith("SCAN ")) return !/VIRTUAL TABLE|CONSTANT ROW|^SCAN (pair|entries|given|told|\(subquery)/.test(detail);
       const searched = plan.filter((one) => one.parent === parent && one.detail.startsWith("SEARCH ")).map((one) => one.detail);

@@ -35,8 +35,8 @@ const SETS = new Map(
 );
 
 /**
- * Every SQL statement below a folder, read from its TypeScript: fragments, conditions and parts that functions hand over are put in, each
- * alternative once. A part that cannot be found is `UNREAD`: no statement is left out in silence.
+ * Every SQL statement below a folder, read from its TypeScript: fragments, conditions and parts from function arguments are filled
+ * in, each alternative once. A part that cannot be found is `UNREAD`: no statement is left out silently.
  */
 export function readSql(root: string): Written[] {
   const files = readdirSync(root, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));

@@ -5,7 +5,7 @@ export interface Asked {
   fetch: (request: Request) => Promise<Response>;
   keywords: readonly [string, string];
   correlationId: string;
-  /** A budget, named with letters that a URL has to escape. */
+  /** A budget with a name of characters that a URL has to escape. */
   account: string;
 }
 

@@ -22,11 +22,11 @@ const shared = { queue, onDeadLetter, retries: { initial: 5, max: 20 } };
 export const blocking = defineLane<LaneBody>({ ...shared, name: "blocking", onFailure: "block" });
 export const parking = defineLane<LaneBody>({ ...shared, name: "parking", onFailure: "park" });
 export const holding = defineLane<LaneBody>({ ...shared, name: "holding", onFailure: "hold" });
-/** With the back-off, the deadline and the memory that a lane has when it says nothing. */
+/** With a lane's default back-off, deadline and memory. */
 export const usual = defineLane<LaneBody>({ name: "usual", queue, onFailure: "block" });
 /** A handler that hangs has a tenth of a second. */
 export const impatient = defineLane<LaneBody>({ ...shared, name: "impatient", onFailure: "park", deadline: 100 });
-/** Letters of it stay where they are, keys are soon forgotten, and it is soon full. */
+/** Dead letters of it stay in the lane, keys expire soon, and it is soon full. */
 export const small = defineLane<LaneBody>({
   ...{ name: "small", queue, onFailure: "park", retries: { limit: 0 } },
   ...{ remember: 50, maxBytes: 200_000 },

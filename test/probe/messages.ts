@@ -53,7 +53,7 @@ export const ProbeFollow = defineCommand({
   queue: probeCommands,
 });
 
-/** Goes through every kind of route: kept as a row, called, and followed by one command for each part. */
+/** Uses every kind of route: stored as a row, called, and followed by one command for each part. */
 export const ProbeRouted = defineEvent({
   type: "probe.routed",
   payload: z.object({ name: z.string(), parts: z.array(z.string()).default([]), shared: z.string().optional() }),

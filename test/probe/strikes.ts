@@ -2,14 +2,14 @@ import type { WorkflowEvent, WorkflowStep } from "cloudflare:workers";
 
 type Call = "do" | "sleep" | "waitForEvent";
 
-/** The platform rejects one call of a run with its own error: before the step begins, while an attempt is under way, or after the step's end. */
+/** The platform rejects one call of a run with its own error: before the step begins, during an attempt, or after the step's end. */
 export interface Strike {
   readonly call: Call;
   /** The step's name on the platform; any step of that call where it is missing. */
   readonly step?: string;
   readonly when: "before" | "under way" | "behind";
   readonly says: Error;
-  /** `dies`: the engine is gone, and replays the run from its remembered steps. `lives`: it marks the instance as errored. */
+  /** `dies`: the engine dies, and replays the run from its remembered steps. `lives`: it marks the instance as errored. */
   readonly engine: "dies" | "lives";
   /** How many calls in all. Default: one. */
   times?: number;
@@ -21,7 +21,7 @@ export const strikes = new Map<string, Strike[]>();
 /** The strikes that were made, by the same subject. */
 export const struck = new Map<string, Strike[]>();
 
-/** The local engine's word for its own end, at which it changes no status. */
+/** The local engine's error for its own end, at which it changes no status. */
 const DIES = "Aborting engine: Grace period complete";
 
 type Run = (event: Readonly<WorkflowEvent<never>>, steps: WorkflowStep) => Promise<unknown>;
@@ -55,7 +55,7 @@ export function resetEngines(prefix: string, says: () => Error, engineOf: (subje
   return { ...count, runs: runs.size };
 }
 
-/** The subjects with the prefix that have a replay under way that was not reset. */
+/** The subjects with the prefix with a running replay that was not reset. */
 export function replaysUnderWay(prefix: string): Set<string> {
   return new Set([...resettable].filter(({ subject, reset }) => subject.startsWith(prefix) && !reset).map(({ subject }) => subject));
 }

@@ -143,7 +143,7 @@ async function take(step: Steps, run: string, one: ProbeStep): Promise<unknown> 
   }
 }
 
-/** Lets a test write a step name that depends on chance, the mistake the engine must catch. */
+/** Permits a random step name, the mistake that the engine must detect. */
 function stepName(name: string): string {
   return name.replace("$RANDOM", () => Math.random().toString(36).slice(2));
 }

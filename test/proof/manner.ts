@@ -3,8 +3,8 @@ export interface Manner {
   /** The time of each phase to converge while no failure is injected. */
   patienceMs?: number;
   /**
-   * How long each phase may take on a slow machine. Above 0, the patience is counted in polls of `lookMs`: a machine that slows the run
-   * slows the polls too. Default 0: the patience is wall-clock time.
+   * The maximum time of each phase on a slow machine. Above 0, the patience is counted in polls of `lookMs`: a machine that slows
+   * the run slows the polls too. Default 0: the patience is wall-clock time.
    */
   mostMs?: number;
   /** The further time for a run without an end, to distinguish late from stuck. Default 0. */

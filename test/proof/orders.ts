@@ -11,7 +11,7 @@ export interface Order {
   two?: boolean | undefined;
 }
 
-/** The output that a person gives for a step that failed. */
+/** An operator's output for a step that failed. */
 export const BY_HAND = "by hand";
 
 /**

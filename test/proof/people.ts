@@ -11,10 +11,10 @@ const UNDER_WAY: ReadonlySet<string> = new Set(["accepted", "queued", "running",
 /** The upstream's answer about an effect that it has not done. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 422, 429]);
 
-/** How long a person waits before answering the same question again. */
+/** The interval before an operator answers the same question again. */
 const AGAIN_MS = 1000;
 
-/** The people on call: they answer questions, resolve doubts by the upstream's ledger, and skip letters. */
+/** The operators on call: they answer questions, resolve unknown outcomes by the upstream's ledger, and skip dead letters. */
 export class People {
   readonly #stage: Stage;
   readonly #run: Subject;
@@ -23,7 +23,7 @@ export class People {
   /** The number of an effect's occurrences when it was repeated by an operator. */
   readonly #again = new Map<string, number>();
   readonly #answeredAt = new Map<string, number>();
-  /** Doubts that were answered without thinking. */
+  /** Unknown outcomes that were answered without a check. */
   readonly #mistaken = new Set<string>();
   /** Dead letters to discard. */
   readonly #skipped = new Set<string>();

@@ -23,7 +23,7 @@ function orderOf(program: Program, at: string): [earlier: string, later: string]
   return [...inner, ...behind];
 }
 
-/** Effects of a part that are over where the code has gone on behind it: none that it may have left behind. */
+/** Effects of a part that are over where the code has continued after it: none that may still run. */
 function surelyOver(program: Program, at: string): string[] {
   if (program.do === "race" || program.do === "try" || program.do === "beside") return [];
   if (!("part" in program) && !("parts" in program)) return effectsOf(program, at).map((one) => one.at);

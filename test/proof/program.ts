@@ -11,7 +11,10 @@ export interface Upstream {
   times: number;
 }
 
-/** The pass makes a step's first attempt itself; or it `flips`: on every other pass the code says otherwise, as after a deployment. */
+/**
+ * The replay makes a step's first attempt itself; or it `flips`: in every other replay the code's kind differs, as after a
+ * deployment.
+ */
 export type Lean = "lean" | "flips";
 
 /**
@@ -61,7 +64,7 @@ export const sharedValue = (nth: number): string => `s${nth}`;
 /** A program has no more steps than this. */
 export const MAX_LEAVES = 24;
 
-/** A question to a person. */
+/** A question to an operator. */
 export interface Ask {
   do: "ask";
   answer: "yes" | "no" | "never";
@@ -158,5 +161,5 @@ export interface Trace {
 /** The number of automatic retries of a step. */
 export const STEP_RETRIES = 5;
 
-/** How long an attempt may take. */
+/** The timeout of an attempt. */
 export const TIMEOUT_MS = 3000;

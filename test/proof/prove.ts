@@ -240,7 +240,7 @@ class Trial {
   async #told(phase: Phase | "again"): Promise<string[]> {
     const { status, output } = await platformOf(this.#stage, this.#run.id);
     const trace = output as Trace | null | undefined;
-    // A complete run stays complete when a later pass throws, and answers nothing then.
+    // A complete run stays complete when a later replay throws, and has no output then.
     const silent = [`is complete, and its last pass has said nothing of its way: the platform says ${status}`];
     if (!trace) return throwsByRun(this.#run.program, this.#world) ? [] : silent;
     // In a later replay the code may end before it gets an operator's output for a loser again.

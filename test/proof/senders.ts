@@ -28,7 +28,7 @@ export class Senders {
   readonly #run: Subject;
   readonly #world: World;
   readonly #leaves: ReadonlyMap<string, Leaf>;
-  /** Subjects of which everything was said, and acknowledged. */
+  /** Subjects with all events published and acknowledged. */
   readonly #said = new Set<string>();
   /** Subjects that operators have signalled to the run alone. */
   readonly #signalled = new Set<string>();
@@ -113,7 +113,7 @@ export class Senders {
     if (await this.#send("probe-events", all.slice(this.#sharedSaid))) this.#sharedSaid = all.length;
   }
 
-  /** All messages come once more, also out of the dead-letter queue: shuffled, long after everything has ended. */
+  /** All messages come once more, also from the dead-letter queue: shuffled, long after everything has ended. */
   async late(): Promise<void> {
     const envelope = await this.#envelope();
     // Sent once more by its sender, it is delivered for the first time; out of a back-off, for the second.
@@ -132,7 +132,7 @@ export class Senders {
     return [...(isKnown ? [] : [`duplicate: its key is free again: ${JSON.stringify(own)}`]), ...(other ? taken(other) : [])];
   }
 
-  /** The letters that must be there in the end, by their reasons. */
+  /** The dead letters expected at the end, by their reasons. */
   letters(): string[] {
     const { conflicts, malformed, poison, stranger, large } = this.#world;
     const said = [...this.#said];
@@ -174,7 +174,7 @@ export class Senders {
     return row?.status === "complete" && row.rows === 1 ? [] : [`stuck: the other tenant's run: ${JSON.stringify(row)}`];
   }
 
-  /** Looks until it is so, or there was time enough since the last fault. */
+  /** Polls until the condition holds, or the time since the last fault is up. */
   async #within(isSo: () => Promise<boolean>): Promise<void> {
     const begunAt = Date.now();
     const isEarly = () => Date.now() < Math.max(begunAt, this.#stage.disturbedUntil()) + BEHIND_MS;

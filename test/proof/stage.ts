@@ -25,7 +25,7 @@ export interface Taken {
   replayed: boolean;
 }
 
-/** A question that a run has asked, as far as who answers it looks. */
+/** A run's question, as its answerer sees it. */
 export interface Question {
   id: string;
   state: string;
@@ -52,7 +52,7 @@ export interface Stage {
   readonly repeats: boolean;
   /** Where the upstream listens. */
   readonly upstreamUrl: string;
-  /** The time until which something was made to fail from outside, as `Date.now()` says it; 0 where nothing is. */
+  /** The end of injected failures, as `Date.now()`; 0 for none. */
   disturbedUntil(): number;
   /** The instance that a run of this name is. */
   idOf(name: string): Promise<string>;
@@ -60,7 +60,7 @@ export interface Stage {
   watch(names: readonly string[], faults: readonly Fault[]): Watch;
   /** Makes the code of a run known before it is asked for. `runs`: how many runs operators have begun so far. */
   cast(run: Subject, runs: () => number): void;
-  /** Asks for runs over the door, in one request; each is answered for itself. */
+  /** Requests runs over the API, in one request; each is answered separately. */
   enqueue(requests: readonly Asking[]): Promise<(Taken | Error)[]>;
   /** Hands messages to a queue's consumer, and answers how many it has settled. */
   deliver(queue: string, bodies: unknown[], attempt: number): Promise<{ acked: number }>;
@@ -89,7 +89,7 @@ export interface Stage {
   effects(id: string): Promise<Effect[]>;
   resolve(key: string, resolution: Resolution, reason: string): Promise<unknown>;
   questions(id: string): Promise<Question[]>;
-  /** Settles a dead letter: nothing shall become of it. */
+  /** Settles a dead letter without a replay. */
   skip(letter: string, reason: string): Promise<unknown>;
   /** Tries all requests about a run in the name of another tenant, and returns the accepted ones. */
   meddle(tenantId: string, theirs: Theirs): Promise<string[]>;

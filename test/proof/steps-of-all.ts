@@ -1,6 +1,6 @@
 import { type Act, type Leaf, type Lean, leavesOf, type Own, type Program, withLeaves } from "./program.ts";
 
-/** How guarded steps are taken: all of them `lean`, all by the `platform`, or as it is `drawn` for each. */
+/** The kind of guarded steps: all `lean`, all by the `platform`, or `drawn` for each. */
 export const STEPS_OF_ALL = ["lean", "platform", "drawn"] as const;
 export type StepsOfAll = (typeof STEPS_OF_ALL)[number];
 
@@ -21,7 +21,7 @@ export function stepsTaken(program: Program, steps: StepsOfAll): Program {
   });
 }
 
-/** How a program has all its guarded steps taken; undefined where they differ, and where it has none. */
+/** The kind of all of a program's guarded steps; undefined where they differ, and where it has none. */
 export function oneModeOf(program: Program): { readonly lean: Lean | undefined } | undefined {
   const modes = new Set(leavesOf(program).flatMap(({ leaf }) => (isGuarded(leaf) ? [leaf.lean] : [])));
   const [lean] = modes;

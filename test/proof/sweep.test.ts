@@ -11,7 +11,7 @@ import type { World } from "./world.ts";
 
 /** Runs on trial at a time. */
 const LANES = 5;
-/** Each reference program goes through all phases, so that each boundary is crossed in each. */
+/** Each reference program runs all phases, so that each boundary is crossed in each. */
 const world = { restarts: 1, ends: "undone", large: true } satisfies Partial<World>;
 
 /** The maximum of failures: each takes a minute. */

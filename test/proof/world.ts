@@ -13,13 +13,16 @@ import { behave, behaviour } from "./upstream.ts";
 export interface World {
   /** The number of further deliveries of the command's message. */
   copies: number;
-  /** The same key comes with another payload: over the door, in one request with the first and behind it, and on the queue. */
+  /** The same key comes with another payload: over the API, in one request with the first and after it, and on the queue. */
   conflicts?: boolean | undefined;
   /** An invalid message comes in the same batch. */
   malformed?: boolean | undefined;
   /** An event with a row that the database refuses comes in the same batch. */
   poison?: boolean | undefined;
-  /** Another tenant asks for a run under the same key, says events of the same key and subject, and meddles with all that it can name. */
+  /**
+   * Another tenant requests a run under the same key, publishes events of the same key and subject, and sends requests about all
+   * ids.
+   */
   stranger?: boolean | undefined;
   /** The command's payload is kept by reference. */
   large?: boolean | undefined;
@@ -27,7 +30,7 @@ export interface World {
   again?: boolean | undefined;
   /** A completed effect is first confirmed without its output. */
   mistakes?: boolean | undefined;
-  /** All messages come again after each end; with `skipped`, after a person has skipped their letters. */
+  /** All messages come again after each end; with `skipped`, after an operator has skipped their dead letters. */
   late?: "late" | "skipped" | undefined;
   /**
    * Operators' requests at any moment; most are refused. `nth`: the recorded step to start from; `restart`: the platform restarts

@@ -228,7 +228,7 @@ it("after one 429 all calls are spread out, until time has widened the limit aga
   const others = limitOf({ RATE_LIMIT }, "crm https://crm.embedded", [{ limit: 100, periodMs: 10_000 }]);
   expect([await others.tryTake(), await others.tryTake()]).toMatchObject([{ taken: true }, { taken: true }]);
   await expect(crm({ EMBEDDED_CRM, RATE_LIMIT }, "acme").read(["1"], options)).rejects.toMatchObject({ code: "retry_after" });
-  // HubSpot named no wait: nothing goes for a second.
+  // HubSpot sent no Retry-After: no call for a second.
   expect(await others.tryTake()).toMatchObject({ taken: false });
   await others.take();
   expect(await others.tryTake()).toMatchObject({ taken: false, waitMs: expect.any(Number) });

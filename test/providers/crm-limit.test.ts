@@ -21,7 +21,7 @@ it("150 callers at once are all served within the CRM's limit: it never has to r
   const [before, { refused_by_limit: refusedBefore }] = [await upserts(), await crmCalls()];
   const outcomes = (await Promise.all(Array.from({ length: 150 }, () => upsert(fresh())))).flat();
   expect(outcomes.filter(({ state }) => state === "done")).toHaveLength(150);
-  // Syncs that other tests have asked for may be under way beside it.
+  // Syncs of other tests may run beside it.
   expect((await upserts()).total - before.total).toBeGreaterThanOrEqual(150);
   const { refused_by_limit, most_in_10_seconds } = await crmCalls();
   expect(refused_by_limit - refusedBefore).toBe(0);

@@ -55,7 +55,7 @@ export async function crmView(view: string): Promise<Json> {
   return (await env.UPSTREAMS.fetch(`${CRM_CONTROL}/${view}`)).json();
 }
 
-/** An edit in the embedded CRM, as a person would make it there. */
+/** An edit in the embedded CRM, as a user's. */
 export async function crmEdit(id: string | null, properties: Record<string, string> | null): Promise<{ status: number; body: Json }> {
   const answer = await env.UPSTREAMS.fetch(`${CRM_CONTROL}/edits`, { method: "POST", body: JSON.stringify({ id, properties }) });
   return { status: answer.status, body: await answer.json() };

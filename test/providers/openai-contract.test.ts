@@ -41,7 +41,7 @@ it.each(prompts.flatMap((prompt) => JSON_FORMATS.map((format) => [prompt, format
   async (prompt, format) => {
     const body = await bodyFor(prompt, format);
     expect(conforms(openai, "CreateChatCompletionRequest", body)).toEqual([]);
-    // The published schema lets unknown fields pass; the API does not.
+    // The published schema permits unknown fields; the API does not.
     expect(Object.keys(body).filter((field) => !namedFields().includes(field))).toEqual([]);
   },
 );

@@ -26,7 +26,7 @@ function limiter(name = fresh()) {
   return { stub, take, pause: (ms: number) => stub.pause(ms) };
 }
 
-/** The most grants in any stretch of a period, wherever it begins. */
+/** The most grants in any window of a period. */
 function mostIn(periodMs: number, moments: readonly number[]): number {
   const sorted = [...moments].sort((one, two) => one - two);
   let most = 0;
@@ -46,7 +46,7 @@ describe("A shared limit", () => {
     const moments = (await times(500, () => take())).map(({ at }) => at);
     const askingMs = Date.now() - asked;
     expect(mostIn(BURST.periodMs + MARGIN_MS, moments)).toBe(100);
-    // Five hundreds are four periods apart, each a fortieth longer for the way it is counted.
+    // Five hundred grants are four periods apart, each a fortieth longer by the method of counting.
     const least = 4 * (BURST.periodMs + MARGIN_MS + BURST.periodMs / 40);
     expect(Math.max(...moments) - Math.min(...moments)).toBeLessThanOrEqual(least + askingMs);
   });
@@ -83,7 +83,7 @@ describe("A shared limit", () => {
     const impatient = await times(50, () => take({ patienceMs: 5_000 }));
     expect(impatient.every(({ go, waitMs }) => !go && waitMs > 5_000)).toBe(true);
     const patient = await times(100, () => take());
-    // Had the impatient taken places, half of the patient would be a period later.
+    // Had the impatient reserved places, half of the patient would be a period later.
     const firstFree = Math.min(...impatient.map(({ at }) => at));
     expect(Math.max(...patient.map(({ at }) => at))).toBeLessThan(firstFree + BURST.periodMs);
   });

@@ -18,13 +18,13 @@ export interface Verdict {
   duplicates: number;
   /** Most of them of one key after one kill: at most a batch. */
   most_duplicates: number;
-  /** Letters that were handed over again after they had been taken. */
+  /** Dead letters that were handed over again after they had been accepted. */
   duplicate_letters: number;
   /** Sends that were answered again with the same message. */
   duplicate_sends: number;
   /** Messages that nothing was wrong with, and that killed processes used all retries of. */
   given_up_by_kills: number;
-  /** Runs behind a lane that have ended. */
+  /** Ended runs behind a lane. */
   turns: number;
   /** Kills between the first beginning and the last end of these. */
   turn_kills: number;

@@ -139,7 +139,7 @@ class Run {
     }
   }
 
-  /** A person who looks at the lanes that hold, and decides. */
+  /** An operator who checks the lanes that hold, and decides. */
   async #free(): Promise<void> {
     for (; !this.#ended; await sleep(AGAIN_MS * 4)) {
       for (const [lane, streams] of this.#byLane()) {

@@ -17,7 +17,7 @@ export function life(): string {
   return ownLife;
 }
 
-/** Answers whether the ledger has taken it. */
+/** Returns whether the ledger has accepted it. */
 async function tell({ LEDGER_URL }: LedgerEnv, what: "deliveries" | "letters", told: Told | ToldLetter): Promise<boolean> {
   const init = { method: "POST", body: JSON.stringify(told), signal: AbortSignal.timeout(TELL_MS) };
   const answer = await fetch(`${LEDGER_URL}/${what}`, init);

@@ -17,7 +17,7 @@ export interface Far {
   lives: number;
 }
 
-/** How long a delivery takes. */
+/** The duration of a delivery. */
 const WORK_MS = 3;
 
 const { values } = parseArgs({ options: { ledger: { type: "string" } } });
@@ -31,7 +31,7 @@ const atWork = new Set<string>();
 /** The refusals of each message, by its id, and of each dead letter, by its message's. */
 const refusals = new Map<string, number>();
 
-// A connection that closes as the next request goes out looks like a lost network.
+// A connection that closes as the next request starts looks like a lost network.
 createServer({ keepAliveTimeout: 0 }, (request, response) => {
   answer(request, response).catch((error) => send(response, 500, { error: String(error) }));
 }).listen(0, "127.0.0.1", function (this: import("node:net").Server) {

@@ -29,7 +29,7 @@ function failsOf(random: Random, lane: LaneName, n: number, count: number): numb
   const isGivenUp = isSure || random.chance(0.5);
   if (!isGivenUp) return random.between(1, RETRIES.limit);
   if (lane === "parking") return ALWAYS;
-  // Past its retries, and a person's one more try.
+  // Past its retries, and an operator's one more try.
   const isForGood = lane === "holding" && random.chance(0.5);
   return isForGood ? ALWAYS : RETRIES.limit + random.between(1, 3);
 }

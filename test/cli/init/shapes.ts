@@ -1,4 +1,4 @@
-/** Workers as public starter templates make them: their files, in our words. */
+/** Workers like those of public starter templates: their files, in this project's words. */
 export interface Shape {
   title: string;
   files: Record<string, string>;

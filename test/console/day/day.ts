@@ -28,8 +28,8 @@ const LOST = order(22, 2);
 const WELL = Array.from({ length: 12 }, (_, at) => order(101 + at, 1 + (at % 7)));
 
 /**
- * Starts an engine and makes a shop's day in it: 20 failures of one cause, an approval, an unknown outcome, dead letters of three causes. And
- * a held lane, a parcel in each kind of wait, 12 complete orders. Returns the link that signs a browser in.
+ * Starts an engine and simulates a shop's day: 20 failures of one cause, an approval, an unknown outcome, dead letters of three
+ * causes. And a held lane, a parcel in each kind of wait, 12 complete orders. Returns the link that signs a browser in.
  */
 export async function dayLink(): Promise<string> {
   const outside = await startOutside();

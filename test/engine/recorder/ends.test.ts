@@ -117,7 +117,7 @@ describe("The end of a run", () => {
   );
 });
 
-/** The database commits the instance's next outcome, and its answer is lost. Answers whether that has happened. */
+/** The database commits the instance's next outcome, and its answer is lost. Returns whether that has happened. */
 function losesAnswerTo(instanceId: string): () => boolean {
   let isLost = false;
   const prototype = Object.getPrototypeOf(probeEnv.DB) as D1Database;

@@ -39,7 +39,7 @@ async function options(): Promise<LaunchOptions> {
   return { executablePath: join(folder, "chromium"), args: ARGS, env };
 }
 
-/** Where it is unpacked, once per version. Two that begin at once unpack it both, and the first one's is taken by both. */
+/** The folder where it is unpacked, once per version. Two concurrent processes both unpack it, and both use the first one's. */
 async function unpacked(): Promise<string> {
   const home = dirname(findPackageJSON("@sparticuz/chromium", import.meta.url) ?? "");
   const { version } = JSON.parse(readFileSync(join(home, "package.json"), "utf8"));

@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 
 // A linter, with all its recommended rules: node test/outside/tools/lint.ts < openapi.json prints its findings.
 
-/** The rules that are left out. A brand's index is a folder: its pages' relative links lead on from there. */
+/** The disabled rules. A brand's index is a folder: its pages' relative links continue from there. */
 const LEFT_OUT = { "no-path-trailing-slash": "off" };
 
 const document = await text(process.stdin);

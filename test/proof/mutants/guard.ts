@@ -5,7 +5,7 @@ const PASS = "packages/millrace/src/pass/pass.ts";
 const EFFECT = "packages/millrace/src/guard/effect.ts";
 const LEASE = "packages/millrace/src/guard/lease.ts";
 
-/** Effects that happen too often or not at all, and passes that go another way than the one before. */
+/** Effects that happen too often or not at all, and replays that take another branch than the one before. */
 export const GUARD = mutantsOf("guard", {
   "no attempt looks whether its step is done": {
     file: "packages/millrace/src/pass/inbox.ts",

@@ -33,7 +33,7 @@ export const KEEPER = mutantsOf("keeper", {
     file: "packages/millrace/src/keeper/keeper.ts",
     find: "portion: () => applyOpenActions(env) }",
     put: "portion: () => Promise.resolve(all(0)) }",
-    // It takes a process that dies between a promise and its carrying out.
+    // Needs a process that dies between a promise and its execution.
     killedBy: "test/engine/guard/guard.test.ts",
   },
 });

@@ -24,7 +24,7 @@ export const OPERATORS = mutantsOf("operators", {
     file: UNDO,
     find: "if (missed !== undefined) throw this.#whyMissed(missed, passed);",
     put: "",
-    // The code of a program comes by all that it did: it takes code that was changed since.
+    // The code of a program reaches all of its effects: it needs code that was changed since.
     killedBy: "test/engine/operate/undo.test.ts",
   },
   "an undo undoes an effect in doubt": {

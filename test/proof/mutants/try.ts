@@ -13,7 +13,7 @@ export interface Trying {
   seed: number;
 }
 
-/** How a run of tests ended. `broken`: no test said anything, or the code could not run at all. `by`: which test, or why. */
+/** The result of a run of tests. `broken`: no test reported, or the code could not run. `by`: the test, or the reason. */
 export interface Ended {
   did: "passed" | "failed" | "broken";
   by: string;

@@ -95,7 +95,7 @@ describe("POST /v1/batches", () => {
     for (const gone of [await putFile(other.tenantId, "people.csv", ROW), `files/${caller.tenantId}/nothing.csv`, "payloads/x"]) {
       expectProblem(await caller.post("/v1/batches", asked(gone)), 404, "file_not_found");
     }
-    // The batch is known, wherever its file is now.
+    // The batch exists, also without its file.
     await env.PAYLOADS.delete(key);
     expect(await caller.post("/v1/batches", asked(key, id))).toMatchObject({ status: 202, body: { replayed: true } });
   });

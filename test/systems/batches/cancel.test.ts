@@ -18,7 +18,7 @@ it("a cancelled batch stops at its next chunk; completed rows are counted and st
   expect(cancelled).toMatchObject({ status: 202, body: { state: "cancelling", rows: { done: 2000 }, action_id: expect.any(String) } });
   held.release();
   const batch = await batchIn(caller, id, "cancelled");
-  // The chunk that was under way is done; no other has begun.
+  // The running chunk is done; no other has begun.
   expect(batch).toMatchObject({ cancel_reason: reason, ended_at: expect.any(String), rows: { done: 3000 } });
   expect(await contactsOf(caller.tenantId)).toHaveLength(3000);
   await reaches(caller, instance, "complete");

@@ -105,7 +105,7 @@ it("how a time is written makes no fact another: known to its ledger, and the sa
   const caller = await callerWith();
   const written = ["T09:30:00Z", "T09:30:00.5Z", "T09:30:00.123Z", "T09:30:00.123000Z"];
   const facts = written.map((time, index) => ({ ...outcome(`f${index}`, "contact/1", index), occurred_at: `2026-10-01${time}` }));
-  // Stated as they are, by the door that does not bring them to milliseconds.
+  // Published unchanged, by the function that does not round to milliseconds.
   await state(caller, facts);
   expect(await projected(caller, 4)).toBe(4);
   const { text, rows } = await exported(caller, "jsonl");

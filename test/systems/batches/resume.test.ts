@@ -35,7 +35,7 @@ it("restarted in the middle, again and again, with attempts that wake up late, i
   await restart(instance, items.at(-1).name);
   await attempts(3);
   expect((await caller.get(`/v1/batches/${id}`)).body.rows).toMatchObject({ done: 3200, failed: 800 });
-  // Three attempts at one chunk, two of them of passes that are gone, write at once.
+  // Three attempts at one chunk, two of them of dead replays, write at once.
   held.release();
   const batch = await batchIn(caller, id, "complete");
   expect(batch.rows).toMatchObject({ done: 6400, failed: 1600, skipped: 0 });
@@ -87,7 +87,7 @@ it("a file that disappears or changes meanwhile stops the batch with the file to
   const file = contactsCsv(1200);
   await env.PAYLOADS.put(key, file);
   const asked = { operation: "import", dataset: "contacts", batch_id: "people", manifest: { key, format: "csv" } };
-  // Gone between acceptance and the first chunk: the command is held back until then.
+  // Deleted between acceptance and the first chunk: the command is held until then.
   const { body } = await caller.post("/v1/batches", asked);
   await env.PAYLOADS.delete(key);
   const first: Json = await batchIn(caller, "people", "errored", "complete");

@@ -38,7 +38,7 @@ export async function decisions(caller: Caller, brand: string, query = ""): Prom
   return (await caller.get(`/v1/brands/${brand}/decisions?limit=200${query}`)).body.items.reverse();
 }
 
-/** The verdicts in words: `keyword verdict`. */
+/** The decisions as text: `keyword verdict`. */
 export async function verdicts(caller: Caller, brand: string, query = ""): Promise<string[]> {
   return (await decisions(caller, brand, query)).map(({ keyword, verdict }) => `${keyword} ${verdict}`);
 }

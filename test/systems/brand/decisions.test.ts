@@ -67,7 +67,7 @@ it("research younger than 7 days is used again at no cost; older research is not
   const { results } = await env.DB.prepare("SELECT id FROM research WHERE tenant_id = ?1").bind(caller.tenantId).all();
   expect(results).toEqual([{ id: reused.grounds.research_id }]);
 
-  // As if its article were gone, and a week over.
+  // As if its article were deleted, and a week over.
   await inside(caller, brand, ({ sql }) => {
     sql.exec("UPDATE articles SET state = 'unpublished'");
     sql.exec("UPDATE research SET at = at - ?", 7 * DAY);

@@ -43,7 +43,7 @@ async function evicted(object: Parameters<typeof evictDurableObject>[0]): Promis
   });
 }
 
-/** Lets each seed's brand go through its cycle; if asked to, everything that is under way is lost once, in the middle. */
+/** Runs each seed's brand through its cycle; on request, all running messages are lost once, in the middle. */
 async function play(seeds: readonly number[], killed = false): Promise<void> {
   using shuffler = new Shuffler();
   const told = await Promise.all(
@@ -76,7 +76,7 @@ async function play(seeds: readonly number[], killed = false): Promise<void> {
     if (Date.now() > deadline) throw new Error(`${complete} of ${count} instances are complete.`);
     await scheduler.wait(25);
   }
-  // The last events leave when their runs are over already, and their doubles behind them.
+  // The last events leave after the end of their runs, and their duplicates after them.
   const few = () => told.some(({ caller }) => sumOf(shuffler.counts(caller.tenantId)) < sumOf(MESSAGES));
   do {
     await scheduler.wait(100);

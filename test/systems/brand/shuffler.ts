@@ -13,7 +13,7 @@ interface Waiting {
   time: number;
 }
 
-/** Deliveries that one batch takes at most. */
+/** The maximum of deliveries in one batch. */
 const BATCH = 4;
 
 /**

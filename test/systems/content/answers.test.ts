@@ -129,7 +129,7 @@ describe("A bad answer", () => {
     const keyword = fresh("keyword");
     await inject(
       { upstream: "text", match: keyword, answer: "malformed", remaining: 1 },
-      // Refuses only a request that says so.
+      // Refuses only a request with this text.
       { upstream: "text", match: "could not be used: It was not JSON.", answer: "refused", remaining: 1 },
     );
     const writing = await asked(keyword);

@@ -6,7 +6,7 @@ import { type Article, draftArticle, insertDraft } from "../../../src/systems/co
 import { type Caller, fresh, type Json, reaches, until } from "../../api/client.ts";
 import { hexId } from "../../api/seed.ts";
 
-/** A stored draft, as a writer left it. */
+/** A stored draft from a writer. */
 export async function draft(
   caller: Caller,
   {
@@ -22,7 +22,7 @@ export async function draft(
   return article;
 }
 
-/** Asks for an article's publication, as the chain does once it is written. Answers the instance's id. */
+/** Requests an article's publication, as the chain does once it is written. Returns the instance's id. */
 export async function askToPublish(caller: Caller, { id, brand }: Article): Promise<string> {
   const { status, body } = await caller.post("/v1/commands", { type: "content.publish", payload: { content_id: id, brand } });
   expect({ status, body }).toMatchObject({ status: 202 });
@@ -60,7 +60,7 @@ export async function becomes(caller: Caller, { id }: { id: string }, status: st
   return body;
 }
 
-/** A brand that wants a person's yes. */
+/** A brand with approval. */
 export function wantsApproval(caller: Caller, brand: string, timeout: Duration = "3 days", otherwise: "approve" | "reject" = "reject") {
   return put(caller, brand, { approval: "required", approval_timeout: timeout, approval_default: otherwise });
 }

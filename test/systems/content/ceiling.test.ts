@@ -58,7 +58,7 @@ it("A search that the tenant or the brand has no room for is not paid for, and h
   const writing = await asking({ [TENANT]: 100, [BRAND]: 2 });
   await waiting(writing, "research-keyword");
   expect(await paid(writing)).toEqual({ search: 0, text: 0 });
-  // The limits' own words may come only now, and make it look once more.
+  // The limits' own notification may arrive only now, and cause another poll.
   const tenant = async () => (await writing.caller.get(`/v1/budgets/${TENANT}`)).body;
   expect(await until(tenant, ({ held_cents }) => held_cents === 0)).toMatchObject({ held_cents: 0, remaining_cents: 100 });
   await limit(writing.caller, BRAND, 100);

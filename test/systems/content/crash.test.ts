@@ -28,7 +28,7 @@ it.each([
   await using _instances = await hurried();
   const keyword = fresh("keyword");
   if (answer) await inject({ upstream: "text", match: keyword, answer, remaining: 1 });
-  // The record cannot be written: the answer has come and been paid for, and its step fails behind it.
+  // The record cannot be written: the answer has arrived and is paid for, and its step fails afterwards.
   await env.DB.prepare(`CREATE TRIGGER no_record BEFORE INSERT ON text_calls BEGIN SELECT RAISE(ABORT, 'disk full'); END`).run();
   const writing = await asked(keyword);
   const { id, error } = await writing.reaches("errored");

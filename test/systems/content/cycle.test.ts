@@ -8,7 +8,7 @@ import { child, parseXml } from "./xml.ts";
 
 afterEach(() => inject());
 
-/** Says a verb about an article, and waits until it has this status and its instance that one. */
+/** Runs a verb on an article, and waits until it and its instance have these statuses. */
 async function says(
   caller: Caller,
   { id }: { id: string },

@@ -23,7 +23,7 @@ async function command(caller: Caller, { id, brand }: Json, revision: number): P
   return asked.body.instance_id;
 }
 
-/** As after 30 days: nothing is left of the instance that put it up. */
+/** As after 30 days: the instance that published it is deleted. */
 async function prune(id: string): Promise<void> {
   await env.DB.batch(
     ["DELETE FROM millrace_inbox WHERE instance_id = ?1", "DELETE FROM millrace_instances WHERE id = ?1"].map((text) =>

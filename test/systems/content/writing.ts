@@ -11,7 +11,7 @@ export async function asked(keyword = fresh("keyword")): Promise<Writing> {
   return new Writing(caller, keyword);
 }
 
-/** One article on its way. */
+/** One running article. */
 export class Writing {
   constructor(
     readonly caller: Caller,

@@ -7,7 +7,7 @@ import { crmWebhookSecret, hubspotSignature, SIGNATURE_HEADER, TIMESTAMP_HEADER 
 import { type Answer, type Caller, fresh, type Json, send, until } from "../../api/client.ts";
 import { completed } from "../batches/batch.ts";
 
-/** The embedded CRM, as a person sees it who looks at its pages. */
+/** The embedded CRM, as a user of its pages sees it. */
 export const theCrm = () => crmStoreOf(env);
 
 /** A contact as the file of a test has it. */
@@ -97,7 +97,7 @@ export async function lastCall(): Promise<number> {
 
 let events = 0;
 
-/** An event as HubSpot words it, of a person's change. */
+/** An event in HubSpot's format, of a user's change. */
 export function event(objectId: string, more: object = {}): Json {
   return {
     eventId: ++events,

@@ -84,14 +84,14 @@ it("one contact alone: refused, its instance shows the reason, and retried after
   const instance = await command(caller, "contact.sync", asked);
   const error = await ended(caller, instance, "errored");
   expect(error.code).toBe("not_retryable");
-  // The category and the correlation id are said once.
+  // The category and the correlation id appear once.
   expect(error.message).toMatch(/^(?!.*(VALIDATION_ERROR|correlation id).*\1).*: VALIDATION_ERROR: \S.*, correlation id [0-9a-f-]{36}\.$/);
   expect(await linkOf(caller, "c0000")).toMatchObject({ state: "none", pending: true, error: { category: "VALIDATION_ERROR" } });
   expect((await caller.post(`/v1/instances/${instance}/retry`, { reason: "mended" })).status).toBe(202);
   const { crm_id: crmId } = await ended(caller, instance);
   expect((await recordsOf(caller)).get("c0000")).toMatchObject({ id: crmId, properties: { company: "Globex" } });
   expect((await theCrm().associations()).filter(({ contact }) => contact === crmId)).toHaveLength(1);
-  // Asked twice it is one work; asked for another occasion it looks, and finds nothing to send.
+  // Requested twice it is one work; for another occasion it reads, and finds nothing to send.
   const before = await lastCall();
   expect(await command(caller, "contact.sync", asked)).toBe(instance);
   expect(await ended(caller, await command(caller, "contact.sync", { ...asked, occasion: "2" }))).toMatchObject({ crm_id: crmId });

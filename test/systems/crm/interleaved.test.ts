@@ -9,7 +9,7 @@ import { type Choose, Stage } from "./interleaved.ts";
  */
 const SAMPLE = { orders: 8, seconds: 60 };
 
-/** Plays a story in many orders, each by chance, and says how many different ones there were. */
+/** Runs a scenario in many random orders, and returns the number of different ones. */
 async function inSomeOrders(name: string, run: (choose: Choose) => Promise<string[]>, { orders, seconds } = SAMPLE): Promise<void> {
   const endsAt = Date.now() + seconds * 1000;
   const courses = new Set<string>();

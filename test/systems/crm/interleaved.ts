@@ -105,7 +105,7 @@ export class Stage {
     };
   }
 
-  /** A person changes it in the CRM, and the notice of that is delivered. */
+  /** A user changes it in the CRM, and the notice is delivered. */
   there(properties: Record<string, string>): Actor {
     return async (at, env) => {
       await at("change there");

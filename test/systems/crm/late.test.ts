@@ -75,7 +75,7 @@ async function putOff(caller: Caller, afterEffect: boolean, meanwhile: () => Pro
   await syncOne(caller, env, meanwhile);
 }
 
-/** Syncs one contact. A call that fails is made again, long after the look. */
+/** Syncs one contact. A call that fails is repeated, long after the read. */
 async function syncOne({ tenantId }: Caller, over: Cloudflare.Env, meanwhile?: () => Promise<unknown>): Promise<void> {
   const instanceId = crypto.randomUUID().replaceAll("-", "");
   const commit = async (_name: string, make: () => Promise<Commit<object>>) => {

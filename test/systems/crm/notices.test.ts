@@ -140,7 +140,7 @@ it("keeps tenants apart: their records, links, syncs, failures and notices", asy
   expect((await stranger.get("/v1/crm/links")).body.items).toMatchObject([
     { contact_id: "c0000", crm_id: null, state: "none", pending: true },
   ]);
-  // The stranger's account says that the owner's record changed: it is no contact of the stranger's.
+  // The stranger's account reports a change of the owner's record: it is no contact of the stranger's.
   await theCrm().edit(record.id, { phone: "+9" });
   await notify(stranger.tenantId, [event(record.id)]);
   expect(await looked(stranger, 1)).toMatchObject([{ did: "left" }]);

@@ -123,7 +123,7 @@ it("a record without the engine's name is not read or written, by a sync and by 
   const { caller, change } = await inStep(2);
   const email = `stranger@${caller.tenantId}.example.com`;
   const stranger = (await theCrm().edit(null, { email, firstname: "Some", lastname: "Stranger", phone: "+999" })) as Json;
-  // To us another account is this: its records have the ids that our links know.
+  // Another account differs only in this: its records have the ids of the links.
   const links = env.DB.prepare("UPDATE crm_links SET crm_id = ?1 WHERE tenant_id = ?2 AND contact_id = 'c0000'");
   await links.bind(stranger.id, caller.tenantId).run();
   const before = await contactOf(caller, "c0000");
@@ -153,7 +153,7 @@ it("a contact.sync makes a record of the contact's own also where nothing change
   for (const isListed of [true, false]) {
     const { caller, idOf } = await inStep(1);
     const before = await contactOf(caller, "c0000");
-    // A person takes our name off it, and its address.
+    // A user removes the engine's name from it, and its address.
     await theCrm().edit(idOf("c0000"), { millrace_id: "", email: `other@${caller.tenantId}.example.com` });
     if (isListed) expect((await synced(caller, "all")).contacts).toMatchObject({ failed: 1 });
     await ended(caller, await command(caller, "contact.sync", { contact_id: "c0000", occasion: fresh("o") }));

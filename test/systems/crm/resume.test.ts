@@ -55,7 +55,7 @@ it("restarted in the middle, and after its end, it brings no contact twice and a
   expect(await callsSince(ended)).toEqual([]);
   expect((await caller.get(`/v1/crm/syncs/${id}`)).body).toEqual(sync);
 
-  // Each contact was said to be synced once.
+  // Each contact was reported as synced once.
   const { results } = await env.DB.prepare("SELECT messages FROM millrace_inbox WHERE instance_id = ?1")
     .bind(instance)
     .all<{ messages: string }>();

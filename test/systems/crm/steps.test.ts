@@ -18,7 +18,7 @@ async function some() {
 
 const asked = (caller: Caller) => command(caller, "contact.sync", { contact_id: "c0000", occasion: fresh("o") });
 
-/** Syncs one contact. Answers the steps that it took, and the calls of the CRM. */
+/** Syncs one contact. Returns its steps, and the calls of the CRM. */
 async function syncs(caller: Caller) {
   const before = await lastCall();
   const id = await asked(caller);

@@ -67,7 +67,7 @@ it("sends nothing for unchanged contacts, and only the changed properties of oth
   const rows = people(caller, 30);
   await bring(caller, rows);
   await synced(caller);
-  // The same file once more: every row is written again, and says nothing new.
+  // The same file once more: every row is written again, without a change.
   await bring(caller, rows);
   let before = await lastCall();
   expect((await synced(caller)).contacts).toMatchObject({ done: 0, skipped: 30 });

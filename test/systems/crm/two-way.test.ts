@@ -66,7 +66,7 @@ it("a user's change in the CRM is imported, is a revision, and is not sent back"
   expect((await synced(caller)).contacts).toMatchObject({ done: 0, skipped: 0 });
   expect((await synced(caller, "all")).contacts).toMatchObject({ done: 0, skipped: 1, taken: 0 });
   expect(await callsSince(before)).toEqual(["batch/read 1"]);
-  // The CRM splits the name in its own way, and keeps it so when another property changes here.
+  // The CRM splits the name in its own way, and keeps that when another property changes here.
   expect((await recordsOf(caller)).get("c0000")?.properties).toMatchObject({ firstname: "Mary Ann", lastname: "Smith" });
 });
 
@@ -139,7 +139,7 @@ it("both directions at once, every notice twice and in any order, end in agreeme
   const records = await recordsOf(caller);
   for (const [index, { contact_id: contact }] of rows.entries()) {
     const ours = await contactOf(caller, contact);
-    // A file that comes after the CRM's change was taken replaces the contact: then it says nothing of the city, and the CRM keeps its own.
+    // A file after the import of the CRM's change replaces the contact: then it has no city, and the CRM keeps its own.
     expect([index < 30 ? `C ${contact}` : undefined, index < 15 ? `C ${contact}` : undefined], contact).toContain(ours.properties.city);
     expect(ours.name, contact).toBe(index < 15 ? `Person ${contact}` : `New ${contact}`);
     expect(records.get(contact)?.properties, contact).toMatchObject({
@@ -213,7 +213,7 @@ it("a contact deleted in the CRM stays here, and only an explicit sync of it res
   await tell(caller, idOf("c0000"), { subscriptionType: "contact.deletion", propertyName: undefined });
   expect(await looked(caller, 1)).toMatchObject([{ did: "cut", contact_id: "c0000" }]);
   expect(await linkOf(caller, "c0000")).toMatchObject({ state: "cut", crm_id: null, pending: false });
-  // The other one is deleted without a word; a sync that looks finds out.
+  // The other one is deleted without a notice; a sync with a read detects it.
   await theCrm().edit(idOf("c0001"), null);
   await bring(
     caller,

@@ -29,7 +29,7 @@ export async function account(limit_cents?: number) {
       const payload = { account: name, amount_cents, ...(hold && { hold }) };
       return deliver([recordedFact(caller.tenantId, "charge", `c${sequence}`, payload, { entity: `account/${name}`, sequence })]);
     },
-    /** Lets a hold's time run out. */
+    /** Expires a hold. */
     expire: (hold: string) =>
       runInDurableObject(
         object,

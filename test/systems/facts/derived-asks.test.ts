@@ -62,7 +62,7 @@ describe("Hundreds of asks at once", () => {
       spent += state.spent_cents;
     }
     expect(spent).toBe(charged);
-    // The hot account was asked for more than it has, and gave all that an ask could still take.
+    // The hot account got requests above its budget, and granted the whole of it.
     expect((await budgetOf(env, tenantId, "hot").state()).remaining_cents).toBeLessThan(97);
   });
 

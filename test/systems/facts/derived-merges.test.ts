@@ -9,7 +9,7 @@ import { chances, deliver, recordedFact, shuffled } from "./derived.ts";
 
 const START = Date.parse("2026-10-01T00:00:00Z");
 
-/** Merges as `from>into`, a minute apart in the order they are written; `@n` says another minute. */
+/** Merges as `from>into`, a minute apart in the order they are written; `@n` sets another minute. */
 function merges(...words: string[]): Merge[] {
   return words.map((word, index) => {
     const [, from = "", into = "", minute = String(index)] = /^(\w+)>(\w+)(?:@(\d+))?$/.exec(word) ?? [];

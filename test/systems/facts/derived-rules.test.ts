@@ -204,7 +204,7 @@ describe("The version that counts", () => {
     const early = recordedFact(tenantId, "outcome", "early", outcome.payload, { recorded_at: at(1) });
     const exact = recordedFact(tenantId, "outcome", "exact", outcome.payload, { recorded_at: at(10) });
     await deliver([early]);
-    // Version 3 takes over before version 2 does, and 2 never counts after it: newer is newer.
+    // Version 3 takes effect before version 2 does, and 2 never applies after it: the newer one wins.
     await seedRules(tenantId, 2, start + 20 * hour, flat("v2", 200));
     await seedRules(tenantId, 3, start + 10 * hour, flat("v3", 300));
     const late = recordedFact(tenantId, "outcome", "late", outcome.payload, { recorded_at: at(30) });

@@ -150,7 +150,7 @@ it("one outcome that cannot be decided delays no other of its batch", async () =
   const [broken, well] = [fresh("tenant"), fresh("tenant")];
   const rules = [{ name: "all", when: [], charge: { cents: 7 } }];
   await seedRules(well, 1, 0, rules);
-  // A version that an older deployment could have written, in words this one does not know.
+  // A version that an older deployment could have written, with an unknown form.
   await seedRules(broken, 1, 0, [{ name: "all", when: null }]);
   const outcomes = [broken, well].map((tenantId) => recordedFact(tenantId, "outcome", "o1", { account: "a1", value_cents: 1 }));
   expect(await deliver(outcomes)).toEqual({ acked: 1, retried: 1 });

@@ -43,7 +43,7 @@ export function projectedUntil(tenantId: string, count: number, entity?: string)
   );
 }
 
-/** States facts through the front door. */
+/** Publishes facts through the API. */
 export async function state(caller: Caller, facts: unknown[], more: object = {}, headers: Record<string, string> = {}): Promise<Json[]> {
   const { status, body } = await caller.post("/v1/facts", { facts, ...more }, headers);
   if (status !== 200) throw new Error(JSON.stringify(body));

@@ -23,7 +23,7 @@ async function letterOf(caller: Caller, type: "outcome" | "charge", days: number
   return letter.id;
 }
 
-/** The keeper's round in which it is the turn of open letters. */
+/** The keeper's round that handles open dead letters. */
 async function round(): Promise<void> {
   await runInDurableObject(keeperOf(env), async (_, { storage }) => {
     const turns = await storage.get<object>("retention");

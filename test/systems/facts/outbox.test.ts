@@ -109,7 +109,7 @@ it("a fact that may still wait in a long queue is not sent a second time", async
   oldestMessageTimestamp = new Date(Date.now() - 90_000);
   await ring(caller, entity);
   expect(sentAgain).toBe(0);
-  // The queue has gone past the time at which the fact was sent: it is not in there any more.
+  // The queue's oldest message is younger than the fact: the fact is not in it any more.
   oldestMessageTimestamp = new Date(Date.now() - 30_000);
   await ring(caller, entity);
   expect(sentAgain).toBe(1);

@@ -74,7 +74,7 @@ it("repairs a tenant's rows in place: the missing, the wrong and those of no led
   expect(again.body).toMatchObject({ instance_id: id, replayed: true });
   const [standing] = (await caller.get("/v1/projections")).body.items;
   expect(standing).toMatchObject({ rows: 751, ledgers: 3, rebuild: { instance_id: id, status: "complete", under_way: false } });
-  // Rows that the rebuild has put there again say nothing of how far the projection is behind.
+  // Rows restored by the rebuild do not count toward the lag of the projection.
   expect(standing.lag_ms?.rows ?? 0).toBeLessThanOrEqual(1);
 });
 

@@ -12,7 +12,7 @@ const run = (text: string, ...params: unknown[]) =>
     .bind(...params)
     .run();
 
-/** The walk of the app's keeper through one tenant's ledgers: all other checks are not due. */
+/** The scan of the app's keeper through one tenant's ledgers: all other checks are not due. */
 async function walkFacts(tenantId: string, isOver: () => Promise<boolean>): Promise<void> {
   await runInDurableObject(keeperOf(env), async (keeper, { storage }) => {
     const own = keeper as unknown as { duties: object; round(): Promise<unknown> };

@@ -88,7 +88,7 @@ it("commands that a restored database has forgotten are sent again; deliveries t
   const deliveries = async () => (await caller.get(`${hook.path}/deliveries`)).body.items as Json[];
   const isOver = (items: Json[]) => items.length === 3 && items.every(({ state }) => state === "sent");
   const [lost, pruned, kept] = (await until(deliveries, isOver)).map(({ id }) => id);
-  // Their runs say so before they end.
+  // Their runs report it before they end.
   for (const id of [lost, pruned, kept]) await reaches(caller, id, "complete");
   await env.DB.batch([
     env.DB.prepare("DELETE FROM webhook_deliveries WHERE id IN (?1, ?2)").bind(lost, pruned),

@@ -84,7 +84,7 @@ const projected = async (entity: string) =>
 const countRows = async () =>
   (await query<{ n: number }>(env.DB, sql`SELECT count(*) AS n FROM facts WHERE tenant_id = ${from.tenant_id}`))[0]?.n ?? 0;
 
-/** One pass through the projection, from a test's tenant on. Answers how many slices it took. */
+/** One scan of the projection, from a test's tenant on. Returns the number of slices. */
 async function pass(rule = retention.find(({ name }) => name === "facts"), bindings: Env = env): Promise<number> {
   let place: string | null = beginning();
   for (let slices = 1; slices < 500; slices++) {
@@ -205,7 +205,7 @@ it("scans along the primary key, reads each row once, and deletes the rows that 
   await Promise.all(Array.from({ length: 30 }, () => ledgerWith(fresh(), 1, 0)));
   const rows = await countRows();
   const { db, ran } = watched();
-  // More young ledgers than a slice asks: it passes them all the same.
+  // More young ledgers than one slice reads: it passes them all the same.
   expect(await pass(undefined, { ...env, DB: db })).toBe(1);
   const [walk, remove, ...others] = ran;
   expect(others).toEqual([]);
@@ -224,7 +224,7 @@ it("reads no more than a slice at once, and continues after it", async () => {
   const { db, ran } = watched();
   const slices = await pass(undefined, { ...env, DB: db });
   expect(ran).toHaveLength(slices);
-  // A slice of a thousand, and the one behind it at which the database stops.
+  // A slice of a thousand, and the next one, at which the database stops.
   expect(Math.max(...ran.map(({ read }) => read))).toBe(1001);
   expect(ran.reduce((sum, { read }) => sum + read, 0)).toBe((await countRows()) + slices - 1);
 });

@@ -30,7 +30,7 @@ export async function everything(): Promise<Kept[]> {
   return (await Promise.all([ofDatabase(), ofBucket("PAYLOADS"), ofBucket("PAGES"), ...OBJECTS.map(ofObjects)])).flat();
 }
 
-/** Where one of these words is kept, in any spelling of its letters. */
+/** The places of one of these words, in any case of its letters. */
 export async function placesOf(words: readonly string[]): Promise<string[]> {
   const sought = words.map((word) => word.toLowerCase());
   return (await everything())

@@ -10,7 +10,7 @@ import { endpoint } from "../webhooks/hook.ts";
 import { placesOf } from "./everything.ts";
 import { unhurried } from "./unhurried.ts";
 
-/** Where there is something of such a person. */
+/** The places of such a person's data. */
 const KEPT_IN = [
   ...["BUDGET", "CONTACT_BOOK", "EMBEDDED_CRM_STORE", "LEDGER", "PAYLOADS batches", "PAYLOADS payloads"],
   ...["contacts", "crm_links", "facts"].map((name) => `table ${name}`),
@@ -119,7 +119,7 @@ it("a forgotten person is found nowhere any more, sums stay, and nothing restore
   expect(preview.body.contact_ids.sort()).toEqual([person.id, person.twin].sort());
   expect(await recordsOf(caller)).toHaveProperty("size", 2);
 
-  // Said by the name that the person no longer goes by: they are one.
+  // Requested by a former name of the person: they are one.
   const done = await forget(caller, person.twin);
   expect(await placesOf(words)).toEqual([]);
   expect(await charged(tenantId, account)).toEqual(before);

@@ -135,7 +135,7 @@ it("a webhook's content is rewritten as its fact is, which has its type one leve
 it("a refused row is the person's by a word or a whole cell, not by a digit or a part of a word", () => {
   const raw = (traces: Traces, row: string) => {
     const line = JSON.stringify({ row: 7, problem: "p", raw: row });
-    // A file that may say nothing of the person is not looked at.
+    // A file without a trace of the person is not read.
     return JSON.parse(traces.areIn(line) ? traces.rewrite("line", line) : line);
   };
   for (const row of ["70,bad,Seventy", "c-9,bad,call me on 0207 1"]) expect(raw(seven, row)).toEqual({ row: 7, problem: "p", raw: row });

@@ -215,7 +215,7 @@ describe("An endpoint that is disabled for a moment", () => {
     const off = await patient(caller);
     const { id } = await off.delivery("pending");
     for (let day = 1; day <= 7; day++) {
-      // A day that is over, as the database says it.
+      // A past day, by the database's clock.
       await env.DB.prepare(
         `INSERT INTO millrace_waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, over_at)
          VALUES (?1, ?2, 'deliver-webhook', ?3, 'webhook.switched', ?4, ?5, 0, 0, 1)`,

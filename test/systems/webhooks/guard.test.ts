@@ -11,7 +11,7 @@ import { callerWith, fresh, until } from "../../api/client.ts";
 import { endpoint, receiverUrl } from "./hook.ts";
 import { FINE, HOSTILE } from "./urls.ts";
 
-/** All ways in which the parser of browsers takes an IPv4 address. */
+/** All forms in which a browser's parser accepts an IPv4 address. */
 function spellings(octets: readonly number[]): fc.Arbitrary<string> {
   const number = (value: number) =>
     fc.constantFrom(String(value), `0x${value.toString(16)}`, `0X${value.toString(16)}`, `0${value.toString(8)}`);

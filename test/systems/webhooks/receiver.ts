@@ -17,15 +17,15 @@ export interface Received {
   signatures: string[];
   headers: Record<string, string>;
   body: string;
-  /** Which of the hook's secrets the reference library takes the signature for, in their order. */
+  /** The hook's secrets with which the reference library accepts the signature, in order. */
   verified: boolean[];
   /** The answer: a status, or the reason why there was none. */
   answered: number | string;
 }
 
 /**
- * How the next requests to a hook are treated. `drop` takes it and hangs up; `hang` never answers; `flood` answers 5 MB; `endless` never
- * stops; `half` hangs up behind the first half of the text, and `short` ends there as if it were the whole.
+ * The treatment of the next requests to a hook. `drop` accepts it and closes the connection; `hang` never answers; `flood` answers 5
+ * MB; `endless` never stops; `half` closes after the first half of the text, and `short` ends there as if it were the whole.
  */
 export interface Treatment {
   status?: number;

@@ -6,7 +6,7 @@ import { endpoint, hurried, ledger, outcome, received, tell } from "./hook.ts";
 
 const REASON = { reason: "the shop has lost it" };
 
-/** An endpoint and its one delivery, which its receiver has taken. */
+/** An endpoint and its one delivery, which its receiver has accepted. */
 async function sent(caller: Caller) {
   const one = await endpoint(caller);
   await outcome(caller.tenantId);
@@ -44,7 +44,7 @@ async function tookOften(hook: string): Promise<string[]> {
   return [...sent].flatMap(([id, all]) => (all.length > 1 ? [id] : [])).toSorted();
 }
 
-/** As if the command of an instance had died before it started. Answers its dead letter. */
+/** As if the command of an instance had died before it started. Returns its dead letter. */
 async function deadLetterOf({ tenantId }: Caller, instance: string): Promise<string> {
   const row = await env.DB.prepare("UPDATE millrace_instances SET status = 'dead', check_at = NULL WHERE id = ?1 RETURNING envelope")
     .bind(instance)

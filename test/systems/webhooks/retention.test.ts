@@ -9,7 +9,7 @@ import { endpoint, hookUrl, outcome, received } from "./hook.ts";
 
 const DAY_MS = 86_400_000;
 
-/** Runs every rule until it has nothing left to remove; answers how much each removed. */
+/** Runs every rule until it has nothing left to remove; returns the number removed by each. */
 async function prune(): Promise<Record<string, number>> {
   const removed: Record<string, number> = {};
   for (const { name, keepDays, prune } of webhookRetention) {

@@ -1,4 +1,4 @@
-/** Addresses that a webhook must not go to, in the forms that people have tried elsewhere. */
+/** Forbidden addresses of a webhook, in forms known from attacks. */
 export const HOSTILE = [
   "http://example.com/",
   "ftp://example.com/",
