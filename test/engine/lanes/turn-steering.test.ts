@@ -59,7 +59,10 @@ describe("an instance that had failed and is retried", () => {
     // Nor now that everybody has seen it.
     await expect(steer(key, { verb: "skip_head" })).rejects.toMatchObject({ message: expect.stringContaining("as `id`") });
     const retry = steer(key, { verb: "retry_head" });
-    await expect(retry).rejects.toMatchObject({ code: "invalid_transition", message: expect.stringContaining("waits for the running instance") });
+    await expect(retry).rejects.toMatchObject({
+      code: "invalid_transition",
+      message: expect.stringContaining("waits for the running instance"),
+    });
     letGo();
     await key.seenBy("b ends");
   });

@@ -20,7 +20,8 @@ const healthz = createRoute({
   path: "/healthz",
   operationId: "getHealth",
   summary: "Check the deployment, its database and the migrations",
-  description: "Answers 200 if the deployment and its database work and all migrations are applied. 500 `config_invalid` names the first missing migration.",
+  description:
+    "Answers 200 if the deployment and its database work and all migrations are applied. 500 `config_invalid` names the first missing migration.",
   security: [],
   responses: { 200: answers("Healthy", HealthSchema), ...problems("config_invalid") },
 });
