@@ -10,6 +10,7 @@ export interface Asked {
   method: string;
   /** The path below the account, without the query: `/queues`. */
   path: string;
+  account: string | undefined;
   /** 1 for the first request since the last `reset`. */
   number: number;
 }
@@ -93,8 +94,9 @@ export class Account {
     const method = request.method ?? "GET";
     const worker = /^\/worker\/([^/]+)\/healthz$/.exec(url.pathname)?.[1];
     if (worker !== undefined) return this.#health(worker);
-    const path = url.pathname.replace(/^\/(client\/v4\/)?(accounts\/acc)?/, "");
-    const asked = { method, path, number: this.asked.length + 1 };
+    const [prefix = "", , account] = /^\/(client\/v4\/)?(?:accounts\/([^/]+))?/.exec(url.pathname) ?? [];
+    const path = url.pathname.slice(prefix.length);
+    const asked = { method, path, account, number: this.asked.length + 1 };
     this.asked.push(asked);
     const type = request.headers["content-type"] ?? "";
     const body = type.includes("multipart")

@@ -3,7 +3,7 @@ import { dirname, join, relative } from "node:path";
 import { boundIn } from "../local/database.ts";
 import { closedFolder } from "../local/engine-process.ts";
 import { DATABASE, ENGINE_MIGRATIONS, type Migration, type Project } from "../project.ts";
-import { readConfig } from "../wiring/config.ts";
+import { configOf, readConfig } from "../wiring/config.ts";
 import type { Account } from "./account.ts";
 import { type Run, runProjectWrangler } from "./wrangler.ts";
 
@@ -29,13 +29,16 @@ export async function applyRemotely(project: Project, missing: readonly Migratio
   const { folder, table } = ENGINE_MIGRATIONS;
   if (missing.some((one) => one.table === table)) {
     const { migrations_pattern: _, ...bound } = boundIn(project);
-    const { account_id } = readConfig(project.config);
+    const { account_id } = configOf(readConfig(project.config), project.env) ?? {};
     const config = join(project.stateFolder, "migrate/wrangler.json");
     closedFolder(project.stateFolder);
     mkdirSync(dirname(config), { recursive: true });
     const migrations_dir = relative(dirname(config), folder).replaceAll("\\", "/");
-    const database = { ...bound, migrations_dir, migrations_table: table };
-    writeFileSync(config, JSON.stringify({ name: project.name, account_id, compatibility_date: "2026-10-01", d1_databases: [database] }));
+    const { env, name } = project;
+    const own = { name, account_id, d1_databases: [{ ...bound, migrations_dir, migrations_table: table }] };
+    // With the environment's name, wrangler reads its login from the same .env files as for the project's configuration.
+    const all = { ...own, compatibility_date: "2026-10-01", ...(env !== undefined && { env: { [env]: own } }) };
+    writeFileSync(config, JSON.stringify(all));
     await runProjectWrangler(project, "apply the engine's migrations", args, { ...how, config });
   }
   if (missing.some((one) => one.table !== table)) await runProjectWrangler(project, "apply the migrations", args, how);

@@ -12,7 +12,7 @@ const OLDEST = [4, 156];
 /** How a wrangler is run. */
 export interface Run {
   account?: string | undefined;
-  /** A configuration in place of the project's; it has no environments. */
+  /** A configuration in place of the project's, with the same environment. */
   config?: string;
   /** Ends wrangler. */
   stop?: AbortSignal;
@@ -28,7 +28,7 @@ export function runProjectWrangler(
   args: readonly string[],
   { account, config, stop }: Run = {},
 ): Promise<string> {
-  const which = config === undefined ? ["--config", project.config, ...(project.env ? ["--env", project.env] : [])] : ["--config", config];
+  const which = ["--config", config ?? project.config, ...(project.env ? ["--env", project.env] : [])];
   closedFolder(project.stateFolder);
   const env = { ...wranglerEnv(project.stateFolder), ...(account && { CLOUDFLARE_ACCOUNT_ID: account }) };
   return new Promise((resolve, reject) => {
