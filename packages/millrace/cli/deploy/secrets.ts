@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
 import { parseEnv } from "node:util";
+import { type ParseError, parse } from "jsonc-parser";
 import { Refusal } from "../command.ts";
 import { settingsIn } from "../disk.ts";
 import { KEY } from "./resources.ts";
@@ -47,10 +48,33 @@ export async function withSecretsFile<T>(
 
 type Given = Readonly<Record<string, string | undefined>>;
 
-/** The secrets of a file: lines NAME=value, or JSON. */
+/** Fewest characters of the key: random ones have about 96 bits then. */
+export const KEY_LEAST = 16;
+
+/** The secrets of a file: lines NAME=value, or JSON. Errors: a `Refusal` that names a mistake's place, and no value. */
 export function secretsIn(file: string): Given {
   const text = settingsIn(file);
-  return text.trimStart().startsWith("{") ? (JSON.parse(text) as Record<string, string>) : parseEnv(text);
+  const given = text.trimStart().startsWith("{") ? objectIn(file, text) : parseEnv(text);
+  for (const [name, value] of Object.entries(given)) {
+    if (typeof value !== "string") throw new Refusal(`${file}: the value of ${name} is not a text. Put it into quotes.`);
+    if (value.trim() === "") throw new Refusal(`${file}: ${name} has no value. Set one, or remove the line.`);
+  }
+  const key = given[KEY];
+  if (key !== undefined && key.trim().length < KEY_LEAST)
+    throw new Refusal(`${file}: ${KEY} must have at least ${KEY_LEAST} characters. Pass the key that open instances depend on.`);
+  return given;
+}
+
+/** The object of a file in JSON. The parser's own message repeats a part of the text. */
+function objectIn(file: string, text: string): Given {
+  try {
+    return JSON.parse(text) as Given;
+  } catch {
+    const errors: ParseError[] = [];
+    parse(text, errors, { disallowComments: true });
+    const line = text.slice(0, errors[0]?.offset ?? 0).split("\n").length;
+    throw new Refusal(`${file}:${line} is not JSON. Correct the file. Its values are not shown.`);
+  }
 }
 
 /** Reads a line from the terminal, without showing it. */
