@@ -164,6 +164,17 @@ it("shares nothing between two environments of one account", async () => {
   expect(account.scripts.get("shop-staging")?.secrets.get("MILLRACE_KEY")).not.toBe(key);
 }, 120_000);
 
+it("asks only the account of the environment, also for the engine's migrations", async () => {
+  const account = await new Account().start();
+  const staging = { ...resources("staging-"), vars: { QUEUE_PREFIX: "staging-" }, account_id: "accstag" };
+  const runs = { ...configuration().exports, Runs: { type: "workflow", name: "shop-staging-runs" } };
+  const folder = shop({ ...configuration(), account_id: "accprod", env: { staging: { ...staging, exports: runs } } });
+  const { code } = await millrace(folder, account, ["deploy", "--env", "staging", "--url", `${account.url}/worker/shop-staging`]);
+  expect(code).toBe(0);
+  expect([...account.databases.keys()]).toEqual(["staging-shop"]);
+  expect(account.asked.filter(({ account: id }) => id !== undefined && id !== "accstag")).toEqual([]);
+}, 120_000);
+
 it.each([
   [
     "a queue",
@@ -200,6 +211,48 @@ it.each([
   60_000,
 );
 
+const stagingWith = (change: object) => {
+  const runs = { ...configuration().exports, Runs: { type: "workflow", name: "shop-staging-runs" } };
+  return { staging: { ...resources("staging-"), vars: { QUEUE_PREFIX: "staging-" }, exports: runs, ...change } };
+};
+const id = "0f0f0f0f-1111-4222-8333-444444444444";
+
+it.each<[string, object, string[], string]>([
+  [
+    "two environments share a bucket",
+    { env: stagingWith({ r2_buckets: resources().r2_buckets }) },
+    ["--env", "staging"],
+    'the top level and "staging" share the R2 bucket "shop-payloads"',
+  ],
+  [
+    "two environments share a database_id under two names",
+    {
+      d1_databases: [{ binding: "DB", database_name: "shop", database_id: id }],
+      env: stagingWith({ d1_databases: [{ binding: "DB", database_name: "staging-shop", database_id: id }] }),
+    },
+    [],
+    `share the D1 database "${id}". Give it another database_id in "staging"`,
+  ],
+  ["two environments share a Worker", { env: stagingWith({ name: "shop" }) }, [], 'share the Worker "shop"'],
+  ["vars have MILLRACE_KEY", { vars: { MILLRACE_KEY: "an-old-key-of-32-characters-long" } }, [], "has the secret MILLRACE_KEY in"],
+  [
+    "vars have another required secret",
+    { secrets: { required: ["MILLRACE_KEY", "STRIPE_KEY"] }, vars: { STRIPE_KEY: "none" } },
+    [],
+    "has the secret STRIPE_KEY in",
+  ],
+])(
+  "deploys nothing while %s",
+  async (_, change, options, says) => {
+    const account = await new Account().start();
+    const { code, said } = await millrace(shop({ ...configuration(), ...change }), account, deploy(account, ...options));
+    expect([code, said]).toEqual([1, expect.stringContaining(says)]);
+    expect(said).toContain("Nothing is deployed.");
+    expect(account.asked).toEqual([]);
+  },
+  60_000,
+);
+
 it("deploys nothing while a class is declared that the Worker does not export", async () => {
   const account = await new Account().start();
   const { exports } = configuration();
@@ -221,7 +274,26 @@ it("does not make a new key while the database has instances", async () => {
   expect([code, said]).toEqual([1, expect.stringContaining("A new key would repeat effects")]);
 }, 60_000);
 
-it("gives the command to log in", async () => {
+it.each([
+  ["an empty key", "MILLRACE_KEY=\n", ": MILLRACE_KEY has no value."],
+  ["a short key", "MILLRACE_KEY=secret-1\n", ": MILLRACE_KEY must have at least 16 characters."],
+  ["a key that is no text", '{ "MILLRACE_KEY": 1234567890123456789 }', ": the value of MILLRACE_KEY is not a text."],
+  ["JSON that does not end", '{\n  "MILLRACE_KEY": "secret-1",\n  "OTHER": secret-2', ":3 is not JSON."],
+])(
+  "refuses %s in --secrets-file before it asks the account, and shows no value",
+  async (_, text, says) => {
+    const account = await new Account().start();
+    const folder = shop();
+    writeFileSync(join(folder, "given"), text);
+    const { code, said } = await millrace(folder, account, deploy(account, "--secrets-file", "given"));
+    expect([code, said]).toEqual([1, expect.stringContaining(`given${says}`)]);
+    expect(said).not.toMatch(/secret-\d|12345/);
+    expect(account.asked).toEqual([]);
+  },
+  60_000,
+);
+
+it("says how to log in", async () => {
   const account = await new Account().start();
   const folder = shop();
   const { CLOUDFLARE_API_BASE_URL } = account.env;

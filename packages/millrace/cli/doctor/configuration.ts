@@ -55,14 +55,14 @@ function bucket({ r2_buckets = [] }: Deployed, { file, worker }: Compared): Find
 }
 
 function secrets({ secrets, vars = {} }: Deployed, { file, remote }: Compared): Finding[] {
-  if (vars[KEY] !== undefined)
-    return [
-      {
-        code: "key_public",
-        says: `${file} has ${KEY} in "vars", where every reader of the file sees it. Remove it, and run:`,
-        line: `npx wrangler secret put ${KEY}`,
-      },
-    ];
+  const readable = [...new Set([KEY, ...(secrets?.required ?? [])])].filter((name) => vars[name] !== undefined);
+  if (readable.length > 0)
+    return readable.map((name) => ({
+      code: "key_public",
+      says: `${file} has the secret ${name} in "vars": a deployment would replace the secret by this plain text. Remove it, and run:`,
+      line: `npx wrangler secret put ${name}`,
+      stops: true,
+    }));
   // The account shows whether the deployed Worker has the key.
   if (remote || secrets?.required?.includes(KEY)) return [];
   const line = `"secrets": { "required": ${JSON.stringify([...(secrets?.required ?? []), KEY])} }`;
@@ -129,33 +129,47 @@ function settings(config: Deployed, { file }: Compared): Finding[] {
   ];
 }
 
-/** Names that two environments of a configuration share: the second deployment would use resources of the first. */
-export function sharedNames(config: Deployed, file: string): Finding[] {
+/**
+ * Names that two environments of one account share: the second deployment would use resources of the first. They stop the deployment of
+ * both environments.
+ */
+export function sharedNames(config: Deployed, file: string, deployed: string | undefined): Finding[] {
   const environments = [undefined, ...Object.keys(config.env ?? {})].map((env) => ({ env, own: configOf(config, env) as Deployed }));
-  const seen = new Map<string, string>();
+  const seen = new Map<string, { env: string | undefined }>();
   return environments.flatMap(({ env, own }) =>
-    namesOf(own).flatMap(({ kind, name }): Finding[] => {
-      const key = `${kind} "${name}"`;
+    namesOf(own).flatMap(({ kind, name, as = "name" }): Finding[] => {
+      const key = `${own.account_id ?? ""} ${kind} "${name}"`;
       const other = seen.get(key);
-      const here = env === undefined ? "the top level" : `"${env}"`;
-      seen.set(key, other ?? here);
-      if (other === undefined || other === here) return [];
+      seen.set(key, other ?? { env });
+      if (other === undefined || other.env === env) return [];
+      const [there, here] = [other.env, env].map((one) => (one === undefined ? "the top level" : `"${one}"`));
       return [
         {
           code: "names_shared",
-          says: `${file}: ${other} and ${here} share the ${key}. Give it another name in ${here}, such as "${env}-${name}".`,
+          says: `${file}: ${there} and ${here} share the ${kind} "${name}". Give it another ${as} in ${here}${as === "name" ? `, such as "${env}-${name}"` : ""}.`,
+          stops: deployed === env || deployed === other.env,
         },
       ];
     }),
   );
 }
 
-function namesOf({ d1_databases = [], r2_buckets = [], queues = {}, workflows = [], exports = {} }: Deployed) {
-  return [
+interface Named {
+  kind: string;
+  name: string | undefined;
+  /** The field that differs between environments. */
+  as?: string;
+}
+
+function namesOf({ name, d1_databases = [], r2_buckets = [], queues = {}, workflows = [], exports = {} }: Deployed) {
+  const all: Named[] = [
+    { kind: "Worker", name },
     ...d1_databases.map(({ database_name: name }) => ({ kind: "D1 database", name })),
+    ...d1_databases.map(({ database_id: id }) => ({ kind: "D1 database", name: isPlaceholder(id) ? undefined : id, as: "database_id" })),
     ...r2_buckets.map(({ bucket_name: name }) => ({ kind: "R2 bucket", name })),
     ...(queues.consumers ?? []).map(({ queue: name }) => ({ kind: "queue", name })),
-    ...workflows.map(({ name }) => ({ kind: "Workflow", name })),
+    ...workflows.map(({ name, script_name }) => ({ kind: "Workflow", name: script_name === undefined ? name : undefined })),
     ...Object.values(exports).map(({ type, name }) => ({ kind: "Workflow", name: type === "workflow" ? name : undefined })),
-  ].filter(({ name }) => name !== undefined);
+  ];
+  return all.filter(({ name }) => name !== undefined);
 }

@@ -34,7 +34,7 @@ export async function localFindings(project: Project, whole: Deployed, config: D
   return [
     ...packageFindings(project),
     ...configurationFindings(config, { file, worker: project.name, known, remote }),
-    ...sharedNames(whole, file),
+    ...sharedNames(whole, file, project.env),
     ...wiring,
     ...(set === undefined || set.includes(KEY)
       ? []
