@@ -63,6 +63,35 @@ it("a migration that fails is named with the database's message, and those befor
   expect((await migrate(root, ["--dry-run"])).out.match(/to apply {2}\S+/g)).toEqual(["to apply  migrations/0002_paid.sql"]);
 });
 
+it.each([
+  ["COMMIT", "CREATE TABLE paid (id TEXT);\nCOMMIT;\nALTER TABLE none ADD COLUMN paid INTEGER;", "0002_paid.sql:2 has COMMIT"],
+  ["BEGIN", "/* ; */ begin immediate; CREATE TABLE paid (id TEXT); commit;", "0002_paid.sql:1 has BEGIN"],
+  ["END", "CREATE TABLE paid (id TEXT); -- ' \n;END TRANSACTION;", "0002_paid.sql:2 has END"],
+  ["SAVEPOINT", "CREATE TABLE paid (id TEXT);\n\nSAVEPOINT one;", "0002_paid.sql:3 has SAVEPOINT"],
+])("a migration with %s is refused before one of them is applied", async (_, second, says) => {
+  const root = shop(second);
+  const { code, err } = await migrate(root, []);
+  expect([code, err]).toEqual([1, expect.stringContaining(says)]);
+  expect((await migrate(root, ["--dry-run"])).out.match(/to apply /g)).toHaveLength(3);
+});
+
+it("a migration with a trigger, and with COMMIT in texts and comments, is applied", async () => {
+  const root = shop(`-- COMMIT;
+    CREATE TABLE notes (text TEXT DEFAULT 'it''s; COMMIT;', "; END" TEXT);
+    CREATE TRIGGER copied AFTER INSERT ON orders BEGIN
+      INSERT INTO notes (text) VALUES (CASE WHEN new.id = '1' THEN 'one' ELSE 'more' END);
+      DELETE FROM notes WHERE text = ''; END;
+    CREATE TABLE after_it (id TEXT);`);
+  expect(await migrate(root, [])).toMatchObject({ code: 0, out: expect.stringContaining("Applied 3") });
+});
+
+it.each(["millrace_migrations", "Millrace_Instances"])("a migrations_table %s is refused", async (migrations_table) => {
+  const root = shop();
+  writeFileSync(join(root, "wrangler.jsonc"), JSON.stringify({ ...CONFIG, d1_databases: [{ ...CONFIG.d1_databases[0], migrations_table }] }));
+  const { code, err } = await migrate(root, ["--dry-run"]);
+  expect([code, err]).toEqual([1, expect.stringContaining(`is "${migrations_table}", but tables with "millrace_" belong to the engine.`)]);
+});
+
 /** The API of an account with one database, as far as wrangler asks it about D1. */
 async function account(): Promise<{ database: DatabaseSync; env: Record<string, string> }> {
   const database = new DatabaseSync(":memory:");

@@ -45,7 +45,9 @@ export function applyLocally(state: string, of: Of): void {
   const file = fileOf(state, of);
   mkdirSync(dirname(file), { recursive: true });
   open(file, (database) => {
-    for (const { name, file: migration, table } of missingIn(database, of.migrations.files())) {
+    const missing = missingIn(database, of.migrations.files());
+    requireNoTransactions(missing);
+    for (const { name, file: migration, table } of missing) {
       try {
         database.exec(`BEGIN; ${readFileSync(migration, "utf8")}\n;`);
         database.prepare(`INSERT INTO "${table}" (name) VALUES (?)`).run(name);
@@ -59,6 +61,26 @@ export function applyLocally(state: string, of: Of): void {
       }
     }
   });
+}
+
+/** Comments, texts and quoted names. */
+const QUOTED = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]/g;
+const TRIGGER = /\bCREATE\s+(?:TEMP\w*\s+)?TRIGGER\b[\s\S]*?;\s*END\s*(?=;|$)/gi;
+
+/** A migration is one transaction. Errors: a `Refusal` for a migration that ends it or begins another: half of it would be applied. */
+export function requireNoTransactions(missing: readonly Migration[]): void {
+  for (const { file } of missing) {
+    // The length stays the same for the line.
+    const blank = (text: string) => text.replaceAll(/[^\n]/g, " ");
+    const sql = readFileSync(file, "utf8").replaceAll(QUOTED, blank).replaceAll(TRIGGER, blank);
+    const found = /(?:^|;)\s*(BEGIN|COMMIT|END|ROLLBACK|SAVEPOINT|RELEASE)\b/i.exec(sql);
+    if (!found) continue;
+    const [whole, word = ""] = found;
+    const line = sql.slice(0, found.index + whole.length).split("\n").length;
+    throw new Refusal(
+      `The migration ${shown(file)}:${line} has ${word.toUpperCase()}, but it is applied in one transaction. Remove BEGIN, COMMIT and their relatives.`,
+    );
+  }
 }
 
 function missingIn(database: DatabaseSync, all: readonly Migration[]): Migration[] {
