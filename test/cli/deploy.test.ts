@@ -1,5 +1,6 @@
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
 import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
 import { readConfig } from "../../packages/millrace/cli/wiring/config.ts";
@@ -48,7 +49,7 @@ it("deploys an engine into an empty account with one command, and changes nothin
   const key = account.scripts.get("shop")?.secrets.get("MILLRACE_KEY") ?? "";
   expect(Buffer.from(key, "base64url")).toHaveLength(32);
   expect(first.said).not.toContain(key);
-  expect(existsSync(join(folder, ".millrace/secrets.json"))).toBe(false);
+  expect(readdirSync(join(folder, ".millrace"))).not.toContain("secrets.json");
 
   account.reset();
   const second = await millrace(folder, account, deploy(account));
@@ -292,6 +293,128 @@ it.each([
   },
   60_000,
 );
+
+it("refuses a database that was deployed with another Worker, and takes it with --take-database", async () => {
+  const account = await new Account().start();
+  expect(await millrace(shop(), account, deploy(account))).toMatchObject({ code: 0 });
+  const config = configuration();
+  const exports = { ...config.exports, Runs: { type: "workflow", name: "other-runs" } };
+  const queues = resources("other-").queues;
+  const folder = shop({ ...config, name: "other", exports, queues, vars: { QUEUE_PREFIX: "other-" } });
+  const other = ["deploy", "--url", `${account.url}/worker/other`];
+  const { code, said } = await millrace(folder, account, other);
+  expect([code, said]).toEqual([1, expect.stringContaining('The database "shop" belongs to the Worker "shop".')]);
+  expect([account.scripts.has("other"), account.queues.has("other-millrace")]).toEqual([false, false]);
+  expect(await millrace(folder, account, [...other, "--take-database"])).toMatchObject({ code: 0 });
+  expect(account.databases.get("shop")?.sqlite.prepare("SELECT name FROM millrace_worker").all()).toEqual([{ name: "other" }]);
+}, 120_000);
+
+it("keeps the key that another first deployment sets after the plan", async () => {
+  const account = await new Account().start();
+  const key = "the-key-of-the-other-deployment";
+  account.before = ({ method, path }) => {
+    if (method === "POST" && path === "/queues" && !account.scripts.has("shop"))
+      account.scripts.set("shop", { bindings: new Map(), secrets: new Map([["MILLRACE_KEY", key]]), versions: 1, crons: [] });
+  };
+  expect(await millrace(shop(), account, deploy(account))).toMatchObject({ code: 0 });
+  expect(account.scripts.get("shop")).toMatchObject({ versions: 2 });
+  expect(account.scripts.get("shop")?.secrets.get("MILLRACE_KEY")).toBe(key);
+}, 60_000);
+
+it("stops where another deployment makes the database after the plan, and continues the second time", async () => {
+  const account = await new Account().start();
+  const folder = shop();
+  const exists = { status: 400, code: 7502, message: "A database named 'shop' already exists." };
+  account.refuse = refusing(/^POST \/d1\/database$/, exists, 1);
+  const { code, said } = await millrace(folder, account, deploy(account));
+  expect([code, said]).toEqual([1, expect.stringContaining('The database "shop" exists by now: the plan is out of date.')]);
+  expect([account.queues.size, account.scripts.size]).toEqual([0, 0]);
+  expect(await millrace(folder, account, deploy(account))).toMatchObject({ code: 0 });
+}, 60_000);
+
+it("lets one deployment at a time change the account from a folder", async () => {
+  const account = await new Account().start();
+  const folder = shop();
+  let second: ReturnType<typeof millrace> | undefined;
+  account.before = async ({ method, path }) => {
+    if (method !== "POST" || path !== "/queues" || second !== undefined) return;
+    second = millrace(folder, account, ["migrate", "--remote", "--yes"]);
+    await second;
+  };
+  expect(await millrace(folder, account, deploy(account))).toMatchObject({ code: 0 });
+  expect(await second).toMatchObject({ code: 1, said: expect.stringContaining("Another deployment or remote migration runs in") });
+}, 60_000);
+
+it("finds a database on the second page of the account's list", async () => {
+  const account = await new Account().start();
+  const many = () => ({ uuid: crypto.randomUUID(), location: undefined, sqlite: new DatabaseSync(":memory:") });
+  for (let at = 0; at < 100; at++) account.databases.set(`shop-${at}`, many());
+  account.databases.set("shop", many());
+  const { code, said } = await millrace(shop(), account, deploy(account, "--dry-run"));
+  expect([code, said]).toEqual([0, expect.stringContaining("keep    D1 database: shop")]);
+}, 60_000);
+
+it.each<[string, RegExp, Refused, string]>([
+  [
+    "where R2 is not enabled",
+    /^GET \/r2/,
+    { status: 403, code: 10042, message: "Please enable R2 through the Cloudflare Dashboard." },
+    "Enable R2 in the account: https://dash.cloudflare.com/?to=/:account/r2",
+  ],
+  [
+    "until when Cloudflare limits requests",
+    /^GET \/queues/,
+    { ...limited, retryAfter: "Wed, 01 Jan 2125 00:00:00 GMT" },
+    "It limits requests: wait 3",
+  ],
+  [
+    "where the answer is a page",
+    /^GET \/queues/,
+    { status: 200, code: 0, message: "", page: "<html>Sign in</html>" },
+    "answers 200 without JSON",
+  ],
+  [
+    "where a queue is refused with 409",
+    /^POST \/queues/,
+    { status: 409, code: 11012, message: "The account has too many queues." },
+    "Cloudflare refuses to create the queue",
+  ],
+])(
+  "says what is wrong %s",
+  async (_, request, refused, says) => {
+    const account = await new Account().start();
+    account.refuse = refusing(request, refused);
+    const { code, said } = await millrace(shop(), account, deploy(account));
+    expect([code, said]).toEqual([1, expect.stringContaining(says)]);
+    expect(account.scripts.size).toBe(0);
+  },
+  60_000,
+);
+
+it("names the remote migration that failed", async () => {
+  const account = await new Account().start();
+  const folder = shop();
+  writeFileSync(join(folder, "migrations/0002_paid.sql"), "ALTER TABLE none ADD COLUMN paid INTEGER;");
+  const { code, said } = await millrace(folder, account, deploy(account));
+  expect([code, said]).toEqual([
+    1,
+    expect.stringMatching(/The migration migrations\/0002_paid\.sql is not applied\. Could not .*no such table: none/),
+  ]);
+}, 60_000);
+
+it("passes on wrangler's reason where the login cannot be read", async () => {
+  const account = await new Account().start();
+  const folder = shop();
+  rmSync(join(folder, "node_modules"));
+  mkdirSync(join(folder, "node_modules/wrangler/bin"), { recursive: true });
+  for (const name of readdirSync(join(ROOT, "node_modules")))
+    if (name !== "wrangler") symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name));
+  copyFileSync(join(ROOT, "node_modules/wrangler/package.json"), join(folder, "node_modules/wrangler/package.json"));
+  const reason = "The credentials in ~/.wrangler cannot be decrypted.";
+  writeFileSync(join(folder, "node_modules/wrangler/bin/wrangler.js"), `console.error("✘ [ERROR] ${reason}"); process.exit(1);`);
+  const { code, said } = await millrace(folder, account, deploy(account));
+  expect([code, said]).toEqual([1, expect.stringContaining(`Could not read the login: ${reason}`)]);
+}, 60_000);
 
 it("says how to log in", async () => {
   const account = await new Account().start();

@@ -1,8 +1,8 @@
 import { createInterface } from "node:readline/promises";
 import { type Call, Misuse, Refusal, runCommand } from "./command.ts";
 import { Account } from "./deploy/account.ts";
-import { applyRemotely } from "./deploy/migrations.ts";
-import { type Plan, planLines, planOf } from "./deploy/plan.ts";
+import { applyRemotely, claimDatabase, lockDeployment, remoteDatabase } from "./deploy/migrations.ts";
+import { type Plan, planLines, planOf, secretsOf } from "./deploy/plan.ts";
 import { type Deployed, KEY, type Resources, resourcesOf } from "./deploy/resources.ts";
 import { secretsIn, valuesOf, withSecretsFile } from "./deploy/secrets.ts";
 import { runProjectWrangler, wranglerRefusal, wranglerVersion } from "./deploy/wrangler.ts";
@@ -18,9 +18,10 @@ import { configOf, readConfig } from "./wiring/config.ts";
 const LOCATIONS = ["wnam", "enam", "sam", "weur", "eeur", "apac", "oc", "afr", "me"];
 
 const USAGE = `Usage: npx millrace deploy [--env NAME] [--location weur] [--dry-run] [--yes] [--config FILE] [--secrets-file FILE]
-  [--url URL]
+  [--url URL] [--take-database]
 Creates missing resources, applies the migrations, sets MILLRACE_KEY once, deploys the Worker and checks it.
-To continue after an interruption, run it again. --dry-run prints the plan. --location is the place of a new database:
+To continue after an interruption, run it again. --dry-run prints the plan.
+--take-database takes the database from a Worker that no longer runs. --location is the place of a new database:
 ${LOCATIONS.join(", ")}.`;
 
 /** `millrace deploy`: from an empty account, or from a deployment that was interrupted, to a running engine. */
@@ -30,6 +31,7 @@ async function deploy({ args, stop }: Call): Promise<number> {
     options: {
       ...{ env: { type: "string" }, location: { type: "string" }, config: { type: "string" }, url: { type: "string" } },
       ...{ "secrets-file": { type: "string" }, "dry-run": { type: "boolean" }, yes: { type: "boolean" } },
+      "take-database": { type: "boolean" },
     },
   });
   const began = Date.now();
@@ -45,8 +47,12 @@ async function deploy({ args, stop }: Call): Promise<number> {
   const local = await localFindings(project, whole, config, true);
   tellFindings(local);
   if (local.some(({ stops }) => stops)) throw new Refusal("Nothing is deployed. Correct the mistake, then run the same command again.");
+  if (!options["dry-run"]) process.once("exit", lockDeployment(project));
   const account = await Account.of(project, config.account_id, say, stop);
-  const plan = await planOf(account, project, wanted, given[KEY] !== undefined);
+  const plan = await planOf(account, project, wanted, {
+    hasKey: given[KEY] !== undefined,
+    takesDatabase: options["take-database"] ?? false,
+  });
   const isAsking = process.stdin.isTTY === true && !options.yes && !options["dry-run"];
   const isNew = plan.database === undefined;
   const place = options.location ?? (isNew && isAsking ? await askLocation(config, stop) : undefined);
@@ -93,21 +99,32 @@ interface Work {
 /** Carries out a plan. A step does not change existing things. So the next call continues after an interruption. */
 async function carryOut({ account, project, plan, wanted, place, values, step, stop }: Work): Promise<void> {
   const { name } = wanted.database;
+  let { database } = plan;
   try {
-    if (plan.database === undefined) {
+    if (database === undefined) {
       step(`Creating the database "${name}" …`);
-      await account.make("/d1/database", `the database "${name}"`, { name, ...(place && { primary_location_hint: place }) });
+      const body = { name, ...(place && { primary_location_hint: place }) };
+      const made = await account.make<{ uuid: string }>("/d1/database", `the database "${name}"`, body);
+      // The plan has neither its migrations nor its instances.
+      if (!made) throw new Refusal(`The database "${name}" exists by now: the plan is out of date.`);
+      database = made.uuid;
     }
     for (const bucket of plan.buckets) await account.make("/r2/buckets", `the bucket "${bucket}"`, { name: bucket });
     if (plan.queues.length > 0) step(`Creating ${plan.queues.length} queues …`);
     for (const queue of plan.queues) await account.make("/queues", `the queue "${queue}"`, { queue_name: queue });
     // The old code runs on the new tables for a moment. The new code would fail on the old tables.
     step("Applying the migrations …");
-    await applyRemotely(project, plan.migrations, { account: account.id, stop });
+    if (plan.owner !== wanted.worker)
+      await claimDatabase(account, database, { name: wanted.worker, database: name, takes: plan.owner !== undefined });
+    const left = async () => (await remoteDatabase(account, project, database)).migrations;
+    await applyRemotely(project, plan.migrations, left, { account: account.id, stop });
     step("Deploying the Worker …");
-    await withSecretsFile(project.stateFolder, values, (file) => {
-      const secrets = file === undefined ? [] : ["--secrets-file", file];
-      return runProjectWrangler(project, "deploy the Worker", ["deploy", ...secrets], { account: account.id, stop });
+    // Another deployment may have set them since the plan: a second key would repeat effects.
+    const set = Object.keys(values).length === 0 ? [] : await secretsOf(account, wanted);
+    const lacking = Object.fromEntries(Object.entries(values).filter(([secret]) => !set?.includes(secret)));
+    await withSecretsFile(project.stateFolder, lacking, (input) => {
+      const secrets = input === undefined ? [] : ["--secrets-file", "/dev/stdin"];
+      return runProjectWrangler(project, "deploy the Worker", ["deploy", ...secrets], { account: account.id, input, stop });
     });
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;

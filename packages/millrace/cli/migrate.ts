@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { agreed, besideOptions, type Call, Misuse, optionIn, runCommand, type Usage } from "./command.ts";
-import { applyRemotely } from "./deploy/migrations.ts";
-import { applyLocally, boundIn, missingLocally } from "./local/database.ts";
+import { applyRemotely, lockDeployment } from "./deploy/migrations.ts";
+import { applyLocally, boundIn, missingLocally, requireNoTransactions } from "./local/database.ts";
 import { closedFolder } from "./local/engine-process.ts";
 import { requireUnlocked } from "./local/folder-lock.ts";
 import { runWrangler, shown } from "./local/wrangler.ts";
@@ -37,6 +37,7 @@ async function migrate({ args, stop }: Call): Promise<number> {
   const where = isRemote ? `the deployed database ${boundIn(project).database_name ?? DATABASE}` : "the database of `millrace dev`";
   if (missing.length === 0) say(`No migration is missing: ${where} is up to date.`);
   if (missing.length === 0 || args.includes("--dry-run")) return 0;
+  requireNoTransactions(missing);
   if (isRemote && !args.includes("--yes")) {
     if (!process.stdin.isTTY) {
       say("The migrations are not applied yet. To apply: npx millrace migrate --remote --yes");
@@ -44,8 +45,10 @@ async function migrate({ args, stop }: Call): Promise<number> {
     }
     if (!(await agreed(`Apply ${missing.length} to ${where}?`, stop))) return 1;
   }
-  if (isRemote) await applyRemotely(project, missing);
-  else {
+  if (isRemote) {
+    const release = lockDeployment(project);
+    await applyRemotely(project, missing, () => missingRemotely(project)).finally(release);
+  } else {
     // A running engine applies them itself, as it starts again after a save.
     requireUnlocked(project.stateFolder);
     closedFolder(project.stateFolder);

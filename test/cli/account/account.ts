@@ -20,7 +20,9 @@ export interface Refused {
   status: number;
   code: number;
   message: string;
-  retryAfter?: number;
+  retryAfter?: number | string;
+  /** A text in place of the answer. */
+  page?: string;
 }
 
 interface Binding {
@@ -58,7 +60,7 @@ export class Account {
   /** Refuses requests. */
   refuse: (asked: Asked) => Refused | undefined = () => undefined;
   /** Runs after a request had its effect and before it is answered. */
-  before: (asked: Asked) => void = () => undefined;
+  before: (asked: Asked) => void | Promise<void> = () => undefined;
   url = "";
 
   async start(): Promise<this> {
@@ -104,18 +106,20 @@ export class Account {
       : Buffer.concat(chunks).toString();
     const refused = this.refuse(asked);
     const answer = refused ? { refused } : this.#route(method, path, url.searchParams, body);
-    this.before(asked);
+    await this.before(asked);
     const wrong = answer.refused;
     return {
       status: wrong?.status ?? 200,
       headers: wrong?.retryAfter === undefined ? {} : { "retry-after": String(wrong.retryAfter) },
-      body: JSON.stringify({
-        success: !wrong,
-        result: answer.result ?? null,
-        errors: wrong ? [{ code: wrong.code, message: wrong.message }] : [],
-        messages: [],
-        result_info: answer.info ?? {},
-      }),
+      body:
+        wrong?.page ??
+        JSON.stringify({
+          success: !wrong,
+          result: answer.result ?? null,
+          errors: wrong ? [{ code: wrong.code, message: wrong.message }] : [],
+          messages: [],
+          result_info: answer.info ?? {},
+        }),
     };
   }
 
@@ -142,8 +146,11 @@ export class Account {
     }
     const all = [...this.databases].map(([name, { uuid }]) => ({ name, uuid }));
     if (id === undefined) {
-      const result = all.filter(({ name }) => (search.get("name") ?? name) === name);
-      return { result, info: { page: 1, per_page: 100, count: result.length, total_count: result.length } };
+      const found = all.filter(({ name }) => name.includes(search.get("name") ?? ""));
+      const [page, size] = [Number(search.get("page") ?? 1), Number(search.get("per_page") ?? 100)];
+      const result = found.slice((page - 1) * size, page * size);
+      // As documented, this list has no total_pages.
+      return { result, info: { page, per_page: size, count: result.length, total_count: found.length } };
     }
     const found = all.find(({ name, uuid }) => name === id || uuid === id);
     const database = found && this.databases.get(found.name);

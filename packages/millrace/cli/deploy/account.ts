@@ -13,16 +13,23 @@ interface Answer<T> {
   success: boolean;
   result: T;
   errors?: { code: number; message: string }[];
-  result_info?: { page?: number; total_pages?: number };
+  result_info?: { total_pages?: number; total_count?: number };
 }
+
+/** The codes by which D1, R2 and Queues refuse a name that exists. */
+const EXISTS = [7502, 10004, 11009];
+/** R2 is not enabled in the account. */
+const NO_R2 = 10042;
 
 /** A request that Cloudflare refused. */
 class ApiError extends Refusal {
   readonly status: number;
+  readonly code: number;
 
-  constructor(message: string, status: number) {
+  constructor(message: string, status: number, code: number) {
     super(message);
     this.status = status;
+    this.code = code;
   }
 }
 
@@ -65,16 +72,19 @@ export class Account {
       const at = `/accounts/${this.id}${path}${path.includes("?") ? "&" : "?"}page=${page}`;
       const { result, result_info } = await this.#ask<T[]>("GET", at, `read ${what}`);
       all.push(...result);
-      if (page >= (result_info?.total_pages ?? 1)) return all;
+      const { total_pages = 1, total_count } = result_info ?? {};
+      // Some lists have no total_pages. An empty page ends a list that became shorter meanwhile.
+      if (result.length === 0 || (total_count === undefined ? page >= total_pages : all.length >= total_count)) return all;
     }
   }
 
-  /** Creates a resource. The answer "exists already" is a success: an earlier call created it. */
-  async make(path: string, what: string, body: object): Promise<void> {
+  /** Creates a resource. Undefined where it exists already. */
+  async make<T>(path: string, what: string, body: object): Promise<T | undefined> {
     try {
-      await this.#ask("POST", `/accounts/${this.id}${path}`, `create ${what}`, body);
+      return (await this.#ask<T>("POST", `/accounts/${this.id}${path}`, `create ${what}`, body)).result;
     } catch (error) {
-      if (!(error instanceof ApiError && (error.status === 409 || /already (exists|taken)|is already/i.test(error.message)))) throw error;
+      if (error instanceof ApiError && (EXISTS.includes(error.code) || /already (exists|taken)/i.test(error.message))) return undefined;
+      throw error;
     }
   }
 
@@ -104,17 +114,22 @@ export class Account {
         const why = error instanceof Error ? `${error.message}${error.cause instanceof Error ? ` (${error.cause.message})` : ""}` : error;
         throw new Refusal(`Cannot ${doing}: Cloudflare's API does not answer: ${why}.`);
       });
-      const answer = (await response.json().catch(() => ({ success: false, result: undefined }))) as Answer<T>;
-      if (response.ok && answer.success) return answer;
-      const seconds = Number(response.headers.get("retry-after") ?? 2 ** tried);
+      const answer = (await response.json().catch(() => undefined)) as Answer<T> | undefined;
+      if (response.ok && answer?.success) return answer;
+      if (response.ok && answer === undefined)
+        throw new Refusal(
+          `Cannot ${doing}: ${new URL(response.url).origin} answers ${response.status} without JSON, as a proxy or a captive portal does.`,
+        );
+      const seconds = secondsOf(response.headers.get("retry-after")) ?? 2 ** tried;
       const isLimited = response.status === 429;
       if (isLimited && tried < TRIES && seconds <= MOST_SECONDS) {
         this.#say(`Cloudflare limits requests. Waiting ${seconds} s …`);
         await sleep(seconds * 1000, undefined, { signal: this.#stop });
         continue;
       }
-      const [{ code, message } = { code: response.status, message: "no reason was given" }] = answer.errors ?? [];
-      throw new ApiError(refusalOf(doing, response.status, `${oneLine(message)} (code ${code})`, seconds), response.status);
+      const [{ code, message } = { code: response.status, message: "no reason was given" }] = answer?.errors ?? [];
+      const { status } = response;
+      throw new ApiError(refusalOf({ doing, status, code, reason: `${oneLine(message)} (code ${code})`, seconds }), status, code);
     }
   }
 
@@ -129,9 +144,24 @@ export class Account {
   }
 }
 
+/** The seconds of a `retry-after`, which is a number or a date; undefined for another text. */
+function secondsOf(text: string | null): number | undefined {
+  const seconds = text === null ? Number.NaN : /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - Date.now()) / 1000);
+  return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
+}
+
+interface Reason {
+  doing: string;
+  status: number;
+  code: number;
+  reason: string;
+  seconds: number;
+}
+
 /** A refusal in a sentence with the next step. */
-function refusalOf(doing: string, status: number, reason: string, seconds: number): string {
+function refusalOf({ doing, status, code, reason, seconds }: Reason): string {
   const said = `Cloudflare refuses to ${doing}: ${reason}.`;
+  if (code === NO_R2) return `${said} Enable R2 in the account: https://dash.cloudflare.com/?to=/:account/r2`;
   if (status === 429) return `${said} It limits requests: wait ${seconds} s.`;
   if (status === 401) return `${said} The login is not valid. Log in: npx wrangler login`;
   if (status === 403 && doing.includes("queue"))
@@ -149,10 +179,15 @@ interface Login {
 
 async function login(project: Project): Promise<Login> {
   const said = await runProjectWrangler(project, "read the login", ["auth", "token", "--json"]).catch((error: unknown) => {
-    if (!(error instanceof Refusal) || !/log ?in|logged|authenticat/i.test(error.message)) throw error;
-    throw new Refusal("You are not logged in to Cloudflare. Run: npx wrangler login. In CI, set CLOUDFLARE_API_TOKEN instead.");
+    if (!(error instanceof Refusal) || !/\bnot logged in\b/i.test(error.message)) throw error;
+    const how = "Run: npx wrangler login. In CI, set CLOUDFLARE_API_TOKEN instead.";
+    throw new Refusal(`You are not logged in to Cloudflare. ${how} (${error.message})`);
   });
-  return JSON.parse(said.slice(said.indexOf("{"))) as Login;
+  try {
+    return JSON.parse(said.slice(said.indexOf("{"))) as Login;
+  } catch {
+    throw new Refusal("Could not read the login: `wrangler auth token --json` does not answer with JSON.");
+  }
 }
 
 function headersOf({ type, token = "", key = "", email = "" }: Login): Record<string, string> {

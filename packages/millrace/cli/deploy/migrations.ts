@@ -1,30 +1,93 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
+import { Refusal } from "../command.ts";
 import { boundIn } from "../local/database.ts";
 import { closedFolder } from "../local/engine-process.ts";
+import { takeTurn } from "../local/folder-lock.ts";
+import { shown } from "../local/wrangler.ts";
 import { DATABASE, ENGINE_MIGRATIONS, type Migration, type Project } from "../project.ts";
 import { configOf, readConfig } from "../wiring/config.ts";
 import type { Account } from "./account.ts";
 import { type Run, runProjectWrangler } from "./wrangler.ts";
 
-/** The migrations that a remote database lacks; all of them where it does not exist. */
-export async function pendingRemotely(account: Account, project: Project, database: string | undefined): Promise<Migration[]> {
+/** One command at a time writes the temporary files in a project's folder, and changes its account. Returns the release. */
+export function lockDeployment(project: Project): () => void {
+  const folder = join(project.stateFolder, "deploy");
+  closedFolder(project.stateFolder);
+  closedFolder(folder);
+  return takeTurn(folder, `Another deployment or remote migration runs in ${project.root}.`);
+}
+
+/** Has one row: the name of the Worker that a deployment gave the database to. */
+const OWNER = "millrace_worker";
+
+/** A remote database, as a deployment compares it. */
+interface Remote {
+  /** Those that it lacks; all where it does not exist. */
+  migrations: Migration[];
+  /** The Worker that it belongs to; undefined before the first deployment. */
+  owner: string | undefined;
+}
+
+export async function remoteDatabase(account: Account, project: Project, database: string | undefined): Promise<Remote> {
   const files = project.migrations.files();
-  if (database === undefined) return files;
-  const tables = (await account.query<{ name: string }>(database, "SELECT name FROM sqlite_master WHERE type = 'table'")).map(
-    (row) => row.name,
-  );
+  if (database === undefined) return { migrations: files, owner: undefined };
+  const namesIn = async (sql: string) => (await account.query<{ name: string }>(database, sql)).map(({ name }) => name);
+  const tables = await namesIn("SELECT name FROM sqlite_master WHERE type = 'table'");
   const applied = new Set<string>();
   for (const table of new Set(files.map((one) => one.table).filter((one) => tables.includes(one))))
-    for (const { name } of await account.query<{ name: string }>(database, `SELECT name FROM "${table}"`)) applied.add(`${table}/${name}`);
-  return files.filter(({ table, name }) => !applied.has(`${table}/${name}`));
+    for (const name of await namesIn(`SELECT name FROM "${table}"`)) applied.add(`${table}/${name}`);
+  const [owner] = tables.includes(OWNER) ? await namesIn(`SELECT name FROM ${OWNER}`) : [];
+  return { migrations: files.filter(({ table, name }) => !applied.has(`${table}/${name}`)), owner };
+}
+
+/** Gives a remote database to a Worker. Errors: a `Refusal` where another deployment gave it to another Worker meanwhile. */
+export async function claimDatabase(account: Account, database: string, { name: worker, ...of }: Claim): Promise<void> {
+  const name = `'${worker.replaceAll("'", "''")}'`;
+  await account.query(
+    database,
+    `CREATE TABLE IF NOT EXISTS ${OWNER} (id INTEGER PRIMARY KEY CHECK (id = 1), name TEXT NOT NULL) STRICT;
+     INSERT INTO ${OWNER} (id, name) VALUES (1, ${name}) ON CONFLICT (id) DO UPDATE SET name = ${name} WHERE ${of.takes ? "true" : "false"};`,
+  );
+  const [row] = await account.query<{ name: string }>(database, `SELECT name FROM ${OWNER}`);
+  assertOwner(of.database, row?.name, worker);
+}
+
+interface Claim {
+  name: string;
+  /** The database's name. */
+  database: string;
+  /** True takes it from another Worker. */
+  takes: boolean;
+}
+
+export function assertOwner(database: string, owner: string | undefined, worker: string): void {
+  if (owner === undefined || owner === worker) return;
+  throw new Refusal(
+    `The database "${database}" belongs to the Worker "${owner}". Two Workers would execute each other's instances. Set another "database_name". ` +
+      `If "${owner}" no longer runs, repeat the command with --take-database.`,
+  );
 }
 
 /**
  * Applies migrations to a remote database by wrangler. The engine's migrations are in another folder than the project's: a temporary
- * configuration names it.
+ * configuration names it. `left` returns those that are not applied after a failure. Errors: a `Refusal` that names the first of them.
  */
-export async function applyRemotely(project: Project, missing: readonly Migration[], how: Run = {}): Promise<void> {
+export async function applyRemotely(
+  project: Project,
+  missing: readonly Migration[],
+  left: () => Promise<Migration[]>,
+  how: Run = {},
+): Promise<void> {
+  try {
+    await apply(project, missing, how);
+  } catch (error) {
+    const [first] = error instanceof Refusal && !how.stop?.aborted ? await left().catch(() => []) : [];
+    throw first === undefined ? error : new Refusal(`The migration ${shown(first.file)} is not applied. ${(error as Refusal).message}`);
+  }
+}
+
+async function apply(project: Project, missing: readonly Migration[], how: Run): Promise<void> {
   const args = ["d1", "migrations", "apply", DATABASE, "--remote"];
   const { folder, table } = ENGINE_MIGRATIONS;
   if (missing.some((one) => one.table === table)) {

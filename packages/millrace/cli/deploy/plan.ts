@@ -1,8 +1,9 @@
 import { anyInstance } from "../../src/store/instances/look.ts";
 import { Refusal } from "../command.ts";
+import { requireNoTransactions } from "../local/database.ts";
 import type { Migration, Project } from "../project.ts";
 import type { Account } from "./account.ts";
-import { pendingRemotely } from "./migrations.ts";
+import { assertOwner, remoteDatabase } from "./migrations.ts";
 import { KEY, type Resources } from "./resources.ts";
 
 /** The difference between an account and a deployment. */
@@ -15,6 +16,8 @@ export interface Plan {
   /** True where the Worker exists already. */
   isUpdate: boolean;
   migrations: Migration[];
+  /** The Worker that the database belongs to; undefined before the first deployment. */
+  owner: string | undefined;
   /** Secrets that have no value in the account. */
   secrets: string[];
 }
@@ -24,16 +27,23 @@ interface Queue {
   consumers?: { script?: string; script_name?: string; service?: string; type?: string }[];
 }
 
+interface Given {
+  /** True where the caller has the key of the instances in the database. */
+  hasKey?: boolean;
+  /** True where the database may belong to another Worker. */
+  takesDatabase?: boolean;
+}
+
 /**
- * Compares the account with a deployment. `hasKey` is true where the caller has the key of the instances in the database. Errors: a `Refusal`
- * where a name belongs to another Worker, or where instances would get a new key.
+ * Compares the account with a deployment. Errors: a `Refusal` where a name or the database belongs to another Worker, or where instances would
+ * get a new key.
  */
-export async function planOf(account: Account, project: Project, wanted: Resources, hasKey = false): Promise<Plan> {
+export async function planOf(account: Account, project: Project, wanted: Resources, given: Given = {}): Promise<Plan> {
   const [database, queues, buckets, secrets, workflows] = await Promise.all([
     databaseOf(account, wanted),
     account.list<Queue>("/queues", "the queues"),
     Promise.all(wanted.buckets.map(async (name) => ({ name, found: await account.find(`/r2/buckets/${name}`, `the bucket "${name}"`) }))),
-    account.find<{ name: string }[]>(`/workers/scripts/${wanted.worker}/secrets`, "the names of the Worker's secrets"),
+    secretsOf(account, wanted),
     Promise.all(
       wanted.workflows.map(async (name) => {
         return { name, found: await account.find<{ script_name?: string }>(`/workflows/${name}`, `the Workflow "${name}"`) };
@@ -45,18 +55,27 @@ export async function planOf(account: Account, project: Project, wanted: Resourc
     if (wanted.consumed.includes(queue_name))
       for (const { script, script_name, service } of consumers)
         assertOurs("queue", queue_name, script ?? script_name ?? service, wanted.worker);
-  const set = (secrets ?? []).map(({ name }) => name);
-  const migrations = await pendingRemotely(account, project, database);
-  if (database !== undefined && !set.includes(KEY)) await assertNoInstances(account, database, wanted, hasKey);
+  const set = secrets ?? [];
+  const { migrations, owner } = await remoteDatabase(account, project, database);
+  requireNoTransactions(migrations);
+  if (!given.takesDatabase) assertOwner(wanted.database.name, owner, wanted.worker);
+  if (database !== undefined && !set.includes(KEY) && !given.hasKey) await assertNoInstances(account, database, wanted);
   return {
     database,
     migrations,
+    owner,
     buckets: buckets.filter(({ found }) => !found).map(({ name }) => name),
     queues: wanted.queues.filter((name) => !queues.some(({ queue_name }) => queue_name === name)),
     workflows: workflows.filter(({ found }) => !found).map(({ name }) => name),
     isUpdate: secrets !== undefined,
     secrets: wanted.secrets.filter((name) => !set.includes(name)),
   };
+}
+
+/** The names of the Worker's secrets; undefined where the account has no such Worker. */
+export async function secretsOf(account: Account, { worker }: Resources): Promise<string[] | undefined> {
+  const found = await account.find<{ name: string }[]>(`/workers/scripts/${worker}/secrets`, "the names of the Worker's secrets");
+  return found?.map(({ name }) => name);
 }
 
 async function databaseOf(account: Account, { database: { name, id } }: Resources): Promise<string | undefined> {
@@ -72,8 +91,7 @@ async function databaseOf(account: Account, { database: { name, id } }: Resource
 }
 
 /** Keys for upstreams derive from the secret: with another one, an effect that was done is done a second time. */
-async function assertNoInstances(account: Account, database: string, { worker }: Resources, hasKey: boolean): Promise<void> {
-  if (hasKey) return;
+async function assertNoInstances(account: Account, database: string, { worker }: Resources): Promise<void> {
   const rows = await account.query(database, anyInstance.text).catch((error: unknown) => {
     if (error instanceof Refusal && error.message.includes("no such table")) return [];
     throw error;

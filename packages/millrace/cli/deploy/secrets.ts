@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { rmSync, writeFileSync } from "node:fs";
+import { closeSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
@@ -26,23 +26,26 @@ export async function valuesOf(names: readonly string[], given: Given, isAsking:
 }
 
 /**
- * Passes a file with the secrets to a deployment, and removes it afterwards. A command line shows to every user of a machine, so the values
- * are in a file that only its owner can read.
+ * Passes an open file with the secrets to a deployment. Every user of a machine sees a command line. The file has no name when it gets its
+ * text, so a command that is killed leaves no secret behind.
  */
 export async function withSecretsFile<T>(
   folder: string,
   values: Record<string, string>,
-  use: (file: string | undefined) => Promise<T>,
+  use: (file: number | undefined) => Promise<T>,
 ): Promise<T> {
-  const file = join(folder, "secrets.json");
-  // Of a deployment that was killed.
-  rmSync(file, { force: true });
   if (Object.keys(values).length === 0) return use(undefined);
+  const named = join(folder, "secrets.json");
+  rmSync(named, { force: true });
+  const written = openSync(named, "wx", 0o600);
+  const read = openSync(named, "r");
+  rmSync(named);
   try {
-    writeFileSync(file, JSON.stringify(values), { mode: 0o600, flag: "wx" });
-    return await use(file);
+    writeFileSync(written, JSON.stringify(values));
+    return await use(read);
   } finally {
-    rmSync(file, { force: true });
+    closeSync(read);
+    closeSync(written);
   }
 }
 

@@ -1,6 +1,9 @@
-import { execFile } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import type { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
 import { Refusal } from "../command.ts";
 import { closedFolder } from "../local/engine-process.ts";
 import { lastError, wranglerEnv } from "../local/wrangler.ts";
@@ -14,6 +17,8 @@ export interface Run {
   account?: string | undefined;
   /** A configuration in place of the project's, with the same environment. */
   config?: string;
+  /** An open file that wrangler reads as /dev/stdin. */
+  input?: number | undefined;
   /** Ends wrangler. */
   stop?: AbortSignal;
 }
@@ -22,22 +27,23 @@ export interface Run {
  * Runs the project's own wrangler on the project's configuration and environment. Answers its output. Errors: a `Refusal` that ends with
  * wrangler's error.
  */
-export function runProjectWrangler(
+export async function runProjectWrangler(
   project: Project,
   doing: string,
   args: readonly string[],
-  { account, config, stop }: Run = {},
+  { account, config, input, stop }: Run = {},
 ): Promise<string> {
   const which = ["--config", config ?? project.config, ...(project.env ? ["--env", project.env] : [])];
   closedFolder(project.stateFolder);
   const env = { ...wranglerEnv(project.stateFolder), ...(account && { CLOUDFLARE_ACCOUNT_ID: account }) };
-  return new Promise((resolve, reject) => {
-    const options = { cwd: project.root, env, maxBuffer: 64 * 1024 * 1024, ...(stop && { signal: stop }) };
-    execFile(process.execPath, [project.wrangler, ...args, ...which], options, (error, stdout, stderr) => {
-      if (error) reject(new Refusal(`Could not ${doing}: ${errorOf(`${stdout}\n${stderr}`)}`));
-      else resolve(stdout);
-    });
+  const child: ChildProcess = spawn(process.execPath, [project.wrangler, ...args, ...which], {
+    ...{ cwd: project.root, env, stdio: [input ?? "ignore", "pipe", "pipe"] },
+    ...(stop && { signal: stop }),
   });
+  const read = (stream: Readable | null) => (stream ? text(stream) : "");
+  const [[code], out, err] = await Promise.all([once(child, "close"), read(child.stdout), read(child.stderr)]);
+  if (code === 0) return out;
+  throw new Refusal(`Could not ${doing}: ${errorOf(`${out}\n${err}`)}`);
 }
 
 /** The version of the project's wrangler. */
