@@ -92,6 +92,7 @@ it.each([
     const account = await new Account().start();
     const folder = shop();
     expect(await killedAt(folder, account, deploy(account), request)).toBe(true);
+    expect(readdirSync(join(folder, ".millrace"))).not.toContain("secrets.json");
     const key = account.scripts.get("shop")?.secrets.get("MILLRACE_KEY");
     expect(await millrace(folder, account, deploy(account))).toMatchObject({ code: 0 });
     const { secrets } = account.scripts.get("shop") ?? {};
@@ -104,7 +105,6 @@ it.each([
       workflows: [["shop-runs", { script_name: "shop" }]],
       scripts: [{ crons: [{ cron: "* * * * *" }], secrets: ["MILLRACE_KEY"] }],
     });
-    expect(readdirSync(join(folder, ".millrace"))).not.toContain("secrets.json");
   },
   120_000,
 );

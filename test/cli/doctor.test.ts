@@ -141,8 +141,60 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
   ],
   [
     "local secrets without the key",
-    (_, folder) => writeFileSync(join(folder, ".dev.vars"), "STRIPE_KEY=1\n"),
+    (_, folder) => writeFileSync(join(folder, ".dev.vars"), "STRIPE_KEY=1\n", { mode: 0o600 }),
     [[".dev.vars has no MILLRACE_KEY: the local engine cannot sign. Add, with a random value:", "MILLRACE_KEY=…"]],
+  ],
+  [
+    "local secrets with an empty key, which others can read",
+    (_, folder) => writeFileSync(join(folder, ".dev.vars"), "MILLRACE_KEY=\n", { mode: 0o644 }),
+    [
+      [
+        ".dev.vars has a MILLRACE_KEY of fewer than 16 characters: the local engine cannot sign. Set, with a random value:",
+        "MILLRACE_KEY=…",
+      ],
+      ["Other users of this machine can read .dev.vars. Run:", "chmod 600 .dev.vars"],
+    ],
+  ],
+  [
+    "folders that do not exist",
+    (config) => {
+      Object.assign(config.d1_databases[0] ?? {}, { migrations_dir: "sql" });
+      Object.assign(config, { assets: { directory: "site" } });
+    },
+    [
+      ['wrangler.jsonc: "migrations_dir" of DB is "sql", which does not exist. Correct the path, or make the folder.'],
+      ['wrangler.jsonc: "directory" of "assets" is "site", which does not exist. Correct the path, or make the folder.'],
+    ],
+  ],
+  [
+    "a site that hides the engine's paths",
+    (config) => Object.assign(config, { assets: { directory: "migrations", not_found_handling: "single-page-application" } }),
+    [
+      [
+        'wrangler.jsonc: "not_found_handling" of "assets" answers the engine\'s paths with a page. Add to "assets":',
+        '"run_worker_first": ["/v1/*","/console","/console/*","!/console/assets/*","/healthz","/metrics","/openapi.json","/problems/*"]',
+      ],
+    ],
+  ],
+  [
+    "two bindings of one name",
+    (config) => config.d1_databases.push({ binding: "DB", database_name: "other" }),
+    [['wrangler.jsonc has the binding DB in "d1_databases" twice. Remove one of them.']],
+  ],
+  [
+    "a cron trigger that is not for each minute",
+    (config) => Object.assign(config, { triggers: { crons: ["*/2 * * * *"] } }),
+    [
+      [
+        "wrangler.jsonc has no cron trigger for each minute: schedules do not start, and the keeper does not restart. Set:",
+        '"triggers": { "crons": ["*/2 * * * *","* * * * *"] }',
+      ],
+    ],
+  ],
+  [
+    "sources that throw, without the text",
+    (_, folder) => writeFileSync(join(folder, "worker.ts"), 'throw new TypeError("The key sk_live_1 is wrong.");'),
+    [["The sources cannot be loaded: they throw a TypeError (worker.ts:1). To see its text, run: npx millrace dev"]],
   ],
   [
     "a flag that is missing",
@@ -206,6 +258,15 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
   "finds %s",
   async (_, breaks, findings) => {
     expect(await examined(greeter(breaks), new Account())).toEqual({ code: 1, findings });
+  },
+  60_000,
+);
+
+it.each(["*/1 * * * *", "0-59 * * * *", " *  * 1-31 * SUN-SAT "])(
+  "accepts %s as a cron trigger for each minute",
+  async (cron) => {
+    const folder = greeter((config) => Object.assign(config, { triggers: { crons: [cron] } }));
+    expect(await examined(folder, new Account())).toEqual({ code: 0, findings: [] });
   },
   60_000,
 );

@@ -36,7 +36,7 @@ it.each([
 ])("sources that %s are told so, with the place if there is one", async (_, does, error, line) => {
   const { file, said } = loading(does);
   const at = line === undefined ? undefined : `${file}:${line}`;
-  expect(await said).toEqual({ error, at });
+  expect(await said).toMatchObject({ error, at });
 });
 
 it("sources that load too slowly are loaded again, with more time, before an error", async () => {

@@ -87,7 +87,10 @@ it("a migration with a trigger, and with COMMIT in texts and comments, is applie
 
 it.each(["millrace_migrations", "Millrace_Instances"])("a migrations_table %s is refused", async (migrations_table) => {
   const root = shop();
-  writeFileSync(join(root, "wrangler.jsonc"), JSON.stringify({ ...CONFIG, d1_databases: [{ ...CONFIG.d1_databases[0], migrations_table }] }));
+  writeFileSync(
+    join(root, "wrangler.jsonc"),
+    JSON.stringify({ ...CONFIG, d1_databases: [{ ...CONFIG.d1_databases[0], migrations_table }] }),
+  );
   const { code, err } = await migrate(root, ["--dry-run"]);
   expect([code, err]).toEqual([1, expect.stringContaining(`is "${migrations_table}", but tables with "millrace_" belong to the engine.`)]);
 });

@@ -125,7 +125,9 @@ function migrationsOf(root: string, { d1_databases = [] }: Config): Migrations {
   const pattern = posix.normalize(bound?.migrations_pattern ?? `${dir}/*.sql`);
   const table = bound?.migrations_table ?? "d1_migrations";
   if (/^millrace_/i.test(table))
-    throw new Refusal(`"migrations_table" of ${DATABASE} is "${table}", but tables with "millrace_" belong to the engine. Use "d1_migrations".`);
+    throw new Refusal(
+      `"migrations_table" of ${DATABASE} is "${table}", but tables with "millrace_" belong to the engine. Use "d1_migrations".`,
+    );
   const folders = [...new Set(choicesOf(pattern).map((one) => posix.dirname(one).replace(/\/?\*.*$/, "") || "."))].map((one) =>
     join(root, one),
   );

@@ -1,4 +1,7 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { type Deployed, isPlaceholder, KEY } from "../deploy/resources.ts";
+import { ENGINE_PATHS } from "../init/wanted.ts";
 import { DATABASE } from "../project.ts";
 import { configOf } from "../wiring/config.ts";
 import { json, lettersOf, lostLetters } from "../wiring/mistakes.ts";
@@ -15,10 +18,15 @@ const FLAGS = {
 /** Limits that an instance needs, above the defaults of the platform. */
 const LIMITS = { subrequests: 10_000_000, cpu_ms: 300_000 };
 
+/** The ways to write a cron trigger for each minute. */
+const EACH_MINUTE = /^(\*|0-59)(\/1)?\s+(\*|0-23)(\/1)?\s+(\*|1-31)(\/1)?\s+(\*|1-12|JAN-DEC)(\/1)?\s+(\*|1-7|SUN-SAT)(\/1)?$/i;
+
 /** The context of a configuration. */
 interface Compared {
   /** The configuration's file, as the user writes it. */
   file: string;
+  /** The folder of the project. */
+  root: string;
   worker: string;
   /** Queues that the catalog has: `mistakesIn` compares these. */
   known: readonly string[];
@@ -30,6 +38,8 @@ interface Compared {
 export function configurationFindings(config: Deployed, compared: Compared): Finding[] {
   return [
     ...database(config, compared),
+    ...twice(config, compared),
+    ...folders(config, compared),
     ...bucket(config, compared),
     ...secrets(config, compared),
     ...queues(config, compared),
@@ -44,6 +54,45 @@ function database({ d1_databases = [] }: Deployed, { file, worker, remote }: Com
   if (!remote || !isPlaceholder(bound.database_id)) return [];
   const says = `${file}: the database_id of ${DATABASE} is a placeholder. Remove it: a deployment finds the database by its name. The line is then:`;
   return [{ code: "database_placeholder", says, line }];
+}
+
+/** Names that several resources of one kind have as their binding. */
+function twice({ d1_databases = [], r2_buckets = [], queues = {}, workflows = [] }: Deployed, { file }: Compared): Finding[] {
+  const kinds = { d1_databases, r2_buckets, "queues.producers": queues.producers ?? [], workflows };
+  return Object.entries(kinds).flatMap(([field, bound]) => {
+    const names = bound.map(({ binding }) => binding);
+    return [...new Set(names.filter((name, at) => names.indexOf(name) !== at))].map((name) => ({
+      code: "binding_twice",
+      says: `${file} has the binding ${name} in "${field}" twice. Remove one of them.`,
+      stops: true,
+    }));
+  });
+}
+
+/** Folders that the configuration names and that do not exist, and a site that hides the engine's paths. */
+function folders({ d1_databases = [], assets, build }: Deployed, { file, root }: Compared): Finding[] {
+  const { migrations_dir: dir, migrations_pattern } = d1_databases.find(({ binding }) => binding === DATABASE) ?? {};
+  const lacks = (code: string, what: string, folder: string) =>
+    existsSync(join(root, folder))
+      ? []
+      : [{ code, says: `${file}: ${what} is "${folder}", which does not exist. Correct the path, or make the folder.` }];
+  const { directory, not_found_handling: handling, run_worker_first: first } = assets ?? {};
+  return [
+    ...(dir === undefined || migrations_pattern !== undefined
+      ? []
+      : lacks("migrations_dir_missing", `"migrations_dir" of ${DATABASE}`, dir)),
+    // A custom build makes the folder at the deployment.
+    ...(directory === undefined || build !== undefined ? [] : lacks("assets_missing", '"directory" of "assets"', directory)),
+    ...(handling && handling !== "none" && first === undefined
+      ? [
+          {
+            code: "assets_first",
+            says: `${file}: "not_found_handling" of "assets" answers the engine's paths with a page. Add to "assets":`,
+            line: `"run_worker_first": ${JSON.stringify(ENGINE_PATHS)}`,
+          },
+        ]
+      : []),
+  ];
 }
 
 function bucket({ r2_buckets = [] }: Deployed, { file, worker }: Compared): Finding[] {
@@ -114,7 +163,7 @@ function settings(config: Deployed, { file }: Compared): Finding[] {
           },
         ]
       : []),
-    ...(triggers?.crons?.includes("* * * * *")
+    ...(triggers?.crons?.some((cron) => EACH_MINUTE.test(cron.trim()))
       ? []
       : [
           {

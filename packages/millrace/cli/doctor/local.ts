@@ -1,7 +1,8 @@
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { type Deployed, KEY } from "../deploy/resources.ts";
+import { KEY_LEAST } from "../deploy/secrets.ts";
 import { settingsIn } from "../disk.ts";
 import { missingLocally } from "../local/database.ts";
 import { shown } from "../local/wrangler.ts";
@@ -16,9 +17,10 @@ import { packageFindings } from "./packages.ts";
 /** Compares the configuration, the sources, the packages and the local database of a project. */
 export async function localFindings(project: Project, whole: Deployed, config: Deployed, remote: boolean): Promise<Finding[]> {
   const file = shown(project.config);
-  const set = existsSync(project.secrets) ? Object.keys(parseEnv(settingsIn(project.secrets))) : undefined;
+  const secrets = existsSync(project.secrets) ? parseEnv(settingsIn(project.secrets)) : undefined;
+  const set = secrets && Object.keys(secrets);
   const loader = new Loader(sourcesOf(project));
-  const seen = await look({ project, folder: join(project.stateFolder, "doctor/look"), loader }, config);
+  const seen = await look({ project, folder: join(project.stateFolder, "doctor/look"), loader, isPublic: true }, config);
   const prefix = typeof config.vars?.QUEUE_PREFIX === "string" ? config.vars.QUEUE_PREFIX : "";
   const known = "known" in seen ? seen.known.consumers.map(({ queue }) => `${prefix}${queue}`) : [];
   const wiring: Finding[] =
@@ -33,18 +35,10 @@ export async function localFindings(project: Project, whole: Deployed, config: D
   const pending = existsSync(state) && (config.d1_databases ?? []).length > 0 ? missingLocally(state, project) : [];
   return [
     ...packageFindings(project),
-    ...configurationFindings(config, { file, worker: project.name, known, remote }),
+    ...configurationFindings(config, { file, root: project.root, worker: project.name, known, remote }),
     ...sharedNames(whole, file, project.env),
     ...wiring,
-    ...(set === undefined || set.includes(KEY)
-      ? []
-      : [
-          {
-            code: "key_missing_locally",
-            says: `${shown(project.secrets)} has no ${KEY}: the local engine cannot sign. Add, with a random value:`,
-            line: `${KEY}=…`,
-          },
-        ]),
+    ...(secrets === undefined ? [] : secretFindings(project.secrets, secrets[KEY])),
     ...(pending.length === 0
       ? []
       : [
@@ -54,5 +48,26 @@ export async function localFindings(project: Project, whole: Deployed, config: D
             line: "npx millrace migrate",
           },
         ]),
+  ];
+}
+
+function secretFindings(secrets: string, key: string | undefined): Finding[] {
+  const file = shown(secrets);
+  const wrong =
+    key === undefined ? `no ${KEY}` : key.trim().length < KEY_LEAST ? `a ${KEY} of fewer than ${KEY_LEAST} characters` : undefined;
+  const isShared = process.platform !== "win32" && (statSync(secrets).mode & 0o077) !== 0;
+  return [
+    ...(wrong === undefined
+      ? []
+      : [
+          {
+            code: "key_missing_locally",
+            says: `${file} has ${wrong}: the local engine cannot sign. ${key === undefined ? "Add" : "Set"}, with a random value:`,
+            line: `${KEY}=…`,
+          },
+        ]),
+    ...(isShared
+      ? [{ code: "secrets_readable", says: `Other users of this machine can read ${file}. Run:`, line: `chmod 600 ${file}` }]
+      : []),
   ];
 }

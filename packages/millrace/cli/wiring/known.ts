@@ -54,8 +54,8 @@ export interface KnownWorkflow {
   queue: string;
 }
 
-/** What the process that loads the sources says. */
-export type Look = { known: Known } | { error: string; at: string | undefined };
+/** What the process that loads the sources says. `thrown` is the class of an error whose text is the sources' own. */
+export type Look = { known: Known } | { error: string; at: string | undefined; thrown?: string | undefined };
 
 /** The innermost place of a stack that is in the sources: `file:line`. */
 export function placeIn(stack: string, sources: string): string | undefined {

@@ -61,9 +61,11 @@ export class Loader {
     if (said) return said;
     if (late) return "late";
     const why = code === UNSETTLED ? "an await outside of all functions never ends" : `it ended with ${signal ?? `exit code ${code}`}`;
+    const thrown = errorIn(wrote);
     return {
-      error: `the process that loaded them ended: ${errorIn(wrote) ?? why}.`.replace(/\.\.$/, "."),
+      error: `the process that loaded them did not survive: ${thrown ?? why}.`.replace(/\.\.$/, "."),
       at: placeIn(wrote, this.#sources),
+      ...(thrown !== undefined && { thrown: /\b\w*Error\b/.exec(thrown)?.[0] ?? "value" }),
     };
   }
 }

@@ -125,6 +125,11 @@ function isConsumer(value: unknown): value is Consumer {
 
 /** An error of the sources, and the place in them where it was thrown. */
 function refusalOf(error: unknown): Look {
-  const { message = String(error), stack = "" } = error instanceof Error ? error : {};
-  return { error: message, at: placeIn(stack, sources) };
+  const { message = String(error), stack = "", name = "value" } = error instanceof Error ? error : {};
+  // The engine's own texts have no values of the environment.
+  return {
+    error: message,
+    at: placeIn(stack, sources),
+    thrown: name === "MillraceError" ? undefined : /^\w{1,60}$/.test(name) ? name : "value",
+  };
 }

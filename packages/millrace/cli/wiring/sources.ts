@@ -60,13 +60,15 @@ export interface Place {
   /** Below the project's root, whose packages it uses. Bundles that run from another folder must lie as deep, for their source maps. */
   readonly folder: string;
   readonly loader: Loader;
+  /** True leaves out the text of an error that the sources throw: the output is stored or sent, and the text may have a secret. */
+  readonly isPublic?: boolean;
 }
 
 /**
  * Bundles the project's sources without the packages, and loads them in another process to read their definitions. Returns the Worker's
  * bundle, which is a snapshot of the sources.
  */
-export async function look({ project, folder, loader }: Place, config: Config): Promise<Seen> {
+export async function look({ project, folder, loader, isPublic }: Place, config: Config): Promise<Seen> {
   const { root } = project;
   const unbuilt = await builtConsole().then(() => undefined, messageOf);
   if (unbuilt !== undefined) return { mistake: unbuilt, inputs: [] };
@@ -104,8 +106,10 @@ export async function look({ project, folder, loader }: Place, config: Config): 
   writeBundle(folder, [...shared, ...only("look")]);
   const said = await loader.load(join(folder, "look.js"));
   if ("known" in said) return { known: said.known, sources, worker: [...shared, ...only("worker")], inputs };
-  const place = said.at && !said.error.includes(said.at) ? ` (${relative(root, said.at)})` : "";
-  return { mistake: `The sources cannot be loaded: ${said.error}${place}`, inputs };
+  const isCut = isPublic && said.thrown !== undefined;
+  const place = said.at && (isCut || !said.error.includes(said.at)) ? ` (${relative(root, said.at)})` : "";
+  const error = isCut ? `they throw a ${said.thrown}${place}. To see its text, run: npx millrace dev` : `${said.error}${place}`;
+  return { mistake: `The sources cannot be loaded: ${error}`, inputs };
 }
 
 /** Files that a Worker imports as texts or bytes: wrangler's own rules, and `.md`. */
