@@ -3,7 +3,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ROOT } from "../../../packages/millrace/cli/local/wrangler.ts";
 import { emptyFolder } from "../folder.ts";
-import type { Account } from "./account.ts";
+import type { Account, Asked, Refused } from "./account.ts";
 
 const LAUNCH = join(ROOT, "packages/millrace/cli/launch.js");
 
@@ -91,3 +91,13 @@ export async function killedAt(folder: string, account: Account, args: readonly 
   account.before = () => undefined;
   return killed;
 }
+
+/** The arguments of a deployment of the shop. */
+export const deploy = (account: Account, ...more: string[]) => ["deploy", "--url", `${account.url}/worker/shop`, ...more];
+
+/** For `refuse` of an account: refuses requests, at most so many times. */
+export const refusing =
+  (which: RegExp, refused: Refused, times = Number.POSITIVE_INFINITY) =>
+  ({ method, path }: Asked) =>
+    which.test(`${method} ${path}`) && times-- > 0 ? refused : undefined;
+export const limited = { status: 429, code: 971, message: "Please wait and consider throttling your request speed", retryAfter: 0 };
