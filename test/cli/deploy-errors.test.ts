@@ -60,7 +60,7 @@ it.each<[string, RegExp, Refused, string]>([
     "Cloudflare refuses to create the queue",
   ],
 ])(
-  "says what is wrong %s",
+  "names the error %s",
   async (_, request, refused, says) => {
     const account = await new Account().start();
     account.refuse = refusing(request, refused);
@@ -96,7 +96,7 @@ it("passes on wrangler's reason where the login cannot be read", async () => {
   expect([code, said]).toEqual([1, expect.stringContaining(`Could not read the login: ${reason}`)]);
 }, 60_000);
 
-it("says how to log in", async () => {
+it("gives the command to log in", async () => {
   const account = await new Account().start();
   const folder = shop();
   const { CLOUDFLARE_API_BASE_URL } = account.env;
@@ -109,7 +109,7 @@ it.each([
   ["is not installed", undefined, "wrangler is not installed in"],
   ["is too old", "4.90.0", "wrangler 4.90.0 is too old: Millrace needs 4.156 or newer."],
 ])(
-  "says what to install where wrangler %s",
+  "names the version to install where wrangler %s",
   async (_, version, says) => {
     const account = await new Account().start();
     const folder = shop();
