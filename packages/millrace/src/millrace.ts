@@ -16,25 +16,32 @@ import { missingIn } from "./topology/missing.ts";
 import { type RunsClass, runs } from "./workflow/entrypoint.ts";
 import type { AnyWorkflow } from "./workflow/workflow.ts";
 
+/** Methods, so that a handler of a narrower `Env` or `Request` is accepted. */
+interface OwnHandlers<Env> {
+  fetch(request: Request, env: Env, ctx: ExecutionContext): Response | Promise<Response>;
+  queue(batch: MessageBatch, env: Env, ctx: ExecutionContext): unknown;
+  scheduled(controller: ScheduledController, env: Env, ctx: ExecutionContext): unknown;
+}
+
 /** The parts of a Worker. Each has a default. */
 export interface MillraceOptions<Env = Cloudflare.Env> extends Omit<Definition, "consumers">, Omit<Duties, "catalog"> {
   /** The workflows that perform commands. A queue of theirs without a consumer below gets one with the defaults. */
-  readonly workflows?: readonly AnyWorkflow[];
+  readonly workflows?: readonly AnyWorkflow[] | undefined;
   /** Consumers of queues: with numbers other than the defaults, or with routes of events. */
-  readonly consumers?: readonly ConsumerDefinition[];
+  readonly consumers?: readonly ConsumerDefinition[] | undefined;
   /** Options of the engine's HTTP API and console. */
-  readonly http?: EngineRoutesOptions;
+  readonly http?: EngineRoutesOptions | undefined;
   /**
    * Gets each request that no route of the engine is for. Default: the engine answers 404. Annotate its return type if it uses the `catalog`
    * of the same call: `fetch(request, env): Promise<Response> { … }`.
    */
-  fetch?(request: Request, env: Env, ctx: ExecutionContext): Response | Promise<Response>;
+  fetch?: OwnHandlers<Env>["fetch"] | undefined;
   /** Gets the batches of queues that the catalog does not have. Default: they go back to their queue, and the log says so. */
-  queue?(batch: MessageBatch, env: Env, ctx: ExecutionContext): unknown;
+  queue?: OwnHandlers<Env>["queue"] | undefined;
   /** Runs at each cron trigger, beside the engine's schedules. */
-  scheduled?(controller: ScheduledController, env: Env, ctx: ExecutionContext): unknown;
+  scheduled?: OwnHandlers<Env>["scheduled"] | undefined;
   /** A cron trigger that is only for the engine's schedules: `scheduled` does not run at it. */
-  readonly engineCron?: string;
+  readonly engineCron?: string | undefined;
 }
 
 /** The Worker's default export. */
