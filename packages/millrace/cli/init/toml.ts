@@ -18,28 +18,57 @@ function edit(text: string, { path, value, adds, why }: Change): string {
   }
   if (adds) {
     const { from, to } = tableIn(text, table);
-    const array = new RegExp(`^[ \\t]*${key}[ \\t]*=[ \\t]*\\[`, "m").exec(text.slice(from, to));
+    const array = new RegExp(`^[ \\t]*${key}[ \\t]*=[ \\t]*\\[`, "m").exec(withoutTexts(text).slice(from, to));
     if (array) return extended(text, from + array.index + array[0].length, value as unknown[]);
   }
   if (table !== "" && typeof value === "object" && !Array.isArray(value))
     return `${text}\n${comment}[${path.join(".")}]\n${fields(value ?? {})}`;
   if (table === "" && typeof value === "object" && !Array.isArray(value)) return `${text}\n${comment}[${key}]\n${fields(value ?? {})}`;
+  const open = inlineTable(text, path.slice(0, -1));
+  if (open !== undefined) return intoInline(text, open, `${key} = ${inline(value)}`);
   const line = `${comment}${key} = ${inline(value)}\n`;
   const { from, to, isThere } = tableIn(text, table);
   if (!isThere) return `${text}\n${comment}[${table}]\n${key} = ${inline(value)}\n`;
   // At the end of the table, but before the comments and empty lines that belong to the next one.
-  const body = text.slice(from, to);
-  const kept = body.replace(/(?:[ \t]*(?:#[^\n]*)?\n)*$/, (rest) => (body.length === rest.length ? rest : ""));
-  const end = from + (kept.endsWith("\n") || kept === "" ? kept.length : kept.length + 1);
+  const lines = withoutTexts(text)
+    .slice(from, to)
+    .split(/(?<=\n)/);
+  const last = lines.findLastIndex((one) => !/^[ \t]*(?:#.*)?\n?$/.test(one));
+  const end = from + (last < 0 ? to - from : lines.slice(0, last + 1).join("").length);
   return `${text.slice(0, end)}${line}${text.slice(end)}`;
+}
+
+/** Texts of several lines with spaces as their contents, so that each place stays where it was. */
+function withoutTexts(text: string): string {
+  const blank = (found: string) => (/^(?:"""|''')/.test(found) ? `"${found.slice(1, -1).replaceAll(/[^\n]/g, " ")}"` : found);
+  return text.replaceAll(/"""[\s\S]*?(?:"""|$)|'''[\s\S]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*/g, blank);
+}
+
+/** The place after the bracket of a table that is written in one line, `vars = { A = "1" }`; undefined where it is not. */
+function inlineTable(text: string, path: readonly string[]): number | undefined {
+  const [key = ""] = path.slice(-1);
+  if (key === "") return undefined;
+  const { from, to } = tableIn(text, path.slice(0, -1).join("."));
+  const found = new RegExp(`^[ \\t]*${key}[ \\t]*=[ \\t]*\\{`, "m").exec(withoutTexts(text).slice(from, to));
+  return found ? from + found.index + found[0].length : undefined;
+}
+
+/** One more entry at the end of a table in one line. */
+function intoInline(text: string, at: number, entry: string): string {
+  const [body = ""] = /^(?:"(?:\\.|[^"\\\n])*"|'[^'\n]*'|[^}"'\n])*/.exec(text.slice(at)) ?? [];
+  const before = body.trimEnd();
+  return `${text.slice(0, at)}${before}${before.trim() === "" ? " " : ", "}${entry} ${text.slice(at + body.length)}`;
 }
 
 /** Where the lines of a table are: those before the first header for the top level. */
 function tableIn(text: string, table: string): { from: number; to: number; isThere: boolean } {
-  const header = table === "" ? { index: 0, 0: "" } : new RegExp(`^[ \\t]*\\[${table.replaceAll(".", "\\.")}\\][^\\n]*\\n`, "m").exec(text);
+  const header =
+    table === ""
+      ? { index: 0, 0: "" }
+      : new RegExp(`^[ \\t]*\\[${table.replaceAll(".", "\\.")}\\][^\\n]*\\n`, "m").exec(withoutTexts(text));
   if (!header) return { from: text.length, to: text.length, isThere: false };
   const from = header.index + header[0].length;
-  const next = /^[ \t]*\[/m.exec(text.slice(from));
+  const next = /^[ \t]*\[/m.exec(withoutTexts(text).slice(from));
   return { from, to: next ? from + next.index : text.length, isThere: true };
 }
 
