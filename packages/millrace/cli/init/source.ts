@@ -1,15 +1,18 @@
 import { EVERY_MINUTE } from "./wanted.ts";
 
-/** What becomes of a Worker's first source file. */
+/** The result for a Worker's first source file. */
 export type SourceEdit =
   | { readonly kind: "none" }
   | { readonly kind: "edited"; readonly text: string }
-  /** Its shape is not one that can be edited safely: lines to paste. */
+  /** Its shape is not edited: what the user does, with the lines to paste. */
   | { readonly kind: "paste"; readonly why: string; readonly lines: string };
 
 const PACKAGE = "millrace";
 const IMPORT = `import { millrace } from "${PACKAGE}";`;
+/** Handlers that the engine shares with the Worker. */
 const HANDLERS = ["fetch", "queue", "scheduled"] as const;
+/** Handlers that are the Worker's alone. */
+const OTHERS = ["email", "tail", "tailStream", "trace", "test", "connect"];
 type HandlerName = (typeof HANDLERS)[number];
 
 /** The handlers of a Worker. */
@@ -17,25 +20,37 @@ interface Own {
   /** The name of the object that has them. */
   name: string;
   handlers: readonly HandlerName[];
-  /** True where they use `this`. */
-  bind: boolean;
+  /** True where it has handlers that the engine does not have. */
+  hasOthers?: boolean;
+  /** How their `this` is bound, where they use it. */
+  bind?: ".bind" | "?.bind" | undefined;
+  /** True for a Worker that has a cron of each minute for itself. */
   ownsMinute: boolean;
+  /** The source without texts: its names are not used again. */
+  plain: string;
 }
 
 /** The lines that export the engine's handler and classes, with the handlers that the Worker has. */
-function exportsOf({ name: own, handlers, bind, ownsMinute }: Own): string {
-  const options = handlers.map((name) => `  ${name}: ${bind ? `${own}.${name}.bind(${own})` : `${own}.${name}`},`);
+function exportsOf({ name: own, handlers, hasOthers, bind, ownsMinute, plain }: Own): string {
+  const options = handlers.map((name) => `  ${name}: ${own}.${name}${bind === undefined ? "" : `${bind}(${own})`},`);
   if (handlers.includes("scheduled") && !ownsMinute) options.push(`  engineCron: ${JSON.stringify(EVERY_MINUTE)},`);
+  const as = (name: string, other: string) => (isUsed(plain, name) ? `${name}: ${other}` : name);
+  const handler = isUsed(plain, "handler") ? "engine" : "handler";
   return [
     "// The engine answers its own paths and queues; all others go to your handlers. List each workflow in `workflows`.",
-    "export const { handler, catalog, Runs, Recorder, Keeper } = millrace({",
+    `export const { ${as("handler", "engine")}, ${as("catalog", "engineCatalog")}, Runs, Recorder, Keeper } = millrace({`,
     "  workflows: [],",
     ...options,
     "});",
-    "export default handler;",
+    hasOthers ? `export default { ...${own}, ...${handler} };` : `export default ${handler};`,
     "",
   ].join("\n");
 }
+
+const isUsed = (plain: string, name: string) => new RegExp(`(?<![.\\w$])${name}\\b(?!\\s*:)`).test(plain);
+
+/** A name for the Worker's default export that its source does not have. */
+const nameIn = (plain: string) => ["worker", "own", "ownWorker"].find((name) => !isUsed(plain, name)) ?? "workerOfThisFile";
 
 /**
  * Adds the engine to a source that exports a Hono app or an object with handlers. All other lines stay as they are. `exporting` compiles a
@@ -46,8 +61,7 @@ export async function editSource(text: string, exporting: (text: string) => Prom
   const plain = withoutTexts(text);
   const found = [...plain.matchAll(/^export\s+default\s+/gm)];
   const [one] = found;
-  const like = { name: "app", handlers: ["fetch"], bind: false, ownsMinute } as const;
-  const paste = (why: string): SourceEdit => ({ kind: "paste", why, lines: `${IMPORT}\n\n${exportsOf(like)}` });
+  const paste = (why: string): SourceEdit => ({ kind: "paste", why, lines: linesFor(text, plain, ownsMinute) });
   if (!one || found.length > 1) return paste("it has no line that begins with `export default`");
   const start = one.index + one[0].length;
   const identifier = /^([A-Za-z_$][\w$]*)\s*;?[ \t]*(?=\n|$)/.exec(plain.slice(start));
@@ -56,7 +70,43 @@ export async function editSource(text: string, exporting: (text: string) => Prom
   if (typeof edit !== "string") return paste(edit.why);
   const names = await exporting(edit).catch((): string[] => []);
   if (["Runs", "Recorder", "Keeper", "default"].every((name) => names.includes(name))) return { kind: "edited", text: edit };
-  return paste("its names collide with those of the engine: handler, catalog, Runs, Recorder, Keeper");
+  return paste("it does not compile with the engine's names. Rename your own Runs, Recorder, Keeper or millrace, if it has one");
+}
+
+/** What the user does in a source of another shape: the change of the default export, and all lines that are added. */
+function linesFor(text: string, plain: string, ownsMinute: boolean): string {
+  const name = nameIn(plain);
+  const own: Own = { name, handlers: ["fetch"], hasOthers: true, bind: "?.bind", ownsMinute, plain };
+  const found = /^export\s+(?:default\s+|\{[^}]*\bdefault\b[^}]*\})/m.exec(plain);
+  const below = `Then put this at the top:\n\n${IMPORT}\n\nAnd this at the end`;
+  const also = `If your handler has \`queue\` or \`scheduled\`, pass them as \`fetch\`. ${below}:\n\n${exportsOf(own)}`;
+  if (!found) return `Make your handler a constant: \`const ${name} = { fetch(request, env, ctx) { … } };\`. ${also}`;
+  const at = `Line ${plain.slice(0, found.index).split("\n").length}`;
+  const rest = plain.slice(found.index);
+  const [ofClass, given = isUsed(plain, "Main") ? "OwnMain" : "Main"] =
+    /^export\s+default\s+(?:abstract\s+)?class\b(?:\s+(?!extends\b)([A-Za-z_$][\w$]*))?/.exec(rest) ?? [];
+  if (ofClass !== undefined) {
+    const takesNone = /\bfetch\s*\(\s*\)/.test(rest);
+    const lines = exportsOf({ ...own, handlers: [], hasOthers: false }).replace(
+      "  workflows: [],\n",
+      `  workflows: [],\n  fetch: (request, env, ctx) => new ${given}(ctx, env).fetch(${takesNone ? "" : "request"}),\n`,
+    );
+    return (
+      `${at}: write \`export class ${given}\` in place of \`${ofClass}\`. A service binding that calls its methods needs ` +
+      `"entrypoint": "${given}". ${below}:\n\n${lines}`
+    );
+  }
+  const [list, entries = "", , from] = /^export\s*\{([^}]*)\}(\s*from\s*(["'][^"'\n]+["']))?\s*;?/.exec(text.slice(found.index)) ?? [];
+  if (list === undefined) {
+    const [line = ""] = text.slice(found.index).split("\n");
+    return `${at}: write \`const ${name} = ${line.slice(found[0].length)}\` in place of \`${line}\`. ${also}`;
+  }
+  const all = entries.split(",").map((entry) => entry.trim());
+  const others = all.filter((one) => !/\bdefault$/.test(one) && one !== "").join(", ");
+  const [inner = ""] = (all.find((one) => /\bdefault$/.test(one)) ?? "default").split(/\s+as\s+/);
+  const naming = from === undefined ? `const ${name} = ${inner};` : `import { ${inner} as ${name} } from ${from};`;
+  const kept = others === "" ? "" : ` export { ${others} }${from === undefined ? "" : ` from ${from}`};`;
+  return `${at}: write \`${naming}${kept}\` in place of \`${list}\`. ${also}`;
 }
 
 /** A default export in a source. */
@@ -72,52 +122,49 @@ interface Place {
 
 /** `export default app`, of a Hono app or of an object in the same file. */
 function ofIdentifier({ text, plain, from, start, ownsMinute }: Place, [whole, name = ""]: RegExpExecArray): string | { why: string } {
-  const declared = new RegExp(`\\b(?:const|let|var)\\s+${name}\\b[^=\\n]*=\\s*`).exec(plain);
+  const declared = new RegExp(`\\b(?:const|let|var)\\s+${name}\\b([^=\\n]*)=\\s*`).exec(plain);
   if (!declared) return { why: `\`${name}\` is not declared in it by const` };
   const at = declared.index + declared[0].length;
   const isObject = plain[at] === "{";
-  const handlers = isObject ? handlersIn(plain, at) : undefined;
-  if (isObject && handlers === undefined) return { why: `\`${name}\` has handlers that are not written out` };
+  const members = isObject ? membersIn(plain, at) : undefined;
+  if (isObject && members === undefined) return { why: `\`${name}\` has handlers that are not written out` };
   if (!isObject && !/^(?:new\s+[\w.]*Hono\b|fromHono\(|await\s+fromHono\(|[\w.]*[hH]ono\w*\()/.test(plain.slice(at)))
     return { why: `\`${name}\` is neither a Hono app nor an object with handlers in the same file` };
-  const lines = exportsOf({ name, handlers: handlers ?? ["fetch"], bind: isObject && usesThis(plain, at), ownsMinute });
+  // With a type of its own, each handler may be undefined.
+  const bind = !isObject || !usesThis(plain, at) ? undefined : declared[1]?.trim() === "" ? ".bind" : "?.bind";
+  const lines = exportsOf({ name, ...(members ?? { handlers: ["fetch"] }), bind, ownsMinute, plain });
   return withImport(`${text.slice(0, from)}${lines.trimEnd()}${text.slice(start + whole.length)}`);
 }
 
 /** `export default { fetch… }`, with or without `satisfies ExportedHandler<Env>`. */
 function ofObject({ text, plain, from, start, ownsMinute }: Place): string | { why: string } {
   if (plain[start] !== "{") return { why: "its default export is neither a name nor an object" };
-  const handlers = handlersIn(plain, start);
-  if (handlers === undefined) return { why: "its default export has handlers that are not written out" };
+  const members = membersIn(plain, start);
+  if (members === undefined) return { why: "its default export has handlers that are not written out" };
   const rest = text.slice(start).trimEnd();
-  const own = { name: "worker", handlers, ownsMinute, bind: usesThis(plain, start) };
-  return withImport(`${text.slice(0, from)}const worker = ${rest}${rest.endsWith(";") ? "" : ";"}
+  const isCast = /^\s*(?:as|satisfies)\b/.exec(plain.slice(closing(plain, start) + 1))?.[0].trim() === "as";
+  const bind = usesThis(plain, start) ? (isCast ? "?.bind" : ".bind") : undefined;
+  const own = { name: nameIn(plain), ...members, ownsMinute, plain, bind } as const;
+  return withImport(`${text.slice(0, from)}const ${own.name} = ${rest}${plain.trimEnd().endsWith(";") ? "" : ";"}
 
 ${exportsOf(own)}`);
 }
 
-/** The handlers of an object, by its members at the first level; undefined where one of them is spread into it, or has a computed name. */
-function handlersIn(plain: string, open: number): HandlerName[] | undefined {
-  const close = closing(plain, open);
+/** The handlers of an object, by its members at the first level; undefined where one of them is spread into it, or has no plain name. */
+function membersIn(plain: string, open: number): Pick<Own, "handlers" | "hasOthers"> | undefined {
   let depth = 0;
   let flat = "";
-  for (const char of plain.slice(open + 1, close)) {
+  for (const char of plain.slice(open + 1, closing(plain, open))) {
+    if (depth === 0 || "\n".includes(char)) flat += char;
     if ("{([".includes(char)) depth++;
-    flat += depth === 0 ? char : char === "\n" ? "\n" : " ";
     if ("})]".includes(char)) depth--;
   }
-  if (
-    flat.includes("...") ||
-    /(?:^|,)\s*\[/.test(
-      plain
-        .slice(open + 1, close)
-        .trimStart()
-        .slice(0, 1),
-    )
-  )
-    return undefined;
-  const found = HANDLERS.filter((name) => new RegExp(`(?:^|[\\s,])${name}\\b`).test(flat));
-  return found.length > 0 ? found : undefined;
+  const parts = flat.split(",").filter((part) => part.trim() !== "");
+  const names = parts.map((part) => /^\s*(?:async\b(?!\s*[:(])\s*)?\*?\s*([A-Za-z_$][\w$]*)/.exec(part)?.[1]);
+  if (names.includes(undefined)) return undefined;
+  const handlers = HANDLERS.filter((name) => names.includes(name));
+  const hasOthers = OTHERS.some((name) => names.includes(name));
+  return handlers.length > 0 || hasOthers ? { handlers, hasOthers } : undefined;
 }
 
 const usesThis = (plain: string, open: number) => /\bthis\b/.test(plain.slice(open, closing(plain, open)));
