@@ -1,41 +1,33 @@
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
-import { isDeepStrictEqual, parseEnv } from "node:util";
+import { parseEnv } from "node:util";
 import { agreed, besideOptions, type Call, Misuse, optionIn, Refusal, runCommand, type Usage } from "./command.ts";
-import { settingsIn } from "./disk.ts";
+import { OLDEST_DATE } from "./doctor/configuration.ts";
+import { beside, type Edit, isTooOpen } from "./init/beside.ts";
+import { edited, linesOf, refuseNull } from "./init/configuration.ts";
 import { unifiedDiff } from "./init/diff.ts";
-import { editJsonc } from "./init/jsonc.ts";
-import { newWorker } from "./init/new-worker.ts";
+import { readText, writeAll } from "./init/files.ts";
+import { newWorker, packageSpec } from "./init/new-worker.ts";
 import { editSource } from "./init/source.ts";
-import { editToml } from "./init/toml.ts";
-import { type Change, CONSOLE_ASSETS, changed, changesOf, EVERY_MINUTE } from "./init/wanted.ts";
-import { newKey } from "./local/dev-vars.ts";
+import { type Beside, type Change, CONSOLE_ASSETS, changesOf, EVERY_MINUTE } from "./init/wanted.ts";
 import { packageFolder } from "./local/doors.ts";
+import { shown } from "./local/wrangler.ts";
 import { MISUSED, wantsHelp } from "./options.ts";
-import { findProject, nearestConfig, type Project } from "./project.ts";
+import { DATABASE, findProject, nearestConfig, type Project } from "./project.ts";
 import { paint, say } from "./terminal.ts";
 import { type Config, configIn, configOf } from "./wiring/config.ts";
 
 const USAGE: Usage = {
   text:
-    "Usage: npx millrace init [NEW-FOLDER] [--yes] [--dry-run] [--config FILE] [--env NAME]. Adds what the engine needs to the Worker of this folder, " +
-    "or makes a new Worker. It shows each change first. --yes applies without a question, --dry-run only shows.",
-  values: ["--config", "--env"],
+    "Usage: npx millrace init [NEW-FOLDER] [--yes] [--dry-run] [--config FILE] [--env NAME] [--database NAME]. Adds what the engine needs to the " +
+    "Worker of this folder, or makes a new Worker. It shows each change first. --yes applies without a question, --dry-run only shows. " +
+    "--database names the D1 database for the engine, where the Worker has several. The exit code is 1 where lines are left to paste.",
+  values: ["--config", "--env", "--database"],
   flags: ["--yes", "--dry-run"],
 };
 
-/** A file as it is, and as it will be. */
-interface Edit {
-  /** Its path. */
-  file: string;
-  before: string;
-  after: string;
-  /** True where the values are not shown. */
-  isSecret?: boolean;
-}
-
-/** Everything that `init` is about to do. */
+/** All changes that `init` makes. */
 interface Plan {
   root: string;
   edits: Edit[];
@@ -43,6 +35,8 @@ interface Plan {
   copies: [from: string, to: string][];
   /** Sentences that are shown below the changes. */
   notes: string[];
+  /** Files into which the user has to paste lines. */
+  unchanged: string[];
 }
 
 /** `npx millrace init`: the engine in the Worker of the current folder, or a new Worker. */
@@ -54,16 +48,18 @@ async function init({ args, stop }: Call): Promise<number> {
   const [name, second] = besideOptions(args, USAGE);
   if (second !== undefined) throw new Misuse(`One folder at a time. ${USAGE.text}`);
   const plan = await planOf(args, name);
-  const edits = plan.edits.filter(({ before, after }) => before !== after);
+  const edits = plan.edits.filter((edit) => edit.before !== edit.after || isTooOpen(edit));
   for (const { file, before, after, isSecret } of edits) {
+    if (before === after) continue;
     const hidden = (text: string) => (isSecret ? text.replaceAll(/=.*/g, "=…") : text);
     say(`${unifiedDiff(relative(plan.root, file), hidden(before), hidden(after))}\n`);
   }
   for (const [, to] of plan.copies) say(`Copy the console's files to ${relative(plan.root, to)}.\n`);
   const isDone = edits.length === 0 && plan.copies.length === 0;
-  if (isDone) say("Nothing to change: the engine is set up here.");
+  if (isDone && plan.unchanged.length === 0) say("Nothing to change: the engine is set up here.");
   for (const note of plan.notes) say(`${paint("yellow", "!")} ${note}\n`);
-  if (isDone || args.includes("--dry-run")) return 0;
+  if (args.includes("--dry-run")) return 0;
+  if (isDone) return ended(plan);
   if (!args.includes("--yes")) {
     if (!process.stdin.isTTY) {
       say("Nothing is changed yet. To apply these changes: npx millrace init --yes");
@@ -74,96 +70,106 @@ async function init({ args, stop }: Call): Promise<number> {
       return 1;
     }
   }
-  for (const { file, after } of edits) {
-    mkdirSync(dirname(file), { recursive: true });
-    // Secrets are their owner's alone; sources are as all files of a repository.
-    writeFileSync(file, after, { mode: basename(file) === ".dev.vars" ? 0o600 : 0o644 });
-  }
-  for (const [from, to] of plan.copies) cpSync(from, to, { recursive: true });
-  say(`${paint("green", "●")} Done. Next: ${next(plan.root)}`);
-  return 0;
+  // Secrets have a mode of their own; sources are as all files of a repository.
+  process.umask(0o022);
+  const files = edits.map(({ file, before, after, as, mode }) => ({
+    ...{ file, before: as(before), after: as(after) },
+    ...(mode !== undefined && { mode }),
+  }));
+  writeAll(files, () => {
+    for (const [from, to] of plan.copies) cpSync(from, to, { recursive: true });
+  });
+  if (plan.unchanged.length === 0) say(`${paint("green", "●")} Done. Next: ${next(plan.root)}`);
+  return ended(plan);
+}
+
+/** Says what is left to paste, and ends with 1 then: the engine does not run yet. */
+function ended({ root, unchanged }: Plan): number {
+  if (unchanged.length === 0) return 0;
+  say(`${paint("yellow", "●")} Not complete: paste the lines above into ${unchanged.join(" and ")}. Next: ${next(root)}`);
+  return 1;
 }
 
 /** The commands that come after. */
 function next(root: string): string {
   const folder = relative(process.cwd(), root);
   const there = folder === "" ? "" : `cd ${folder} && `;
-  const has = (name: string) => canResolve(root, name);
-  const packages = ["hono", "zod"].filter((name) => !has(name));
-  const install = existsSync(join(root, "node_modules"))
-    ? packages.length > 0
-      ? `npm install ${packages.join(" ")} && `
-      : ""
-    : "npm install && ";
-  return `${there}${install}npx millrace dev`;
+  const { dependencies, devDependencies } = JSON.parse(readText(join(root, "package.json")).text || "{}");
+  const declared = Object.keys({ ...dependencies, ...devDependencies });
+  const packages = ["millrace", "hono", "zod"].filter((name) => !declared.includes(name) && !isInstalled(root, name));
+  const named = packages.map((name) => (name === "millrace" ? `millrace@${packageSpec(root)}` : name));
+  const isMissing = named.length > 0 || !existsSync(join(root, "node_modules")) || declared.some((name) => !isInstalled(root, name));
+  return `${there}${isMissing ? `npm install${named.map((one) => ` ${one}`).join("")} && ` : ""}npx millrace dev`;
 }
 
-function canResolve(root: string, name: string): boolean {
-  try {
-    createRequire(join(root, "package.json")).resolve(name);
-    return true;
-  } catch {
-    return false;
-  }
+/** True where a folder's programs find a package. */
+function isInstalled(root: string, name: string): boolean {
+  const folders = createRequire(join(root, "package.json")).resolve.paths(name) ?? [];
+  return folders.some((folder) => existsSync(join(folder, name, "package.json")));
 }
+
+/** Files that a folder may have before its Worker is made: those of package managers, and papers. */
+const BEFORE_A_WORKER = /^(?:\..*|node_modules|package\.json|tsconfig\.json|.*\.tgz|.*[.-]lock(?:\.\w+|b)?|(?:README|LICENSE)[^/]*)$/i;
 
 async function planOf(args: readonly string[], name: string | undefined): Promise<Plan> {
   const from = name === undefined ? process.cwd() : resolve(name);
   const config = optionIn(args, "--config");
-  const isEmpty =
-    !existsSync(from) || readdirSync(from).every((file) => file.startsWith(".") || file === "node_modules" || file === "package-lock.json");
-  if (config === undefined && isEmpty) return planOfNew(from);
-  if (name !== undefined && nearestConfig(from) === undefined)
-    throw new Refusal(`${name} is not empty, and has no wrangler.jsonc. Name a new folder.`);
-  return planOfOwn(findProject({ from, config, env: optionIn(args, "--env") }));
+  const env = optionIn(args, "--env");
+  const found = config ?? nearestConfig(from);
+  const isHere = found !== undefined && dirname(resolve(found)) === from;
+  if (config === undefined && env === undefined && !isHere) {
+    const others = existsSync(from) ? readdirSync(from).filter((file) => !BEFORE_A_WORKER.test(file)) : [];
+    if (others.length === 0) return planOfNew(from, found);
+    if (found === undefined)
+      throw new Refusal(
+        `${name ?? "This folder"} has no wrangler.jsonc, and has files that a new Worker does not expect: ${others.slice(0, 5).join(", ")}. ` +
+          `Make a new Worker in a folder of its own: npx millrace init my-worker. For a Worker of these files, write a wrangler.jsonc with its ` +
+          `"name", "main" and "compatibility_date" first.`,
+      );
+  }
+  return planOfOwn(findProject({ from, config, env }), optionIn(args, "--database"));
 }
 
-const NAME = /^[a-z0-9][a-z0-9-]{0,50}$/;
-
-function planOfNew(root: string): Plan {
-  const name = basename(root).toLowerCase();
-  if (!NAME.test(name))
-    throw new Refusal(`"${name}" cannot be the name of a Worker: it takes a-z, 0-9 and "-". Name a folder: npx millrace init my-worker`);
-  const { version, peerDependencies } = JSON.parse(readFileSync(join(packageFolder(), "package.json"), "utf8"));
-  const files = newWorker(name, { millrace: version, hono: peerDependencies.hono, zod: peerDependencies.zod });
-  const configuration = files["wrangler.jsonc"] ?? "";
-  files["wrangler.jsonc"] = edited(
-    "jsonc",
-    configuration,
-    changesOf(configIn("wrangler.jsonc", configuration), { name, env: undefined, secrets: [] }),
-  ).text;
-  const edits = Object.entries(files).map(([file, after]) => ({ file: join(root, file), before: "", after }));
-  const ignored = edits.filter(({ file }) => basename(file) !== ".gitignore");
-  return { root, edits: [...ignored, ...beside(root, "node_modules\n")], copies: [], notes: [] };
+function planOfNew(root: string, above: string | undefined): Plan {
+  const { edits, notes } = beside(root, ["node_modules"]);
+  const other = above === undefined ? [] : [`This makes a new Worker. ${shown(above)} above it has another Worker, which is not changed.`];
+  return { root, edits: [...newWorker(root, OLDEST_DATE), ...edits], copies: [], notes: [...other, ...notes], unchanged: [] };
 }
 
-async function planOfOwn(project: Project): Promise<Plan> {
-  const { root, config: file, env, name, main, format } = project;
-  const text = settingsIn(file);
-  const config = configOf(configIn(file, text), env) ?? {};
-  const vars = existsSync(project.secrets) ? Object.keys(parseEnv(settingsIn(project.secrets))) : [];
-  const changes = changesOf(config, { name, env, secrets: vars });
-  const { text: after, left } = edited(format, text, changes);
-  const notes = notesOf(config, name, left);
+async function planOfOwn(project: Project, database: string | undefined): Promise<Plan> {
+  const { root, config: file, env, name, main } = project;
+  const configuration = readText(file);
+  const whole = configIn(file, configuration.text);
+  refuseNull(file, whole);
+  const others = beside(root);
+  const vars = others.edits.filter(({ isSecret }) => isSecret).flatMap(({ after }) => Object.keys(parseEnv(after)));
+  const top: Beside = { name: whole.name ?? "worker", env: undefined, secrets: vars, database: env === undefined ? database : undefined };
+  const first = edited(file, configuration.text, changesOf(whole, top));
+  const now = configIn(file, first.text);
+  // An environment inherits from the top level.
+  const own = env === undefined ? first : edited(file, first.text, changesOf(now, { name, env, secrets: vars, database }));
+  const left = env === undefined ? first.left : [...first.left, ...own.left];
+  const config = configOf(whole, env) ?? {};
+  const notes = notesOf(project, { config, left, database, whole: configIn(file, own.text) });
   const source = join(root, main);
-  if (!existsSync(source)) throw new Refusal(`${relative(root, file)} names ${main} as "main", and there is no such file.`);
-  const before = readFileSync(source, "utf8");
+  if (!existsSync(source)) throw new Refusal(`${shown(file)} names ${main} as "main", and there is no such file.`);
+  const { text: before, as } = readText(source);
   const ownsMinute = (config.triggers?.crons ?? []).includes(EVERY_MINUTE);
-  const edit = await editSource(before, (text) => exportsOf(project, text), ownsMinute);
-  if (edit.kind === "paste")
-    notes.push(`${main} is not changed, because ${edit.why}. Put these lines into it, with your handler for \`app\`:\n\n${edit.lines}`);
+  const edit = await editSource(before, (text) => namesIn(project, text), ownsMinute);
+  if (edit.kind === "paste") notes.push(`${main} is not changed, because ${edit.why}. ${edit.lines}`);
   const { assets } = config;
   const site =
     assets && assets.directory !== CONSOLE_ASSETS ? join(root, assets.directory && !isVite(root) ? assets.directory : "public") : undefined;
   return {
     root,
     edits: [
-      { file, before: text, after },
-      ...(edit.kind === "edited" ? [{ file: source, before, after: edit.text }] : []),
-      ...beside(root),
+      { file, before: configuration.text, after: own.text, as: configuration.as },
+      ...(edit.kind === "edited" ? [{ file: source, before, after: edit.text, as }] : []),
+      ...others.edits,
     ],
     copies: site === undefined ? [] : consoleInto(site),
-    notes,
+    notes: [...notes, ...others.notes],
+    unchanged: [...(left.length > 0 ? [basename(file)] : []), ...(edit.kind === "paste" ? [main] : [])],
   };
 }
 
@@ -178,46 +184,44 @@ function consoleInto(site: string): Plan["copies"] {
   return files.every((file) => existsSync(join(to, "assets", file))) ? [] : [[from, to]];
 }
 
-/** A configuration with the changes, and those that could not be made without disturbing it. */
-function edited(format: Project["format"], text: string, changes: readonly Change[]): { text: string; left: Change[] } {
-  const file = `wrangler.${format}`;
-  let now = text;
-  const left: Change[] = [];
-  for (const change of changes) {
-    const next = format === "toml" ? editToml(now, [change]) : editJsonc(now, [change]);
-    if (isDeepStrictEqual(plain(safely(file, next)), plain(changed(configIn(file, now), [change])))) now = next;
-    else left.push(change);
-  }
-  return { text: now, left };
+interface Noted {
+  config: Config;
+  /** The configuration with the changes. */
+  whole: Config;
+  left: readonly Change[];
+  database: string | undefined;
 }
 
-/** Without the prototypes that a parser gives its objects. */
-const plain = (config: Config | undefined): unknown => config && JSON.parse(JSON.stringify(config));
-
-function safely(file: string, text: string): Config | undefined {
-  try {
-    return configIn(file, text);
-  } catch {
-    return undefined;
-  }
-}
-
-function notesOf(config: Config, name: string, left: readonly Change[]): string[] {
+function notesOf({ config: file, env, name }: Project, { config, whole, left, database }: Noted): string[] {
   const {
     compatibility_date: date,
     migrations = [],
     assets,
     no_bundle,
+    d1_databases = [],
   } = config as Config & { compatibility_date?: string; no_bundle?: boolean };
   const worker = assets as { run_worker_first?: unknown } | undefined;
+  const bindings = d1_databases.map(({ binding }) => binding);
+  const dateLine = linesOf(file, { path: ["compatibility_date"], value: OLDEST_DATE });
+  const others = Object.keys(whole.env ?? {}).filter(
+    (one) => changesOf(whole, { name: configOf(whole, one)?.name ?? one, env: one, secrets: [] }).length > 0,
+  );
   return [
     ...left.map(
-      ({ path, value, adds }) =>
-        `The configuration writes ${path[0]} in a way that is not extended safely. ${adds ? "Add to" : "Set"} ${path.join(".")}: ${JSON.stringify(value)}`,
+      (change) =>
+        `${basename(file)} writes ${change.path[0]} in a way that is not extended safely. ${change.adds ? "Add to" : "Set"} ` +
+        `${change.path.join(".")}:\n\n${linesOf(file, change)}`,
     ),
-    ...(date === undefined || date < "2024-09-23"
+    ...(date === undefined || date < OLDEST_DATE
       ? [
-          `The engine needs "compatibility_date": "2024-09-23" or later; ${name} has ${date ?? "none"}. Change it yourself: it changes how your Worker runs.`,
+          `${name} has the compatibility date ${date ?? "of no day"}. The engine is tested from ${OLDEST_DATE} on. ` +
+            `A later date can change how your Worker runs, so change the line yourself, and test:\n\n${dateLine}`,
+        ]
+      : []),
+    ...(bindings.length > 1 && !bindings.includes(DATABASE) && database === undefined
+      ? [
+          `The engine's database has the binding ${DATABASE}, and ${bindings.join(" and ")} could both be meant: a new database, ${name}, is added. ` +
+            `To use one of yours instead: npx millrace init --database ${bindings[0]}`,
         ]
       : []),
     ...(worker?.run_worker_first === true
@@ -231,35 +235,16 @@ function notesOf(config: Config, name: string, left: readonly Change[]): string[
           `The Durable Objects are bound, and their classes in a new migration: wrangler takes no "exports" for objects beside "migrations".`,
         ]
       : []),
-    ...Object.keys(config.env ?? {}).map(
-      (env) => `The environment ${env} inherits no bindings. For the engine in it, too: npx millrace init --env ${env}`,
-    ),
-  ];
-}
-
-/** Files beside the sources: secrets and state are not for a repository. */
-function beside(root: string, otherwise = ""): Edit[] {
-  const read = (name: string, without: string) => (existsSync(join(root, name)) ? readFileSync(join(root, name), "utf8") : without);
-  const before = read(".gitignore", "");
-  const ignored = (before || otherwise).split("\n").map((line) => line.trim().replace(/^\/|\/$/g, ""));
-  const isIgnored = (name: string) =>
-    ignored.includes(name) || ignored.includes(`${name}*`) || (name === ".dev.vars" && ignored.includes(".dev.*"));
-  const more = [".dev.vars", ".millrace", ".wrangler"].filter((name) => !isIgnored(name));
-  const base = before || otherwise;
-  const gitignore = more.length === 0 ? base : `${base}${base === "" || base.endsWith("\n") ? "" : "\n"}${more.join("\n")}\n`;
-  const vars = read(".dev.vars", "");
-  const hasKey = /^[ \t]*(export[ \t]+)?MILLRACE_KEY[ \t]*=/m.test(vars);
-  const withKey = `${vars}${vars === "" || vars.endsWith("\n") ? "" : "\n"}MILLRACE_KEY=${newKey()}\n`;
-  return [
-    { file: join(root, ".gitignore"), before, after: gitignore },
-    { file: join(root, ".dev.vars"), before: vars, after: hasKey ? vars : withKey, isSecret: true },
+    ...others
+      .filter((one) => one !== env)
+      .map((one) => `The environment ${one} inherits no bindings. For the engine in it, too: npx millrace init --env ${one}`),
   ];
 }
 
 const LOADERS: Readonly<Record<string, string>> = { ".ts": "ts", ".mts": "ts", ".cts": "ts", ".tsx": "tsx", ".jsx": "jsx" };
 
 /** The names that a source exports, by wrangler's own compiler. */
-async function exportsOf({ root, main, wrangler }: Project, text: string): Promise<string[]> {
+async function namesIn({ root, main, wrangler }: Project, text: string): Promise<string[]> {
   const { build }: Compiler = createRequire(wrangler)("esbuild");
   const stdin = { contents: text, sourcefile: main, resolveDir: root, loader: LOADERS[extname(main)] ?? "js" };
   const { metafile } = await build({

@@ -1,6 +1,7 @@
-import { existsSync, readFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { writeAll } from "../../../packages/millrace/cli/init/files.ts";
 import { findProject } from "../../../packages/millrace/cli/project.ts";
 import { type Config, readConfig } from "../../../packages/millrace/cli/wiring/config.ts";
 import { builtPackage, run, userFolder } from "./installed.ts";
@@ -15,7 +16,7 @@ afterAll(() => built.remove());
 const TSCONFIG = JSON.stringify({
   compilerOptions: {
     ...{ target: "es2024", lib: ["es2024"], module: "esnext", moduleResolution: "bundler", types: ["@cloudflare/workers-types"] },
-    ...{ strict: true, noEmit: true, skipLibCheck: true, noImplicitOverride: true },
+    ...{ strict: true, exactOptionalPropertyTypes: true, noEmit: true, skipLibCheck: true, noImplicitOverride: true },
   },
   include: ["src", "worker", "index.ts"],
 });
@@ -37,16 +38,16 @@ it.each(SHAPES)("init adds the engine to $title, and the second time changes not
   expect(readFileSync(join(root, name), "utf8")).toBe(files[name]);
 
   const first = run(root, "millrace", "init", "--yes");
-  expect(first).toMatchObject({ code: 0, err: "" });
+  expect(first).toMatchObject({ code: isEdited ? 0 : 1, err: "" });
   expect(first.out).not.toContain("is not extended safely");
   const after = readFileSync(join(root, name), "utf8");
   expect(isKept(files[name] ?? "", after), after).toBe(true);
   const source = readFileSync(join(root, project.main), "utf8");
   expect(source !== files[project.main]).toBe(isEdited);
-  if (!isEdited) expect(first.out).toContain("export const { handler, catalog, Runs, Recorder, Keeper } = millrace({");
+  if (!isEdited) expect(first.out).toContain(`Not complete: paste the lines above into ${project.main}. Next: npx millrace dev`);
 
   const second = run(root, "millrace", "init", "--yes");
-  expect(second.out).toContain("Nothing to change");
+  expect(second.out).toContain(isEdited ? "Nothing to change" : "Not complete: paste");
   expect(readFileSync(join(root, name), "utf8")).toBe(after);
 
   // Shown once, and never printed.
@@ -54,11 +55,19 @@ it.each(SHAPES)("init adds the engine to $title, and the second time changes not
   expect(key).toMatch(/^[\w-]{43}$/);
   expect(refused.out + first.out + second.out).not.toContain(key);
 
-  if (!isEdited) return;
+  if (!isEdited) writeFileSync(join(root, project.main), pasted(source, first.out));
   const bundled = run(root, "wrangler", "deploy", "--dry-run", "--outdir", join(root, ".wrangler/out"));
   expect(bundled.code, bundled.err + bundled.out).toBe(0);
   expect(run(root, "tsc", "-p", root).out).toBe("");
 });
+
+/** A source after the steps that `init` prints: one line that is replaced, lines at the top, and lines at the end. */
+function pasted(source: string, out: string): string {
+  const [, put = "", place = ""] = /: write `([^`]+)` in place of `([^`]+)`/.exec(out) ?? [];
+  const [, top = "", end = ""] = /at the top:\n\n([^\n]+)\n\n[^\n]+\n\n([\s\S]+?\nexport default [^\n]+\n)/.exec(out) ?? [];
+  expect(source).toContain(place);
+  return `${top}\n${source.replace(place, put)}\n${end}`;
+}
 
 const configured = (root: string) => readConfig(findProject({ from: root }).config) as Config & { exports?: object; assets?: object };
 
@@ -122,15 +131,149 @@ it("a site keeps its assets: the console's files are copied into them, and the e
   expect(existsSync(join(root, "public/console/assets"))).toBe(true);
 });
 
-it("init --env adds to an environment the settings that it does not inherit", () => {
+it("init --env adds to an environment the settings that it does not inherit, and doctor finds no mistake there", () => {
   const { root, out } = initialized(6);
   expect(out).toContain("npx millrace init --env staging");
-  expect(run(root, "millrace", "init", "--yes", "--env", "staging").code).toBe(0);
-  const { d1_databases, queues, r2_buckets, exports } = (configured(root).env?.staging ?? {}) as Config;
+  const staged = run(root, "millrace", "init", "--yes", "--env", "staging");
+  expect(staged, staged.out).toMatchObject({ code: 0, err: "" });
+  const { d1_databases, queues, r2_buckets, exports, vars, secrets } = (configured(root).env?.staging ?? {}) as Config;
   expect(d1_databases?.length).toBe(1);
   expect(r2_buckets).toEqual([{ binding: "PAYLOADS", bucket_name: "shop-staging-payloads" }]);
   expect(queues?.producers?.[0]).toEqual({ binding: "MILLRACE_QUEUE", queue: "shop-staging-millrace" });
-  expect(exports).toBeUndefined();
+  expect(exports?.Runs?.name).toBe("shop-staging-runs");
+  expect([vars, secrets]).toEqual([{ STAGE: "staging", QUEUE_PREFIX: "shop-staging-" }, { required: ["MILLRACE_KEY"] }]);
+  const doctor = run(root, "millrace", "doctor", "--env", "staging");
+  expect(doctor.out).toContain("No mistake found.");
+  for (const args of [[], ["--env", "staging"]]) {
+    const again = run(root, "millrace", "init", "--yes", ...args).out;
+    expect(again).toContain("Nothing to change");
+    expect(again).not.toContain("--env staging");
+  }
+});
+
+it("init --env in a Worker without the engine sets up both, and lists that the environment overrides get the engine's items", () => {
+  const root = userFolder(built.folder, {
+    "wrangler.jsonc": `{
+  "name": "both", "main": "i.ts", "compatibility_date": "2026-10-01",
+  "durable_objects": { "bindings": [{ "name": "ROOM", "class_name": "Room" }] },
+  "migrations": [{ "tag": "v1", "new_sqlite_classes": ["Room"] }],
+  "env": { "live": {
+    "triggers": { "crons": ["0 * * * *"] },
+    "durable_objects": { "bindings": [{ "name": "ROOM", "class_name": "Room" }] }
+  } }
+}
+`,
+    "i.ts":
+      'import { DurableObject } from "cloudflare:workers";\nexport class Room extends DurableObject {}\nexport default { fetch: () => new Response() };\n',
+  });
+  expect(run(root, "millrace", "init", "--yes", "--env", "live")).toMatchObject({ code: 0, err: "" });
+  const { triggers, durable_objects: objects, exports } = configured(root).env?.live ?? ({} as Config);
+  expect(triggers?.crons).toEqual(["0 * * * *", "* * * * *"]);
+  expect(objects?.bindings?.map(({ name }) => name)).toEqual(["ROOM", "RECORDER", "KEEPER"]);
+  expect(exports).toEqual({ Runs: { type: "workflow", name: "both-live-runs" } });
+  expect(run(root, "millrace", "doctor", "--env", "live").out).toContain("No mistake found.");
+});
+
+it("handlers of the Worker that the engine does not have remain handlers", () => {
+  const root = userFolder(built.folder, SHAPES.find(({ title }) => title.startsWith("handlers that"))?.files ?? {});
+  run(root, "millrace", "init", "--yes");
+  const source = readFileSync(join(root, "src/index.ts"), "utf8");
+  expect(source).toContain("export default { ...own, ...engine };");
+  expect(source).toContain("export const { handler: engine, catalog: engineCatalog, Runs, Recorder, Keeper } = millrace({");
+});
+
+it("the line ends, the byte order mark and the comments of a wrangler.toml stay in their places", () => {
+  const files = SHAPES.find(({ title }) => title.startsWith("a handler with a type"))?.files ?? {};
+  const root = userFolder(built.folder, files);
+  run(root, "millrace", "init", "--yes");
+  const text = readFileSync(join(root, "wrangler.toml"), "utf8");
+  expect(text).toMatch(/^\ufeffname = "typed"\r\n/);
+  expect(text).toContain('compatibility_date = "2026-10-01"   # keep\r\n');
+  expect(text).toContain('\r\nvars = { A = "1", QUEUE_PREFIX = "typed-" } # one\r\n');
+  expect(text.replaceAll("\r\n", "")).not.toContain("\n");
+  expect(readFileSync(join(root, "src/index.ts"), "utf8").replaceAll("\r\n", "")).not.toContain("\n");
+});
+
+const HELLO = {
+  "wrangler.jsonc": '{ "name": "hello", "main": "i.ts", "compatibility_date": "2026-10-01" }\n',
+  "i.ts": "export default { fetch: () => new Response() };\n",
+};
+
+it("a file that cannot be written leaves every file as it was", () => {
+  const root = userFolder(built.folder, HELLO);
+  chmodSync(join(root, "i.ts"), 0o444);
+  const { code, err } = run(root, "millrace", "init", "--yes");
+  expect([code, err]).toEqual([1, expect.stringContaining("i.ts is read-only. No file is changed.")]);
+  expect(readFileSync(join(root, "wrangler.jsonc"), "utf8")).toBe(HELLO["wrangler.jsonc"]);
+  expect(readdirSync(root).toSorted()).toEqual(["i.ts", "node_modules", "wrangler.jsonc"]);
+});
+
+it("an error between two files undoes the first one", () => {
+  const root = userFolder(built.folder, { ...HELLO, "worker.ts": "own\n" });
+  const one = { file: join(root, "wrangler.jsonc"), before: HELLO["wrangler.jsonc"], after: "{}" };
+  const files = [
+    one,
+    { file: join(root, "new.ts"), before: "", after: "new" },
+    { file: join(root, "worker.ts"), before: "own\n", after: "x" },
+  ];
+  // A folder in the place of a file cannot be replaced by a rename.
+  const between = () => {
+    rmSync(join(root, "worker.ts"));
+    mkdirSync(join(root, "worker.ts/folder"), { recursive: true });
+  };
+  expect(() => writeAll(files, between)).toThrow("No file is changed.");
+  expect(readFileSync(one.file, "utf8")).toBe(one.before);
+  expect(readdirSync(root).toSorted()).toEqual(["i.ts", "node_modules", "worker.ts", "wrangler.jsonc"]);
+});
+
+it("secrets have the mode 0600, the variables of .env stay, and the names of .dev.vars are loaded", () => {
+  const root = userFolder(built.folder, { ...HELLO, ".env": "API_TOKEN=one\n", ".gitignore": ".dev.vars\n!.dev.vars\n" });
+  const first = run(root, "millrace", "init", "--yes");
+  expect(first.out).toContain("The variables of .env are copied into .dev.vars");
+  expect(first.out).toContain(".gitignore has the line !.dev.vars");
+  expect(first.out).not.toContain("API_TOKEN=one");
+  expect(readFileSync(join(root, ".dev.vars"), "utf8")).toMatch(/^API_TOKEN=one\nMILLRACE_KEY=\S+\n$/);
+  expect(readFileSync(join(root, ".gitignore"), "utf8")).toMatch(/!\.dev\.vars\n\.dev\.vars\n/);
+  expect(configured(root).secrets).toEqual({ required: ["MILLRACE_KEY", "API_TOKEN"] });
+  chmodSync(join(root, ".dev.vars"), 0o644);
+  expect(run(root, "millrace", "init", "--yes").out).toContain("Its mode becomes 0600");
+  expect(statSync(join(root, ".dev.vars")).mode & 0o777).toBe(0o600);
+  expect(run(root, "millrace", "init", "--yes").out).toContain("Nothing to change");
+});
+
+it("a section that is written twice is left with its lines, and a second init changes nothing", () => {
+  const root = userFolder(built.folder, {
+    ...HELLO,
+    "wrangler.jsonc":
+      '{\n  "name": "hello",\n  "main": "i.ts",\n  "compatibility_date": "2026-10-01",\n  "vars": { "A": "1" },\n  "vars": { "B": "2" }\n}\n',
+  });
+  const first = run(root, "millrace", "init", "--yes");
+  expect([first.code, first.out]).toEqual([1, expect.stringContaining('Set vars.QUEUE_PREFIX:\n\n"QUEUE_PREFIX": "hello-",')]);
+  const after = readFileSync(join(root, "wrangler.jsonc"), "utf8");
+  expect(run(root, "millrace", "init", "--yes")).toMatchObject({ code: 1, out: expect.stringContaining("Not complete: paste the lines") });
+  expect(readFileSync(join(root, "wrangler.jsonc"), "utf8")).toBe(after);
+});
+
+it("a wrangler.json stays JSON, and a section that is null is named", () => {
+  const { "wrangler.jsonc": text, ...files } = HELLO;
+  const root = userFolder(built.folder, { ...files, "wrangler.json": text });
+  expect(run(root, "millrace", "init", "--yes").code).toBe(0);
+  expect(JSON.parse(readFileSync(join(root, "wrangler.json"), "utf8"))).toMatchObject({ name: "hello", minify: true });
+  const other = userFolder(built.folder, { ...files, "wrangler.jsonc": text.replace("{", '{ "queues": null,') });
+  expect(run(other, "millrace", "init", "--yes").err).toContain('wrangler.jsonc: "queues" is null. Remove it');
+});
+
+it("of two databases, init names the choice, and --database makes it; an old compatibility date is named with its line", () => {
+  const databases = '"d1_databases": [{ "binding": "A", "database_name": "one" }, { "binding": "B", "database_name": "two" }]';
+  const root = userFolder(built.folder, {
+    ...HELLO,
+    "wrangler.jsonc": HELLO["wrangler.jsonc"].replace("2026-10-01", "2026-01-01").replace(" }", `, ${databases} }`),
+  });
+  const { out } = run(root, "millrace", "init", "--dry-run");
+  expect(out).toContain("npx millrace init --database A");
+  expect(out).toContain('"compatibility_date": "2026-10-01",');
+  expect(run(root, "millrace", "init", "--yes", "--database", "B").code).toBe(0);
+  expect(configured(root).d1_databases?.[2]).toEqual({ binding: "DB", database_name: "two" });
 });
 
 it("a mistake in a configuration is named with its line, and nothing is changed", () => {
@@ -148,8 +291,31 @@ it("init in an empty folder makes a Worker that compiles and bundles, and init N
   const bundled = run(root, "wrangler", "deploy", "--dry-run", "--outdir", join(root, ".wrangler/out"));
   expect(bundled.code, bundled.err + bundled.out).toBe(0);
   expect(run(root, "millrace", "init", "--yes").out).toContain("Nothing to change");
-  expect(run(root, "millrace", "init", "my-worker", "--yes")).toMatchObject({ code: 0, err: "" });
+  const nested = run(root, "millrace", "init", "my-worker", "--yes");
+  expect(nested).toMatchObject({ code: 0, err: "" });
+  expect(nested.out).toContain("wrangler.jsonc above it has another Worker, which is not changed");
   expect(readFileSync(join(root, "my-worker/wrangler.jsonc"), "utf8")).toContain('"name": "my-worker"');
+  const modes = ["src", "src/worker.ts", ".dev.vars"].map((name) => statSync(join(root, "my-worker", name)).mode & 0o777);
+  expect(modes).toEqual([0o755, 0o644, 0o600]);
+});
+
+it("beside the package alone, init . makes a Worker, and init NAME has the package from where it is installed", () => {
+  const manifest = { dependencies: { millrace: "file:millrace-0.1.0.tgz", hono: "^4.13.0", zod: "^4.6.0" } };
+  const root = userFolder(built.folder, {
+    "package.json": JSON.stringify(manifest),
+    "package-lock.json": "{}",
+    "millrace-0.1.0.tgz": "",
+  });
+  const other = run(root, "millrace", "init", "greeter", "--yes");
+  expect([other.code, other.out]).toEqual([0, expect.stringContaining("Next: cd greeter && npm install && npx millrace dev")]);
+  const written = (name: string) => JSON.parse(readFileSync(join(root, name), "utf8"));
+  expect(written("greeter/package.json").dependencies.millrace).toBe("file:../millrace-0.1.0.tgz");
+  rmSync(join(root, "greeter"), { recursive: true });
+  const here = run(root, "millrace", "init", ".", "--yes");
+  expect(here, here.err).toMatchObject({ code: 0 });
+  expect(written("package.json")).toMatchObject({ ...manifest, type: "module", scripts: { dev: "millrace dev" } });
+  expect(here.out).toContain("Next: npx millrace dev");
+  expect(run(root, "tsc", "-p", root).out).toBe("");
 });
 
 it("a list or a table that TOML cannot extend is named with its value, and the rest is written", () => {
@@ -158,7 +324,7 @@ it("a list or a table that TOML cannot extend is named with its value, and the r
     "i.ts": "export default { fetch: () => new Response() };\n",
   });
   const { code, out } = run(root, "millrace", "init", "--yes");
-  expect(code).toBe(0);
-  expect(out).toContain('Add to queues.producers: [{"binding":"MILLRACE_QUEUE","queue":"x-millrace"}');
+  expect(code).toBe(1);
+  expect(out).toContain('Add to queues.producers:\n\n[[queues.producers]]\nbinding = "MILLRACE_QUEUE"\nqueue = "x-millrace"');
   expect(configured(root)).toMatchObject({ limits: { cpu_ms: 300_000 }, queues: { producers: [] }, d1_databases: [{ binding: "DB" }] });
 });

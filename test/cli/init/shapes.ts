@@ -254,4 +254,87 @@ export default class extends WorkerEntrypoint {
 `,
     },
   },
+  {
+    title: "a handler of another file",
+    isEdited: false,
+    files: {
+      "wrangler.jsonc": `{ "name": "again", "main": "src/index.ts", "compatibility_date": "2026-10-01" }\n`,
+      "src/app.ts": `export const helper = 1;
+export default { fetch: () => new Response("app") };
+`,
+      "src/index.ts": `export { default, helper } from "./app";
+`,
+    },
+  },
+  {
+    title: "a wrapped handler",
+    isEdited: false,
+    files: {
+      "wrangler.jsonc": `{ "name": "wrapped", "main": "src/index.ts", "compatibility_date": "2026-10-01" }\n`,
+      "src/index.ts": `const wrap = <T>(handler: T): T => handler;
+export default wrap({
+  fetch: () => new Response("wrapped"),
+});
+`,
+    },
+  },
+  {
+    title: "handlers that the engine does not have, and its names",
+    files: {
+      "wrangler.jsonc": `{ "name": "mail", "main": "src/index.ts", "compatibility_date": "2026-10-01" }\n`,
+      "src/index.ts": `const worker = 1;
+const handler = () => new Response(String(worker));
+export const catalog = "mine";
+export default {
+  fetch: handler,
+  async email(message) {
+    message.setReject("no");
+  },
+  tail() {},
+} satisfies ExportedHandler;
+`,
+    },
+  },
+  {
+    title: "a handler with a type of its own, with line ends of Windows and a byte order mark",
+    files: {
+      "wrangler.toml": `\ufeffname = "typed"\r
+main = "src/index.ts"\r
+compatibility_date = "2026-10-01"   # keep\r
+vars = { A = "1" } # one\r
+\r
+# The next table.\r
+[observability]\r
+enabled = true\r
+`,
+      "src/index.ts": `interface Env {\r
+  A: string;\r
+}\r
+const own: ExportedHandler<Env> = {\r
+  fetch: (_request, env) => new Response(env.A),\r
+  async queue() {},\r
+};\r
+export default own;\r
+`,
+    },
+  },
+  {
+    title: "a text of several lines that looks like a table",
+    files: {
+      "wrangler.toml": `name = "text"
+main = "src/index.ts"
+compatibility_date = "2026-10-01"
+
+[vars]
+HELP = """
+[triggers]
+crons = []
+[vars]
+"""
+LAST = "1" # last
+`,
+      "src/index.ts": `export default { fetch: () => new Response() };
+`,
+    },
+  },
 ];

@@ -8,7 +8,7 @@ import { json, lettersOf, lostLetters } from "../wiring/mistakes.ts";
 import type { Finding } from "./finding.ts";
 
 /** The oldest compatibility date that the engine is tested with. */
-const OLDEST_DATE = "2026-10-01";
+export const OLDEST_DATE = "2026-10-01";
 /** Flags that the engine needs, each with the consequence of its absence. */
 const FLAGS = {
   nodejs_compat: "modules of Node are missing",

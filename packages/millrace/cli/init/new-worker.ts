@@ -1,39 +1,94 @@
-const PACKAGE = "millrace";
+import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { basename, dirname, join, relative, resolve } from "node:path";
+import { Refusal } from "../command.ts";
+import { packageFolder } from "../local/doors.ts";
+import { configIn } from "../wiring/config.ts";
+import { type Edit, editOf } from "./beside.ts";
+import { edited } from "./configuration.ts";
+import { editJsonc } from "./jsonc.ts";
+import { changesOf } from "./wanted.ts";
 
-/** The files of a new Worker, but for its secrets and what `init` adds to every configuration. */
-export function newWorker(name: string, versions: Versions): Record<string, string> {
-  return {
-    "package.json": `${JSON.stringify(
-      {
-        name,
-        private: true,
-        type: "module",
-        scripts: { dev: "millrace dev", deploy: "millrace deploy", check: "tsc --noEmit" },
-        dependencies: { hono: versions.hono, millrace: versions.millrace, zod: versions.zod },
-        devDependencies: { "@cloudflare/workers-types": "^5", typescript: "^7", wrangler: "^4.156.0" },
-      },
-      null,
-      2,
-    )}\n`,
-    "tsconfig.json": TSCONFIG,
-    "wrangler.jsonc": `{
+const PACKAGE = "millrace";
+const NAME = /^[a-z0-9][a-z0-9-]{0,50}$/;
+
+/** The files of a new Worker, but for those beside the sources. A package.json and a tsconfig.json that are there keep their contents. */
+export function newWorker(root: string, date: string): Edit[] {
+  const name = basename(root).toLowerCase();
+  if (!NAME.test(name))
+    throw new Refusal(`"${name}" cannot be the name of a Worker: it takes a-z, 0-9 and "-". Name a folder: npx millrace init my-worker`);
+  const configuration = `{
   "$schema": "node_modules/wrangler/config-schema.json",
   "name": "${name}",
   "main": "src/worker.ts",
-  "compatibility_date": "2026-10-01"
+  "compatibility_date": "${date}"
 }
-`,
+`;
+  const file = join(root, "wrangler.jsonc");
+  const changes = changesOf(configIn(file, configuration), { name, env: undefined, secrets: [] });
+  const files = {
+    "wrangler.jsonc": edited(file, configuration, changes).text,
     "src/worker.ts": WORKER,
     "migrations/0001_greetings.sql": GREETINGS,
-    ".gitignore": "node_modules\n",
   };
+  return [
+    editOf(join(root, "package.json"), (text) => manifest(text, name, root)),
+    editOf(join(root, "tsconfig.json"), (text) => text || TSCONFIG),
+    ...Object.entries(files).map(([path, text]) => editOf(join(root, path), () => text)),
+  ];
 }
 
-/** The versions of the packages that a Worker needs. */
-export interface Versions {
-  millrace: string;
-  hono: string;
-  zod: string;
+/** A package.json with the packages and scripts of a Worker. Its own entries stay as they are. */
+function manifest(text: string, name: string, root: string): string {
+  const { peerDependencies } = JSON.parse(readFileSync(join(packageFolder(), "package.json"), "utf8"));
+  const wanted = {
+    scripts: { dev: "millrace dev", deploy: "millrace deploy", check: "tsc --noEmit" },
+    dependencies: { hono: peerDependencies.hono, millrace: packageSpec(root), zod: peerDependencies.zod },
+    devDependencies: { "@cloudflare/workers-types": "^5", typescript: "^7", wrangler: "^4.156.0" },
+  };
+  if (text.trim() === "") return `${JSON.stringify({ name, private: true, type: "module", ...wanted }, null, 2)}\n`;
+  const own = manifestIn(text, join(root, "package.json"));
+  const has = (key: string) => own.dependencies?.[key] ?? own.devDependencies?.[key];
+  const missing = Object.entries(wanted).flatMap(([section, entries]) =>
+    Object.entries(entries)
+      .filter(([key]) => (section === "scripts" ? own.scripts?.[key] : has(key)) === undefined)
+      .map(([key, value]) => ({ path: [section, key], value })),
+  );
+  return editJsonc(text, [...(own.type === undefined ? [{ path: ["type"], value: "module" }] : []), ...missing]);
+}
+
+interface Manifest {
+  type?: string;
+  scripts?: Record<string, string>;
+  dependencies?: Record<string, string>;
+  devDependencies?: Record<string, string>;
+}
+
+function manifestIn(text: string, file: string): Manifest {
+  try {
+    return JSON.parse(text) as Manifest;
+  } catch (error) {
+    throw new Refusal(`${file} is not JSON: ${error instanceof Error ? error.message : error}. Correct it, and run init again.`);
+  }
+}
+
+/** A path without links. Its last parts need not exist. */
+const realOf = (path: string): string => (existsSync(path) ? realpathSync(path) : join(realOf(dirname(path)), basename(path)));
+
+/** The version of this package for a package.json in `root`: as the project that runs it has it, or else its folder. */
+export function packageSpec(root: string): string {
+  const installed = packageFolder();
+  const pathOf = (file: string) => `file:${relative(realOf(root), realOf(file)).replaceAll("\\", "/")}`;
+  for (let folder = dirname(installed); folder !== dirname(folder); folder = dirname(folder)) {
+    const file = join(folder, "package.json");
+    if (!existsSync(file)) continue;
+    const { dependencies, devDependencies } = manifestIn(readFileSync(file, "utf8"), file);
+    const spec = dependencies?.[PACKAGE] ?? devDependencies?.[PACKAGE];
+    if (spec === undefined) continue;
+    const path = /^(?:file:|link:|(?=\.{0,2}\/))(.*)$/.exec(spec)?.[1];
+    if (path === undefined) return spec;
+    if (existsSync(resolve(folder, path))) return pathOf(resolve(folder, path));
+  }
+  return pathOf(installed);
 }
 
 const TSCONFIG = `{

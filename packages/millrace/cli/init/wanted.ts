@@ -1,5 +1,6 @@
+import { Refusal } from "../command.ts";
 import { DATABASE } from "../project.ts";
-import type { Config } from "../wiring/config.ts";
+import { type Config, configOf, type D1 } from "../wiring/config.ts";
 
 /** A change of a configuration: a value at a path that has none, or more items of a list. */
 export interface Change {
@@ -11,12 +12,15 @@ export interface Change {
   readonly why?: string;
 }
 
-/** What a project has beside its configuration, as far as the changes follow from it. */
+/** The parts of a project beside its configuration that the changes depend on. */
 export interface Beside {
+  /** The Worker's name; of an environment, the name that wrangler gives it. */
   name: string;
   env: string | undefined;
   /** Names in `.dev.vars`. */
   secrets: readonly string[];
+  /** The database that the engine uses, by its binding or name, where there are several. */
+  database?: string | undefined;
 }
 
 /** The cron of the engine. */
@@ -28,15 +32,35 @@ const SITE = "The engine answers these paths, and not a page of the site.";
 /** From this date on, a Worker's own classes are in `exports` without a flag. */
 const HAS_EXPORTS = "2025-11-17";
 
-/** The changes that make the engine run in a Worker. None where everything is there. */
-export function changesOf(config: Config, beside: Beside): Change[] {
+/** The changes that make the engine run in a Worker, or in an environment of it. None where everything is there. */
+export function changesOf(whole: Config, beside: Beside): Change[] {
+  const { env } = beside;
+  const config = configOf(whole, env) ?? {};
   const all = [...shared(config, beside), ...bindings(config, beside)];
-  return beside.env === undefined ? all : bindings(config, beside).map((one) => ({ ...one, path: ["env", beside.env ?? "", ...one.path] }));
+  if (env === undefined) return all;
+  const isInherited = whole.env?.[env]?.exports === undefined;
+  return (isInherited ? withOwnExports(config, env, all) : all).map((one) => ({ ...one, path: ["env", env, ...one.path] }));
 }
 
-/** What every environment inherits. */
-function shared(config: Config, { name, env, secrets }: Beside): Change[] {
-  if (env !== undefined) return [];
+/** An environment inherits `exports` as a whole, and a Workflow has one name in an account: the environment gets its own. */
+function withOwnExports({ exports = {}, name }: Config, env: string, changes: readonly Change[]): Change[] {
+  const hasWorkflow = Object.values(exports).some(({ type }) => type === "workflow");
+  const added = changes.filter(({ path }) => path[0] === "exports");
+  if (!hasWorkflow && added.length === 0) return [...changes];
+  const inherited = Object.entries(exports).map(([key, one]) => {
+    if (one.type !== "workflow") return [key, one];
+    return [key, { ...one, name: key === "Runs" ? `${name}-runs` : `${one.name ?? key}-${env}` }];
+  });
+  const value = Object.assign(
+    Object.fromEntries(inherited),
+    ...added.map((one) => (one.path.length === 1 ? one.value : { [one.path[1] ?? ""]: one.value })),
+  );
+  const why = "The classes of the top level. A Workflow's name belongs to one environment.";
+  return [...changes.filter((one) => !added.includes(one)), { path: ["exports"], value, why }];
+}
+
+/** Everything but resources. An environment inherits most of it, unless it has a value of its own. */
+function shared(config: Config, { name, secrets }: Beside): Change[] {
   const { compatibility_flags: flags = [], compatibility_date: date = "" } = config as {
     compatibility_flags?: string[];
     compatibility_date?: string;
@@ -76,11 +100,7 @@ function shared(config: Config, { name, env, secrets }: Beside): Change[] {
         ...(Object.keys(limits).length === 0 &&
           field === "subrequests" && { why: "The defaults end an instance after 10,000 calls, and a run of its code after 30 s of CPU." }),
       })),
-    ...(config.secrets === undefined && secrets.some((one) => one !== "MILLRACE_KEY")
-      ? []
-      : added(["secrets", "required"], (config.secrets as { required?: string[] } | undefined)?.required ?? [], ["MILLRACE_KEY"], {
-          why: "A deployment without this secret is refused. Keep its value: open instances depend on it.",
-        })),
+    ...secretsOf(config, secrets),
     ...together(config, [
       ...objects(config),
       ...missing(runsIn(config), ["exports", "Runs"], { type: "workflow", name: `${name}-runs` }, RUNS),
@@ -96,6 +116,15 @@ function shared(config: Config, { name, env, secrets }: Beside): Change[] {
     ...missing(config.minify, ["minify"], true, "Half the upload."),
     ...missing(config.keep_names, ["keep_names"], false),
   ];
+}
+
+/** Where a configuration requires secrets, wrangler loads their names alone from `.dev.vars`: all that are there are required. */
+function secretsOf({ secrets, vars = {} }: Config, names: readonly string[]): Change[] {
+  const { required } = (secrets ?? {}) as { required?: string[] };
+  const loaded = required === undefined ? names.filter((one) => one !== "MILLRACE_KEY" && !Object.hasOwn(vars, one)) : [];
+  const why =
+    "A deployment without these secrets is refused. Keep MILLRACE_KEY: open instances depend on it. Of .dev.vars, wrangler loads these names alone.";
+  return added(["secrets", "required"], required ?? [], ["MILLRACE_KEY", ...loaded], { why });
 }
 
 const RUNS = "Runs executes every workflow of millrace({ workflows: […] }).";
@@ -153,7 +182,7 @@ function objects(config: Config): Change[] {
 }
 
 /** What each environment has for itself. */
-function bindings(config: Config, { name, env }: Beside): Change[] {
+function bindings(config: Config, { name, env, database: chosen }: Beside): Change[] {
   const {
     d1_databases = [],
     r2_buckets = [],
@@ -163,8 +192,9 @@ function bindings(config: Config, { name, env }: Beside): Change[] {
     r2_buckets?: { binding: string }[];
   };
   const given = vars.QUEUE_PREFIX;
-  const isNew = !producers.some(({ binding }) => binding === "MILLRACE_QUEUE");
-  const prefix = typeof given === "string" ? given : isNew ? `${name}-` : "";
+  // Where the lines of QUEUE_PREFIX are not pasted yet, the name of the queue has it.
+  const bound = producers.find(({ binding }) => binding === "MILLRACE_QUEUE")?.queue;
+  const prefix = typeof given === "string" ? given : bound === undefined ? `${name}-` : bound.replace(/millrace$/, "");
   const queue = `${prefix}millrace`;
   const letters = `${queue}-dlq`;
   const unbound = [
@@ -175,15 +205,14 @@ function bindings(config: Config, { name, env }: Beside): Change[] {
     { queue, max_batch_size: 10, max_batch_timeout: 0, max_retries: 3, max_concurrency: 5, dead_letter_queue: letters },
     { queue: letters, max_batch_size: 100, max_batch_timeout: 1, max_retries: 100, max_concurrency: 1 },
   ].filter((one) => !consumers.some(({ queue }) => queue === one.queue));
-  const [only, ...others] = d1_databases;
-  const database = only && others.length === 0 ? { ...only, binding: DATABASE } : { binding: DATABASE, database_name: name };
+  const only = databaseOf(d1_databases, chosen);
+  const database = only ? { ...only, binding: DATABASE } : { binding: DATABASE, database_name: name };
   const of = env === undefined ? "" : ` of ${env}`;
   return [
     ...added(["d1_databases"], [], d1_databases.some(({ binding }) => binding === DATABASE) ? [] : [database], {
-      why:
-        only && others.length === 0
-          ? `The engine's tables, whose names begin with millrace_: the same database${of} under the name that the engine uses.`
-          : `The engine's tables${of}, and yours: a step can write to both at once.`,
+      why: only
+        ? `The engine's tables, whose names begin with millrace_: the same database${of} under the name that the engine uses.`
+        : `The engine's tables${of}, and yours: a step can write to both at once.`,
     }),
     ...added(
       ["r2_buckets"],
@@ -207,6 +236,15 @@ function bindings(config: Config, { name, env }: Beside): Change[] {
     }),
     ...added(["queues", "consumers"], [], unconsumed, { why: "The second consumer stores dead letters. Without it they are lost." }),
   ];
+}
+
+/** The database of the Worker that the engine uses, too: the chosen one, or the only one. */
+function databaseOf(databases: readonly D1[], chosen: string | undefined): D1 | undefined {
+  if (chosen === undefined) return databases.length === 1 ? databases[0] : undefined;
+  const found = databases.find(({ binding, database_name }) => binding === chosen || database_name === chosen);
+  if (found) return found;
+  const names = databases.map(({ binding }) => binding).join(", ");
+  throw new Refusal(`The configuration binds no D1 database as ${chosen}. It binds: ${names || "none"}.`);
 }
 
 function missing(there: unknown, path: readonly string[], value: unknown, why?: string): Change[] {

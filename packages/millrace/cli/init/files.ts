@@ -1,0 +1,105 @@
+import {
+  accessSync,
+  closeSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  fchmodSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname } from "node:path";
+import { Refusal } from "../command.ts";
+import { errorWords } from "../disk.ts";
+import { shown } from "../local/wrangler.ts";
+
+/** A text file, with Unix line ends and without the byte order mark. `as` gives a changed text the file's own line ends and mark. */
+export interface TextFile {
+  readonly text: string;
+  as(text: string): string;
+}
+
+const MARK = "\ufeff";
+
+/** Reads a text file. A file that does not exist is an empty text. */
+export function readText(file: string): TextFile {
+  const raw = existsSync(file) ? readFileSync(file, "utf8") : "";
+  const hasMark = raw.startsWith(MARK);
+  const body = hasMark ? raw.slice(1) : raw;
+  const isWindows = body.includes("\r\n") && !/(?<!\r)\n/.test(body);
+  return {
+    text: isWindows ? body.replaceAll("\r\n", "\n") : body,
+    as: (text) => (hasMark ? MARK : "") + (isWindows ? text.replaceAll("\n", "\r\n") : text),
+  };
+}
+
+/** A file to write. */
+export interface Written {
+  readonly file: string;
+  /** The text that the file must still have; empty where it does not exist. */
+  readonly before: string;
+  readonly after: string;
+  /** Default: the mode of the file, and 0644 for a new file. */
+  readonly mode?: number;
+}
+
+/**
+ * Writes all files, or none: each text is written beside its file, and renamed when all of them are on the disk. Errors: a `Refusal`, after
+ * which every file is as before. `also` runs between both, and its error has the same effect.
+ */
+export function writeAll(files: readonly Written[], also: () => void): void {
+  const beside: string[] = [];
+  const done: (() => void)[] = [];
+  try {
+    const prepared = files.map((one) => prepare(one, beside));
+    also();
+    for (const { target, making, kept } of prepared) {
+      renameSync(making, target);
+      done.push(() => (kept === undefined ? rmSync(target, { force: true }) : renameSync(kept, target)));
+    }
+  } catch (error) {
+    for (const undo of done.reverse()) undo();
+    if (error instanceof Refusal) throw error;
+    throw new Refusal(`${errorWords(error, "run init again")} No file is changed.`);
+  } finally {
+    for (const file of beside) rmSync(file, { force: true });
+  }
+}
+
+function prepare({ file, before, after, mode }: Written, beside: string[]) {
+  mkdirSync(dirname(file), { recursive: true });
+  const isThere = existsSync(file);
+  // A link remains a link.
+  const target = isThere ? realpathSync(file) : file;
+  const own = isThere ? statSync(target).mode & 0o777 : 0o644;
+  // A rename does not ask for the right to write the file itself, and root has every right.
+  if ((own & 0o200) === 0) throw new Refusal(`${shown(file)} is read-only. No file is changed. Make it writable: chmod u+w ${shown(file)}`);
+  if (isThere) accessSync(target, constants.W_OK);
+  if ((isThere ? readFileSync(target, "utf8") : "") !== before)
+    throw new Refusal(`${shown(file)} has changed since init read it. No file is changed. Run init again.`);
+  const making = `${target}.millrace-new`;
+  const kept = isThere ? `${target}.millrace-old` : undefined;
+  beside.push(making);
+  rmSync(making, { force: true });
+  const handle = openSync(making, "wx", 0o600);
+  try {
+    writeFileSync(handle, after);
+    fchmodSync(handle, mode ?? own);
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+  if (kept !== undefined) {
+    beside.push(kept);
+    rmSync(kept, { force: true });
+    copyFileSync(target, kept, constants.COPYFILE_EXCL);
+  }
+  return { target, making, kept };
+}
