@@ -131,7 +131,7 @@ it("a site keeps its assets: the console's files are copied into them, and the e
   expect(existsSync(join(root, "public/console/assets"))).toBe(true);
 });
 
-it("init --env adds to an environment the settings that it does not inherit, and doctor finds no mistake there", () => {
+it("init --env adds to an environment what it does not inherit, and doctor finds no mistake there", () => {
   const { root, out } = initialized(6);
   expect(out).toContain("npx millrace init --env staging");
   const staged = run(root, "millrace", "init", "--yes", "--env", "staging");
