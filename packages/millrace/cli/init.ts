@@ -3,6 +3,7 @@ import { createRequire } from "node:module";
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import { parseEnv } from "node:util";
 import { agreed, besideOptions, type Call, Misuse, optionIn, Refusal, runCommand, type Usage } from "./command.ts";
+import { type Deployed, KEY } from "./deploy/resources.ts";
 import { OLDEST_DATE } from "./doctor/configuration.ts";
 import { beside, type Edit, isTooOpen } from "./init/beside.ts";
 import { edited, linesOf, refuseNull } from "./init/configuration.ts";
@@ -51,7 +52,8 @@ async function init({ args, stop }: Call): Promise<number> {
   const edits = plan.edits.filter((edit) => edit.before !== edit.after || isTooOpen(edit));
   for (const { file, before, after, isSecret } of edits) {
     if (before === after) continue;
-    const hidden = (text: string) => (isSecret ? text.replaceAll(/=.*/g, "=…") : text);
+    const names = (text: string) => Object.keys(parseEnv(text)).map((name) => `${name}=…\n`);
+    const hidden = (text: string) => (isSecret ? names(text).join("") : text);
     say(`${unifiedDiff(relative(plan.root, file), hidden(before), hidden(after))}\n`);
   }
   for (const [, to] of plan.copies) say(`Copy the console's files to ${relative(plan.root, to)}.\n`);
@@ -201,6 +203,7 @@ function notesOf({ config: file, env, name }: Project, { config, whole, left, da
     d1_databases = [],
   } = config as Config & { compatibility_date?: string; no_bundle?: boolean };
   const worker = assets as { run_worker_first?: unknown } | undefined;
+  const required = requiredIn(configOf(whole, env)).filter((one) => one !== KEY && !requiredIn(config).includes(one));
   const bindings = d1_databases.map(({ binding }) => binding);
   const dateLine = linesOf(file, { path: ["compatibility_date"], value: OLDEST_DATE });
   const others = Object.keys(whole.env ?? {}).filter(
@@ -212,6 +215,12 @@ function notesOf({ config: file, env, name }: Project, { config, whole, left, da
         `${basename(file)} writes ${change.path[0]} in a way that is not extended safely. ${change.adds ? "Add to" : "Set"} ` +
         `${change.path.join(".")}:\n\n${linesOf(file, change)}`,
     ),
+    ...(required.length > 0
+      ? [
+          `"secrets.required" gets names of .dev.vars, too, because wrangler loads no others: ${required.join(", ")}. A deployment then needs ` +
+            "their values. Remove a name that is not for your Worker.",
+        ]
+      : []),
     ...(date === undefined || date < OLDEST_DATE
       ? [
           `${name} has the compatibility date ${date ?? "of no day"}. The engine is tested from ${OLDEST_DATE} on. ` +
@@ -240,6 +249,8 @@ function notesOf({ config: file, env, name }: Project, { config, whole, left, da
       .map((one) => `The environment ${one} inherits no bindings. For the engine in it, too: npx millrace init --env ${one}`),
   ];
 }
+
+const requiredIn = (config: Config | undefined) => (config as Deployed | undefined)?.secrets?.required ?? [];
 
 const LOADERS: Readonly<Record<string, string>> = { ".ts": "ts", ".mts": "ts", ".cts": "ts", ".tsx": "tsx", ".jsx": "jsx" };
 

@@ -221,20 +221,22 @@ it("an error between two files undoes the first one", () => {
     rmSync(join(root, "worker.ts"));
     mkdirSync(join(root, "worker.ts/folder"), { recursive: true });
   };
-  expect(() => writeAll(files, between)).toThrow("No file is changed.");
+  expect(() => writeAll(files, between)).toThrow("No file is changed");
   expect(readFileSync(one.file, "utf8")).toBe(one.before);
   expect(readdirSync(root).toSorted()).toEqual(["i.ts", "node_modules", "worker.ts", "wrangler.jsonc"]);
 });
 
 it("secrets have the mode 0600, the variables of .env stay, and the names of .dev.vars are loaded", () => {
-  const root = userFolder(built.folder, { ...HELLO, ".env": "API_TOKEN=one\n", ".gitignore": ".dev.vars\n!.dev.vars\n" });
+  const root = userFolder(built.folder, { ...HELLO, ".env": 'API_TOKEN=one\nPEM="a\nb=="\n', ".gitignore": ".dev.vars\n!.dev.vars\n" });
   const first = run(root, "millrace", "init", "--yes");
   expect(first.out).toContain("The variables of .env are copied into .dev.vars");
   expect(first.out).toContain(".gitignore has the line !.dev.vars");
-  expect(first.out).not.toContain("API_TOKEN=one");
-  expect(readFileSync(join(root, ".dev.vars"), "utf8")).toMatch(/^API_TOKEN=one\nMILLRACE_KEY=\S+\n$/);
+  expect(first.out).toContain("+API_TOKEN=…\n+MILLRACE_KEY=…\n+PEM=…\n");
+  expect(first.out).not.toContain("b=");
+  expect(readFileSync(join(root, ".dev.vars"), "utf8")).toMatch(/^API_TOKEN=one\nPEM="a\nb=="\nMILLRACE_KEY=\S+\n$/);
   expect(readFileSync(join(root, ".gitignore"), "utf8")).toMatch(/!\.dev\.vars\n\.dev\.vars\n/);
-  expect(configured(root).secrets).toEqual({ required: ["MILLRACE_KEY", "API_TOKEN"] });
+  expect(configured(root).secrets).toEqual({ required: ["MILLRACE_KEY", "API_TOKEN", "PEM"] });
+  expect(first.out).toContain("because wrangler loads no others: API_TOKEN, PEM.");
   chmodSync(join(root, ".dev.vars"), 0o644);
   expect(run(root, "millrace", "init", "--yes").out).toContain("Its mode becomes 0600");
   expect(statSync(join(root, ".dev.vars")).mode & 0o777).toBe(0o600);

@@ -302,6 +302,9 @@ export default {
 main = "src/index.ts"\r
 compatibility_date = "2026-10-01"   # keep\r
 vars = { A = "1" } # one\r
+compatibility_flags = [\r
+  "nodejs_compat" # node\r
+]\r
 \r
 # The next table.\r
 [observability]\r
@@ -310,11 +313,11 @@ enabled = true\r
       "src/index.ts": `interface Env {\r
   A: string;\r
 }\r
-const own: ExportedHandler<Env> = {\r
+const handler: ExportedHandler<Env> = {\r
   fetch: (_request, env) => new Response(env.A),\r
   async queue() {},\r
 };\r
-export default own;\r
+export default handler;\r
 `,
     },
   },

@@ -67,7 +67,7 @@ export function writeAll(files: readonly Written[], also: () => void): void {
   } catch (error) {
     for (const undo of done.reverse()) undo();
     if (error instanceof Refusal) throw error;
-    throw new Refusal(`${errorWords(error, "run init again")} No file is changed.`);
+    throw new Refusal(`No file is changed, because one of them cannot be written. ${errorWords(error, "run init again")}`);
   } finally {
     for (const file of beside) rmSync(file, { force: true });
   }

@@ -34,11 +34,13 @@ interface Own {
 function exportsOf({ name: own, handlers, hasOthers, bind, ownsMinute, plain }: Own): string {
   const options = handlers.map((name) => `  ${name}: ${own}.${name}${bind === undefined ? "" : `${bind}(${own})`},`);
   if (handlers.includes("scheduled") && !ownsMinute) options.push(`  engineCron: ${JSON.stringify(EVERY_MINUTE)},`);
-  const as = (name: string, other: string) => (isUsed(plain, name) ? `${name}: ${other}` : name);
-  const handler = isUsed(plain, "handler") ? "engine" : "handler";
+  const freeOf = (...names: string[]) => names.find((name) => !isUsed(plain, name)) ?? "engineOfThisFile";
+  const handler = freeOf("handler", "engine", "engineHandler");
+  const catalog = freeOf("catalog", "engineCatalog");
+  const as = (name: string, other: string) => (name === other ? name : `${name}: ${other}`);
   return [
     "// The engine answers its own paths and queues; all others go to your handlers. List each workflow in `workflows`.",
-    `export const { ${as("handler", "engine")}, ${as("catalog", "engineCatalog")}, Runs, Recorder, Keeper } = millrace({`,
+    `export const { ${as("handler", handler)}, ${as("catalog", catalog)}, Runs, Recorder, Keeper } = millrace({`,
     "  workflows: [],",
     ...options,
     "});",
@@ -47,7 +49,7 @@ function exportsOf({ name: own, handlers, hasOthers, bind, ownsMinute, plain }: 
   ].join("\n");
 }
 
-const isUsed = (plain: string, name: string) => new RegExp(`(?<![.\\w$])${name}\\b(?!\\s*:)`).test(plain);
+const isUsed = (plain: string, name: string) => new RegExp(`(?<![.\\w$])${name}\\b`).test(plain);
 
 /** A name for the Worker's default export that its source does not have. */
 const nameIn = (plain: string) => ["worker", "own", "ownWorker"].find((name) => !isUsed(plain, name)) ?? "workerOfThisFile";

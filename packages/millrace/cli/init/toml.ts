@@ -83,9 +83,12 @@ function extended(text: string, at: number, items: readonly unknown[]): string {
     return `${text.slice(0, at)}${before}${comma}${more.join(", ")}${body.slice(before.length)}${text.slice(close)}`;
   }
   const margin = /\n([ \t]+)\S/.exec(body)?.[1] ?? "  ";
-  const before = body.trimEnd();
-  const isLast = /,\s*(?:#[^\n]*)?$/.test(before);
-  return `${text.slice(0, at)}${before}${isLast ? "" : ","}\n${more.map((one) => margin + one).join(",\n")}${body.slice(before.length)}${text.slice(close)}`;
+  const tokens = [...body.matchAll(/"[^"\n]*"|'[^'\n]*'|#[^\n]*|[^\s"'#]+/g)].filter(([token]) => !token.startsWith("#"));
+  const last = tokens.at(-1);
+  const end = last ? last.index + last[0].length : 0;
+  const comma = last === undefined || last[0].endsWith(",") ? "" : ",";
+  const rest = body.slice(end);
+  return `${text.slice(0, at)}${body.slice(0, end)}${comma}${rest.trimEnd()}\n${more.map((one) => margin + one).join(",\n")}${/\s*$/.exec(rest)?.[0]}${text.slice(close)}`;
 }
 
 const fields = (object: object) =>

@@ -194,7 +194,7 @@ function bindings(config: Config, { name, env, database: chosen }: Beside): Chan
   const given = vars.QUEUE_PREFIX;
   // Where the lines of QUEUE_PREFIX are not pasted yet, the name of the queue has it.
   const bound = producers.find(({ binding }) => binding === "MILLRACE_QUEUE")?.queue;
-  const prefix = typeof given === "string" ? given : bound === undefined ? `${name}-` : bound.replace(/millrace$/, "");
+  const prefix = typeof given === "string" ? given : bound === undefined ? `${name}-` : (/^(.*)millrace$/.exec(bound)?.[1] ?? "");
   const queue = `${prefix}millrace`;
   const letters = `${queue}-dlq`;
   const unbound = [
