@@ -21,7 +21,7 @@ import { type Config, configIn, configOf } from "./wiring/config.ts";
 
 const USAGE: Usage = {
   text:
-    "Usage: npx millrace init [NEW-FOLDER] [--yes] [--dry-run] [--config FILE] [--env NAME] [--database NAME]. Adds what the engine needs to the " +
+    "Usage: npx millrace init [NEW-FOLDER] [--yes] [--dry-run] [--config FILE] [--env NAME] [--database NAME]. Adds the engine to the " +
     "Worker of this folder, or makes a new Worker. It shows each change first. --yes applies without a question, --dry-run only shows. " +
     "--database names the D1 database for the engine, where the Worker has several. The exit code is 1 where lines are left to paste.",
   values: ["--config", "--env", "--database"],
@@ -85,7 +85,7 @@ async function init({ args, stop }: Call): Promise<number> {
   return ended(plan);
 }
 
-/** Says what is left to paste, and ends with 1 then: the engine does not run yet. */
+/** Prints the files that need pasted lines, and returns 1 for them: the engine does not run yet. */
 function ended({ root, unchanged }: Plan): number {
   if (unchanged.length === 0) return 0;
   say(`${paint("yellow", "●")} Not complete: paste the lines above into ${unchanged.join(" and ")}. Next: ${next(root)}`);
@@ -125,7 +125,7 @@ async function planOf(args: readonly string[], name: string | undefined): Promis
     if (found === undefined)
       throw new Refusal(
         `${name ?? "This folder"} has no wrangler.jsonc, and has files that a new Worker does not expect: ${others.slice(0, 5).join(", ")}. ` +
-          `Make a new Worker in a folder of its own: npx millrace init my-worker. For a Worker of these files, write a wrangler.jsonc with its ` +
+          `Make a new Worker in a new folder: npx millrace init my-worker. For a Worker of these files, write a wrangler.jsonc with its ` +
           `"name", "main" and "compatibility_date" first.`,
       );
   }

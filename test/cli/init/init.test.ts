@@ -131,7 +131,7 @@ it("a site keeps its assets: the console's files are copied into them, and the e
   expect(existsSync(join(root, "public/console/assets"))).toBe(true);
 });
 
-it("init --env adds to an environment what it does not inherit, and doctor finds no mistake there", () => {
+it("init --env adds the bindings of an environment, and doctor finds no mistake there", () => {
   const { root, out } = initialized(6);
   expect(out).toContain("npx millrace init --env staging");
   const staged = run(root, "millrace", "init", "--yes", "--env", "staging");
@@ -183,7 +183,7 @@ it("handlers of the Worker that the engine does not have remain handlers", () =>
 });
 
 it("the line ends, the byte order mark and the comments of a wrangler.toml stay in their places", () => {
-  const files = SHAPES.find(({ title }) => title.startsWith("a handler with a type"))?.files ?? {};
+  const files = SHAPES.find(({ title }) => title.startsWith("a handler with a declared"))?.files ?? {};
   const root = userFolder(built.folder, files);
   run(root, "millrace", "init", "--yes");
   const text = readFileSync(join(root, "wrangler.toml"), "utf8");

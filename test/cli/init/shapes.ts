@@ -296,7 +296,7 @@ export default {
     },
   },
   {
-    title: "a handler with a type of its own, with line ends of Windows and a byte order mark",
+    title: "a handler with a declared type, with line ends of Windows and a byte order mark",
     files: {
       "wrangler.toml": `\ufeffname = "typed"\r
 main = "src/index.ts"\r

@@ -55,7 +55,7 @@ function isIgnored(gitignore: string, name: string): boolean {
 
 const OWNER_ONLY = 0o600;
 
-/** `.dev.vars` with a key. Wrangler does not read `.env` beside it: what `.env` sets is copied. */
+/** `.dev.vars` with a key. Wrangler does not read `.env` beside it: its variables are copied. */
 function secretsOf(root: string): { edit: Edit; notes: string[] } {
   const file = join(root, ".dev.vars");
   const isNew = !existsSync(file);

@@ -7,7 +7,7 @@ import { editJsonc } from "./jsonc.ts";
 import { editToml } from "./toml.ts";
 import { type Change, changed } from "./wanted.ts";
 
-/** A configuration with the changes, and those that could not be made without disturbing it. */
+/** A configuration with the changes, and the changes that its form does not allow. */
 export function edited(file: string, text: string, changes: readonly Change[]): { text: string; left: Change[] } {
   // Other programs read a file named .json as JSON without comments.
   const isStrict = file.endsWith(".json") && stripComments(text) === text;

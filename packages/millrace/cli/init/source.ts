@@ -4,7 +4,7 @@ import { EVERY_MINUTE } from "./wanted.ts";
 export type SourceEdit =
   | { readonly kind: "none" }
   | { readonly kind: "edited"; readonly text: string }
-  /** Its shape is not edited: what the user does, with the lines to paste. */
+  /** Its shape is not edited: the reason, and the steps of the user with all lines to paste. */
   | { readonly kind: "paste"; readonly why: string; readonly lines: string };
 
 const PACKAGE = "millrace";
@@ -75,7 +75,7 @@ export async function editSource(text: string, exporting: (text: string) => Prom
   return paste("it does not compile with the engine's names. Rename your own Runs, Recorder, Keeper or millrace, if it has one");
 }
 
-/** What the user does in a source of another shape: the change of the default export, and all lines that are added. */
+/** The steps of the user in a source of another shape: the change of the default export, and all lines to add. */
 function linesFor(text: string, plain: string, ownsMinute: boolean): string {
   const name = nameIn(plain);
   const own: Own = { name, handlers: ["fetch"], hasOthers: true, bind: "?.bind", ownsMinute, plain };
@@ -132,7 +132,7 @@ function ofIdentifier({ text, plain, from, start, ownsMinute }: Place, [whole, n
   if (isObject && members === undefined) return { why: `\`${name}\` has handlers that are not written out` };
   if (!isObject && !/^(?:new\s+[\w.]*Hono\b|fromHono\(|await\s+fromHono\(|[\w.]*[hH]ono\w*\()/.test(plain.slice(at)))
     return { why: `\`${name}\` is neither a Hono app nor an object with handlers in the same file` };
-  // With a type of its own, each handler may be undefined.
+  // In an object with a declared type, each handler may be undefined.
   const bind = !isObject || !usesThis(plain, at) ? undefined : declared[1]?.trim() === "" ? ".bind" : "?.bind";
   const lines = exportsOf({ name, ...(members ?? { handlers: ["fetch"] }), bind, ownsMinute, plain });
   return withImport(`${text.slice(0, from)}${lines.trimEnd()}${text.slice(start + whole.length)}`);

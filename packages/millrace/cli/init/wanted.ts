@@ -59,7 +59,7 @@ function withOwnExports({ exports = {}, name }: Config, env: string, changes: re
   return [...changes.filter((one) => !added.includes(one)), { path: ["exports"], value, why }];
 }
 
-/** Everything but resources. An environment inherits most of it, unless it has a value of its own. */
+/** Everything but resources. An environment inherits most of it, unless it overrides the value. */
 function shared(config: Config, { name, secrets }: Beside): Change[] {
   const { compatibility_flags: flags = [], compatibility_date: date = "" } = config as {
     compatibility_flags?: string[];
