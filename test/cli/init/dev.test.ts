@@ -61,6 +61,26 @@ it("from the package and an empty folder: init, dev, the printed command complet
   await first.says("src/worker.ts:18 does not compile");
   writeFileSync(worker, text);
   await first.says("Fixed.");
+
+  const config = join(root, "wrangler.jsonc");
+  const good = readFileSync(config, "utf8");
+  const isWell = async () => (await fetch(`http://localhost:${port}/healthz`)).ok;
+  for (const [binding, other] of [
+    ["PAYLOADS", "FILES"],
+    ["DB", "DATA"],
+  ] as const) {
+    const before = first.said().length;
+    writeFileSync(config, good.replace(`"binding": "${binding}"`, `"binding": "${other}"`));
+    await first.says(`as ${binding}. Add to`);
+    expect(await isWell()).toBe(true);
+    writeFileSync(config, good);
+    await vi.waitFor(() => expect(first.said().slice(before)).toContain("Fixed."), WITHIN);
+    expect(await isWell()).toBe(true);
+    expect(first.said().slice(before).match(/✗/g)).toHaveLength(1);
+  }
+  appendFileSync(join(root, ".dev.vars"), "BANK_URL=http://bank\n");
+  await first.says(".dev.vars has BANK_URL, which");
+  await first.says("It runs again");
   expect(await first.end()).toBe(0);
 
   const second = dev(root, port);

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { Refusal } from "../command.ts";
 import { errorWords, isOfDisk } from "../disk.ts";
 import { type Project, sourcesOf } from "../project.ts";
 import { paint, say } from "../terminal.ts";
@@ -153,14 +154,42 @@ export class Development {
   /** Undefined when the Worker's own code kept the runtime from starting, and something has been saved since. */
   async #bringUp(): Promise<Engine | undefined> {
     for (let tries = 1; ; tries++) {
+      // A save may mend the reason for which the runtime does not come up.
+      const over = new AbortController();
+      const saved = this.#changes.next(AbortSignal.any([over.signal, this.#stop])).then(
+        () => {
+          over.abort();
+          return true;
+        },
+        () => false,
+      );
       try {
         this.#wiring.restore();
-        this.#engine = await startEngine({ ...this.#options, startWithinMs: within(tries) });
+        const signal = AbortSignal.any([over.signal, this.#stop]);
+        this.#engine = await startEngine({ ...this.#options, startWithinMs: within(tries), signal });
+        over.abort();
+        if (await saved) {
+          await this.stop();
+          over.signal.throwIfAborted();
+        }
         this.#front = this.#engine.front();
         this.#ran = true;
         return this.#engine;
       } catch (error) {
+        over.abort();
         this.#stop.throwIfAborted();
+        if (await saved) {
+          const good = this.#say(await this.#wiring.look());
+          if (good) this.#wiring.use(good);
+          tries = 0;
+          continue;
+        }
+        // The reason is in the folder, such as a migration that fails: after a first run, a save may mend it.
+        const isMendable = error instanceof Refusal && !(error instanceof NotStarted) && this.#ran;
+        if (isMendable) {
+          await this.#waitFor(error.message);
+          return undefined;
+        }
         if (!(error instanceof NotStarted) || (!this.#ran && tries === FIRST_TRIES)) throw error;
         if (error.byWorker) {
           await this.#waitFor(error.message);

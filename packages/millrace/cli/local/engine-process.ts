@@ -77,7 +77,9 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     await requireFree(port, typed);
     if (fresh) for (const left of ["state", "token", LOG_NAME]) rmSync(join(folder, left), { recursive: true, force: true });
     const token = localToken(join(folder, "token"));
-    const [bundle] = await Promise.all([worker ? "" : bundled(config), prepareDatabase(folder, { ...project, config }, token)]);
+    // The configuration that runs is that of its environment alone.
+    const databaseOf = worker ? { config: worker.config, migrations: project.migrations } : { ...project, config };
+    const [bundle] = await Promise.all([worker ? "" : bundled(config), prepareDatabase(folder, databaseOf, token)]);
     signal?.throwIfAborted();
     const how = { folder, port, secrets, vars: { PUBLIC_URL: url, ...vars } };
     const run = worker ? devArgs(project.wrangler, how, worker) : serveArgs(how, bundle);
