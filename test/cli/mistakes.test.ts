@@ -5,7 +5,7 @@ import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
 import { checkout } from "../../packages/millrace/cli/project.ts";
 import type { Config } from "../../packages/millrace/cli/wiring/config.ts";
 import type { Known, KnownMessage, KnownWorkflow } from "../../packages/millrace/cli/wiring/known.ts";
-import { mistakesIn } from "../../packages/millrace/cli/wiring/mistakes.ts";
+import { mistakesIn, unbound, unloaded } from "../../packages/millrace/cli/wiring/mistakes.ts";
 import { Wiring } from "../../packages/millrace/cli/wiring/wiring.ts";
 import { emptyFolder } from "./folder.ts";
 
@@ -74,6 +74,56 @@ const told = ({ config, known, text }: Shop) => mistakesIn(config, known, [{ fil
 
 it("a shop with complete bindings gets no report", () => {
   expect(told(shop())).toEqual([]);
+});
+
+it("a Workflow of the Worker's own is no mistake, unless the engine would start it", () => {
+  const own = shop();
+  own.config.workflows?.push({ binding: "OLD", name: "old", class_name: "Old" });
+  Object.assign(own.known.classes, { Old: null });
+  expect(told(own)).toEqual([]);
+  own.config.workflows?.push({ binding: "OTHER", name: "staging-place-order", class_name: "PlaceOrder" });
+  expect(told(own)).toEqual([{ says: expect.stringContaining('PlaceOrder runs "place-order", but it is bound as'), stops: true }]);
+  own.config.workflows = [{ binding: "PLACE_ORDER", name: "staging-place-order", class_name: "PlaceOrder" }];
+  expect(told(own)).toEqual([]);
+  own.config.workflows = [{ binding: "PLACE_ORDER", name: "old", class_name: "Old" }];
+  expect(told(own)).toEqual([{ says: expect.stringContaining('Old runs no workflow, but it is bound as "old"'), stops: true }]);
+  delete own.known.classes.Old;
+  own.config.workflows = [
+    { binding: "PLACE_ORDER", name: "place-order", class_name: "PlaceOrder" },
+    { binding: "OLD", name: "old", class_name: "Old" },
+  ];
+  expect(told(own)).toEqual([
+    { says: 'The class of "old" is not exported. Add this line to src/worker.ts: export { Old } from "./…";', stops: true },
+  ]);
+});
+
+it("a variable that wrangler does not load is reported with the list it belongs to", () => {
+  const config = { secrets: { required: ["MILLRACE_KEY"] }, vars: { REGION: "eu" } };
+  expect(unloaded(config, ["MILLRACE_KEY", "BANK_URL", "REGION"], ".dev.vars")).toEqual([
+    {
+      says: '.dev.vars has BANK_URL, which "secrets.required" in wrangler.jsonc does not list: wrangler does not load it. Add it there: "BANK_URL"',
+      stops: false,
+    },
+  ]);
+  expect(unloaded({}, ["BANK_URL"], ".dev.vars")).toEqual([]);
+  expect(unloaded({ secrets: {} }, ["MILLRACE_KEY"], ".dev.vars")).toMatchObject([{ stops: true }]);
+});
+
+it("a binding that the engine needs stops, with the line to add", () => {
+  const bound = { name: "shop", d1_databases: [{ binding: "DB", database_name: "tea" }], r2_buckets: [{ binding: "PAYLOADS" }] };
+  expect(unbound(bound, ["MILLRACE_KEY"])).toEqual([]);
+  const renamed = { name: "shop", d1_databases: [{ binding: "DATA", database_name: "tea" }] };
+  expect(unbound(renamed, [])).toEqual([
+    {
+      says: 'wrangler.jsonc binds no D1 database as DB. Add to "d1_databases": { "binding": "DB", "database_name": "tea" }',
+      stops: true,
+    },
+    {
+      says: 'wrangler.jsonc binds no R2 bucket as PAYLOADS. Add to "r2_buckets": { "binding": "PAYLOADS", "bucket_name": "shop-payloads" }',
+      stops: true,
+    },
+    { says: ".dev.vars sets no MILLRACE_KEY. Add MILLRACE_KEY= with the value that it had.", stops: true },
+  ]);
 });
 
 it("a lane needs no queue, but the object that all lanes wait in", () => {
@@ -358,7 +408,7 @@ it.each<[string, Break, string, boolean]>([
   [
     "a variable that is set nowhere",
     ({ config }) => delete config.vars,
-    "src/workflows/place-order.ts:1 reads env.SHOP_NAME, which is set nowhere. Add SHOP_NAME=… to .dev.vars and SHOP_NAME= to .dev.vars.example, from which npm run types knows it, or bind it in wrangler.jsonc. What may be missing is declared as SHOP_NAME?: string; in an interface beside its reader, as in src/systems/webhooks/settings.ts.",
+    "src/workflows/place-order.ts:1 reads env.SHOP_NAME, which is set nowhere. Add SHOP_NAME=… to .dev.vars, or bind it in wrangler.jsonc. Declare an optional variable as SHOP_NAME?: string; in an interface.",
     false,
   ],
 ])("%s is reported with the line to add", (_, breaks, says, stops) => {

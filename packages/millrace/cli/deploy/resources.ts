@@ -5,8 +5,6 @@ import type { Config } from "../wiring/config.ts";
 /** The fields of a configuration that name resources of the account. */
 export interface Deployed extends Config {
   account_id?: string;
-  r2_buckets?: { binding: string; bucket_name?: string }[];
-  secrets?: { required?: string[] };
   triggers?: { crons?: string[] };
   limits?: { subrequests?: number; cpu_ms?: number };
   compatibility_date?: string;

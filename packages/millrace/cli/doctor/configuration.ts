@@ -4,7 +4,7 @@ import { type Deployed, isPlaceholder, KEY } from "../deploy/resources.ts";
 import { ENGINE_PATHS } from "../init/wanted.ts";
 import { DATABASE } from "../project.ts";
 import { configOf } from "../wiring/config.ts";
-import { json, lettersOf, lostLetters } from "../wiring/mistakes.ts";
+import { json } from "../wiring/mistakes.ts";
 import type { Finding } from "./finding.ts";
 
 /** The oldest compatibility date that the engine is tested with. */
@@ -28,23 +28,13 @@ interface Compared {
   /** The folder of the project. */
   root: string;
   worker: string;
-  /** Queues that the catalog has: `mistakesIn` compares these. */
-  known: readonly string[];
   /** True where the account is examined too. */
   remote: boolean;
 }
 
 /** Mistakes that the configuration alone shows. */
 export function configurationFindings(config: Deployed, compared: Compared): Finding[] {
-  return [
-    ...database(config, compared),
-    ...twice(config, compared),
-    ...folders(config, compared),
-    ...bucket(config, compared),
-    ...secrets(config, compared),
-    ...queues(config, compared),
-    ...settings(config, compared),
-  ];
+  return [...database(config, compared), ...bucket(config, compared), ...secrets(config, compared), ...settings(config, compared)];
 }
 
 function database({ d1_databases = [] }: Deployed, { file, worker, remote }: Compared): Finding[] {
@@ -122,17 +112,6 @@ function secrets({ secrets, vars = {} }: Deployed, { file, remote }: Compared): 
       line,
     },
   ];
-}
-
-function queues({ queues: { consumers = [] } = {} }: Deployed, { known }: Compared): Finding[] {
-  const letters = new Set(consumers.map(({ dead_letter_queue }) => dead_letter_queue));
-  return consumers.flatMap(({ queue, dead_letter_queue, max_retries }): Finding[] => {
-    if (known.includes(queue) || letters.has(queue) || known.some((one) => `${one}-dlq` === queue)) return [];
-    if (dead_letter_queue === undefined) return [{ code: "dead_letters_lost", says: lostLetters(queue, max_retries, `${queue}-dlq`) }];
-    if (consumers.some((one) => one.queue === dead_letter_queue)) return [];
-    const says = `No consumer stores the dead letters of the queue "${queue}": the platform deletes them after 4 days. Add to "queues.consumers":`;
-    return [{ code: "dead_letters_unconsumed", says, line: json(lettersOf(dead_letter_queue)) }];
-  });
 }
 
 function settings(config: Deployed, { file }: Compared): Finding[] {

@@ -8,7 +8,7 @@ import { missingLocally } from "../local/database.ts";
 import { shown } from "../local/wrangler.ts";
 import { type Project, sourcesOf } from "../project.ts";
 import { Loader } from "../wiring/loader.ts";
-import { mistakesIn } from "../wiring/mistakes.ts";
+import { mistakesIn, unloaded } from "../wiring/mistakes.ts";
 import { look } from "../wiring/sources.ts";
 import { configurationFindings, sharedNames } from "./configuration.ts";
 import type { Finding } from "./finding.ts";
@@ -20,9 +20,7 @@ export async function localFindings(project: Project, whole: Deployed, config: D
   const secrets = existsSync(project.secrets) ? parseEnv(settingsIn(project.secrets)) : undefined;
   const set = secrets && Object.keys(secrets);
   const loader = new Loader(sourcesOf(project));
-  const seen = await look({ project, folder: join(project.stateFolder, "doctor/look"), loader, isPublic: true }, config);
-  const prefix = typeof config.vars?.QUEUE_PREFIX === "string" ? config.vars.QUEUE_PREFIX : "";
-  const known = "known" in seen ? seen.known.consumers.map(({ queue }) => `${prefix}${queue}`) : [];
+  const seen = await look({ project, folder: join(project.stateFolder, "doctor/look"), loader }, config);
   const wiring: Finding[] =
     "mistake" in seen
       ? [{ code: "sources", says: seen.mistake, stops: true }]
@@ -31,14 +29,28 @@ export async function localFindings(project: Project, whole: Deployed, config: D
             return { code: "wiring", says, ...(stops && { stops }) };
           },
         );
+  const secrets = unloaded(
+    config,
+    (set ?? []).filter((name) => name !== KEY),
+    shown(project.secrets),
+  ).map(({ says }) => ({ code: "secret_not_loaded", says }));
   const state = join(project.stateFolder, "state");
   const pending = existsSync(state) && (config.d1_databases ?? []).length > 0 ? missingLocally(state, project) : [];
   return [
     ...packageFindings(project),
-    ...configurationFindings(config, { file, root: project.root, worker: project.name, known, remote }),
-    ...sharedNames(whole, file, project.env),
+    ...configurationFindings(config, { file, worker: project.name, remote }),
+    ...sharedNames(whole, file),
     ...wiring,
-    ...(secrets === undefined ? [] : secretFindings(project.secrets, secrets[KEY])),
+    ...secrets,
+    ...(set === undefined || set.includes(KEY)
+      ? []
+      : [
+          {
+            code: "key_missing_locally",
+            says: `${shown(project.secrets)} has no ${KEY}: the local engine cannot sign. Add, with a random value:`,
+            line: `${KEY}=…`,
+          },
+        ]),
     ...(pending.length === 0
       ? []
       : [

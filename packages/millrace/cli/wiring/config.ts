@@ -43,6 +43,8 @@ export interface Config {
   exports?: Record<string, { type: string; name?: string; storage?: string }>;
   durable_objects?: { bindings?: { name: string; class_name: string; script_name?: string }[] };
   d1_databases?: D1[];
+  r2_buckets?: { binding: string; bucket_name?: string }[];
+  secrets?: { required?: string[] };
   services?: { binding: string; service: string; entrypoint?: string }[];
   migrations?: { new_sqlite_classes?: string[] }[];
   env?: Record<string, Config>;

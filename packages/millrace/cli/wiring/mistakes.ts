@@ -1,3 +1,4 @@
+import { DATABASE } from "../project.ts";
 import type { Config, ConfiguredConsumer } from "./config.ts";
 import type { Known, KnownConsumer } from "./known.ts";
 import { camel, isLane, pascal, pathFrom, upper } from "./names.ts";
@@ -17,10 +18,9 @@ export interface Mistake {
  */
 export function mistakesIn(config: Config, known: Known, sources: readonly Source[], set: readonly string[]): Mistake[] {
   return [
-    ...classes(config, known, sources).map((says) => ({ says, stops: true })),
+    ...[...classes(config, known, sources), ...objects(config, known)].map((says) => ({ says, stops: true })),
     ...[
       ...workflows(config, known, sources),
-      ...objects(config, known),
       ...queues(config, known),
       ...lanes(config, known),
       ...unconsumed(known, sources),
@@ -49,11 +49,17 @@ function classes(config: Config, known: Known, sources: readonly Source[]): stri
     return `${importing}export class ${className} extends entrypoint(${name}, ${catalog}) {}`;
   };
   return [
-    ...ours(workflows).flatMap(({ name, class_name }) => {
+    ...ours(workflows).flatMap(({ binding, name, class_name }) => {
       const runs = known.classes[class_name];
       if (class_name === RUNS && isExported(RUNS)) return [];
-      if (!isExported(class_name)) return [`The class of "${name}" is not exported. Add this line to ${main}: ${line(name, class_name)}`];
-      if (runs === name) return [];
+      const ofEngine = [...known.workflows, ...known.definitions.map(({ workflow }) => workflow)];
+      const isStarted = ofEngine.some((one) => upper(one) === binding);
+      if (!isExported(class_name)) {
+        const add = isStarted || ofEngine.includes(name) ? line(name, class_name) : exporting(class_name);
+        return [`The class of "${name}" is not exported. Add this line to ${main}: ${add}`];
+      }
+      // The engine starts a workflow by its binding. Another class is a Workflow of the Worker's own.
+      if (runs ? runs === name || upper(runs) === binding : !isStarted) return [];
       const what = runs ? `runs "${runs}"` : "runs no workflow";
       return [`${class_name} ${what}, but it is bound as "${name}" in wrangler.jsonc. In ${main}: ${line(name, class_name)}`];
     }),
@@ -80,6 +86,9 @@ function classes(config: Config, known: Known, sources: readonly Source[]): stri
   ];
 }
 
+/** The secret that the keys for upstreams are derived from. */
+const KEY = "MILLRACE_KEY";
+
 /** The class that runs every workflow without another class, and the engine's Durable Objects. */
 const RUNS = "Runs";
 const OBJECTS = ["Recorder", "Keeper"];
@@ -92,7 +101,7 @@ function workflows({ name: worker = "worker", workflows = [], exports = {} }: Co
   const isDeclared = (className: string) => exports[className]?.type === "workflow";
   const runsAll = isDeclared(RUNS) || workflows.some(({ class_name }) => class_name === RUNS);
   const lacking = known.workflows.flatMap((name) => {
-    const bound = workflows.find((one) => one.name === name);
+    const bound = workflows.find((one) => one.binding === upper(name) || (one.name === name && known.classes[one.class_name] !== null));
     if (bound?.binding === upper(name) || isDeclared(pascal(name)) || (runsAll && !bound)) return [];
     const line = json({ binding: upper(name), name, class_name: pascal(name) });
     if (!bound) return [{ name, says: `"${name}" is not bound. Add this line to "workflows" in wrangler.jsonc: ${line}` }];
@@ -163,7 +172,7 @@ function queues({ vars, queues: { producers = [], consumers = [] } = {} }: Confi
 }
 
 /** The sentence about a consumer without a dead-letter queue. */
-export const lostLetters = (queue: string, retries: number | undefined, letters: string) =>
+const lostLetters = (queue: string, retries: number | undefined, letters: string) =>
   `The queue "${queue}" has no dead-letter queue: the platform deletes a message after ${retries ?? "its"} failed retries, and nothing reports it. ` +
   `Add to its consumer in wrangler.jsonc: "dead_letter_queue": "${letters}"`;
 
@@ -219,7 +228,33 @@ const consumerOf = ({ batch, retries, concurrency }: KnownConsumer, queue: strin
   dead_letter_queue: `${queue}-dlq`,
 });
 
-export const lettersOf = (queue: string) => ({ queue, max_batch_size: 100, max_batch_timeout: 1, max_retries: 100, max_concurrency: 1 });
+const lettersOf = (queue: string) => ({ queue, max_batch_size: 100, max_batch_timeout: 1, max_retries: 100, max_concurrency: 1 });
+
+/** Variables of a file of secrets that `secrets` in a configuration leaves out: wrangler loads no other one. */
+export function unloaded({ secrets, vars = {} }: Config, names: readonly string[], file: string): Mistake[] {
+  if (secrets === undefined) return [];
+  return names
+    .filter((name) => vars[name] === undefined && !secrets.required?.includes(name))
+    .map((name) => {
+      const says = `${file} has ${name}, which "secrets.required" in wrangler.jsonc does not list: wrangler does not load it. Add it there: "${name}"`;
+      return { says, stops: name === KEY };
+    });
+}
+
+/** The bindings without which the engine refuses all work; `set` as in `mistakesIn`. */
+export function unbound({ name = "worker", d1_databases = [], r2_buckets = [], vars = {} }: Config, set: readonly string[]): Mistake[] {
+  const lacks = (list: string, what: string, binding: string, line: object) =>
+    `wrangler.jsonc binds no ${what} as ${binding}. Add to "${list}": ${json({ binding, ...line })}`;
+  return [
+    ...(d1_databases.some(({ binding }) => binding === DATABASE)
+      ? []
+      : [lacks("d1_databases", "D1 database", DATABASE, { database_name: d1_databases[0]?.database_name ?? name })]),
+    ...(r2_buckets.some(({ binding }) => binding === "PAYLOADS")
+      ? []
+      : [lacks("r2_buckets", "R2 bucket", "PAYLOADS", { bucket_name: `${name}-payloads` })]),
+    ...(vars[KEY] !== undefined || set.includes(KEY) ? [] : [`.dev.vars sets no ${KEY}. Add ${KEY}= with the value that it had.`]),
+  ].map((says) => ({ says, stops: true }));
+}
 
 /** Variables that are read, may not be missing, and are set nowhere. */
 function variables(config: Config, sources: readonly Source[], set: readonly string[]): string[] {
@@ -230,8 +265,9 @@ function variables(config: Config, sources: readonly Source[], set: readonly str
     [...text.matchAll(/\benv\.([A-Z][A-Z0-9_]+)\b/g)].flatMap(({ 1: name = "", index }) => {
       if (bound.has(name) || optional.has(name) || seen.has(name)) return [];
       seen.add(name);
+      const required = config.secrets === undefined ? "" : ` and "${name}" to "secrets.required" in wrangler.jsonc`;
       return [
-        `${file}:${lineAt(text, index)} reads env.${name}, which is set nowhere. Add ${name}=… to .dev.vars and ${name}= to .dev.vars.example, from which npm run types knows it, or bind it in wrangler.jsonc. What may be missing is declared as ${name}?: string; in an interface beside its reader, as in src/systems/webhooks/settings.ts.`,
+        `${file}:${lineAt(text, index)} reads env.${name}, which is set nowhere. Add ${name}=… to .dev.vars${required}, or bind it in wrangler.jsonc. Declare an optional variable as ${name}?: string; in an interface.`,
       ];
     }),
   );

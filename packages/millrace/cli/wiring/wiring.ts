@@ -1,10 +1,11 @@
 import { join, resolve } from "node:path";
 import { parseEnv } from "node:util";
 import { isOfDisk, settingsIn } from "../disk.ts";
+import { shown } from "../local/wrangler.ts";
 import { type Project, sourcesOf } from "../project.ts";
 import { type Config, configOf, readSavedConfig } from "./config.ts";
 import { Loader } from "./loader.ts";
-import { type Mistake, mistakesIn } from "./mistakes.ts";
+import { type Mistake, mistakesIn, unbound, unloaded } from "./mistakes.ts";
 import { look, type Output, replace, writeBundle } from "./sources.ts";
 
 /** What came of a look: what is wrong, and, unless that stops everything, what to run. */
@@ -51,8 +52,13 @@ export class Wiring {
       const config = configOf(await readSavedConfig(project.config), project.env) ?? {};
       const seen = await look({ project, folder: join(this.#folder, "look"), loader: this.#loader }, config);
       if ("mistake" in seen) return stopped(seen.mistake, seen.inputs);
-      const set = [...this.#set, ...Object.keys(parseEnv(settingsIn(this.#secrets)))];
-      const mistakes = mistakesIn(config, seen.known, seen.sources, set);
+      const secrets = Object.keys(parseEnv(settingsIn(this.#secrets)));
+      const set = [...this.#set, ...secrets];
+      const mistakes = [
+        ...(seen.known.consumers.length > 0 ? unbound(config, set) : []),
+        ...unloaded(config, secrets, shown(this.#secrets)),
+        ...mistakesIn(config, seen.known, seen.sources, set),
+      ];
       return { mistakes, inputs: seen.inputs, good: mistakes.some(({ stops }) => stops) ? undefined : { worker: seen.worker, config } };
     } catch (error) {
       if (isOfDisk(error)) throw error;
