@@ -31,6 +31,17 @@ describe("The terminal's report of an instance", () => {
     expect(heard).toEqual(["place-order 42: charge card, attempt 1, retried: The shop answered 500."]);
   });
 
+  it("an instance of another tenant, with how to see it", () => {
+    const heard: string[] = [];
+    const hear = narrator({ ...at, tenant: "acme" }, (sentence) => heard.push(sentence));
+    hear(JSON.stringify({ log: "ended", ...order, status: "complete" }));
+    hear(JSON.stringify({ log: "ended", ...order, tenant_id: "shop", status: "complete" }));
+    hear(JSON.stringify({ log: "ended", ...order, tenant_id: "shop; rm", status: "complete" }));
+    expect(heard[0]).not.toContain("tenant");
+    expect(heard[1]).toContain("of tenant shop, which the token of acme does not see. To see it: npx millrace dev --tenant shop");
+    expect(heard[2]).not.toContain("tenant");
+  });
+
   it("the same where the runtime was first", () => {
     const { heard, hear } = listener();
     hear(uncaught("MillraceError: The shop answered 500. Error"));

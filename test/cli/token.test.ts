@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
 import { authOption, insertToken, localToken } from "../../packages/millrace/cli/local/token.ts";
 import { emptyFolder } from "./folder.ts";
@@ -27,6 +28,19 @@ it("the database gets a hash, never the secret", () => {
   const statement = insertToken(token);
   expect(statement).toContain(createHash("sha256").update(secret).digest("hex"));
   expect(statement).not.toContain(secret);
+});
+
+it("the token is moved to another tenant, and stays there where none is given", () => {
+  const token = localToken(join(emptyFolder(), "token"));
+  const database = new DatabaseSync(":memory:");
+  database.exec("CREATE TABLE millrace_tokens (id TEXT PRIMARY KEY, hash, tenant_id, actor, scopes, created_at, expires_at)");
+  const tenantAfter = (tenant?: string) => {
+    database.exec(insertToken(token, tenant));
+    return database.prepare("SELECT tenant_id FROM millrace_tokens").all();
+  };
+  expect(tenantAfter()).toEqual([{ tenant_id: "acme" }]);
+  expect(tenantAfter("shop")).toEqual([{ tenant_id: "shop" }]);
+  expect(tenantAfter()).toEqual([{ tenant_id: "shop" }]);
 });
 
 it("the printed command names the token's file, from the project's folder or absolute, and a shell reads the token there", () => {

@@ -16,13 +16,14 @@ import { shown } from "./local/wrangler.ts";
 import { wantsHelp } from "./options.ts";
 import { findProject, type Project } from "./project.ts";
 import { column, oneLine, paint, say, seconds } from "./terminal.ts";
+import { TENANT } from "./token/request.ts";
 
 const DEFAULT_PORT = 8787;
 const VARS = { MILLRACE_DEVELOPMENT: "true" };
 
 const USAGE: Usage = {
-  text: `Usage: npx millrace dev [--port ${DEFAULT_PORT}] [--config FILE] [--env NAME]. Runs the Worker of this folder on this machine until Ctrl-C. The state is kept in .millrace.`,
-  values: ["--port", "--config", "--env"],
+  text: `Usage: npx millrace dev [--port ${DEFAULT_PORT}] [--tenant NAME] [--config FILE] [--env NAME]. Runs the Worker of this folder on this machine until Ctrl-C. The state is kept in .millrace, with the tenant of the token.`,
+  values: ["--port", "--tenant", "--config", "--env"],
 };
 
 /** The entry `millrace.dev` of a project's package.json. */
@@ -52,6 +53,9 @@ async function dev({ args, stop }: Call): Promise<number> {
   const project = findProject({ config: optionIn(args, "--config"), env: optionIn(args, "--env") });
   const { stateFolder: folder, secrets } = project;
   const settings = settingsOf(project);
+  const tenant = optionIn(args, "--tenant");
+  if (tenant !== undefined && !TENANT.test(tenant))
+    throw new Misuse(`"${tenant}" is no tenant. --tenant takes up to 64 lower case letters, digits, - or _.`);
   const [tokenFile, state] = [join(folder, "token"), join(folder, "state")];
   const port = portFrom(args, process.env.PORT, DEFAULT_PORT);
   await requireCallable(port);
@@ -63,8 +67,8 @@ async function dev({ args, stop }: Call): Promise<number> {
   say(paint("dim", `Starting ${project.name} on port ${port}, with ${with_} …`));
 
   let began = Date.now();
-  const at = { url: `http://localhost:${port}`, tokenFile };
-  const options = { project: { ...project, wrangler }, folder, port, secrets, vars: { ...VARS, ...settings.vars }, signal: stop };
+  const at: { url: string; tokenFile: string; tenant?: string } = { url: `http://localhost:${port}`, tokenFile };
+  const options = { project: { ...project, wrangler }, folder, port, secrets, tenant, vars: { ...VARS, ...settings.vars }, signal: stop };
   const development = new Development(options, narrator(at, tell));
   let hasRun = false;
   try {
@@ -72,9 +76,10 @@ async function dev({ args, stop }: Call): Promise<number> {
       const engine = await development.start();
       hasRun = true;
       await requireGoodToken(engine, tokenFile, stop);
+      at.tenant = (await askerOf(engine.url, engine.token)<{ tenant: string }>("GET", "/v1/caller")).tenant;
       const link = await signInLink(engine.url, engine.token);
       const command = settings.command ?? (await firstCommand(engine));
-      say(welcome({ engine, tokenFile, folder, link, command, settings, tookMs: Date.now() - began }));
+      say(welcome({ engine, tokenFile, tenant: at.tenant, folder, link, command, settings, tookMs: Date.now() - began }));
       if ((await development.run()) === "stopped") break;
       say(paint("yellow", `${shown(state)} was removed, with all data: starting again, with an empty database …`));
       began = Date.now();
@@ -116,6 +121,7 @@ async function firstCommand({ url, token }: Engine): Promise<Command | undefined
 interface Welcome {
   engine: Engine;
   tokenFile: string;
+  tenant: string;
   folder: string;
   link: string;
   command: Command | undefined;
@@ -123,7 +129,7 @@ interface Welcome {
   tookMs: number;
 }
 
-function welcome({ engine: { url, logFile }, tokenFile, folder, link, command, settings, tookMs }: Welcome): string {
+function welcome({ engine: { url, logFile }, tokenFile, tenant, folder, link, command, settings, tookMs }: Welcome): string {
   const heading = (text: string) => paint("bold", text);
   const body = command && JSON.stringify({ ...command, correlation_id: "my-first-job" }).replaceAll("'", "'\\''");
   const ask = `${heading("Send a command")}
@@ -146,7 +152,8 @@ ${heading("Open the console")}
   ${paint("dim", "The link signs in one browser, within 10 minutes. Another: npx millrace token link")}
 
 ${command ? ask : none}
-${more === "" ? "" : `${more}\n`}${column("Logs of the Worker", 30)}${shown(logFile)}
+${more === "" ? "" : `${more}\n`}${column("Tenant of the token", 30)}${tenant}; another: npx millrace dev --tenant NAME
+${column("Logs of the Worker", 30)}${shown(logFile)}
 ${column("Stop", 30)}Ctrl-C; the state is kept in ${shown(folder)}
 `;
 }

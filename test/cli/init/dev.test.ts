@@ -15,8 +15,8 @@ afterAll(() => built.remove());
 const WITHIN = { timeout: 60_000, interval: 200 };
 
 /** `npx millrace dev` in a folder, and its output. */
-function dev(root: string, port: number) {
-  const child = spawn(process.execPath, [join(root, "node_modules/millrace/millrace.js"), "dev", "--port", String(port)], {
+function dev(root: string, port: number, ...more: string[]) {
+  const child = spawn(process.execPath, [join(root, "node_modules/millrace/millrace.js"), "dev", "--port", String(port), ...more], {
     cwd: root,
     env: { ...process.env, NO_COLOR: "1" },
   });
@@ -42,6 +42,7 @@ it("from the package and an empty folder: init, dev, the printed command complet
   const port = await freePort();
   const first = dev(root, port);
   await first.says("Stop   ");
+  expect(first.said()).toMatch(/Tenant of the token +acme; another: npx millrace dev --tenant NAME/);
   times.push(["dev runs", Date.now() - began]);
   const curl = /^ {2}(curl \S+\/v1\/commands[\s\S]*?')$/m.exec(first.said())?.[1] ?? "";
   const answer = JSON.parse(execFileSync("sh", ["-c", `${curl} -s`], { cwd: root, encoding: "utf8" }));
@@ -83,11 +84,17 @@ it("from the package and an empty folder: init, dev, the printed command complet
   await first.says("It runs again");
   expect(await first.end()).toBe(0);
 
-  const second = dev(root, port);
+  const second = dev(root, port, "--tenant", "shop");
   await second.says("Stop   ");
   expect(second.said()).toContain("with the state of the last run");
-  expect(list()).toMatch(/complete {2}greet/);
+  expect(second.said()).toMatch(/Tenant of the token +shop;/);
+  expect(list()).not.toContain("greet");
   expect(await second.end()).toBe(0);
+
+  const third = dev(root, port, "--tenant", "acme");
+  await third.says("Stop   ");
+  expect(list()).toMatch(/complete {2}greet/);
+  expect(await third.end()).toBe(0);
   console.info(times.map(([what, ms]) => `${(ms / 1000).toFixed(1).padStart(6)} s  ${what}`).join("\n"));
 });
 

@@ -21,7 +21,7 @@ type Of = Pick<Project, "config" | "env" | "migrations">;
  * Applies the migrations that a local database lacks, and stores the token in it. No engine may have it open. The database is read and
  * written as a file: each of wrangler's commands would start a runtime, for seconds.
  */
-export async function prepareDatabase(folder: string, of: Of, token: string): Promise<void> {
+export async function prepareDatabase(folder: string, of: Of, token: string, tenant?: string): Promise<void> {
   const state = join(folder, "state");
   if (!existsSync(state)) {
     // The folder appears complete or not at all.
@@ -30,7 +30,7 @@ export async function prepareDatabase(folder: string, of: Of, token: string): Pr
     applyLocally(making, of);
     renameSync(making, state);
   } else applyLocally(state, of);
-  open(fileOf(state, of), (database) => database.exec(insertToken(token)));
+  open(fileOf(state, of), (database) => database.exec(insertToken(token, tenant)));
 }
 
 /** The migrations that a local database lacks: all where there is no database yet. */

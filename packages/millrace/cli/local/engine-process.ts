@@ -31,6 +31,8 @@ export interface EngineOptions {
    * `config`, bundled once.
    */
   worker?: { script: string; config: string };
+  /** The tenant of the engine's token. Default: the tenant of the last start, or else acme. */
+  tenant?: string | undefined;
   /** True forgets what an earlier engine left in the folder. Default: false. */
   fresh?: boolean;
   /** Longest that the runtime may take until it answers. Default: a minute. */
@@ -66,6 +68,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     project = checkout(),
     config = project.config,
     worker,
+    tenant,
     fresh = false,
     startWithinMs = START_MS,
     signal,
@@ -79,7 +82,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     const token = localToken(join(folder, "token"));
     // The configuration that runs is that of its environment alone.
     const databaseOf = worker ? { config: worker.config, migrations: project.migrations } : { ...project, config };
-    const [bundle] = await Promise.all([worker ? "" : bundled(config), prepareDatabase(folder, databaseOf, token)]);
+    const [bundle] = await Promise.all([worker ? "" : bundled(config), prepareDatabase(folder, databaseOf, token, tenant)]);
     signal?.throwIfAborted();
     const how = { folder, port, secrets, vars: { PUBLIC_URL: url, ...vars } };
     const run = worker ? devArgs(project.wrangler, how, worker) : serveArgs(how, bundle);

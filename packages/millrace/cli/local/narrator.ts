@@ -1,5 +1,6 @@
 import { callOf } from "../operate/usage.ts";
 import { oneLine, paint } from "../terminal.ts";
+import { TENANT } from "../token/request.ts";
 import { Storm } from "./storm.ts";
 import { authOption } from "./token.ts";
 import { eventIn, humanLine, type LogLine } from "./worker-log.ts";
@@ -10,12 +11,19 @@ const PATIENCE_MS = 1500;
 /** Errors that the engine has told of lately. */
 const REMEMBERED = 500;
 
+/** The engine, and its token: the file, and the tenant once it is known. */
+interface At {
+  url: string;
+  tokenFile: string;
+  tenant?: string;
+}
+
 /**
  * Tells people what a Worker's log says. The runtime calls every error "Uncaught" that leaves a step's or a run's code, though that is how
  * the platform is told of it. Where the engine has said the same with its instance and step, nobody needs it twice, and the end of a
  * run that a person has stopped is no news; whatever else is uncaught is told.
  */
-export function narrator(at: { url: string; tokenFile: string }, tell: (sentence: string) => void): (line: string) => void {
+export function narrator(at: At, tell: (sentence: string) => void): (line: string) => void {
   const told: string[] = [];
   const held = new Set<{ text: string; timer: ReturnType<typeof setTimeout> }>();
   const storm = new Storm();
@@ -50,11 +58,12 @@ export function narrator(at: { url: string; tokenFile: string }, tell: (sentence
     const human = humanLine(line);
     if (human === undefined) return;
     const tellLines = (lines: readonly string[]) => tell(lines.join("\n          "));
-    const next = event && isNamed(event) ? nextCommands(at, event) : [];
-    if (event?.log === "ended" && event.error === undefined) return tell(paint("dim", human));
+    const next = event && isNamed(event) && ofOther(at, event.tenant_id).length === 0 ? nextCommands(at, event) : [];
+    const unseen = event?.log === "ended" ? ofOther(at, event.tenant_id) : [];
+    if (event?.log === "ended" && event.error === undefined) return tell(paint("dim", [human, ...unseen].join("\n          ")));
     if (event === undefined) return tellLines([human]);
     const kind = kindOf(event);
-    const whole = () => tellLines([human, ...next]);
+    const whole = () => tellLines([human, ...unseen, ...next]);
     const one = () => (kind === undefined ? whole() : storm.take(kind, whole, (more) => tellLines(countedLines(at, event, more))));
     const { dead_letter } = event;
     if (dead_letter === undefined || !isNamed(event)) return one();
@@ -73,6 +82,12 @@ export function narrator(at: { url: string; tokenFile: string }, tell: (sentence
       tellLines([human]);
     });
   };
+}
+
+/** The line below an instance that the engine's token does not see. */
+function ofOther({ tenant }: At, of: unknown): string[] {
+  if (tenant === undefined || typeof of !== "string" || of === tenant || !TENANT.test(of)) return [];
+  return [`of tenant ${of}, which the token of ${tenant} does not see. To see it: npx millrace dev --tenant ${of}`];
 }
 
 /** What a line has in common with others that need not all be read: failures of one cause. Undefined for what is told in any case. */
@@ -120,6 +135,7 @@ interface Told extends LogLine {
   /** None in a line about a message. */
   instance_id?: string;
   level?: string;
+  tenant_id?: unknown;
   workflow?: string;
   step?: string;
   queue?: string;

@@ -1,6 +1,6 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { keptOf, newToken } from "../../src/contract/token.ts";
-import { grantToken } from "../../src/store/tokens.ts";
+import { grantToken, moveToken } from "../../src/store/tokens.ts";
 import { Refusal } from "../command.ts";
 import { SCOPES } from "../token/request.ts";
 import { asText } from "../token/sql-text.ts";
@@ -29,11 +29,12 @@ export function authOption(file: string): string {
   return `-H "Authorization: Bearer $(cat ${quoted})"`;
 }
 
-/** SQL that makes the token good, and does nothing where it is. Only a hash of its secret goes in. */
-export function insertToken(token: string): string {
+/** SQL that makes the token good, and changes its tenant where one is given. Only a hash of its secret goes in. */
+export function insertToken(token: string, tenant?: string): string {
   const kept = keptOf(token);
   if (!kept) throw new Refusal("The token of this checkout is not valid. Delete its file; the next start creates a new one.");
-  return asText(grantToken({ ...kept, tenantId: TENANT, actor: ACTOR, scopes: SCOPES }, null));
+  const granted = grantToken({ ...kept, tenantId: tenant ?? TENANT, actor: ACTOR, scopes: SCOPES }, null);
+  return asText(granted, ...(tenant === undefined ? [] : [moveToken(kept.id, tenant)]));
 }
 
 function read(file: string): string | undefined {

@@ -9,7 +9,8 @@ const USUAL_SCOPES = "enqueue,read,operate";
 const USUAL_DAYS = 90;
 const MAX_DAYS = 3660;
 const ID = /^[0-9a-f]{16}$/;
-const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
+/** A tenant that a token may be of. */
+export const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
 /** Shown by `--help`, and behind a refusal. */
 export const USAGE = `Usage: npx millrace token --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--own-scopes …] \

@@ -78,6 +78,11 @@ export function grantToken(
     ON CONFLICT (id) DO NOTHING`;
 }
 
+/** Moves a token to another tenant. Tokens that it minted stay. */
+export function moveToken(id: string, tenantId: string): Statement {
+  return sql`UPDATE millrace_tokens SET tenant_id = ${tenantId} WHERE id = ${id}`;
+}
+
 /** The shown columns of tokens. */
 export function selectTokens(where: Statement): Statement {
   return sql`SELECT ${SHOWN} FROM millrace_tokens WHERE ${where}`;
