@@ -7,8 +7,9 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
-import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
+import { ROOT, WRANGLER } from "../../packages/millrace/cli/local/wrangler.ts";
 import { emptyFolder } from "./folder.ts";
 
 const CONFIG = {
@@ -54,6 +55,16 @@ it("migrate lists the missing migrations, applies them, and reports a database t
   const again = await migrate(root, []);
   expect(again.out).toContain("No migration is missing");
   expect(again.out).not.toContain("to apply ");
+});
+
+it("migrate --persist-to applies them to the state of wrangler dev, which finds them in its list", async () => {
+  const root = shop();
+  const state = join(root, ".wrangler/state");
+  expect(await migrate(root, ["--remote", "--persist-to", state])).toMatchObject({ code: 2 });
+  expect((await migrate(root, ["--persist-to", state])).out).toContain(`Applied 3 to the database of ${state}.`);
+  const list = ["d1", "migrations", "list", "DB", "--local"];
+  const { stdout } = await promisify(execFile)(process.execPath, [WRANGLER, ...list], { cwd: root, env: { ...process.env, CI: "1" } });
+  expect(stdout).toContain("No migrations to apply");
 });
 
 it("a migration that fails is named with the database's message, and those before it stay applied", async () => {

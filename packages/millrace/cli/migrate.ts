@@ -12,9 +12,10 @@ import { paint, say } from "./terminal.ts";
 
 const USAGE: Usage = {
   text:
-    "Usage: npx millrace migrate [--remote] [--yes] [--dry-run] [--config FILE] [--env NAME]. Shows which migrations of the engine and of the Worker are applied, " +
-    "and applies the others: to the database of `millrace dev`, or with --remote to the deployed one, after a question. --dry-run only shows.",
-  values: ["--config", "--env"],
+    "Usage: npx millrace migrate [--remote | --persist-to FOLDER] [--yes] [--dry-run] [--config FILE] [--env NAME]. Shows which migrations of the engine and of the Worker are applied, " +
+    "and applies the others: to the database of `millrace dev`, or with --remote to the deployed one, after a question. " +
+    "--persist-to names the state of another local engine: that of `wrangler dev` is .wrangler/state. --dry-run only shows.",
+  values: ["--persist-to", "--config", "--env"],
   flags: ["--remote", "--yes", "--dry-run"],
 };
 
@@ -28,13 +29,17 @@ async function migrate({ args, stop }: Call): Promise<number> {
   if (beside !== undefined) throw new Misuse(`migrate has no "${beside}". ${USAGE.text}`);
   const project = findProject({ config: optionIn(args, "--config"), env: optionIn(args, "--env") });
   const isRemote = args.includes("--remote");
-  const state = join(project.stateFolder, "state");
+  const persistTo = optionIn(args, "--persist-to");
+  if (isRemote && persistTo !== undefined) throw new Misuse("--persist-to names a local state: leave it out, or --remote.");
+  const state = persistTo ?? join(project.stateFolder, "state");
   const missing = isRemote ? await missingRemotely(project) : missingLocally(state, project);
   for (const one of project.migrations.files()) {
     const status = missing.some(({ file }) => file === one.file) ? paint("yellow", "to apply") : paint("dim", "applied ");
     say(`  ${status}  ${shown(one.file)}`);
   }
-  const where = isRemote ? `the deployed database ${boundIn(project).database_name ?? DATABASE}` : "the database of `millrace dev`";
+  const where = isRemote
+    ? `the deployed database ${boundIn(project).database_name ?? DATABASE}`
+    : `the database of ${persistTo ?? "`millrace dev`"}`;
   if (missing.length === 0) say(`No migration is missing: ${where} is up to date.`);
   if (missing.length === 0 || args.includes("--dry-run")) return 0;
   requireNoTransactions(missing);
@@ -45,10 +50,9 @@ async function migrate({ args, stop }: Call): Promise<number> {
     }
     if (!(await agreed(`Apply ${missing.length} to ${where}?`, stop))) return 1;
   }
-  if (isRemote) {
-    const release = lockDeployment(project);
-    await applyRemotely(project, missing, () => missingRemotely(project)).finally(release);
-  } else {
+  if (isRemote) await applyRemotely(project, missing);
+  else if (persistTo !== undefined) applyLocally(state, project);
+  else {
     // A running engine applies them itself, as it starts again after a save.
     requireUnlocked(project.stateFolder);
     closedFolder(project.stateFolder);

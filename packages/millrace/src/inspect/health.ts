@@ -23,7 +23,7 @@ export async function assertSchema({ DB }: Pick<EngineEnv, "DB">, own: Schema = 
   const { migration, lacks } = missing;
   throw new MillraceError(
     "config_invalid",
-    `The database lacks ${lacks}, which the migration ${migration} makes. Apply the migrations: npx millrace migrate --remote (without --remote for a local engine).`,
+    `The database lacks ${lacks}, which the migration ${migration} makes. Apply the migrations: npx millrace migrate --remote. For the engine of millrace dev: npx millrace migrate. For the engine of wrangler dev: npx millrace migrate --persist-to .wrangler/state`,
   );
 }
 
