@@ -228,6 +228,24 @@ it.each<[string, (greeter: Shop) => void, string]>([
     'The messages of "lane:customers" have no object to wait in. Add this line to "exports" in wrangler.jsonc: ' +
       '"Lanes": { "type": "durable-object", "storage": "sqlite" }',
   ],
+  [
+    "a workflow that millrace() does not list",
+    ({ known }) =>
+      known.definitions.push({ ...credit, queue: "millrace", file: "src/fulfil.ts", name: "fulfil", workflow: "fulfil", on: "fulfil" }),
+    'millrace({ … }) does not list "fulfil" (src/fulfil.ts). Add to `workflows: […]` in worker.ts: fulfil, from "./src/fulfil.ts".',
+  ],
+  [
+    "an event without a consumer",
+    ({ known }) => known.messages.push({ ...event, queue: "shop-events", known: false }),
+    'The event "order.packed" (src/messages/orders.ts) has no route: each would become a dead letter. ' +
+      "Add to `consumers: […]` of millrace({ … }) in worker.ts: defineConsumer({ queue: shopEvents, routes: [on(OrderPacked)] }).",
+  ],
+  [
+    "a consumer that millrace() does not list",
+    ({ known }) => known.declared.push({ file: "src/events.ts", name: "shopEvents", queue: "shop-events" }),
+    'The catalog does not know the consumer of "shop-events" (src/events.ts). ' +
+      'Add to `consumers: […]` of millrace({ … }) in worker.ts: shopEvents, from "./src/events.ts".',
+  ],
 ])("%s is reported with the line to add", (_, breaks, says) => {
   const broken = greeter();
   breaks(broken);
@@ -369,19 +387,19 @@ it.each<[string, Break, string, boolean]>([
   [
     "an event without a line in the routes",
     ({ known }) => known.messages.push({ ...event, name: "OrderLost", type: "order.lost", known: false }),
-    'The event "order.lost" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderLost), which knows it and lets nothing follow from it.',
+    'The event "order.lost" (src/messages/orders.ts) has no route: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderLost), which knows it and lets nothing follow from it.',
     false,
   ],
   [
     "an event with a queue without a consumer",
     ({ known }) => known.messages.push({ ...event, name: "OrderLost", type: "order.lost", queue: "lost-events", known: false }),
-    'The event "order.lost" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Nobody consumes its queue: write src/consumers/lost-events.ts with defineConsumer({ queue: lostEvents, routes: [on(OrderLost)] }), and list it in src/consumers/index.ts.',
+    'The event "order.lost" (src/messages/orders.ts) has no route: each would become a dead letter. Nobody consumes its queue: write src/consumers/lost-events.ts with defineConsumer({ queue: lostEvents, routes: [on(OrderLost)] }), and list it in src/consumers/index.ts.',
     false,
   ],
   [
     "an event without a line that a workflow waits for",
     ({ known }) => known.messages.splice(1, 1, { ...event, known: false, signals: false }),
-    'The event "order.packed" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderPacked, signal()), since src/workflows/place-order.ts:2 waits for it.',
+    'The event "order.packed" (src/messages/orders.ts) has no route: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderPacked, signal()), since src/workflows/place-order.ts:2 waits for it.',
     false,
   ],
   [
@@ -390,7 +408,7 @@ it.each<[string, Break, string, boolean]>([
       known.messages.push({ ...event, name: "OrderPaid", type: "order.paid", known: false });
       known.definitions.push({ ...credit, kind: "event", on: "order.paid" });
     },
-    'The event "order.paid" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderPaid, start(creditLoyalty)), since "credit-loyalty" is declared on it.',
+    'The event "order.paid" (src/messages/orders.ts) has no route: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderPaid, start(creditLoyalty)), since "credit-loyalty" is declared on it.',
     false,
   ],
   [

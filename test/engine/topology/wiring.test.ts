@@ -171,7 +171,9 @@ it("workflows and events are those of the consumers", () => {
 
 it("an unknown type gets the most similar name, or the steps to add a new one", () => {
   expect(() => app.performer("probe.requestd")).toThrow('Did you mean "probe.requested"?');
-  expect(() => app.performer("customer.welcome")).toThrow("add its workflow to the starts of its queue");
+  expect(() => app.performer("customer.welcome")).toThrow(
+    "add its workflow to `workflows: […]` of millrace({ … }), or to the starts of its queue",
+  );
   expect(() => app.subscribers("customer.welcomed")).toThrow("to the routes of its queue");
   expect(app.subscribers(ProbeSignal.type).event).toBe(ProbeSignal);
 });

@@ -2,10 +2,15 @@ import type { Known } from "./known.ts";
 import { camel, ownName, pathFrom } from "./names.ts";
 import { lineAt, type Source } from "./sources.ts";
 
+/** The file with the consumers of a Worker that does not call millrace(). */
 const LIST = "src/consumers/index.ts";
+
+/** The file that calls millrace({ … }), where the Worker has one. */
+const entryIn = (sources: readonly Source[]) => sources.find(({ text }) => /\bmillrace\(/.test(text))?.file;
 
 /** What no consumer lists: workflows that nothing starts, messages that nobody would take, waits that no event ends. */
 export function unconsumed(known: Known, sources: readonly Source[]): string[] {
+  const entry = entryIn(sources);
   const unlisted = known.declared.filter(({ queue }) => !known.consumers.some((one) => one.queue === queue));
   // What such a consumer starts and routes is known as soon as it is listed.
   const isPending = ({ queue }: { queue: string }) => unlisted.some((one) => one.queue === queue);
@@ -18,22 +23,29 @@ export function unconsumed(known: Known, sources: readonly Source[]): string[] {
     ...unlisted.map(
       ({ file, name, queue }) =>
         `The catalog does not know the consumer of "${queue}" (${file}). ` +
-        `Add this line to ${LIST}: export { ${name} } from "${pathFrom(LIST, file)}";`,
+        (entry === undefined
+          ? `Add this line to ${LIST}: export { ${name} } from "${pathFrom(LIST, file)}";`
+          : `Add to \`consumers: […]\` of millrace({ … }) in ${entry}: ${name}${importOf(entry, file)}.`),
     ),
-    ...workflows(left),
-    ...messages(left, sources),
+    ...workflows(left, entry),
+    ...messages(left, sources, entry),
     ...waits(left, sources),
   ];
 }
 
 /** Workflows that no consumer starts. One that follows an event without a line is part of what is said of the event. */
-function workflows(known: Known): string[] {
+function workflows(known: Known, entry: string | undefined): string[] {
   return known.definitions
     .filter(({ workflow }) => !known.workflows.includes(workflow))
     .flatMap(({ file, name, workflow, on, kind, queue }) => {
+      if (kind === "command" && entry !== undefined) {
+        return [
+          `millrace({ … }) does not list "${workflow}" (${file}). Add to \`workflows: […]\` in ${entry}: ${name}${importOf(entry, file)}.`,
+        ];
+      }
       if (kind === "command") {
         const from = pathFrom(fileOf(known, queue), file);
-        return [`No consumer starts "${workflow}" (${file}). ${toList(known, queue, "starts", name, `, from "${from}".`)}`];
+        return [`No consumer starts "${workflow}" (${file}). ${toList(known, queue, "starts", name, `, from "${from}".`, entry)}`];
       }
       if (!known.messages.some((message) => message.type === on && message.known)) return [];
       return [`No route starts "${workflow}" (${file}). Add start(${name}) to the line of "${on}" in ${fileOf(known, queue)}.`];
@@ -41,25 +53,32 @@ function workflows(known: Known): string[] {
 }
 
 /** Messages that nobody would take. A command whose workflow only waits to be started is left to what is said of that. */
-function messages(known: Known, sources: readonly Source[]): string[] {
+function messages(known: Known, sources: readonly Source[], entry: string | undefined): string[] {
   const taken = new Set(known.messages.filter((message) => message.known).map(({ type }) => type));
   const alone = known.messages.filter(({ type }, at, all) => !taken.has(type) && all.findIndex((one) => one.type === type) === at);
   return alone.flatMap(({ kind, type, file, name, queue }) => {
     if (kind === "event") {
       const { line, why } = routeOf(known, sources, type, name);
       const says = `The event "${type}" (${file}) has no route: each would become a dead letter.`;
-      return [`${says} ${toList(known, queue, "routes", line, why)}`];
+      return [`${says} ${toList(known, queue, "routes", line, why, entry)}`];
     }
     if (known.definitions.some(({ on }) => on === type)) return [];
+    const list = entry === undefined ? `starts in ${fileOf(known, queue)}` : `\`workflows: […]\` of millrace({ … }) in ${entry}`;
     return [
-      `No workflow handles the command "${type}" (${file}): each would be refused. ` +
-        `Write one with on: ${name}, and list it in starts in ${fileOf(known, queue)}.`,
+      `No workflow handles the command "${type}" (${file}): each would be refused. Write one with on: ${name}, and list it in ${list}.`,
     ];
   });
 }
 
-/** Where something is to be listed, in the consumer of its queue; `why` ends the sentence of one that is there. */
-function toList(known: Known, queue: string, field: "starts" | "routes", what: string, why: string): string {
+/** The import that a list needs, where the definition is in another file. */
+const importOf = (entry: string, file: string) => (file === entry ? "" : `, from "${pathFrom(entry, file)}"`);
+
+/** The place of a line, in the consumer of its queue; `why` ends the sentence about a consumer that exists. */
+function toList(known: Known, queue: string, field: "starts" | "routes", what: string, why: string, entry: string | undefined): string {
+  if (entry !== undefined && !known.declared.some((one) => one.queue === queue)) {
+    const consumer = `defineConsumer({ queue: ${camel(ownName(queue))}, ${field}: [${what}] })`;
+    return `Add to \`consumers: […]\` of millrace({ … }) in ${entry}: ${consumer}.`;
+  }
   if (known.consumers.some((one) => one.queue === queue)) return `Add to ${field} in ${fileOf(known, queue)}: ${what}${why}`;
   const consumer = `defineConsumer({ queue: ${camel(ownName(queue))}, ${field}: [${what}] })`;
   return `Nobody consumes its queue: write ${fileOf(known, queue)} with ${consumer}, and list it in ${LIST}.`;

@@ -89,7 +89,7 @@ export function catalog(definition: Definition): Catalog {
 
 /** Hint for an unknown type without a similar known one. */
 const NEW = {
-  command: " For a new command, add its workflow to the starts of its queue's consumer.",
+  command: " For a new command, add its workflow to `workflows: […]` of millrace({ … }), or to the starts of its queue's consumer.",
   event: " For a new event, add on(…) to the routes of its queue's consumer.",
 };
 
