@@ -47,6 +47,29 @@ afterEach(() => {
   mode.steps = "platform";
 });
 
+it("asks for the input once in each run, and repeats a command with the same one", async () => {
+  const name = fresh("crash");
+  labs.set(name, async ({ step }) => step.commit("note", () => ({})));
+  onTestFinished(() => void labs.delete(name));
+  const asked: string[] = [];
+  const { boundaries, broken } = await crashEverywhere(
+    lab,
+    { name, note: "" },
+    {
+      catalog: app,
+      throws: false,
+      only: ({ point }) => point.startsWith("A0"),
+      inputOf({ instanceId }) {
+        asked.push(instanceId);
+        return { name, note: crypto.randomUUID() };
+      },
+    },
+  );
+  expect(broken).toEqual([]);
+  expect(boundaries.map(({ name }) => name)).toContain('died at "A02 accept committed, not answered"');
+  expect(asked).toHaveLength(boundaries.length + 1);
+});
+
 describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (steps) => {
   it("finds no broken promise in a workflow with each class", async () => {
     mode.steps = steps;

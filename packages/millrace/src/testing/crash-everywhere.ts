@@ -21,7 +21,7 @@ export interface TriedRun {
 export interface CrashOptions<Input> {
   /** The `catalog` that `millrace({ … })` returns. */
   readonly catalog: Catalog;
-  /** The input of a run. Needed where rows or upstreams of yours have other identities than the tenant's id. */
+  /** The input of a run. Called once in each run. Needed where rows or upstreams of yours have other identities than the tenant's id. */
   readonly inputOf?: (run: TriedRun) => Input;
   /** Default: a new upstream with default answers, until the call returns. */
   readonly upstream?: RecordingUpstream;
@@ -149,13 +149,14 @@ async function attempt<Input>({ workflow, input, options, upstream }: Given<Inpu
   };
 
   const firstRequest = upstream.requests.length;
+  const payload = inputOf ? inputOf(run) : input;
   const ask = () =>
     acceptCommand(
       env,
       catalog,
       { tenantId, source: "crashEverywhere" },
       {
-        ...{ type: workflow.on.type, payload: inputOf ? inputOf(run) : input, idempotencyKey: tenantId },
+        ...{ type: workflow.on.type, payload, idempotencyKey: tenantId },
       },
     );
   let failure = "";
