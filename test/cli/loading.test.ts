@@ -2,10 +2,13 @@ import { mkdirSync, readdirSync, realpathSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
+import { shown } from "../../packages/millrace/cli/local/wrangler.ts";
+import { projectAt } from "../../packages/millrace/cli/project.ts";
 import { Changes } from "../../packages/millrace/cli/wiring/changes.ts";
 import { readSavedConfig } from "../../packages/millrace/cli/wiring/config.ts";
 import { Loader } from "../../packages/millrace/cli/wiring/loader.ts";
 import { writeBundle } from "../../packages/millrace/cli/wiring/sources.ts";
+import { Wiring } from "../../packages/millrace/cli/wiring/wiring.ts";
 import { emptyFolder } from "./folder.ts";
 
 const CATALOG = "export const app = { consumers: [], workflows: [] }, worker = {}, modules = [];";
@@ -59,6 +62,15 @@ it.each([
   expect(await readSavedConfig(file, 30_000)).toEqual({ a: 1 });
   writeFileSync(file, first);
   await expect(readSavedConfig(file, 200)).rejects.toThrow("is not JSON");
+});
+
+it("a configuration whose main names no file is told so", async () => {
+  const root = emptyFolder();
+  const config = join(root, "wrangler.jsonc");
+  writeFileSync(config, '{ "name": "shop", "main": "src/indx.ts" }');
+  const wiring = new Wiring({ folder: join(root, ".millrace"), project: projectAt(config), secrets: join(root, ".dev.vars"), set: [] });
+  const { mistakes } = await wiring.look();
+  expect(mistakes).toEqual([{ says: `"main" in ${shown(config)} names src/indx.ts, which does not exist.`, stops: true }]);
 });
 
 it("a source that is emptied and then written is one change, of all of it", async () => {

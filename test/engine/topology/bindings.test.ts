@@ -10,10 +10,13 @@ import { passes } from "../../probe/workflows.ts";
 import { event, fresh, probeEnv, rows, until } from "../harness.ts";
 
 const LINES = [
-  ["DB", '"DB" is not bound. Add this line to "d1_databases" in wrangler.jsonc: {"binding": "DB", "database_name": "millrace"}'],
+  [
+    "DB",
+    '"DB" is not bound. Add this line to "d1_databases" in wrangler.jsonc: {"binding": "DB", "database_name": "<the Worker\'s name>"}',
+  ],
   [
     "PAYLOADS",
-    '"PAYLOADS" is not bound. Add this line to "r2_buckets" in wrangler.jsonc: {"binding": "PAYLOADS", "bucket_name": "millrace-payloads"}',
+    '"PAYLOADS" is not bound. Add this line to "r2_buckets" in wrangler.jsonc: {"binding": "PAYLOADS", "bucket_name": "<the Worker\'s name>-payloads"}',
   ],
   [
     "RECORDER",

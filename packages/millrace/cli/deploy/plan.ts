@@ -127,7 +127,9 @@ export function planLines(plan: Plan, wanted: Resources, place: string | undefin
     ...lines("D1 database", [database.name], plan.database === undefined ? [database.name] : []).map((line) => line + where),
     ...lines("R2 buckets", buckets, plan.buckets),
     ...lines("queues", queues, plan.queues),
-    pending.length > 0 ? `apply   ${pending.length} migrations: ${pending.join(", ")}` : "keep    tables: no migration is pending",
+    pending.length > 0
+      ? `apply   ${pending.length === 1 ? "1 migration" : `${pending.length} migrations`}: ${pending.join(", ")}`
+      : "keep    tables: no migration is pending",
     plan.secrets.includes(KEY) ? `set     ${KEY}: a new random key, which is not shown` : `keep    ${KEY}`,
     ...(others.length > 0 ? [`set     secrets: ${others.join(", ")}`] : []),
     ...lines("Workflows", workflows, plan.workflows),

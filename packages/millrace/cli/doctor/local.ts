@@ -56,7 +56,7 @@ export async function localFindings(project: Project, whole: Deployed, config: D
       : [
           {
             code: "migrations_pending",
-            says: `The local database lacks ${pending.length} migrations: ${pending.map(({ name }) => name).join(", ")}. Run:`,
+            says: `The local database lacks ${pending.length === 1 ? "1 migration" : `${pending.length} migrations`}: ${pending.map(({ name }) => name).join(", ")}. Run:`,
             line: "npx millrace migrate",
           },
         ]),

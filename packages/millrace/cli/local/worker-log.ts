@@ -90,8 +90,8 @@ function eventWords({ log, level, queue, messages, ...rest }: LogLine): string |
     case "batch":
       return `${queue}: ${messages} ${messages === 1 ? "message" : "messages"}, ${counts(rest)}`;
     case "delivery":
-      if (level === "info") return `${queue}: ${rest.message_type} ${rest.subject} ${rest.outcome}, waited ${rest.waited_ms} ms`;
-      return `${queue}: ${rest.message_type} ${rest.subject} ${rest.outcome}${rest.error ? `: ${rest.error}` : ""}`;
+      if (level === "info") return `${queue}: ${message(rest)} ${rest.outcome}, waited ${rest.waited_ms} ms`;
+      return `${queue}: ${message(rest)} ${rest.outcome}${rest.error ? `: ${rest.error}` : ""}`;
     case "attempt":
       // What went well is told by the run's end.
       if (level === "info") return undefined;
@@ -145,6 +145,11 @@ const REPAIRED: Record<string, string> = {
 function awaited({ event_type, about, open }: Record<string, unknown>): string {
   if (event_type === undefined) return "for an answer";
   return `for ${event_type} about ${about}${open === true ? "" : ", which only steps of this deployment may emit"}`;
+}
+
+/** A body that is no message has neither a type nor a subject. */
+function message({ message_type = "a message without a type", subject = "" }: Record<string, unknown>): string {
+  return `${message_type} ${subject}`.trimEnd();
 }
 
 function instance({ workflow, subject }: Record<string, unknown>): string {

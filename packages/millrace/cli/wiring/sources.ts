@@ -3,6 +3,7 @@ import { createRequire } from "node:module";
 import { join, posix, relative } from "node:path";
 import { builtConsole } from "../local/console.ts";
 import { sourceDoors } from "../local/doors.ts";
+import { shown } from "../local/wrangler.ts";
 import { mainOf, type Project } from "../project.ts";
 import type { Config } from "./config.ts";
 import type { Known } from "./known.ts";
@@ -73,6 +74,8 @@ export async function look({ project, folder, loader, isPublic }: Place, config:
   const unbuilt = await builtConsole().then(() => undefined, messageOf);
   if (unbuilt !== undefined) return { mistake: unbuilt, inputs: [] };
   const main = mainOf(config);
+  if (!existsSync(join(root, main)))
+    return { mistake: `"main" in ${shown(project.config)} names ${main}, which does not exist.`, inputs: [] };
   const sources = sourcesIn(root, posix.dirname(main));
   const defining = sources.filter(({ text }) => /\bdefine(Command|Event|Workflow|Consumer)\(/.test(text));
   const all = `export * as worker from "./${main}";
@@ -166,6 +169,6 @@ function sourcesIn(root: string, folder: string): Source[] {
 function firstOf(errors: readonly Message[], warnings: readonly Message[]): string | undefined {
   const [found] = [...errors, ...warnings.filter(({ id }) => id === "import-is-undefined")];
   if (!found) return undefined;
-  const place = found.location ? `${found.location.file}:${found.location.line}` : "The sources";
-  return `${place} does not compile: ${found.text}`;
+  const place = found.location ? `${found.location.file}:${found.location.line} does` : "The sources do";
+  return `${place} not compile: ${found.text}`;
 }

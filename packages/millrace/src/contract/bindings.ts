@@ -53,8 +53,8 @@ export function bindingName(name: string): string {
 
 /** The lists of `wrangler.jsonc` with the engine's own bindings, and their entries. */
 const OWN = {
-  DB: ["d1_databases", { binding: "DB", database_name: "millrace" }],
-  PAYLOADS: ["r2_buckets", { binding: "PAYLOADS", bucket_name: "millrace-payloads" }],
+  DB: ["d1_databases", { binding: "DB", database_name: "<the Worker's name>" }],
+  PAYLOADS: ["r2_buckets", { binding: "PAYLOADS", bucket_name: "<the Worker's name>-payloads" }],
 } as const satisfies Partial<Record<keyof EngineEnv, readonly [list: string, line: object]>>;
 
 const OBJECTS = ["RECORDER", "KEEPER"] as const;
