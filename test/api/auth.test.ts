@@ -54,7 +54,7 @@ describe("A token", () => {
   it("is needed for everything under /v1, also for unknown routes", async () => {
     for (const { method, path } of [...(await operations()), { method: "GET", path: "/v1/nothing" }]) {
       const answer = await send(path, { method });
-      expect(expectProblem(answer, 401, "unauthorized").detail).toMatch(/POST \/v1\/tokens.*`npm run token`/);
+      expect(expectProblem(answer, 401, "unauthorized").detail).toMatch(/POST \/v1\/tokens.*`npx millrace token`/);
       expect(answer.headers.get("www-authenticate")).toBe('Bearer realm="millrace"');
       expect(answer.headers.get("cache-control")).toBe("no-store");
     }
@@ -74,7 +74,7 @@ describe("A token", () => {
     ]) {
       const answer = await send("/v1/audit", { headers: { authorization: presented } });
       answers.push(expectProblem(answer, 401, "unauthorized"));
-      expect(answers.at(-1)?.detail).toMatch(/unknown, wrong or expired\. .*POST \/v1\/tokens.*`npm run token`/);
+      expect(answers.at(-1)?.detail).toMatch(/unknown, wrong or expired\. .*POST \/v1\/tokens.*`npx millrace token`/);
       expect(answer.headers.get("www-authenticate")).toContain('error="invalid_token"');
     }
     for (const problem of answers) expect(problem).toEqual(answers[0]);

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { signInLink } from "../../packages/millrace/cli/local/sign-in-link.ts";
 import { expectFit } from "./look.ts";
@@ -13,9 +12,8 @@ it("a link signs one browser in; its code is removed from the address at once, a
   expect(kept).not.toMatch(/mr_|mc_/);
   await page.reload();
   await page.getByLabel("Your token").waitFor();
-  // The page's instruction for a token of a custom Worker equals that of its document.
-  const [ownWorkers] = /npm --prefix \S+ run -s token -- .*--actor \w+/.exec(readFileSync("docs/own-worker.md", "utf8")) ?? [];
-  await page.getByText(ownWorkers ?? "no such command").waitFor();
+  await page.getByText("npx millrace token link", { exact: true }).waitFor();
+  await page.getByText("npx millrace token --persist-to .wrangler/state --tenant acme --actor ada", { exact: true }).waitFor();
   await expectFit(page, "sign-in");
 
   await page.getByLabel("Your token").fill(ada.token);
@@ -33,7 +31,7 @@ it("a used link is refused, and the page gives an instruction", async () => {
   await page.getByRole("navigation").waitFor();
   await page.goto("about:blank");
   await page.goto(link);
-  await page.getByText(/has been used: it works once\. Get another: npm run token -- link|has been used: it works once\./).waitFor();
+  await page.getByText(/has been used: it works once\. Get another: npx millrace token link|has been used: it works once\./).waitFor();
   await page.getByText("POST /v1/sign-in-codes").waitFor();
   expect(page.url()).toBe(`${ada.url}/console`);
   forgive(page, /401/);

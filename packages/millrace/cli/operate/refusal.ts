@@ -42,7 +42,7 @@ const BY_HTTP = / List [\w ]+ with GET \S+$/;
 function nextLines({ code }: Problem, { tokenFrom, url }: AskedEngine): string[] {
   if (code === "unauthorized") {
     const from = tokenFrom === "MILLRACE_TOKEN" ? tokenFrom : shown(tokenFrom);
-    return [`The token is from ${from}. Set MILLRACE_TOKEN to one of ${url}: npm run token makes them.`];
+    return [`The token is from ${from}. Set MILLRACE_TOKEN to one of ${url}: npx millrace token makes them.`];
   }
   const next = NEXT[code];
   return next === undefined ? [] : [next];

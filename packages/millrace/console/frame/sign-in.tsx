@@ -35,12 +35,14 @@ function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
       </button>
       <p class="quiet">
         The token needs the scope <code>read</code>. It is kept in the memory of this page only. You can also sign in with a link that is
-        valid once: ask the operator of this engine. If <code>npm start</code> runs the engine on your machine, make a link in the same
-        folder:
+        valid once: ask the operator of this engine. If <code>npx millrace dev</code> runs the engine on your machine, make a link in the
+        same folder:
       </p>
-      <pre>npm run token -- link</pre>
-      <p class="quiet">In the folder of your own Worker, next to a checkout of Millrace, make a token to paste here:</p>
-      <pre>npm --prefix ../millrace run -s token -- --config "$PWD/wrangler.jsonc" --tenant acme --actor ada</pre>
+      <pre>npx millrace token link</pre>
+      <p class="quiet">
+        In the folder of a Worker that <code>npx wrangler dev</code> runs, make a token to paste here:
+      </p>
+      <pre>npx millrace token --persist-to .wrangler/state --tenant acme --actor ada</pre>
     </form>
   );
 }

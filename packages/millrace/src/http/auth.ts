@@ -11,7 +11,7 @@ import { personOf } from "./person.ts";
 import { countStranger, countToken, refuseCounted } from "./request-limits.ts";
 
 /** Said to whoever has no good token. */
-const MINTED_BY = "Mint one with POST /v1/tokens (scope `tokens`), or with `npm run token` and access to the database.";
+const MINTED_BY = "Mint one with POST /v1/tokens (scope `tokens`), or with `npx millrace token` and access to the database.";
 
 const INVALID_TOKEN = 'Bearer realm="millrace", error="invalid_token"';
 

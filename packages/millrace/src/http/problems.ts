@@ -30,7 +30,7 @@ export const ENGINE_PROBLEMS = {
     status: 401,
     title: "No valid token",
     means: "The token is missing, unknown, wrong or expired, or the Cloudflare Access assertion is not valid.",
-    next: "Send a valid token as Authorization: Bearer mr_…. Mint the first one with npm run token, others with POST /v1/tokens.",
+    next: "Send a valid token as Authorization: Bearer mr_…. Mint the first one with npx millrace token, others with POST /v1/tokens.",
   },
   forbidden: {
     status: 403,

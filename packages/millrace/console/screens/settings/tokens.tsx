@@ -37,7 +37,7 @@ export function Tokens() {
   };
   if (!may("tokens"))
     return (
-      <Empty command="npm run token -- mint --scopes tokens …">
+      <Empty command="npx millrace token --tenant … --actor … --scopes tokens">
         Your token lacks the scope tokens. Use a token with this scope, or mint one with access to the database:
       </Empty>
     );
