@@ -4,6 +4,7 @@ import { parseEnv } from "node:util";
 import { expect, it } from "vitest";
 import { settingsIn } from "../../packages/millrace/cli/disk.ts";
 import { ensureDevVars } from "../../packages/millrace/cli/local/dev-vars.ts";
+import { unloaded } from "../../packages/millrace/cli/wiring/mistakes.ts";
 import { emptyFolder } from "./folder.ts";
 
 it("a new file gets a random key that only its owner reads", () => {
@@ -32,4 +33,16 @@ it("a file without a key is unchanged too, and a line is offered", () => {
   writeFileSync(file, "MILLRACE_KEY=\nSEARCH_TOKEN=mine\n");
   expect(() => ensureDevVars(file)).toThrow(/sets no MILLRACE_KEY.* Add this line: MILLRACE_KEY=[\w-]{43}$/);
   expect(readFileSync(file, "utf8")).toBe("MILLRACE_KEY=\nSEARCH_TOKEN=mine\n");
+});
+
+it("a variable that wrangler does not load is reported with the list it belongs to", () => {
+  const config = { secrets: { required: ["MILLRACE_KEY"] }, vars: { REGION: "eu" } };
+  expect(unloaded(config, ["MILLRACE_KEY", "BANK_URL", "REGION"], ".dev.vars")).toEqual([
+    {
+      says: '.dev.vars has BANK_URL, which "secrets.required" in wrangler.jsonc does not list: wrangler does not load it. Add it there: "BANK_URL"',
+      stops: false,
+    },
+  ]);
+  expect(unloaded({}, ["BANK_URL"], ".dev.vars")).toEqual([]);
+  expect(unloaded({ secrets: {} }, ["MILLRACE_KEY"], ".dev.vars")).toMatchObject([{ stops: true }]);
 });

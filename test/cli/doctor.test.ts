@@ -44,6 +44,16 @@ it("finds no mistake in a project that has none", async () => {
   expect(await examined(greeter(), account)).toEqual({ code: 0, findings: [] });
 }, 60_000);
 
+it("finds no mistake in a Workflow and a queue of the Worker's own", async () => {
+  const folder = greeter((config, root) => {
+    const old = "export class Old extends WorkflowEntrypoint { async run() {} }";
+    writeFileSync(join(root, "worker.ts"), `import { WorkflowEntrypoint } from "cloudflare:workers";\n${PROGRAM}\n${old}`);
+    Object.assign(config, { workflows: [{ binding: "OLD", name: "old", class_name: "Old" }] });
+    consumers(config).push({ queue: "mail" });
+  });
+  expect(await examined(folder, new Account())).toEqual({ code: 0, findings: [] });
+}, 60_000);
+
 it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
   [
     "a Durable Object that is not declared",
@@ -141,8 +151,13 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
   ],
   [
     "local secrets without the key",
-    (_, folder) => writeFileSync(join(folder, ".dev.vars"), "STRIPE_KEY=1\n", { mode: 0o600 }),
-    [[".dev.vars has no MILLRACE_KEY: the local engine cannot sign. Add, with a random value:", "MILLRACE_KEY=…"]],
+    (_, folder) => writeFileSync(join(folder, ".dev.vars"), "STRIPE_KEY=1\n"),
+    [
+      [
+        '.dev.vars has STRIPE_KEY, which "secrets.required" in wrangler.jsonc does not list: wrangler does not load it. Add it there: "STRIPE_KEY"',
+      ],
+      [".dev.vars has no MILLRACE_KEY: the local engine cannot sign. Add, with a random value:", "MILLRACE_KEY=…"],
+    ],
   ],
   [
     "local secrets with an empty key, which others can read",
@@ -316,7 +331,7 @@ it("finds the losses of a deployed engine", async () => {
   expect(await examined(folder, account, "--remote", ...at)).toEqual({
     code: 1,
     findings: [
-      ["The deployed database lacks 1 migrations: 0002_more.sql.", "npx millrace deploy"],
+      ["The deployed database lacks 1 migration: 0002_more.sql.", "npx millrace deploy"],
       ['The Worker "shop" has no secret MILLRACE_KEY.', "npx millrace deploy"],
       ['The account has no dead-letter queue "millrace-dlq" for the queue "millrace".', "npx millrace deploy"],
       ['The account delivers the queue "millrace-dlq" to no Worker.', "npx millrace deploy"],

@@ -2,8 +2,8 @@ import { mkdirSync, readdirSync, realpathSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { shown } from "../../packages/millrace/cli/local/wrangler.ts";
-import { projectAt } from "../../packages/millrace/cli/project.ts";
+import { ROOT, shown } from "../../packages/millrace/cli/local/wrangler.ts";
+import { checkout, projectAt } from "../../packages/millrace/cli/project.ts";
 import { Changes } from "../../packages/millrace/cli/wiring/changes.ts";
 import { readSavedConfig } from "../../packages/millrace/cli/wiring/config.ts";
 import { Loader } from "../../packages/millrace/cli/wiring/loader.ts";
@@ -115,4 +115,11 @@ it("a process that ended while it waited for sources is started again", async ()
     await sleep(500);
     expect(await loader.load(file, [60_000])).toEqual({ known: expect.objectContaining({ workflows: [] }) });
   }
+});
+
+it("this checkout's configuration is complete, as far as the check can see", async () => {
+  const secrets = join(emptyFolder(), "secrets");
+  writeFileSync(secrets, "MILLRACE_KEY=test\n");
+  const wiring = new Wiring({ folder: join(ROOT, ".millrace/wired"), project: checkout(), secrets, set: ["PUBLIC_URL"] });
+  expect((await wiring.look()).mistakes).toEqual([]);
 });

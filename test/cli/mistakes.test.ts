@@ -1,13 +1,7 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { expect, it } from "vitest";
-import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
-import { checkout } from "../../packages/millrace/cli/project.ts";
 import type { Config } from "../../packages/millrace/cli/wiring/config.ts";
 import type { Known, KnownMessage, KnownWorkflow } from "../../packages/millrace/cli/wiring/known.ts";
-import { mistakesIn, unbound, unloaded } from "../../packages/millrace/cli/wiring/mistakes.ts";
-import { Wiring } from "../../packages/millrace/cli/wiring/wiring.ts";
-import { emptyFolder } from "./folder.ts";
+import { mistakesIn } from "../../packages/millrace/cli/wiring/mistakes.ts";
 
 const orders = { queue: "orders", retries: { limit: 3 }, batch: { size: 10, waitSeconds: 0 }, concurrency: 5 };
 const consumer = {
@@ -94,35 +88,6 @@ it("a Workflow of the Worker's own is no mistake, unless the engine would start 
   ];
   expect(told(own)).toEqual([
     { says: 'The class of "old" is not exported. Add this line to src/worker.ts: export { Old } from "./…";', stops: true },
-  ]);
-});
-
-it("a variable that wrangler does not load is reported with the list it belongs to", () => {
-  const config = { secrets: { required: ["MILLRACE_KEY"] }, vars: { REGION: "eu" } };
-  expect(unloaded(config, ["MILLRACE_KEY", "BANK_URL", "REGION"], ".dev.vars")).toEqual([
-    {
-      says: '.dev.vars has BANK_URL, which "secrets.required" in wrangler.jsonc does not list: wrangler does not load it. Add it there: "BANK_URL"',
-      stops: false,
-    },
-  ]);
-  expect(unloaded({}, ["BANK_URL"], ".dev.vars")).toEqual([]);
-  expect(unloaded({ secrets: {} }, ["MILLRACE_KEY"], ".dev.vars")).toMatchObject([{ stops: true }]);
-});
-
-it("a binding that the engine needs stops, with the line to add", () => {
-  const bound = { name: "shop", d1_databases: [{ binding: "DB", database_name: "tea" }], r2_buckets: [{ binding: "PAYLOADS" }] };
-  expect(unbound(bound, ["MILLRACE_KEY"])).toEqual([]);
-  const renamed = { name: "shop", d1_databases: [{ binding: "DATA", database_name: "tea" }] };
-  expect(unbound(renamed, [])).toEqual([
-    {
-      says: 'wrangler.jsonc binds no D1 database as DB. Add to "d1_databases": { "binding": "DB", "database_name": "tea" }',
-      stops: true,
-    },
-    {
-      says: 'wrangler.jsonc binds no R2 bucket as PAYLOADS. Add to "r2_buckets": { "binding": "PAYLOADS", "bucket_name": "shop-payloads" }',
-      stops: true,
-    },
-    { says: ".dev.vars sets no MILLRACE_KEY. Add MILLRACE_KEY= with the value that it had.", stops: true },
   ]);
 });
 
@@ -250,13 +215,6 @@ it.each<[string, (greeter: Shop) => void, string]>([
   const broken = greeter();
   breaks(broken);
   expect(toldOf(broken)).toEqual([says]);
-});
-
-it("this checkout's configuration is complete, as far as the check can see", async () => {
-  const secrets = join(emptyFolder(), "secrets");
-  writeFileSync(secrets, "MILLRACE_KEY=test\n");
-  const wiring = new Wiring({ folder: join(ROOT, ".millrace/wired"), project: checkout(), secrets, set: ["PUBLIC_URL"] });
-  expect((await wiring.look()).mistakes).toEqual([]);
 });
 
 type Break = (shop: Shop) => void;

@@ -34,3 +34,8 @@ export function column(text: string, width: number): string {
 export function seconds(ms: number): string {
   return `${(ms / 1000).toFixed(1)} s`;
 }
+
+/** A number with its noun: `1 migration`, `2 migrations`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

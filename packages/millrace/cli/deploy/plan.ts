@@ -2,6 +2,7 @@ import { anyInstance } from "../../src/store/instances/look.ts";
 import { Refusal } from "../command.ts";
 import { requireNoTransactions } from "../local/database.ts";
 import type { Migration, Project } from "../project.ts";
+import { counted } from "../terminal.ts";
 import type { Account } from "./account.ts";
 import { assertOwner, remoteDatabase } from "./migrations.ts";
 import { KEY, type Resources } from "./resources.ts";
@@ -128,7 +129,7 @@ export function planLines(plan: Plan, wanted: Resources, place: string | undefin
     ...lines("R2 buckets", buckets, plan.buckets),
     ...lines("queues", queues, plan.queues),
     pending.length > 0
-      ? `apply   ${pending.length === 1 ? "1 migration" : `${pending.length} migrations`}: ${pending.join(", ")}`
+      ? `apply   ${counted(pending.length, "migration")}: ${pending.join(", ")}`
       : "keep    tables: no migration is pending",
     plan.secrets.includes(KEY) ? `set     ${KEY}: a new random key, which is not shown` : `keep    ${KEY}`,
     ...(others.length > 0 ? [`set     secrets: ${others.join(", ")}`] : []),

@@ -7,6 +7,7 @@ import { settingsIn } from "../disk.ts";
 import { missingLocally } from "../local/database.ts";
 import { shown } from "../local/wrangler.ts";
 import { type Project, sourcesOf } from "../project.ts";
+import { counted } from "../terminal.ts";
 import { Loader } from "../wiring/loader.ts";
 import { mistakesIn, unloaded } from "../wiring/mistakes.ts";
 import { look } from "../wiring/sources.ts";
@@ -56,7 +57,7 @@ export async function localFindings(project: Project, whole: Deployed, config: D
       : [
           {
             code: "migrations_pending",
-            says: `The local database lacks ${pending.length === 1 ? "1 migration" : `${pending.length} migrations`}: ${pending.map(({ name }) => name).join(", ")}. Run:`,
+            says: `The local database lacks ${counted(pending.length, "migration")}: ${pending.map(({ name }) => name).join(", ")}. Run:`,
             line: "npx millrace migrate",
           },
         ]),

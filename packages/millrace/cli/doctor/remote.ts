@@ -4,7 +4,7 @@ import type { Account } from "../deploy/account.ts";
 import { planOf } from "../deploy/plan.ts";
 import { type Deployed, KEY, type Resources } from "../deploy/resources.ts";
 import type { Project } from "../project.ts";
-import { oneLine } from "../terminal.ts";
+import { counted, oneLine } from "../terminal.ts";
 import type { Finding } from "./finding.ts";
 
 /** How long a new address may take until it answers. */
@@ -46,7 +46,7 @@ export async function remoteFindings(
         ? [
             {
               code: "migrations_pending",
-              says: `The deployed database lacks ${pending.length} migrations: ${pending.join(", ")}.`,
+              says: `The deployed database lacks ${counted(pending.length, "migration")}: ${pending.join(", ")}.`,
               line: deploy,
             },
           ]
