@@ -345,7 +345,7 @@ it.each<[string, Break, string, boolean]>([
   [
     "an event without a line in the routes",
     ({ known }) => known.messages.push({ ...event, name: "OrderLost", type: "order.lost", known: false }),
-    'The event "order.lost" (src/messages/orders.ts) has no route: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderLost), which knows it and lets nothing follow from it.',
+    'The event "order.lost" (src/messages/orders.ts) has no route: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderLost), which declares it without a target.',
     false,
   ],
   [
@@ -372,13 +372,13 @@ it.each<[string, Break, string, boolean]>([
   [
     "a command that no workflow performs",
     ({ known }) => known.messages.push({ ...command, name: "OrderDrop", type: "order.drop", known: false }),
-    'No workflow performs the command "order.drop" (src/messages/orders.ts): each would be refused. Write one with on: OrderDrop, and list it in starts in src/consumers/orders.ts.',
+    'No workflow handles the command "order.drop" (src/messages/orders.ts): each would be refused. Write one with on: OrderDrop, and list it in starts in src/consumers/orders.ts.',
     false,
   ],
   [
     "a wait for an event that no route signals",
     ({ known }) => known.messages.splice(1, 1, { ...event, signals: false }),
-    'src/workflows/place-order.ts:2 waits for "order.packed", which no route passes on to those who wait. Add signal() to its line in src/consumers/orders.ts: on(OrderPacked, signal()),',
+    'src/workflows/place-order.ts:2 waits for "order.packed", but no route signals waiting instances. Add signal() to its line in src/consumers/orders.ts: on(OrderPacked, signal()),',
     false,
   ],
   [
