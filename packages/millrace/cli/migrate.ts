@@ -50,8 +50,10 @@ async function migrate({ args, stop }: Call): Promise<number> {
     }
     if (!(await agreed(`Apply ${missing.length} to ${where}?`, stop))) return 1;
   }
-  if (isRemote) await applyRemotely(project, missing);
-  else if (persistTo !== undefined) applyLocally(state, project);
+  if (isRemote) {
+    const release = lockDeployment(project);
+    await applyRemotely(project, missing, () => missingRemotely(project)).finally(release);
+  } else if (persistTo !== undefined) applyLocally(state, project);
   else {
     // A running engine applies them itself, as it starts again after a save.
     requireUnlocked(project.stateFolder);

@@ -21,7 +21,7 @@ export async function localFindings(project: Project, whole: Deployed, config: D
   const secrets = existsSync(project.secrets) ? parseEnv(settingsIn(project.secrets)) : undefined;
   const set = secrets && Object.keys(secrets);
   const loader = new Loader(sourcesOf(project));
-  const seen = await look({ project, folder: join(project.stateFolder, "doctor/look"), loader }, config);
+  const seen = await look({ project, folder: join(project.stateFolder, "doctor/look"), loader, isPublic: true }, config);
   const wiring: Finding[] =
     "mistake" in seen
       ? [{ code: "sources", says: seen.mistake, stops: true }]
@@ -30,7 +30,7 @@ export async function localFindings(project: Project, whole: Deployed, config: D
             return { code: "wiring", says, ...(stops && { stops }) };
           },
         );
-  const secrets = unloaded(
+  const notLoaded = unloaded(
     config,
     (set ?? []).filter((name) => name !== KEY),
     shown(project.secrets),
@@ -39,19 +39,11 @@ export async function localFindings(project: Project, whole: Deployed, config: D
   const pending = existsSync(state) && (config.d1_databases ?? []).length > 0 ? missingLocally(state, project) : [];
   return [
     ...packageFindings(project),
-    ...configurationFindings(config, { file, worker: project.name, remote }),
-    ...sharedNames(whole, file),
+    ...configurationFindings(config, { file, root: project.root, worker: project.name, remote }),
+    ...sharedNames(whole, file, project.env),
     ...wiring,
-    ...secrets,
-    ...(set === undefined || set.includes(KEY)
-      ? []
-      : [
-          {
-            code: "key_missing_locally",
-            says: `${shown(project.secrets)} has no ${KEY}: the local engine cannot sign. Add, with a random value:`,
-            line: `${KEY}=…`,
-          },
-        ]),
+    ...notLoaded,
+    ...(secrets === undefined ? [] : secretFindings(project.secrets, secrets[KEY])),
     ...(pending.length === 0
       ? []
       : [

@@ -27,7 +27,16 @@ export interface Beside {
 export const EVERY_MINUTE = "* * * * *";
 export const CONSOLE_ASSETS = "node_modules/millrace/dist/assets";
 /** The engine's paths: a site with `not_found_handling` would answer them with a page. */
-export const ENGINE_PATHS = ["/v1/*", "/console", "/console/*", "!/console/assets/*", "/healthz", "/metrics", "/openapi.json", "/problems/*"];
+export const ENGINE_PATHS = [
+  "/v1/*",
+  "/console",
+  "/console/*",
+  "!/console/assets/*",
+  "/healthz",
+  "/metrics",
+  "/openapi.json",
+  "/problems/*",
+];
 const SITE = "The engine answers these paths, and not a page of the site.";
 /** From this date on, a Worker's own classes are in `exports` without a flag. */
 const HAS_EXPORTS = "2025-11-17";
