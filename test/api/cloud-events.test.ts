@@ -106,7 +106,7 @@ describe("A CloudEvent", () => {
     ["percent-encoded Latin-1", "%FC1", /%25/],
     ["an overlong encoding", "%C0%A0", /%25/],
     ["a lone percent sign", "50%", /%25/],
-    ["sent twice", "a, a", /came twice/],
+    ["sent twice", "a, a", /was sent twice/],
   ])("in binary mode with an id that is %s is refused, naming the header", async (_, id, said) => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/commands", research("x").payload, { ...BINARY, "ce-id": id });

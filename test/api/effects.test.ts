@@ -77,7 +77,7 @@ describe("An effect in doubt", () => {
     const caller = await callerWith();
     const { instanceId, key } = await doubtful(caller);
     const refused = expectProblem(await caller.post(`/v1/effects/${key}/confirm`, { reason: "I looked" }), 422, "invalid_payload");
-    expect(refused.issues).toEqual([{ path: "output", message: expect.stringContaining("null where it answers nothing") }]);
+    expect(refused.issues).toEqual([{ path: "output", message: expect.stringContaining("null if it has none") }]);
     expect((await caller.get(`/v1/instances/${instanceId}`)).body.status).toBe("in_doubt");
   });
 

@@ -72,7 +72,7 @@ it("npm start outlives a killed front, a full disk and the loss of its folder, a
 const mounts = spawnSync("unshare", ["-rm", "mount", "-t", "tmpfs", "test", "/mnt"]).status === 0;
 
 it.skipIf(!mounts).each([
-  ["full", "dd if=/dev/zero of=.millrace/fill 2>&1", "The disk is full. Make room on it, and try again. ("],
+  ["full", "dd if=/dev/zero of=.millrace/fill 2>&1", "The disk is full. Free some space, and try again. ("],
   [
     "read-only",
     "mount -o remount,ro .millrace",

@@ -59,7 +59,10 @@ it("an app's own scopes are minted and passed on, and its own verbs are in the a
   expect(await ask("/v1/tokens", init)).toMatchObject({ status: 201, body: wanted });
   const minting = (scope: string, known: string[]) => mintToken(probeEnv, { tenantId: "acme", actor: "tess", scopes: [scope] }, known);
   await expect(minting(own, [])).rejects.toMatchObject({ code: "config_invalid" });
-  await expect(minting("GPU 1", ["GPU 1"])).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("no word") });
+  await expect(minting("GPU 1", ["GPU 1"])).rejects.toMatchObject({
+    code: "config_invalid",
+    message: expect.stringContaining("is invalid"),
+  });
   const target = fresh("house");
   await atomically(probeEnv.DB, [
     audit(operator, { id: crypto.randomUUID(), verb: "repaint", target, instanceId: null, reason: "Faded." }, false),

@@ -28,7 +28,7 @@ it("an expired lease is over: its message is delivered again with one more attem
   expect(await queue.ack(late)).toEqual({
     ackCount: 0,
     retryCount: 0,
-    warnings: { [late[0]?.lease_id ?? ""]: expect.stringContaining("over") },
+    warnings: { [late[0]?.lease_id ?? ""]: expect.stringContaining("expired") },
   });
   expect(await queue.object.look()).toMatchObject({ depth: 1, leased: 1 });
 });

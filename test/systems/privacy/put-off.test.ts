@@ -41,7 +41,10 @@ it("a delivery that names a forgotten person and waits for a disabled endpoint i
   const facts = async () =>
     (await caller.get(`/v1/facts?${ledger}&limit=100`)).body.items.filter(({ type }: Json) => type === "webhook_failed");
   const [failed] = await until(facts, (found) => found.length > 0);
-  expect(failed.payload).toMatchObject({ delivery_id: ended.id, reason: expect.stringContaining("forgotten while the endpoint was off") });
+  expect(failed.payload).toMatchObject({
+    delivery_id: ended.id,
+    reason: expect.stringContaining("forgotten while the endpoint was disabled"),
+  });
   const audited = (await caller.get("/v1/audit")).body.items.find(({ verb }: Json) => verb === "forget");
   expect(audited.detail.removed).toMatchObject({ "deliveries put off": 1 });
 

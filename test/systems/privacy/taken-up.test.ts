@@ -54,7 +54,7 @@ it("a forgetting that timed out reports its blocker, continues where it is retri
   const { caller, person, running, words } = await named();
   const { instance_id } = await ask(caller, person.contact_id, "first");
   const { error } = await reaches(caller, instance_id, "errored");
-  expect(error).toMatchObject({ code: "not_retryable", message: expect.stringContaining("then retry this") });
+  expect(error).toMatchObject({ code: "not_retryable", message: expect.stringContaining("Then retry this") });
   expect(error.message, "which one it waits for").toContain(`(instances ${running})`);
   await end(running);
   const { status, body } = await caller.post(`/v1/instances/${instance_id}/retry`, { reason: "It has ended." });

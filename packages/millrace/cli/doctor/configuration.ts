@@ -34,7 +34,7 @@ interface Compared {
 
 /** Mistakes that the configuration alone shows. */
 export function configurationFindings(config: Deployed, compared: Compared): Finding[] {
-  return [...database(config, compared), ...bucket(config, compared), ...secrets(config, compared), ...settings(config, compared)];
+  return [database, twice, folders, bucket, secrets, settings].flatMap((check) => check(config, compared));
 }
 
 function database({ d1_databases = [] }: Deployed, { file, worker, remote }: Compared): Finding[] {
