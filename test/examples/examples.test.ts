@@ -171,6 +171,8 @@ it("the example rate-limit sends letters in each reader's order, never above the
   const [bob] = (await failed()).items;
   await ask("POST", `/v1/instances/${bob?.id}/retry`, { reason: "the address is right now" });
   await expect.poll(() => sent().length, { timeout: 60_000 }).toBe(20);
+  const complete = () => ask<Listed<object>>("GET", "/v1/instances?workflow=send-letter&status=complete");
+  await expect.poll(async () => (await complete()).items.length, { timeout: 60_000 }).toBe(20);
   await follow();
 
   const order = Map.groupBy(sent(), ({ body }) => body.reader);
