@@ -151,7 +151,7 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
   ],
   [
     "local secrets without the key",
-    (_, folder) => writeFileSync(join(folder, ".dev.vars"), "STRIPE_KEY=1\n"),
+    (_, folder) => writeFileSync(join(folder, ".dev.vars"), "STRIPE_KEY=1\n", { mode: 0o600 }),
     [
       [
         '.dev.vars has STRIPE_KEY, which "secrets.required" in wrangler.jsonc does not list: wrangler does not load it. Add it there: "STRIPE_KEY"',

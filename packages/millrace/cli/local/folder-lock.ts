@@ -86,7 +86,7 @@ const SQLITE_BUSY = 5;
  * One start at a time looks at a folder's lock and takes it over: ending what a dead one left takes seconds, in which a second would find
  * the same. The turn is SQLite's lock on an empty database, which the system itself takes from a process that dies. Answers how it ends.
  */
-export function takeTurn(folder: string, busy = `Another start is taking ${folder} just now.`): () => void {
+export function takeTurn(folder: string, busy = `Another start is locking ${folder}.`): () => void {
   const file = join(folder, "lock.turn");
   const turn = new DatabaseSync(file, { timeout: 0 });
   try {
@@ -96,7 +96,7 @@ export function takeTurn(folder: string, busy = `Another start is taking ${folde
     if (isOfDisk(error)) throw error;
     const { errcode, message } = error as Error & { errcode?: number };
     if (errcode === SQLITE_BUSY) throw new Refusal(`${busy} Wait for it, or stop it with Ctrl-C.`);
-    throw new Refusal(`${file} cannot be locked: ${message}. It holds nothing: delete it, and start again.`);
+    throw new Refusal(`${file} cannot be locked: ${message}. It is a leftover: delete it, and start again.`);
   }
   return () => turn.close();
 }
