@@ -72,6 +72,7 @@ async function example(name: string, upstream?: ReturnType<typeof counting>): Pr
 async function started(folder: string, port: string): Promise<void> {
   const child = spawn(process.execPath, [MILLRACE, "dev", "--port", port], { cwd: folder, stdio: ["ignore", "pipe", "pipe"] });
   onTestFinished(async () => {
+    expect(said).not.toContain("starting again");
     if (child.exitCode !== null) return;
     child.kill("SIGINT");
     await once(child, "exit");

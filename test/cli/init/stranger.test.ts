@@ -130,6 +130,7 @@ it("a stranger's ten minutes: init, a chain of 30 lines, dev, a command, a failu
     interval: 500,
   });
   expect(mails).toHaveLength(1);
+  expect(said).not.toContain("starting again");
   reached("retried by a click, complete");
 
   expect(readFileSync(join(root, "wrangler.jsonc"), "utf8")).toBe(configured);

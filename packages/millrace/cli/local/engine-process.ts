@@ -87,9 +87,9 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     const how = { folder, port, secrets, vars: { PUBLIC_URL: url, ...vars } };
     const run = worker ? devArgs(project.wrangler, how, worker) : serveArgs(how, bundle);
     const before = readLog(join(folder, LOG_NAME)).length;
-    const engine = runDev({ url, token, folder, cwd: project.root, args: run, lock, signal });
+    const engine = runDev({ url, token, folder, cwd: project.root, args: run, lock });
     const refused = untilRefused(engine.logFile);
-    const came = await Promise.race([engine.answers(startWithinMs), refused.line]).finally(refused.over);
+    const came = await Promise.race([engine.answers(startWithinMs), refused.line, isAborted(signal)]).finally(refused.over);
     if (came === true) return engine;
     const ended = await Promise.race([engine.ended, undefined]);
     await engine.stop();
@@ -101,6 +101,14 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     lock.release();
     throw error;
   }
+}
+
+/** False once the signal aborts. It ends a start, and not the engine that came of it. */
+function isAborted(signal: AbortSignal | undefined): Promise<false> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) resolve(false);
+    signal?.addEventListener("abort", () => resolve(false), { once: true });
+  });
 }
 
 /** What became of a start, and what was called an error in its part of the log: its other lines are no reasons. */

@@ -44,7 +44,6 @@ interface Running {
   /** The program of its first process, and what that is told: of `devArgs` or `serveArgs`. */
   args: string[];
   lock: FolderLock;
-  signal: AbortSignal | undefined;
 }
 
 /**
@@ -57,7 +56,7 @@ interface Running {
  * whole group. Asked to end (TERM or INT), it is gone after 0.05 s and the last of its group after 0.1 to 0.2 s: the engine has stopped
  * when its group is gone, not when its first process is.
  */
-export function runDev({ url, token, folder, cwd, args, lock, signal }: Running): Engine {
+export function runDev({ url, token, folder, cwd, args, lock }: Running): Engine {
   const logFile = join(folder, LOG_NAME);
   const log = openLog(logFile);
   const logFrom = sizeOf(logFile);
@@ -94,7 +93,7 @@ export function runDev({ url, token, folder, cwd, args, lock, signal }: Running)
     ended,
     runtime: () => runtime().map((one) => one.pid),
     front: () => workerds().flatMap((one) => (isFront(one) ? [one.pid] : [])),
-    answers: (withinMs) => becomesWell(url, AbortSignal.any([gone.signal, AbortSignal.timeout(withinMs), ...(signal ? [signal] : [])])),
+    answers: (withinMs) => becomesWell(url, AbortSignal.any([gone.signal, AbortSignal.timeout(withinMs)])),
     async stop() {
       await endGroup(pid);
       released();
