@@ -63,7 +63,7 @@ export class Loader {
     const why = code === UNSETTLED ? "an await outside of all functions never ends" : `it ended with ${signal ?? `exit code ${code}`}`;
     const thrown = errorIn(wrote);
     return {
-      error: `the process that loaded them did not survive: ${thrown ?? why}.`.replace(/\.\.$/, "."),
+      error: `the process that loaded them ended: ${thrown ?? why}.`.replace(/\.\.$/, "."),
       at: placeIn(wrote, this.#sources),
       ...(thrown !== undefined && { thrown: /\b\w*Error\b/.exec(thrown)?.[0] ?? "value" }),
     };
