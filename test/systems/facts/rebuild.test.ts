@@ -128,7 +128,7 @@ it("restarted in the middle ends in the same rows", async () => {
   // The restart may cut an attempt after its rows and before its record. The repeat finds these rows, and does not count them as restored.
   const { restored, ...output } = await rebuildOutput(id);
   expect(output).toEqual({ ledgers: 150, facts: 150, removed: 0 });
-  expect([50, 100, 150]).toContain(restored);
+  expect([100, 150]).toContain(restored);
 });
 
 it("reads a hundred ledgers a step", async () => {
