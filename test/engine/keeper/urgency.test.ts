@@ -5,7 +5,7 @@ import { armKeeper, keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { withAuditOpen } from "../../opened-audit.ts";
 import { labs } from "../../probe/lab.ts";
-import { app } from "../../probe/worker.ts";
+import { app, type Keeper } from "../../probe/worker.ts";
 import { dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { LAB, platformReaches, runLab } from "../lab.ts";
 import { accepted, example, MANY, nextLook, open, promised, roundOverSleepers, run, unsent } from "./crowd.ts";
@@ -164,12 +164,15 @@ describe("The keeper", () => {
   it("K01 restarts a clock that the platform has dropped: by its cron, and by any request a minute later", async () => {
     const alarm = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.getAlarm());
     // A running round sets the alarm again at its end.
-    const lose = async () => {
-      do {
-        await runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.deleteAlarm());
-        await scheduler.wait(50);
-      } while ((await alarm()) !== null);
-    };
+    const lose = () =>
+      until(
+        () =>
+          runInDurableObject(keeperOf(probeEnv), async (keeper, { storage }) => {
+            await storage.deleteAlarm();
+            return (keeper as Keeper).underWay;
+          }),
+        (rounds) => rounds === 0,
+      );
     await lose();
     await keeperOf(probeEnv).startDue();
     expect(await alarm()).not.toBe(null);

@@ -2,10 +2,10 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { keeperOf } from "../keeper/client.ts";
 import { assertCrashPoints } from "./crashes.ts";
 
-/** Makes everything the keeper looks after due now, and lets it do a round. */
+/** Makes all of the keeper's work due now, the newest instances first, and runs one round. */
 export async function keeperRound(env: EngineEnv): Promise<void> {
   await env.DB.batch([
-    env.DB.prepare("UPDATE millrace_instances SET check_at = 0 WHERE check_at IS NOT NULL"),
+    env.DB.prepare("UPDATE millrace_instances SET check_at = -accepted_at WHERE check_at IS NOT NULL"),
     env.DB.prepare("UPDATE millrace_outbox SET due_at = 0"),
     env.DB.prepare("UPDATE millrace_actions SET due_at = 0 WHERE applied_at IS NULL"),
   ]);
