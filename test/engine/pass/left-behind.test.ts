@@ -104,7 +104,7 @@ describe("A retried run, with state of the runs before it", () => {
     const { instanceId } = await runLab(async ({ step, payload: { name } }) => {
       const waits = async () => {
         try {
-          return await step.waitFor("answer", ProbeSignal, { subject: name, timeout: 1500 });
+          return await step.waitFor("answer", ProbeSignal, { subject: name, timeout: state.asks ? 30_000 : 1500 });
         } catch (error) {
           await step.commit("note", () => ({}));
           throw error;
