@@ -62,7 +62,7 @@ function answer(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
 }
 
-if (process.argv[1] === import.meta.filename) {
+if (import.meta.main) {
   const { url } = await openDesk(Number(process.argv[2] ?? 28417));
   console.log(`The desk is open at ${url}`);
 }

@@ -5,11 +5,11 @@ import { dirname, join } from "node:path";
 export type Move = { do: "make"; file: string; text: string } | { do: "add"; file: string; diff: string } | { do: "run"; shell: string };
 
 /**
- * A page's instructions to its reader. A block below ``New file `path`:`` is a file; a `diff` block below ``In `path`:`` is an
- * addition, whose lines without a plus give the position; an `sh` block is run.
+ * A page's instructions to its reader. A block below ``New file `path`:`` is a file, also with a comment between; a `diff` block below
+ * ``In `path`:`` replaces its lines with a minus by those with a plus, and the others give the position; an `sh` block is run.
  */
 export function movesOf(page: string): Move[] {
-  const blocks = page.matchAll(/(?:^(New file|In) `([^`]+)`:\n\n)?^```(\w+)\n([\s\S]*?)^```$/gm);
+  const blocks = page.matchAll(/(?:^(New file|In) `([^`]+)`:\n\n)?(?:^<!-- .+ -->\n)?^```(\w+)\n([\s\S]*?)^```$/gm);
   return [...blocks].flatMap(([, how, file = "", language = "", text = ""]): Move[] => {
     if (how === "New file") return [{ do: "make", file, text }];
     if (how === "In") return [{ do: "add", file, diff: text }];
@@ -34,5 +34,6 @@ export function apply(move: Exclude<Move, { do: "run" }>, folder: string): void 
     .join("");
   const parts = before.split(found);
   if (parts.length !== 2) throw new Error(`The page adds to ${move.file} at a place that is there ${parts.length - 1} times:\n${found}`);
-  writeFileSync(path, parts.join(lines.map((line) => `${line.slice(1)}\n`).join("")));
+  const added = lines.filter((line) => !line.startsWith("-")).map((line) => `${line.slice(1)}\n`);
+  writeFileSync(path, parts.join(added.join("")));
 }

@@ -11,6 +11,7 @@ describe("The chain on raw Workflows", () => {
     const tenantId = `raw-${++tenants}`;
     const callers = JSON.parse((env as unknown as { TOKENS?: string }).TOKENS ?? "{}");
     Object.assign(env, { TOKENS: JSON.stringify({ ...callers, [tenantId]: { tenantId, actor: "tess" } }) });
-    return { worker, tenantId, token: tenantId, expire, audit: "actions" };
+    const names = { audit: "actions", command: "customer.welcome", queue: "customer-commands", event: "customer.welcomed" };
+    return { worker, tenantId, token: tenantId, expire, ...names };
   });
 });

@@ -1,19 +1,17 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { execFileSync, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { sourceDoors } from "../../../packages/millrace/cli/local/doors.ts";
 import { freePort } from "../../../packages/millrace/cli/local/ports.ts";
 import { ROOT, wranglerEnv } from "../../../packages/millrace/cli/local/wrangler.ts";
-import { emptyFolder } from "../../cli/folder.ts";
 import { ask } from "../ask.ts";
 import { greetOnPage } from "../examples/client-page.ts";
 import clientWorker from "../examples/client-worker.ts";
+import { ended, greeter, OWN_WORKER, withPrograms } from "../greeter.ts";
 import { fencesOf } from "../markdown.ts";
 import { curlsOf } from "../run/curl.ts";
 
-const page = readFileSync(join(ROOT, "docs/own-worker.md"), "utf8");
+const page = OWN_WORKER;
 /** The commands that the test runs. Commands that need a registry or an account are left out. */
 const shells = fencesOf(page).filter(
   ({ language, comment, text }) => language === "sh" && comment !== "install" && !text.startsWith("npx wrangler login"),
@@ -32,38 +30,6 @@ it("the versions that docs/own-worker.md installs are the engine's own", () => {
   expect(named).toEqual(named.map(([name = ""]) => [name, { ...dependencies, ...devDependencies }[name]]));
 });
 
-/** The folder that `npx millrace init` makes beside the checkout, with its packages, and the page's other files. */
-function greeter(): string {
-  const beside = emptyFolder();
-  symlinkSync(ROOT, join(beside, "millrace"), "dir");
-  const folder = join(beside, "greeter");
-  execFileSync("millrace", ["init", folder, "--yes"], { cwd: ROOT, env: withPrograms(), stdio: "pipe" });
-  for (const { comment, text } of fencesOf(page)) {
-    const [, name = ""] = /^test\/docs\/own-worker\/(.+)$/.exec(comment ?? "") ?? [];
-    if (/^(worker\.ts|migrations\/.+)$/.test(name)) {
-      const made = join(folder, name === "worker.ts" ? "src" : "", name);
-      expect(readFileSync(made, "utf8"), `init writes ${name} as the page shows it`).toBe(text);
-    } else if (name) writeFileSync(join(folder, name.endsWith(".test.ts") ? "src" : "", name), text);
-  }
-  // The package as it is installed, with sources in the place of a build: a test of the tarball builds it.
-  const installed = join(folder, "node_modules/millrace");
-  mkdirSync(join(installed, "dist/assets"), { recursive: true });
-  for (const part of ["src", "migrations"]) symlinkSync(join(ROOT, "packages/millrace", part), join(installed, part), "dir");
-  const doors = Object.entries(sourceDoors()).map(([door, file]) => [
-    door.replace(/^millrace/, "."),
-    `./${relative(join(ROOT, "packages/millrace"), file)}`,
-  ]);
-  writeFileSync(join(installed, "package.json"), JSON.stringify({ name: "millrace", type: "module", exports: Object.fromEntries(doors) }));
-  const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(ROOT, "packages/millrace/package.json"), "utf8"));
-  for (const name of [...Object.keys({ ...dependencies, ...peerDependencies }), "vitest", "wrangler", "@cloudflare/vitest-pool-workers"]) {
-    mkdirSync(dirname(join(folder, "node_modules", name)), { recursive: true });
-    symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name), "dir");
-  }
-  return folder;
-}
-
-const withPrograms = () => ({ ...process.env, PATH: `${join(ROOT, "node_modules/.bin")}:${process.env.PATH}` });
-
 /** The programs of docs/client.md call the Worker of this page. */
 async function callsOf(url: string, token: string): Promise<void> {
   expect(await greetOnPage("Bea", async () => token, url)).toBe("Good morning, Bea.");
@@ -79,13 +45,6 @@ async function callsOf(url: string, token: string): Promise<void> {
   const env = { ENGINE: { fetch: bound } as unknown as Fetcher, ENGINE_TOKEN: token };
   const answered = await clientWorker.fetch(new Request("http://other/?name=Cid"), env);
   expect(await answered.json()).toEqual({ status: "complete", said: "Good morning, Cid." });
-}
-
-async function ended(child: ChildProcess): Promise<void> {
-  if (child.exitCode === null && child.pid !== undefined) {
-    process.kill(-child.pid, "SIGTERM");
-    await once(child, "exit");
-  }
 }
 
 it("docs/own-worker.md leads to a Worker that uses the engine's entry points alone, with its own token and tables", async () => {
