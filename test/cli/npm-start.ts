@@ -7,7 +7,7 @@ import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
 import { emptyFolder } from "./folder.ts";
 
 /** The console as `npm install` builds it. */
-export const BUILT = "packages/millrace/src/http/console/built.js";
+const BUILT = "packages/millrace/src/http/console/built.js";
 
 /** A new user's folder: the files of a clone, and the packages; with the console that their installation has built, or without. */
 export function clone({ isBuilt }: { isBuilt: boolean }): string {
@@ -29,7 +29,7 @@ export function clone({ isBuilt }: { isBuilt: boolean }): string {
 }
 
 /** Installs the packages of this checkout by links; `millrace` is the copy in the folder itself. */
-export function linkPackages(folder: string): void {
+function linkPackages(folder: string): void {
   const packages = join(folder, "node_modules");
   mkdirSync(packages);
   for (const name of readdirSync(join(ROOT, "node_modules"))) {

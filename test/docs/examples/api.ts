@@ -29,7 +29,7 @@ const orders = new Routes<HttpEnv>().openapi(show, async ({ env, req, json }) =>
   return json(order, 200);
 });
 
-/** The engine's routes, and ours beside them: behind the same tokens, in the same document. */
+/** The routes of the engine and of the shop, with the same tokens and one OpenAPI document. */
 export function ordersApi(app: Catalog) {
   const groups = [{ name: "Orders", paths: ["/v1/orders"], description: "What customers bought." }];
   return engineRoutes(app, { routes: [orders], groups, problems: PROBLEMS });

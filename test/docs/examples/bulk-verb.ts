@@ -2,7 +2,7 @@ import { defineBulkVerb, MillraceError, sql } from "millrace";
 import { act, actionIdOf } from "millrace/operate";
 import * as z from "zod";
 
-/** Cancels orders that nobody has paid. */
+/** Cancels unpaid orders. */
 export const cancelOrders = defineBulkVerb({
   name: "cancel_orders",
   noun: "orders",

@@ -9,7 +9,6 @@ export async function follow(mint: () => Promise<string>, tell: (event: MessageE
     tell(event as MessageEvent);
   };
   for (const kind of KINDS) source.addEventListener(kind, hear);
-  // It reconnects automatically; refused, because its token has expired by then, it is closed, and a new one resumes at its
-  // position.
+  // It reconnects automatically. With an expired token it is refused and closed: a new source resumes at the last event.
   source.onerror = () => source.readyState === EventSource.CLOSED && setTimeout(() => follow(mint, tell, heard), 1000);
 }

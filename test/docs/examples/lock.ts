@@ -2,7 +2,7 @@ import { atomically, type LockEnv, sql, withLock } from "millrace";
 
 type Env = LockEnv & { DB: D1Database };
 
-/** Closes a shop's books: one at a time for each shop, however many ask. */
+/** Closes the books of a shop. Parallel calls for one shop run one after another. */
 export function closeBooks(env: Env, tenantId: string, shop: string, sum: (signal: AbortSignal) => Promise<number>): Promise<number> {
   return withLock(
     env,

@@ -4,18 +4,18 @@ import { ParcelFollow } from "./parcel.ts";
 
 type Old = { parcel?: string } | null;
 
-/** What is refused however often it comes. All else is trouble of the moment, or a mistake of the deployment. */
+/** A message with one of these errors is refused each time. Any other error is temporary, or a mistake of the deployment. */
 const FOR_GOOD: readonly unknown[] = ["invalid_payload", "idempotency_key_reused"];
 const by = { tenantId: "acme", source: "old-parcels" };
 
-/** The consumer of the old queue: each of its messages is a command, by the key that it has always had. */
+/** The consumer of the old queue: makes a command of each message, with the key of the old message. */
 export async function takeOver(batch: MessageBatch<Old>, env: EngineEnv & { PARCEL_COMMANDS: Queue }, app: Catalog): Promise<void> {
   for (const message of batch.messages) {
     const command = commandOf(message);
     try {
       await enqueueOne(env, app, by, command).catch(async (error) => {
         if (!FOR_GOOD.includes(codeOf(error))) throw error;
-        // Its own consumer refuses it, too, and there it becomes a dead letter: of this tenant, type and key.
+        // The consumer of the command refuses it too, and makes it a dead letter of this tenant, type and key.
         await env.PARCEL_COMMANDS.send(inEnvelope(message, command));
       });
       message.ack();
@@ -27,7 +27,7 @@ export async function takeOver(batch: MessageBatch<Old>, env: EngineEnv & { PARC
 }
 
 function commandOf({ id, body }: Message<Old>) {
-  // The engine checks the payload as it is: the type here is only a claim.
+  // The engine validates the payload, so the cast is safe.
   const payload = (typeof body === "object" ? { ...body, parcel_id: body?.parcel } : body) as { parcel_id: string };
   return { command: ParcelFollow, payload, idempotencyKey: String(body?.parcel || id) };
 }

@@ -2,10 +2,10 @@ import { DurableObject } from "cloudflare:workers";
 import { type EngineEnv, type Envelope, enqueueOne } from "millrace";
 import { type Task, TaskRun, taskCatalog } from "./order-tasks.ts";
 
-/** The delay before the object repeats requests that may be lost: it died in between, or the database was unavailable. */
+/** The delay before the object sends a command again that may be lost: the object died, or the database was unavailable. */
 const ASK_AGAIN_MS = 10_000;
 
-/** Coordinates one order: `pick` and `label` side by side, then `hand over`. A task is waiting, owed, asked for, done or failed. */
+/** Coordinates one order: `pick` and `label` in parallel, then `hand over`. A task is waiting, owed, asked, done or failed. */
 export class OrderRoom extends DurableObject<EngineEnv> {
   readonly #sql = this.ctx.storage.sql;
 
@@ -17,7 +17,7 @@ export class OrderRoom extends DurableObject<EngineEnv> {
     await this.#ask();
   }
 
-  /** A task has ended, as its event says, perhaps for the second time. */
+  /** Receives the end of a task. An event can arrive twice. */
   async onEvent({ payload_inline }: Envelope): Promise<void> {
     const { task, ok } = payload_inline as Task & { ok: boolean };
     this.#sql.exec("UPDATE tasks SET state = ? WHERE task = ? AND state <> 'done'", ok ? "done" : "failed", task);
@@ -38,7 +38,7 @@ export class OrderRoom extends DurableObject<EngineEnv> {
     const owed = this.#sql.exec<{ task: Task["task"] }>("SELECT task FROM tasks WHERE state = 'owed'").toArray();
     const at = this.ctx.storage.kv.get<{ tenantId: string; order: string }>("order");
     if (owed.length === 0 || !at) return;
-    // In the same write as the open requests. A task that is requested twice is one: its key is the same.
+    // In the same write as the owed tasks. A task that is sent twice is one instance, by its key.
     await this.ctx.storage.setAlarm(Date.now() + ASK_AGAIN_MS);
     for (const { task } of owed) {
       const by = { tenantId: at.tenantId, source: "order-room" };

@@ -25,7 +25,7 @@ const askWarehouse = defineStep({
   },
 });
 
-/** Does one task, and says how it ended. */
+/** Performs one task, and emits its result. */
 export const runTask = defineWorkflow({
   name: "run-task",
   on: TaskRun,

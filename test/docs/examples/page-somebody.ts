@@ -8,7 +8,7 @@ const ring = defineStep({
   },
 });
 
-/** Rings for what is critical. */
+/** Calls the pager for each critical alert. */
 export const pageSomebody = defineWorkflow({
   name: "page-somebody",
   on: AlertChanged,

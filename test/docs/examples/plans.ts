@@ -23,7 +23,7 @@ const billDifference = defineStep({
   },
 });
 
-/** Bills the price difference to the plan before: right only if no other change of this customer is running. */
+/** Bills the price difference to the former plan. Correct only if no other change of this customer is running. */
 export const changePlan = defineWorkflow({
   name: "change-plan",
   on: PlanChange,

@@ -3,7 +3,7 @@ const { BASE, ACCOUNT, QUEUE, TOKEN } = process.env;
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Asks until there is an answer: what cannot be reached now, is busy or fails (429, 5xx) is asked again, later each time. */
+/** Repeats a request until it is answered. After a network error, 429 or 5xx it waits, longer each time. */
 async function call(verb, body) {
   for (let waitMs = 250; ; waitMs = Math.min(waitMs * 2, 60_000)) {
     const response = await fetch(`${BASE}/accounts/${ACCOUNT}/queues/${QUEUE}/messages/${verb}`, {

@@ -11,7 +11,7 @@ export const renders = definePullQueue<{ scene: number }>({
 
 export class PullQueues extends pullObject([renders]) {}
 
-/** From a Worker, an object or a step: asked for twice, a scene is rendered once. */
+/** For a Worker, an object or a step. Two requests for a scene render it once. */
 export async function askForRender(env: PullEnv, tenant: string, scene: number): Promise<void> {
   await pullQueueOf(env, renders, tenant).send({ scene }, { idempotencyKey: `scene/${scene}` });
 }

@@ -29,7 +29,7 @@ async function read<Answer>(answer: Response): Promise<Answer> {
   throw answer.status < 500 ? upstreamRefused(said, answer.status) : new Error(said);
 }
 
-/** Refunds an order. Much money needs a person's yes. */
+/** Refunds an order. A large refund needs an approval. */
 export const refundOrder = defineWorkflow({
   name: "refund-order",
   on: OrderRefund,

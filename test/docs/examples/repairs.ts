@@ -2,7 +2,7 @@ import { defineConsumer, type Repair } from "millrace";
 import { orderCommands } from "./messages.ts";
 import { shipOrder } from "./workflow.ts";
 
-/** The old shop writes addresses with a space behind them. */
+/** The old shop writes addresses with a space at the end. */
 const trimmedEmail: Repair = {
   name: "trimmed-email",
   when: ({ reason, message: { source } }) => reason === "invalid_payload" && source === "old-shop",

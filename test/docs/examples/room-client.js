@@ -1,6 +1,6 @@
 /**
- * Stays in a room. After a lost socket it comes again with the last number that it heard, and says again, under its key, what the room has
- * not said back: one at a time and below the room's rate, because each new socket begins with a full allowance and ends with 4429.
+ * Stays connected to a room. After a lost socket it reconnects with the last received number, and sends each unconfirmed message again
+ * under its key: one at a time and below the room's rate, because a faster client is closed with 4429.
  *
  * @param {string} address wss://…/rooms/desk/front
  * @param {() => Promise<string>} ticketOf asks your own back end for a ticket
@@ -35,7 +35,7 @@ export function enterRoom(address, ticketOf, heard) {
     };
     own.onclose = ({ code }) => {
       socket = undefined;
-      // Sent away, or what it says can never be taken: to come again would not help.
+      // Dismissed, or a frame that the room always refuses: do not reconnect.
       if (![1003, 1007, 1009, 4403].includes(code)) comeLater();
     };
   }

@@ -11,7 +11,7 @@ export const desk = defineRoom<{ text: string }>({
 
 export class Rooms extends roomObject([desk]) {}
 
-/** From a Worker, an object or a step: sent again under its key, it is delivered once. */
+/** For a Worker, an object or a step. A message that is sent again under its key is delivered once. */
 export async function announce(env: RoomEnv, tenant: string, text: string, key: string): Promise<number> {
   const { sequence } = await roomOf(env, desk, "front", tenant).send({ text }, { idempotencyKey: key });
   return sequence;

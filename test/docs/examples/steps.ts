@@ -15,7 +15,7 @@ export const bookCourier = defineStep({
   },
 });
 
-/** Sends a mail through a service that remembers nothing. */
+/** Sends a mail through a service that honours no key and cannot be asked. */
 export const sendMail = defineStep({
   effect: "once",
   run: async ({ input, fetch }: EffectCall<{ to: string; text: string }>) =>

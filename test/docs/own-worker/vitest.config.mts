@@ -6,7 +6,7 @@ const bindings = { TEST_MIGRATIONS: (await Promise.all(folders.map((folder) => r
 
 export default defineConfig({
   plugins: [cloudflareTest({ wrangler: { configPath: "wrangler.jsonc" }, miniflare: { bindings } })],
-  // What `dieAt` and its like need: they are compiled in here, and nowhere else.
+  // Compiles in the crash points that `dieAt` and `crashEverywhere` need.
   define: { MILLRACE_CRASH_POINTS: "true" },
   test: { testTimeout: 60_000 },
 });
