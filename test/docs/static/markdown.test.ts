@@ -54,6 +54,16 @@ describe.each(documents())("%s", (document) => {
   });
 });
 
+/** Words outside of code. */
+const wordsOf = (markdown: string) => markdown.replaceAll(/^```[\s\S]*?^```$/gm, "").match(/\S*\w\S*/g)?.length ?? 0;
+
+it("a page of docs has at most 1,500 words beside its code, and all have at most 45,000", () => {
+  const pages = readdirSync(join(ROOT, "docs")).filter((name) => name.endsWith(".md"));
+  const words = pages.map((name) => [name, wordsOf(read(`docs/${name}`))] as const);
+  expect(words.filter(([, count]) => count > 1_500)).toEqual([]);
+  expect(words.reduce((sum, [, count]) => sum + count, 0)).toBeLessThanOrEqual(45_000);
+});
+
 it("docs/README.md leads to every page", () => {
   const links = [...read("docs/README.md").matchAll(/\]\(([\w-]+\.md)\)/g)].map(([, link = ""]) => link);
   const pages = readdirSync(join(ROOT, "docs")).filter((name) => name.endsWith(".md") && name !== "README.md");
