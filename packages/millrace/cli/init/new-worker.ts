@@ -97,6 +97,7 @@ const TSCONFIG = `{
     "lib": ["es2024"],
     "module": "esnext",
     "moduleResolution": "bundler",
+    "allowImportingTsExtensions": true,
     "types": ["@cloudflare/workers-types"],
     "strict": true,
     "noEmit": true,
