@@ -1,6 +1,6 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { findPackageJSON } from "node:module";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { Browser, BrowserServer, LaunchOptions } from "playwright-core";
 
 /** No background activity, and no name lookups: a page's content comes from the test alone. */
@@ -9,10 +9,16 @@ const ARGS = [
   ...["--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND"],
 ];
 
-/** The package's fonts and no others, so that a page is as wide here as anywhere. */
+/** A monospaced font with arrows: the package's own fonts have neither. */
+const MONO = ["400Regular/FiraMono_400Regular.ttf", "700Bold/FiraMono_700Bold.ttf"];
+/** Fonts of npm packages and no others, so that a page has the same width on every machine. */
 const FONTS = `<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
-<fontconfig><dir prefix="relative">fonts</dir></fontconfig>
+<fontconfig>
+  <dir prefix="relative">fonts</dir>
+  <alias binding="same"><family>monospace</family><prefer><family>Fira Mono</family></prefer></alias>
+  <match target="pattern"><edit name="family" mode="append_last" binding="weak"><string>Open Sans</string></edit></match>
+</fontconfig>
 `;
 
 /**
@@ -39,12 +45,12 @@ async function options(): Promise<LaunchOptions> {
   return { executablePath: join(folder, "chromium"), args: ARGS, env };
 }
 
-/** The folder where it is unpacked, once per version. Two concurrent processes both unpack it, and both use the first one's. */
+/** The folder of the browser and its fonts, made once per pair of versions. Of two concurrent processes, both use the first result. */
 async function unpacked(): Promise<string> {
-  const home = dirname(findPackageJSON("@sparticuz/chromium", import.meta.url) ?? "");
-  const { version } = JSON.parse(readFileSync(join(home, "package.json"), "utf8"));
+  const { home, version } = installed("@sparticuz/chromium");
+  const mono = installed("@expo-google-fonts/fira-mono");
   const cache = join(import.meta.dirname, "../../../node_modules/.cache");
-  const folder = join(cache, `chromium-${version}`);
+  const folder = join(cache, `chromium-${version}-fira-mono-${mono.version}`);
   if (existsSync(folder)) return folder;
 
   mkdirSync(cache, { recursive: true });
@@ -60,6 +66,7 @@ async function unpacked(): Promise<string> {
     else process.env.TMPDIR = temporary;
   }
   writeFileSync(join(making, "fonts/fonts.conf"), FONTS);
+  for (const file of MONO) copyFileSync(join(mono.home, file), join(making, "fonts/fonts", basename(file)));
   try {
     renameSync(making, folder);
   } catch (error) {
@@ -67,4 +74,10 @@ async function unpacked(): Promise<string> {
     if (!existsSync(folder)) throw error;
   }
   return folder;
+}
+
+/** The folder and version of an installed package. */
+function installed(name: string): { home: string; version: string } {
+  const home = dirname(findPackageJSON(name, import.meta.url) ?? "");
+  return { home, version: JSON.parse(readFileSync(join(home, "package.json"), "utf8")).version };
 }
