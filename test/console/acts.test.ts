@@ -40,7 +40,7 @@ it("an act with a lost answer, or an abandoned one, is one act for any number an
   });
   await page.route("**/run", (route) => held.then(() => route.continue()));
   await open();
-  await dialog.getByText("Sending it again repeats the same act").waitFor();
+  await dialog.getByText("Sending it again repeats the same action").waitFor();
   await confirm.click();
   await page.keyboard.press("Escape");
   await dialog.getByText("The request was sent; the answer is still pending.").waitFor();

@@ -130,14 +130,14 @@ it("an unknown outcome of a cancelled instance offers the accepted answers, says
   await cause.getByText("It is sent now, under the same key.").waitFor();
   expect(await buttons(page)).toEqual(["Cancel", "Pause"]);
   await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "called off" });
-  await cause.getByText("Nothing is sent, and there is nothing to take back: the undo goes on.").waitFor();
-  await cause.getByText("the effect stays, because its code has no way to take it back").waitFor();
+  await cause.getByText("Nothing is sent, and there is nothing to undo: the undo continues.").waitFor();
+  await cause.getByText("the effect remains, because it has no undo handler").waitFor();
   expect(await cause.getByRole("button").allTextContents()).toEqual(["It happened", "It did not happen"]);
   expect(await buttons(page)).toEqual([]);
   await expectFit(page, "instance-in-doubt-cancelled");
   await cause.getByRole("button", { name: "It did not happen" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByText("Nothing is sent, and there is nothing to take back: the undo goes on.").waitFor();
+  await dialog.getByText("Nothing is sent, and there is nothing to undo: the undo continues.").waitFor();
   await dialog.getByLabel("Reason (kept in the audit)").fill("the post office has nothing of it");
   await page.keyboard.press("Control+Enter");
   await page.locator(".facts").getByText("terminated").waitFor();
@@ -149,7 +149,7 @@ it("unknown outcomes are distinguished in the list of open items: by workflow, s
   const page = await ada.open();
   const row = (order: string) => page.getByRole("listitem").filter({ hasText: `change-order · ${order} · write to the customer` });
   await row("eu/21")
-    .getByText(/^since/)
+    .getByText(/^recorded/)
     .waitFor();
   await row("eu/22").getByRole("link").click();
   await page.waitForURL(`**/instances/${ids[1]}`);

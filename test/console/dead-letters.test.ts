@@ -65,7 +65,7 @@ it("a dead letter is found by its cause, edited with the keyboard, and replayed 
   for (const [text, said] of [
     ['{"payload_inline":{},"payload_inline":{"brand":"acme"}}', "occurs twice"],
     ['{"payload_inline":{"brand":12345678901234567890}}', "beyond ±9007199254740991"],
-    ["null", "Preview of the replay as edited"],
+    ["null", "Preview: replay as edited"],
   ] as const) {
     await editor.press("Control+a");
     await page.keyboard.insertText(text);
@@ -91,7 +91,7 @@ it("a dead letter is found by its cause, edited with the keyboard, and replayed 
   await page.keyboard.type("the keyword was lost");
   await page.keyboard.press("Control+Enter");
   await page.getByText("Replayed: the message is on its queue again.").waitFor();
-  await page.getByText("by whom, and why").waitFor();
+  await page.getByText("actor and reason").waitFor();
   const { items } = await ada.ask<{ items: object[] }>("GET", "/v1/audit");
   expect(items[0]).toMatchObject({ verb: "replay", reason: "the keyword was lost", result: "applied" });
 });
@@ -112,7 +112,7 @@ it("hidden values are shown by a click that is on record; a dead letter is escal
     await dialog.getByRole("button", { name: does, exact: true }).click();
     await page.getByText(said, { exact: true }).waitFor();
   }
-  await page.getByText("by whom, and why").waitFor();
+  await page.getByText("actor and reason").waitFor();
   const { items } = await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", `/v1/audit`);
   expect(items.slice(0, 3).map(({ verb }) => verb)).toEqual(["skip", "escalate", "reveal"]);
 });
@@ -125,17 +125,17 @@ it("all dead letters of a cause are counted, replayed in stages, and gone from i
     { key: "order-2", payload: { brand: "acme", keyword: "sage" }, ...broke },
   ]);
   const page = await ada.open("dead-letters?cause=broke");
-  await page.getByRole("button", { name: "Replay all of this cause …" }).waitFor();
+  await page.getByRole("button", { name: "Replay all with this cause …" }).waitFor();
   await page.keyboard.press("j");
   await page.keyboard.press("x");
   await page.getByRole("button", { name: "Skip the 1 selected …" }).waitFor();
   await page.keyboard.press("x");
-  await page.getByRole("button", { name: "Replay all of this cause …" }).click();
+  await page.getByRole("button", { name: "Replay all with this cause …" }).click();
   await page.getByText("in stages of 1, 1").waitFor();
   await page.getByRole("dialog").getByLabel("Reason (kept in the audit)").fill("the shop is mended");
   await page.keyboard.press("Control+Enter");
   await page.getByRole("heading", { name: "Replay 2 dead letters" }).waitFor();
   await page.locator(".status", { hasText: "complete" }).first().waitFor();
   await page.goBack();
-  await page.getByText("No dead letter of this cause is open").waitFor();
+  await page.getByText("No dead letter with this cause is open").waitFor();
 });

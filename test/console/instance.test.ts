@@ -121,8 +121,8 @@ it("an undo that failed is shown as one: a retry continues it, or the operator s
   const { mend } = await breakPages(ada);
   await ada.ask("POST", `/v1/instances/${id}/undo`, { reason: "called off" });
   const page = await ada.open(`instances/${id}`);
-  await page.getByText(/^Its undo failed when undoing put page: .*403/).waitFor();
-  await page.locator(".facts").getByText("its undo failed").waitFor();
+  await page.getByText(/^The undo failed at put page: .*403/).waitFor();
+  await page.locator(".facts").getByText("undo failed").waitFor();
   await page.getByText("if this step can never succeed, skip it").waitFor();
   for (const verb of ["Undo", "Restart", "Retry from here"])
     expect(await page.getByRole("button", { name: verb, exact: true }).count()).toBe(0);

@@ -39,7 +39,7 @@ it("results of messages are counted by type and minute; a key shows its holder, 
   await page.keyboard.press("Enter");
   const minutes = page.getByRole("table", { name: "research.requested by minute" }).locator("tbody tr");
   await expect.poll(() => minutes.count()).toBeGreaterThan(0);
-  await page.getByText("started: an instance began").waitFor();
+  await page.getByText("started: an instance started").waitFor();
   expect(Object.fromEntries(new URL(page.url()).searchParams)).toEqual({ type: "research.requested", queue: "gatherfeed-commands" });
   await expectFit(page, "messages");
 });

@@ -14,7 +14,7 @@ it("the queues show their counts, and no number where there is none; a user with
   await rows.filter({ hasText: "publish-commands" }).waitFor();
   await page.getByText("No lane is stalled").waitFor();
   await page.getByText(/Dead letters: the database/).waitFor();
-  await page.getByLabel("Rates of the last").selectOption("60");
+  await page.getByLabel("Rates over the last").selectOption("60");
   await expect.poll(() => new URL(page.url()).search).toBe("?minutes=60");
   // A queue without deliveries has no lag, which is not zero.
   await expect.poll(() => rows.filter({ hasText: "alerts" }).locator("td").nth(5).textContent()).toBe("–");
@@ -55,7 +55,7 @@ it("a held lane shows the cause and the time; the action that keeps its order is
   await expect.poll(() => queue.evaluate((one) => one.matches(":focus"))).toBe(true);
   await row.focus();
   await page.keyboard.press("Enter");
-  await page.getByText(/is held and needs an operator, behind a failed instance: .*has packed/).waitFor();
+  await page.getByText(/is held and needs an operator. Its instance failed: .*has packed/).waitFor();
   expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe(`Lane orders · ${order}`);
   await page.getByText("1 message waits").waitFor();
   const acts = page.locator("p.acts button");

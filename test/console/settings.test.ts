@@ -110,7 +110,7 @@ it("an unknown outcome is answered by a click, with its output, or by keys; each
 
   await of(happened).getByRole("button", { name: "It happened" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByText("The step takes what it answered, which you say").waitFor();
+  await dialog.getByText("The step gets the output that you enter").waitFor();
   await dialog.getByLabel(/^Output of the step/).fill('{"sent": true}');
   await dialog.getByLabel("Reason (kept in the audit)").fill("the customer has it");
   await dialog.getByRole("button", { name: "It happened" }).click();
@@ -183,7 +183,7 @@ it("an alert is muted for a while, with a reason, and notified again", async () 
   await expect.poll(() => rows.count()).toBe(2);
   expect(await rows.first().textContent()).toMatch(/^firing.*queue crm.*once.*No notification was sent/);
   expect(await rows.first().getByRole("link", { name: "01234567…cdef" }).getAttribute("href")).toContain("/instances/0123456789abcdef");
-  expect(await rows.last().textContent()).toMatch(/^over.*3 times/);
+  expect(await rows.last().textContent()).toMatch(/^resolved.*3 times/);
   await page.getByText("ALERTS_SLACK_URL").waitFor();
   await page.getByRole("button", { name: "Mute" }).last().click();
   await page.getByRole("dialog").getByLabel("For").selectOption("1 day");

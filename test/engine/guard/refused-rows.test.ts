@@ -43,8 +43,8 @@ describe("A once effect that happened, with refused rows", () => {
     expect(error?.message).toMatch(/^It happened, and answered \{"id":"mail-1"\}\. What is recorded with that was refused: .*UNIQUE/);
     expect(error?.message).toContain("Deploy code whose record fits, then confirm it with that output; or cancel the instance");
     expect(answered).toEqual({ output: '{"id":"mail-1"}', outputRef: null });
-    expect(follows).toMatchObject({ reject: null, retry: expect.stringContaining("it did happen, so this is a second time") });
-    expect(follows.confirm).toContain("Nothing is sent. Where its rows are refused again");
+    expect(follows).toMatchObject({ reject: null, retry: expect.stringContaining("it happened, so this is a second time") });
+    expect(follows.confirm).toContain("Nothing is sent. If its rows are refused again");
 
     const why = expect.stringMatching(/^It did happen: .* A retry of it does it a second time\.$/);
     await expect(answer({ verb: "reject" })).rejects.toMatchObject({ code: "invalid_transition", message: why });

@@ -66,8 +66,8 @@ it.each(modes)(
     expect(await doubt()).toMatchObject({ follows: { reject: "It is sent now, under the same key." } });
     await cancelInstance(probeEnv, operator, id, { reason: "called off" });
     const follows = {
-      confirm: expect.stringContaining("the effect is taken back: the undo goes on"),
-      reject: "Nothing is sent, and there is nothing to take back: the undo goes on.",
+      confirm: expect.stringContaining("the effect is undone: the undo continues"),
+      reject: "Nothing is sent, and there is nothing to undo: the undo continues.",
       retry: null,
     };
     expect(await doubt()).toMatchObject({ step: "b", retry: null, follows });
@@ -86,7 +86,7 @@ it.each(modes)(
     await cancelInstance(probeEnv, operator, id, { reason: "not now", undo: false });
     expect(await doubt()).toMatchObject({
       follows: {
-        confirm: expect.stringContaining("Nothing runs now: a retry goes on with what it answered"),
+        confirm: expect.stringContaining("Nothing runs now: a retry continues with the output that you enter"),
         reject: "Nothing is sent now: a retry sends it, under the same key.",
         retry: expect.stringContaining("Nothing is sent now: a retry sends it, under a new key"),
       },
@@ -101,8 +101,8 @@ it.each(modes)(
 
 it.each([
   ["paused", true, "a resume sends it"],
-  ["complete", false, "nothing runs of it any more"],
-  ["skipped", false, "nothing runs of it any more"],
+  ["complete", false, "the instance does not continue"],
+  ["skipped", false, "the instance does not continue"],
 ])("an unknown outcome of an instance that is %s offers another try only where it is accepted", async (status, isOffered, said) => {
   const { id, listed, again, key } = await lost("platform");
   await probeEnv.DB.prepare("UPDATE millrace_instances SET status = ?2 WHERE id = ?1").bind(id, status).run();
@@ -137,7 +137,7 @@ it.each(modes)("an unknown outcome of an undo's own %s step offers another try, 
   const [doubt] = (await get(`/v1/instances/${id}`)).body.doubts;
   expect(doubt).toMatchObject({
     step: "undo pay",
-    follows: { confirm: expect.stringContaining("the undo goes on. Nothing is sent"), reject: "It is sent now, under the same key." },
+    follows: { confirm: expect.stringContaining("the undo continues. Nothing is sent"), reject: "It is sent now, under the same key." },
   });
   expect((await post(doubt.retry, { reason: "Twice is better than never." })).status).toBe(202);
   expect(await kept(id, "terminated", "errored")).toBe("terminated");

@@ -13,7 +13,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["c", "copy the id"],
   ["t", "light or dark"],
   ["Esc", "close the dialog"],
-  ["Ctrl+Enter", "confirm an act"],
+  ["Ctrl+Enter", "confirm an action"],
   ["?", "show this list"],
 ];
 
@@ -38,8 +38,8 @@ export function KeySheet() {
         ))}
       </dl>
       <label class="check">
-        <input type="checkbox" checked={setting === "on"} onChange={() => singleKeys.set(setting === "on" ? "off" : "on")} /> Single keys do
-        something
+        <input type="checkbox" checked={setting === "on"} onChange={() => singleKeys.set(setting === "on" ? "off" : "on")} /> Single-key
+        shortcuts
       </label>
     </Dialog>
   );

@@ -18,7 +18,7 @@ export function Notices() {
               </Link>
             )}
           </span>
-          <button type="button" class="plain" aria-label="Take it away" onClick={() => takeAway(notice)}>
+          <button type="button" class="plain" aria-label="Dismiss" onClick={() => takeAway(notice)}>
             <Icon name="close" />
           </button>
         </p>

@@ -162,7 +162,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
       )}
       {before && (
         <p class="quiet">
-          This request was sent before with the reason below, and no answer came. Sending it again repeats the same act, without a second
+          This request was sent before with the reason below, and no answer came. Sending it again repeats the same action, without a second
           effect.
         </p>
       )}

@@ -32,7 +32,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   approvals_waiting: { says: "Questions wait for an answer", to: toQuestions },
   approvals_pressing: { says: "Questions are about to time out", to: toQuestions },
   instances_unchecked: { says: "The keeper is late in checking instances" },
-  lanes_blocked: { says: "Lanes stand still", to: ({ lane }) => hrefOf("queues", { lane }) },
+  lanes_blocked: { says: "Lanes are stalled", to: ({ lane }) => hrefOf("queues", { lane }) },
   projection_lag: { says: "A projection lags" },
   outbox_unconfirmed: { says: "Messages wait to be sent" },
   outbox_refused: { says: "A queue refuses messages" },

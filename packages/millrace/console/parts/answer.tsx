@@ -157,7 +157,7 @@ function Example({ doubt, take }: { doubt: Doubt; take: (text: string) => void }
   if (!data) return null;
   const { output, instance } = data;
   if (instance === undefined)
-    return <p class="quiet">No other run of this step is on record that would show what it answers: look at the step's code.</p>;
+    return <p class="quiet">No other run of this step is recorded. The step's code shows the shape of its output.</p>;
   return (
     <div class="field">
       <span>

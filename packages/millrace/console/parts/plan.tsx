@@ -34,7 +34,7 @@ export function RefusedPlan({ plan: { effects } }: { plan: Plan }) {
   if (effects.length === 0) return null;
   return (
     <>
-      <p class="quiet">If the act were not refused, each effect would be:</p>
+      <p class="quiet">If the action were not refused, each effect would be:</p>
       <EffectList effects={effects} />
     </>
   );

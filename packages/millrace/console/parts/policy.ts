@@ -11,7 +11,7 @@ export function policyOf({ retries, batch_size, batch_wait_seconds, concurrency,
   return {
     Retries: limit === 0 ? "none" : `${limit}, ${seconds(initial)} to ${seconds(most)}`,
     Batch: is_lane ? "1" : `${batch_size}${batch_wait_seconds > 0 ? ` or ${seconds(batch_wait_seconds)}` : ""}`,
-    Concurrency: `${concurrency}${is_lane ? " a key" : ""}`,
+    Concurrency: `${concurrency}${is_lane ? " per key" : ""}`,
     Priorities: has_priorities ? "yes" : "no",
   };
 }

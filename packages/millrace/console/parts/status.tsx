@@ -91,7 +91,7 @@ export function InstanceStatus({ instance }: { instance: Instance }) {
           {NEXT[word]} <Ago at={until} />
         </span>
       )}
-      {undo && <span class="quiet"> {undo === "done" ? "undone" : STOPPED.has(status) ? "its undo failed" : "being undone"}</span>}
+      {undo && <span class="quiet"> {undo === "done" ? "undone" : STOPPED.has(status) ? "undo failed" : "being undone"}</span>}
       {overdue && <span class="quiet"> overdue</span>}
     </>
   );

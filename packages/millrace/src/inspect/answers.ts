@@ -25,12 +25,12 @@ export interface Doubted {
   readonly hasHappened: boolean;
 }
 
-const TAKES = "The step takes what it answered, which you say";
-const RETURNS = "An output that the step cannot use brings it back in doubt.";
-const TWICE = "it may happen twice. The audit says that you knew.";
-const A_SECOND_TIME = "it did happen, so this is a second time. The audit says that you knew.";
+const TAKES = "The step gets the output that you enter";
+const RETURNS = "If the step cannot use the output, its outcome is unknown again (in doubt).";
+const TWICE = "it may happen twice. The audit records that you accepted this.";
+const A_SECOND_TIME = "it happened, so this is a second time. The audit records that you accepted this.";
 
-const REFUSED = "Where its rows are refused again, it comes back: deploy code whose record fits first";
+const REFUSED = "If its rows are refused again, it is in doubt again: deploy code with valid rows first";
 
 /** What the engine does with each answer to a doubt, as its instance stands. */
 export function answersTo(doubted: Doubted): Answers {
@@ -39,21 +39,21 @@ export function answersTo(doubted: Doubted): Answers {
 }
 
 function answersOf({ status, undo, takesBack, undoable, runsNoMore, hasHappened }: Doubted): Answers {
-  const goesOn = takesBack ? "the undo goes on" : "the run goes on behind it";
+  const goesOn = takesBack ? "the undo continues" : "the run continues";
   if (undo !== null && !takesBack) return inUndo(undoable, status, hasHappened ? `${REFUSED}.` : RETURNS);
   const returns = hasHappened ? `${REFUSED}, or cancel the instance with undo: false.` : RETURNS;
   const twice = hasHappened ? A_SECOND_TIME : TWICE;
   if (runsNoMore) {
     return {
-      confirm: "That it happened, and what it answered, is on record. Nothing runs of it any more.",
-      reject: "That it did not happen is on record. Nothing is sent, and nothing runs of it any more.",
+      confirm: "Recorded: it happened, with this output. The instance does not continue.",
+      reject: "Recorded: it did not happen. Nothing is sent, and the instance does not continue.",
       retry: null,
     };
   }
   const later = RETRYABLE.has(status) ? "a retry" : status === "paused" ? "a resume" : null;
   if (later !== null) {
     return {
-      confirm: `Nothing runs now: ${later} goes on with what it answered, which you say. ${returns}`,
+      confirm: `Nothing runs now: ${later} continues with the output that you enter. ${returns}`,
       reject: `Nothing is sent now: ${later} sends it, under the same key.`,
       retry: `Nothing is sent now: ${later} sends it, under a new key, and ${twice}`,
     };
@@ -67,11 +67,11 @@ function answersOf({ status, undo, takesBack, undoable, runsNoMore, hasHappened 
 
 /** An undo does nothing that did not happen: it asks only what there is to take back. */
 function inUndo(undoable: boolean, status: InstanceStatus, returns: string): Answers {
-  const back = undoable ? "is taken back" : "stays, because its code has no way to take it back";
-  const then = status === "errored" ? "a retry of the undo goes on" : status === "terminated" ? "the undo is over" : "the undo goes on";
+  const back = undoable ? "is undone" : "remains, because it has no undo handler";
+  const then = status === "errored" ? "a retry continues the undo" : status === "terminated" ? "the undo has ended" : "the undo continues";
   return {
     confirm: `${TAKES}, and the effect ${back}: ${then}. ${returns}`,
-    reject: `Nothing is sent, and there is nothing to take back: ${then}.`,
+    reject: `Nothing is sent, and there is nothing to undo: ${then}.`,
     retry: null,
   };
 }

@@ -47,14 +47,13 @@ export function BulkFacts({ bulk }: { bulk: Bulk }) {
       <dd>{stagesOf(ramp, matched).join(", ")}</dd>
       <dt>Rate</dt>
       <dd>
-        {rate} {nounOf(verb)[1]} per second; a stage waits at most {settle} s until all its items ended
+        {rate} {nounOf(verb)[1]} per second; a stage waits at most {settle} s for its items to end
       </dd>
       <dt>Stops</dt>
-      <dd>{stop >= 1 ? "never" : `if more than ${Math.round(stop * 1000) / 10} % of a stage fail`}</dd>
-      <dt>Runs as</dt>
+      <dd>{stop >= 1 ? "never" : `if more than ${Math.round(stop * 1000) / 10} % of a stage fails`}</dd>
+      <dt>Records</dt>
       <dd>
-        <Link to={hrefOf("instances", bulk.instance_id)}>its instance</Link>;{" "}
-        <Link to={hrefOf("audit", { target: bulk.id })}>audit rows</Link>
+        <Link to={hrefOf("instances", bulk.instance_id)}>instance</Link>, <Link to={hrefOf("audit", { target: bulk.id })}>audit rows</Link>
       </dd>
     </dl>
   );

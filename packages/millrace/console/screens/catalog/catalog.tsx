@@ -85,7 +85,7 @@ function messageColumns({ workflows }: Whole): readonly Column<Message>[] {
       head: "Leads to",
       width: "1.8fr",
       isMinor: true,
-      cell: (one) => ledTo(one, workflows).join(", ") || <span class="quiet">nothing: it is only told</span>,
+      cell: (one) => ledTo(one, workflows).join(", ") || <span class="quiet">no consumer</span>,
     },
     { head: "Queue", width: "1fr", isMinor: true, cell: ({ queue }) => <Link to={hrefOf("catalog", `queue ${queue}`)}>{queue}</Link> },
     {

@@ -49,7 +49,9 @@ export function Picture({ catalog }: { catalog: Catalog }) {
         {(["command", "workflow", "event"] as const).map((kind) => (
           <Sample key={kind} kind={kind} />
         ))}
-        a broken line was observed in the newest {catalog.seen_instances} instances, because what code emits is known only when it runs.
+        <span>
+          Dashed line: observed in the newest {catalog.seen_instances} instances. The messages that code emits are known only after a run.
+        </span>
       </figcaption>
     </figure>
   );

@@ -76,9 +76,9 @@ function Known({ letter, problem, again, reveal }: KnownProps) {
             job <Link to={hrefOf("jobs", letter.correlation_id)}>{letter.correlation_id}</Link>
           </span>
         )}
-        {letter.instance_id && <Link to={hrefOf("instances", letter.instance_id)}>its instance</Link>}
-        {cause && isOpen && <Link to={hrefOf("dead-letters", { cause })}>all of its cause</Link>}
-        {!isOpen && <Link to={hrefOf("audit", { target: id })}>by whom, and why</Link>}
+        {letter.instance_id && <Link to={hrefOf("instances", letter.instance_id)}>instance</Link>}
+        {cause && isOpen && <Link to={hrefOf("dead-letters", { cause })}>all with this cause</Link>}
+        {!isOpen && <Link to={hrefOf("audit", { target: id })}>actor and reason</Link>}
         <Id id={id} />
       </p>
       {problem && <ProblemNote problem={problem} />}
@@ -86,7 +86,7 @@ function Known({ letter, problem, again, reveal }: KnownProps) {
       {mayAct && (
         <p class="letters-acts">
           <button type="button" class="main" disabled={!draft.canBeSent} onClick={() => ask("replay")}>
-            Replay {draft.isChanged ? "corrected" : "as it came"} …
+            Replay {draft.isChanged ? "corrected" : "unchanged"} …
           </button>
           <button type="button" onClick={() => ask("skip")}>
             Skip …
@@ -99,7 +99,7 @@ function Known({ letter, problem, again, reveal }: KnownProps) {
         </p>
       )}
       <p class="letters-done" role="status">
-        {done?.sentence} {done?.instance && <Link to={hrefOf("instances", done.instance)}>Its instance</Link>}
+        {done?.sentence} {done?.instance && <Link to={hrefOf("instances", done.instance)}>Open the instance</Link>}
       </p>
       <Workbench letter={letter} draft={draft} reveal={reveal} send={mayAct && draft.canBeSent ? () => ask("replay") : undefined} />
       {act === "replay" && <Replay {...props} body={draft.body} />}

@@ -47,7 +47,7 @@ export function Letters({ filters }: { filters: Filters }) {
           {["replay", "skip"].map((verb) => (
             <button key={verb} type="button" onClick={() => ask({ verb, meant })}>
               {verb === "replay" ? "Replay" : "Skip"}{" "}
-              {ids.length > 0 ? `the ${ids.length} selected` : cause ? "all of this cause" : "all of these"} …
+              {ids.length > 0 ? `the ${ids.length} selected` : cause ? "all with this cause" : "all of these"} …
             </button>
           ))}
           <span class="quiet">
@@ -97,7 +97,8 @@ function None({ filters, isShort }: { filters: Filters; isShort: boolean }) {
   if (cause && Object.keys(others).length === 0)
     return (
       <Empty>
-        No dead letter of this cause is open: each was replayed or skipped. See <Link to={hrefOf("audit")}>the audit</Link>. <OfNoTenant />
+        No dead letter with this cause is open: each was replayed or skipped. See <Link to={hrefOf("audit")}>the audit</Link>.{" "}
+        <OfNoTenant />
       </Empty>
     );
   if (Object.keys(filters).length > 0)

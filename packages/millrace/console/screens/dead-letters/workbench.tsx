@@ -43,7 +43,7 @@ export function Workbench({ letter, draft, reveal, send }: WorkbenchProps) {
 function Outcome({ letter, draft: { isBehind, isChanged, plan } }: { letter: Detail; draft: Draft }) {
   return (
     <div aria-busy={isBehind}>
-      <h2>Preview of the replay {isChanged ? "as edited" : "unchanged"}</h2>
+      <h2>Preview: replay {isChanged ? "as edited" : "unchanged"}</h2>
       {plan.ok ? <PlanOfReplay plan={plan.data} came={letter.replay} /> : <ProblemNote problem={plan.problem} />}
     </div>
   );

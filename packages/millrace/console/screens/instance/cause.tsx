@@ -63,8 +63,8 @@ function Failure({ instance, error, explained }: CauseProps & { error: Failed })
   const inUndo = hasUndoFailed(instance);
   const threw = behind ? `The code threw after ${behind}` : "The code threw";
   const failed = step ? `${step} failed` : at === "accepted" || at === "queued" ? "It cannot start" : threw;
-  const back = step.startsWith(UNDO_STEP) ? ` when undoing ${step.slice(UNDO_STEP.length)}` : step && ` at ${step}`;
-  const where = inUndo ? `Its undo failed${back}` : failed;
+  const back = step && ` at ${step.startsWith(UNDO_STEP) ? step.slice(UNDO_STEP.length) : step}`;
+  const where = inUndo ? `The undo failed${back}` : failed;
   const meant = explained.get(code);
   return (
     <div class="cause" data-tone="red">

@@ -73,7 +73,7 @@ export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
         <tr>
           <th scope="col">Step</th>
           <th scope="col" class="minor">
-            {all.length > 0 && `from ${clockTime(first)}, ${duration(whole)} in all`}
+            {all.length > 0 && `from ${clockTime(first)}, ${duration(whole)} in total`}
           </th>
           <th scope="col">State</th>
           <th scope="col" class="number">
@@ -165,7 +165,7 @@ function Attempts({ step, isOver }: { step: Step; isOver: boolean }) {
         </li>
       )}
       {attempts.length === 0 && began === null && (
-        <li class="quiet">The platform has forgotten its attempts; what it did is under Effects.</li>
+        <li class="quiet">The platform no longer has its attempts. Its result is under Effects.</li>
       )}
     </ol>
   );

@@ -22,7 +22,7 @@ function cut(text: string, most = LETTERS): string {
 
 /** What a thing says of itself, below its name. */
 function saying({ kind, count, statuses, subject }: Knot): string {
-  if (kind === "counted") return "counted, not told";
+  if (kind === "counted") return "only counted";
   const words = statuses.map(([word, of]) => (count > 1 ? `${of} ${word.replaceAll("_", " ")}` : word.replaceAll("_", " ")));
   return [...words, ...(count === 1 && kind === "instance" && subject ? [subject] : [])].join(" · ");
 }

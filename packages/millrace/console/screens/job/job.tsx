@@ -96,11 +96,11 @@ function Summary({ job, isNamed, data: { summary } }: { job: string; isNamed: bo
   return (
     <>
       <p class="facts">
-        <Status word={open ? "running" : "over"} />
+        <Status word={open ? "running" : "ended"} />
         {!isNamed && <Id id={job} />}
         {first && (
           <span>
-            began <Ago at={first} />
+            started <Ago at={first} />
           </span>
         )}
         {first && last && (
@@ -144,7 +144,7 @@ const DEEPEST = 12;
 
 const COLUMNS: readonly Column<Knot>[] = [
   {
-    head: "What",
+    head: "Item",
     width: "2.4fr",
     narrow: "2fr",
     cell: ({ depth, kind, label, count, href }) => (
@@ -179,7 +179,7 @@ const COLUMNS: readonly Column<Knot>[] = [
       return latency !== undefined && <span title={knot.count > 1 ? "the median" : ""}>{duration(latency)}</span>;
     },
   },
-  { head: "At", width: "96px", isMinor: true, isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
+  { head: "Time", width: "96px", isMinor: true, isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
 ];
 
 /** Where an app keeps more of the job. */
@@ -187,7 +187,7 @@ function Elsewhere({ lists }: { lists: ReadJob["elsewhere"] }) {
   if (lists.length === 0) return null;
   return (
     <p class="quiet">
-      There may be more of it in:{" "}
+      Related records, if any:{" "}
       {lists.map(({ kind, url }) => (
         <span key={url}>
           {kind.replaceAll("_", " ")} (<code>GET {url}</code>){" "}

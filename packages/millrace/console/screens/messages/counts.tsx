@@ -11,7 +11,7 @@ const MINUTE_MS = 60_000;
 
 /** What each outcome says, in the words of docs/metrics.md; in the order in which people ask for them. */
 const OUTCOMES: Readonly<Record<string, string>> = {
-  started: "an instance began",
+  started: "an instance started",
   routed: "delivered to its routes",
   "put off": "accepted, started a little later",
   duplicate: "a duplicate, without effect",
@@ -82,7 +82,7 @@ export function Counts({ minutes, type, queue }: CountsProps) {
   const isOne = type !== undefined || queue !== undefined;
   return (
     <section aria-labelledby="by-type">
-      <h2 id="by-type">By type, of the last {minutes === 60 ? "hour" : `${minutes} minutes`}</h2>
+      <h2 id="by-type">By type, last {minutes === 60 ? "hour" : `${minutes} minutes`}</h2>
       {problem && <ProblemNote problem={problem} />}
       {shown.length === 0 ? (
         <NoneDelivered minutes={minutes} isFiltered={isOne} />
@@ -104,8 +104,8 @@ export function Counts({ minutes, type, queue }: CountsProps) {
 function Source({ data: { at } }: { data: Counted }) {
   return (
     <p class="quiet sources">
-      Read <Ago at={at} />. Counted when deliveries are settled, for all tenants. The counts are a lower bound: the last ten seconds may be
-      missing. Dead letters are those of the last day, from the database. Refused HTTP requests are not counted.
+      Updated <Ago at={at} />. Counted when deliveries are settled, for all tenants. The counts are a lower bound: the last ten seconds may
+      be missing. Dead letters are those of the last day, from the database. Refused HTTP requests are not counted.
     </p>
   );
 }

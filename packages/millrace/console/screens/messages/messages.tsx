@@ -7,7 +7,7 @@ import "./messages.css";
 
 const FILTERS = {
   q: { label: "Key, subject or id" },
-  minutes: { label: "Of the last", options: { 5: "5 minutes", 15: "15 minutes", 30: "30 minutes" }, unset: "hour" },
+  minutes: { label: "Period", options: { 5: "last 5 minutes", 15: "last 15 minutes", 30: "last 30 minutes" }, unset: "last hour" },
   type: { label: "Type", isRare: true },
   queue: { label: "Queue", isRare: true },
 } as const;

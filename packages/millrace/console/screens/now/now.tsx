@@ -78,7 +78,7 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
           </Need>
         ))}
         {of(doubts).map(({ key, instance_id, workflow, subject, step, item, answered, updated_at }) => (
-          <Need key={key} word="in_doubt" tone="orange" count={1} to={hrefOf("instances", instance_id)} last={updated_at} note="since">
+          <Need key={key} word="in_doubt" tone="orange" count={1} to={hrefOf("instances", instance_id)} last={updated_at} note="recorded">
             {workflow} · {subject} · {step}
             {item && ` [${item}]`}: {answered ? "it happened, but the rows recorded with it were refused" : "unknown whether it happened"}
           </Need>
@@ -104,6 +104,7 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
             count={1}
             to={hrefOf("instances", instance_id)}
             last={asked_at}
+            note="asked"
             acts={
               may("operate") &&
               (["approve", "reject"] as const).map((verb) => (
@@ -153,7 +154,7 @@ function LaneNeed({ group: { lane, state, cause, keys, waiting, since, key, why,
   const to = hrefOf("queues", keys === 1 ? { lane, key } : { lane, state, cause: cause ?? undefined });
   const reason = failed === null ? `: ${withoutIds(why ?? "")}` : ` ${keys === 1 ? "is" : "are"} blocked by one failure: ${failed}`;
   const behind = waiting === 1 ? "1 message waits" : `${waiting.toLocaleString()} messages wait`;
-  const note = waiting === 0 ? "no message waits, seen" : `${behind}, the oldest since`;
+  const note = waiting === 0 ? "no message waits, recorded" : `${behind}, the oldest sent`;
   return (
     <Need word={state} tone={toneOf(state)} count={keys} to={to} last={since} note={note}>
       {keys === 1 ? (
@@ -179,7 +180,7 @@ function AlertsNeed({ alerts }: { alerts: Item<"/v1/alerts">[] }) {
       count={alerts.length}
       to={hrefOf("settings", "alerts", { state: "firing" })}
       last={first}
-      note="the first since"
+      note="the first started"
     >
       {alerts.length === 1 ? "Alert" : "Alerts"}: {says.join("; ")}
     </Need>

@@ -189,7 +189,7 @@ function Sources({ data: { at, minutes, sources } }: { data: Answer<"/v1/queues"
   const groups = Object.entries(Object.groupBy(named, ([, { source }]) => source));
   return (
     <p class="quiet sources">
-      Read <Ago at={at} />.{" "}
+      Updated <Ago at={at} />.{" "}
       {groups.map(([source, of = []]) => {
         const numbers = of.map(([number]) => OF_SOURCES[number]).join(", ");
         const [first = "", ...rest] = numbers;

@@ -93,7 +93,7 @@ function Why({ of: { state, why, ahead, key } }: { of: Standing }) {
   if (!failed || state === "paused") return <bdi>{withoutIds(why ?? "")}</bdi>;
   return (
     <>
-      <bdi>{key}</bdi> {state === "held" ? "is held and needs an operator" : "waits"}, behind a failed instance: <bdi>{failed.failed}</bdi>
+      <bdi>{key}</bdi> {state === "held" ? "is held and needs an operator" : "waits"}. Its instance failed: <bdi>{failed.failed}</bdi>
     </>
   );
 }
@@ -112,7 +112,7 @@ function Ahead({ of: { ahead } }: { of: Standing }) {
               <Link to={hrefOf("instances", id)} title={id}>
                 {shortId(id)}
               </Link>{" "}
-              <span class="quiet">since</span> <Ago at={since} />
+              <span class="quiet">started</span> <Ago at={since} />
               {failed !== null && (
                 <>
                   <br />
@@ -176,7 +176,7 @@ function Head({ of: { head, depth } }: { of: Standing }) {
           </dd>
           <dt>Attempts</dt>
           <dd>
-            {head.attempts === 0 ? "not yet" : head.attempts === 1 ? "once" : `${head.attempts} times`}
+            {head.attempts === 0 ? "none" : head.attempts === 1 ? "once" : `${head.attempts} times`}
             {head.next_at && (
               <>
                 , next <Ago at={head.next_at} />
@@ -191,7 +191,7 @@ function Head({ of: { head, depth } }: { of: Standing }) {
               </dd>
             </>
           )}
-          <dt>Queued behind it</dt>
+          <dt>Queued after</dt>
           <dd>{Math.max(0, depth - 1).toLocaleString()}</dd>
         </dl>
       )}

@@ -24,7 +24,7 @@ const COLUMNS: readonly Column<Noted>[] = [
     ),
   },
   { head: "Blocked by", width: "3.4fr", isMinor: true, cell: (one) => <Blocked by={one} /> },
-  { head: "Waits", width: "64px", isMinor: true, isNumber: true, cell: ({ depth }) => depth.toLocaleString() },
+  { head: "Waiting", width: "64px", isMinor: true, isNumber: true, cell: ({ depth }) => depth.toLocaleString() },
   { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ oldest_at, noted_at }) => <Ago at={oldest_at ?? noted_at} /> },
 ];
 
@@ -36,7 +36,7 @@ export function wordFor({ state, ahead }: Pick<Noted, "state" | "ahead">): strin
 /** The instance that failed in front of it, in whose words; or what the lane says. */
 function Blocked({ by: { why, ahead } }: { by: Noted }) {
   const failed = ahead.find((one) => one.failed !== null);
-  if (!failed) return <bdi title={why ?? ""}>{why ?? "not blocked: works off a backlog"}</bdi>;
+  if (!failed) return <bdi title={why ?? ""}>{why ?? "not blocked: it has a backlog"}</bdi>;
   return (
     <span title={failed.failed ?? ""}>
       <Link to={hrefOf("instances", failed.instance_id)}>{shortId(failed.instance_id)}</Link>: <bdi>{failed.failed}</bdi>

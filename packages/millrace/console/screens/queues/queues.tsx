@@ -7,7 +7,7 @@ import { LANE_FILTERS, Lanes } from "./lanes.tsx";
 import "./queues.css";
 
 const RATES = {
-  minutes: { label: "Rates of the last", options: { 1: "minute", 15: "15 minutes", 60: "hour" }, unset: "5 minutes" },
+  minutes: { label: "Rates over the last", options: { 1: "minute", 15: "15 minutes", 60: "hour" }, unset: "5 minutes" },
 } as const;
 const FILTERS = { ...RATES, ...LANE_FILTERS, key: { label: "Key" } } as const;
 

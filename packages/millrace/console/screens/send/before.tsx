@@ -47,7 +47,7 @@ export function Before({ kind, found, isBegun }: { kind: Message["kind"]; found:
   return (
     <>
       <p class="send-outcome">
-        <Status word={isOpen ? "to fill in" : isNameless ? "needs a key" : outcome} tone={isOpen ? "quiet" : isNameless ? "amber" : tone} />
+        <Status word={isOpen ? "incomplete" : isNameless ? "needs a key" : outcome} tone={isOpen ? "quiet" : isNameless ? "amber" : tone} />
         <span>
           {isOpen
             ? "The message cannot be sent yet:"

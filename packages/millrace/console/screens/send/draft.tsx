@@ -158,9 +158,9 @@ function Where({ message: { kind, type, performer, queue } }: { message: Message
           Performed by <Link to={hrefOf("catalog", `workflow ${performer}`)}>{performer}</Link>,
         </>
       ) : (
-        "Told"
+        "Published"
       )}{" "}
-      by the queue {queue}. <Link to={hrefOf("catalog", nameOf({ kind, type }))}>Details</Link>
+      through the queue {queue}. <Link to={hrefOf("catalog", nameOf({ kind, type }))}>Details</Link>
     </p>
   );
 }

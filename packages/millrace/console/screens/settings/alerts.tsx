@@ -26,7 +26,7 @@ const FILTERS = {
 function wordOf({ state, rule, severity }: Alert): [word: string, tone: Tone] {
   if (state === "firing") return ["firing", severity === "critical" ? "red" : "amber"];
   if (state === "pending") return ["pending", "quiet"];
-  return ruleOf(rule).isOfArrivals ? ["no more came", "quiet"] : ["over", "green"];
+  return ruleOf(rule).isOfArrivals ? ["no new ones", "quiet"] : ["resolved", "green"];
 }
 
 /** A page of alerts. Where no state is asked for, those that fire come first, however old they are. */
@@ -96,11 +96,11 @@ function Row({ alert, ask }: { alert: Alert; ask: () => void }) {
           <strong>{to ? <Link to={to(labels)}>{says}</Link> : says}</strong> <bdi>{groupOf(labels)}</bdi>
         </p>
         <p class="quiet">
-          <code>{rule}</code> · {severity} · {count === null ? `at ${value}` : count === 1 ? "once" : `${count} times`} · since{" "}
+          <code>{rule}</code> · {severity} · {count === null ? `at ${value}` : count === 1 ? "once" : `${count} times`} · started{" "}
           <Ago at={since} />
           {resolved_at ? (
             <>
-              , {isOfArrivals ? "no more" : "resolved"} since <Ago at={resolved_at} />
+              , {isOfArrivals ? "ended" : "resolved"} <Ago at={resolved_at} />
             </>
           ) : (
             <>
@@ -120,7 +120,7 @@ function Row({ alert, ask }: { alert: Alert; ask: () => void }) {
         </p>
         {examples.length > 0 && (
           <p class="quiet">
-            Such as{" "}
+            Examples:{" "}
             {examples.map((id, index) => (
               <span key={id}>
                 {index > 0 && ", "}

@@ -27,7 +27,7 @@ export function Doubts() {
     <>
       <p class="quiet">
         An attempt was cut off after its request, and the effect class forbids an automatic repeat. Check the upstream, then choose: it
-        happened, it did not happen, or unknown. If an effect is known to have happened, its rows were refused: fix them first.
+        happened, it did not happen, or unknown. If an effect happened but its rows were refused, deploy code with valid rows first.
       </p>
       {line}
       {problem && <ProblemNote problem={problem} />}
@@ -84,7 +84,7 @@ function Row({ doubt, answer }: { doubt: Item<"/v1/effects">; answer: (verb: Dou
           </Link>
         </p>
         <p class="quiet">
-          {doubt.class} · since <Ago at={at} />
+          {doubt.class} · recorded <Ago at={at} />
           {error && (
             <>
               {" "}

@@ -61,7 +61,7 @@ function Row({ question: one, ask }: { question: Question; ask: (verb: "approve"
   const { state, over, question, workflow, instance_id, details, asked_at, due_at, decided_at, decided_by, reason, otherwise } = one;
   return (
     <li>
-      <Status word={over === null ? state : "over"} />
+      <Status word={over === null ? state : "closed"} />
       <div>
         <p>
           <strong>
