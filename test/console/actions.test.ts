@@ -45,7 +45,7 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await page.keyboard.press("Control+Enter");
   await page.getByRole("heading", { name: "Retry 3 instances" }).waitFor();
   await page.getByText("1 of 1 of this stage failed").waitFor();
-  await expectFit(page, "action");
+  await expectFit(page, "bulk-action");
 
   await outage.mend();
   await page.getByRole("button", { name: "Resume …" }).focus();
@@ -65,6 +65,7 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await page.keyboard.press("g");
   await page.keyboard.press("a");
   await page.getByRole("link", { name: "Retry 3 instances" }).waitFor();
+  await expectFit(page, "actions");
   await page.getByRole("link", { name: "Audit: all actions" }).click();
   // A bulk action is one row, which leads to its page, until somebody asks for what it did to each thing.
   await page.getByRole("link", { name: "Retry: status errored" }).waitFor();

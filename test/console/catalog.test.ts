@@ -26,7 +26,7 @@ it("the catalog shows the links of messages, as a picture and as tables; a workf
 
   await workflows.getByRole("link", { name: "publish-article", exact: true }).click();
   await page.getByRole("listitem").filter({ hasText: "put page" }).getByText("natural").waitFor();
-  await expectFit(page, "catalog-workflow");
+  await expectFit(page, "catalog-item");
   await page.getByRole("link", { name: "content.published" }).click();
   await page.getByRole("heading", { name: "event content.published" }).waitFor();
   await page.getByRole("link", { name: "social.create" }).waitFor();

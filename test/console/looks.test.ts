@@ -1,0 +1,16 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+
+it("each screen of the console is checked with axe-core, in both themes and at both widths", () => {
+  const screens = readFileSync("packages/millrace/console/screens/index.ts", "utf8");
+  // Two paths with one component are one screen.
+  const names = new Map([...screens.matchAll(/name: "([^"]+)".* component: (\w+)/g)].map(([, name = "", component]) => [component, name]));
+  const tests = readdirSync(import.meta.dirname).filter((file) => file.endsWith(".test.ts"));
+  const looks = tests.flatMap((file) =>
+    [...readFileSync(join(import.meta.dirname, file), "utf8").matchAll(/expectFit\(\w+, "([^"]+)"\)/g)].map(([, look = ""]) => look),
+  );
+  expect(names.size).toBeGreaterThan(10);
+  const isOf = (name: string) => (look: string) => look === name || look.startsWith(`${name}-`);
+  expect([...names.values()].filter((name) => !looks.some(isOf(name.replace("-page", ""))))).toEqual([]);
+});
