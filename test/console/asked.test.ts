@@ -109,7 +109,7 @@ it("an unknown outcome that is known to have happened says so everywhere, offers
   await cause.getByRole("button", { name: "It happened" }).click();
   const dialog = page.getByRole("dialog");
   expect(JSON.parse(await dialog.getByLabel("Recorded output").inputValue())).toEqual({ sent: true });
-  await dialog.getByText("Where its rows are refused again, it comes back").waitFor();
+  await dialog.getByText("If its rows are refused again, it is in doubt again").waitFor();
   await expectFit(page, "instance-known-confirm");
   await dialog.getByLabel("Reason (kept in the audit)").fill("the book has a new page");
   await page.keyboard.press("Control+Enter");

@@ -114,7 +114,7 @@ it("an unknown outcome is answered by a click, with its output, or by keys; each
   await dialog.getByLabel(/^Output of the step/).fill('{"sent": true}');
   await dialog.getByLabel("Reason (kept in the audit)").fill("the customer has it");
   await dialog.getByRole("button", { name: "It happened" }).click();
-  await page.getByText("Answered. The step takes what it answered").waitFor();
+  await page.getByText("Answered. The step gets the output that you enter").waitFor();
   await expect.poll(() => doubts.count()).toBe(1);
 
   await page.locator("main").focus();
