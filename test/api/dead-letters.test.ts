@@ -34,7 +34,7 @@ describe("GET /v1/dead-letters", () => {
     const [plain, trusted] = [await callerWith(["read", "operate"]), await callerWith(["read", "operate", "unattributed"])];
     const unseen = await plain.get(`/v1/dead-letters/${id}`);
     expectProblem(unseen, 404, "dead_letter_not_found");
-    expect(unseen.body.detail).toContain("one that belongs to no tenant needs the scope `unattributed`");
+    expect(unseen.body.detail).toContain("a dead letter without a tenant requires the scope `unattributed`");
     const foreign = [await seedLetter("somebody-else"), hexId()];
     for (const other of foreign) {
       const { detail } = (await plain.get(`/v1/dead-letters/${other}`)).body;

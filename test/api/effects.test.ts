@@ -86,7 +86,7 @@ describe("An effect in doubt", () => {
     const { instanceId } = await doubtful(caller);
     const dry = await caller.post(`/v1/instances/${instanceId}/retry`, { reason: "again", dry_run: true });
     const real = expectProblem(await caller.post(`/v1/instances/${instanceId}/retry`, { reason: "again" }), 409, "invalid_transition");
-    expect(real.detail).toContain("resolve the doubt (GET /v1/effects?state=in_doubt");
+    expect(real.detail).toContain("resolve it (GET /v1/effects?state=in_doubt");
     expect(dry.body.refused).toBe(real.detail);
   });
 

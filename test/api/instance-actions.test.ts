@@ -60,7 +60,7 @@ describe("An action on one instance over HTTP", () => {
     await reaches(caller, id, "complete");
     const plan = await caller.post(`/v1/instances/${id}/cancel`, { reason: "too late", dry_run: true });
     expect(plan.body).toMatchObject({
-      refused: expect.stringContaining("Undo takes back"),
+      refused: expect.stringContaining("To undo its effects, undo it"),
       effects: [{ step: "put page", verdict: "undone" }, {}],
     });
   });

@@ -186,7 +186,7 @@ describe("POST /v1/instances/{id}/retry", () => {
     const plan = await caller.post(`${at}/retry`, { reason: "token renewed", dry_run: true });
     expect([plan.status, plan.body.from]).toEqual([200, "search the web"]);
     const { status, body } = await caller.post(`${at}/retry`, { reason: "token renewed" });
-    const follows = expect.stringMatching(/^It starts from search the web\. What is recorded is kept/);
+    const follows = expect.stringMatching(/^The run starts from search the web\. Recorded effects are kept/);
     expect([status, body]).toEqual([202, { action_id: expect.any(String), from: "search the web", follows }]);
     await reaches(caller, accepted.instance_id, "complete");
 

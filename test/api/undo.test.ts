@@ -38,11 +38,11 @@ describe("Undoing over HTTP", () => {
     await seedEffect(id, { step: "send mail", state: "done" });
     const plan = await caller.post(`/v1/instances/${id}/undo`, { reason: "called off", dry_run: true });
     expect(plan.body).toEqual({
-      refused: expect.stringContaining("nothing on record that could be taken back"),
+      refused: expect.stringContaining("no recorded effect that can be undone"),
       effects: [{ step: "send mail", item: "", verdict: "stays" }],
     });
     const refused = expectProblem(await caller.post(`/v1/instances/${id}/undo`, { reason: "called off" }), 409, "invalid_transition");
-    expect(refused.detail).toContain("nothing on record that could be taken back");
+    expect(refused.detail).toContain("no recorded effect that can be undone");
     expect((await caller.get(`/v1/instances/${id}`)).body).toMatchObject({ status: "errored", undo: null });
     expect((await caller.get("/v1/audit")).body.items).toMatchObject([{ verb: "undo", target: id, result: "no_change" }]);
   });

@@ -64,7 +64,7 @@ describe("The terminal's report of an instance", () => {
 
   it("nothing of a run that an operator has stopped, or restarted: that is how it ends", () => {
     const { heard, hear } = listener();
-    hear(uncaught("NonRetryableError: A person has stopped the run: it begins nothing any more. (millrace: not_retryable, final) Error"));
+    hear(uncaught("NonRetryableError: An operator has stopped the run: no further step starts. (millrace: not_retryable, final) Error"));
     vi.advanceTimersByTime(10_000);
     expect(heard).toEqual([]);
   });
@@ -100,7 +100,7 @@ describe("The terminal's report of an instance", () => {
   it("that it ran with an output that an operator confirmed, and how to confirm it again before the retry", () => {
     const { heard, hear } = listener();
     const hint =
-      'It ran with the output that a person confirmed for "mail": confirm it anew (POST /v1/effects/WyJh_-/confirm), then retry.';
+      'It ran with the output that an operator confirmed for "mail": confirm it again (POST /v1/effects/WyJh_-/confirm), then retry.';
     hear(`${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "", code: "step_failed", error: "No id.", hint })}`);
     const [, retry, confirm] = heard[0]?.split("\n") ?? [];
     expect(retry).toBe("          retry it: npx millrace instances retry abc --reason …");
@@ -175,10 +175,10 @@ describe("The terminal's report of an instance", () => {
   it("that it is known to have happened, and is confirmed once its record fits", () => {
     const { heard, hear } = listener();
     const doubt = { ...{ log: "attempt", ...order, step: "mail", attempt: 1, outcome: "in_doubt" }, effect: "WyJh_-", happened: true };
-    hear(`${WARNING}${JSON.stringify({ ...doubt, code: "in_doubt", error: "It happened, and answered 1." })}`);
+    hear(`${WARNING}${JSON.stringify({ ...doubt, code: "in_doubt", error: "The effect happened and returned 1." })}`);
     expect(heard).toEqual([
       [
-        "place-order 42: mail, attempt 1, in doubt: It happened, and answered 1.",
+        "place-order 42: mail, attempt 1, in doubt: The effect happened and returned 1.",
         "its output, and the possible decisions: npx millrace instances show abc",
         "after deploying code with valid rows: npx millrace effects confirm WyJh_- --reason … --output …",
       ].join("\n          "),

@@ -169,16 +169,16 @@ it("shows for an unknown outcome that is known to have happened its answer, read
   const torn = await say(["enqueue", "order.change", "--payload", JSON.stringify({ order, change: 1, torn: true }), "--wait"]);
   expect(torn.code, torn.err).toBe(3);
   expect(torn.err).toContain(
-    '“write to the customer” happened, but the rows recorded with it were refused. It happened, and answered {"sent":true}.',
+    '“write to the customer” happened, but the rows recorded with it were refused. The effect happened and returned {"sent":true}.',
   );
-  expect(torn.err).not.toContain("Nobody knows");
+  expect(torn.err).not.toContain("is unknown");
   expect(torn.err).not.toContain("effects reject");
   const [, key = ""] = /confirm (\S+) --reason … --output '\{"sent":true\}'$/m.exec(torn.err) ?? [];
   const [, id = ""] = /npx millrace instances cancel (\S+) --no-undo --reason …$/m.exec(torn.err) ?? [];
   expect(torn.err).toContain(`to run it a second time: npx millrace effects retry ${key} --reason …`);
   expect(await say(["effects", "reject", key, "--reason", "their log is slow"])).toMatchObject({
     code: 1,
-    err: expect.stringContaining("It did happen"),
+    err: expect.stringContaining("The effect happened"),
   });
   expect(await say(["instances", "cancel", id, "--no-undo", "--reason", "no page left", "--wait"])).toMatchObject({ code: 0 });
 });
@@ -224,7 +224,7 @@ it("shows it to no token without the scope, and names the fix of such a dead let
   const none = await millrace(plain)(["dead-letters", "list", "--reason", "invalid_envelope"]);
   expect(none.err).toBe("No such dead letter is shown to your token. Dead letters without a tenant need the scope unattributed.\n");
   const unseen = await millrace(plain)(["dead-letters", "show", "0".repeat(32)]);
-  expect(unseen.err).toContain("needs the scope `unattributed`.\nList them: npx millrace dead-letters list");
+  expect(unseen.err).toContain("requires the scope `unattributed`).\nList them: npx millrace dead-letters list");
 
   const say = millrace(ada);
   const shown = await say(["dead-letters", "show", id]);

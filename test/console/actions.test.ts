@@ -23,12 +23,12 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await dialog.getByText(/publish-article, put page: .*403|publish-article, put page: .*#/).waitFor();
   await dialog.getByText("in stages of 1, 2").waitFor();
   await dialog.getByRole("radio", { name: "close" }).check();
-  await dialog.getByText("It is final: a closed instance is neither retried nor undone any more").waitFor();
+  await dialog.getByText("Final: a closed instance cannot be retried or undone").waitFor();
   await expectFit(page, "instances-bulk-close");
   expect(await dialog.getByRole("button", { name: "Close 3 instances" }).isEnabled()).toBe(true);
   await dialog.getByRole("radio", { name: "retry" }).check();
   await dialog.getByRole("heading", { name: "Retry 3 instances" }).waitFor();
-  expect(await dialog.getByText("It is final").count()).toBe(0);
+  expect(await dialog.getByText("Final: a closed instance").count()).toBe(0);
   await picture(page, "instances-bulk");
   // The count for one verb does not apply to another, however long its own count takes.
   await page.route("**/v1/bulk-actions", async (route) => {

@@ -114,7 +114,7 @@ it("an unknown outcome that is known to have happened says so everywhere, offers
   await dialog.getByLabel("Reason (kept in the audit)").fill("the book has a new page");
   await page.keyboard.press("Control+Enter");
   await dialog.waitFor({ state: "hidden" });
-  await cause.getByText("Its rows are at fault").waitFor();
+  await cause.getByText("The output is the effect's own, so its rows are invalid").waitFor();
   expect((await ada.ask<{ doubts: object[] }>("GET", `/v1/instances/${id}`)).doubts).toMatchObject([
     { reject: null, answered: { output: { sent: true }, output_ref: null } },
   ]);
@@ -179,7 +179,7 @@ it("a refused undo lists each effect that may remain, for the operator to decide
   await page.locator(".facts").getByText("errored").waitFor();
   await page.getByRole("button", { name: "Undo", exact: true }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByText("The instance has nothing on record that could be taken back.").waitFor();
+  await dialog.getByText("The instance has no recorded effect that can be undone.").waitFor();
   await dialog.getByRole("listitem").filter({ hasText: "tell the warehouse" }).getByText("it did not happen").waitFor();
   expect(await dialog.getByRole("button", { name: "Undo the instance" }).isDisabled()).toBe(true);
   await expectFit(page, "instance-undo-refused");

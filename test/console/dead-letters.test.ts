@@ -22,7 +22,7 @@ it("an empty list names the dead letters that it does not show, and does not cou
   for (const query of ["reason=exhausted", "reason=exhausted&each=true", "cause=lost"])
     await (await plain.open(`dead-letters?${query}`)).getByText(beyond).waitFor();
   const unseen = await plain.open(`dead-letters/${"0".repeat(32)}`);
-  await unseen.getByText("one that belongs to no tenant needs the scope").waitFor();
+  await unseen.getByText("a dead letter without a tenant requires the scope").waitFor();
   forgive(unseen, /404/);
   const hers = await ada.open("dead-letters?reason=exhausted");
   await hers.getByText("No open dead letter matches these filters").waitFor();
@@ -83,11 +83,11 @@ it("a dead letter is found by its cause, edited with the keyboard, and replayed 
   await page.getByRole("button", { name: "idempotency_key" }).waitFor();
   await page.keyboard.press("Control+a");
   await page.keyboard.insertText(JSON.stringify(mended, null, 2));
-  await page.getByText("An instance starts under its key.").waitFor();
+  await page.getByText("An instance starts under the message's key.").waitFor();
   await page.getByText("changed").waitFor();
   await expectFit(page, "dead-letter");
   await page.keyboard.press("Control+Enter");
-  await page.getByRole("dialog").getByText("An instance starts under its key.").waitFor();
+  await page.getByRole("dialog").getByText("An instance starts under the message's key.").waitFor();
   await page.keyboard.type("the keyword was lost");
   await page.keyboard.press("Control+Enter");
   await page.getByText("Replayed: the message is on its queue again.").waitFor();

@@ -44,7 +44,7 @@ it("a failure is found, understood and retried by keyboard alone: the plan of th
   await page.keyboard.press("Enter");
   const dialog = page.getByRole("dialog", { name: /Retry/ });
   await dialog.getByText("it happened and is kept").first().waitFor();
-  await dialog.getByText("what comes behind runs too").waitFor();
+  await dialog.getByText("Later steps run too").waitFor();
   await dialog.getByRole("listitem").filter({ hasText: "put page" }).getByText("runs", { exact: true }).waitFor();
   await expectFit(page, "instance-retry");
   expect((await ada.ask<{ items: { status: string }[] }>("GET", "/v1/instances?status=errored")).items).toHaveLength(1);
@@ -130,14 +130,14 @@ it("an undo that failed is shown as one: a retry continues it, or the operator s
 
   await page.getByRole("button", { name: "Retry", exact: true }).click();
   const retry = page.getByRole("dialog", { name: /Retry/ });
-  await retry.getByText("The undo goes on where it failed.").waitFor();
+  await retry.getByText("The undo continues at the step that failed.").waitFor();
   await retry.getByRole("listitem").filter({ hasText: "put page" }).getByText("undone", { exact: true }).waitFor();
   expect(await retry.getByText("also took").count()).toBe(0);
   await retry.getByRole("button", { name: "Dismiss" }).click();
 
   await page.getByRole("button", { name: "Skip the step", exact: true }).click();
   const skip = page.getByRole("dialog", { name: "Skip the step: undo put page" });
-  await skip.getByText(`a person's word that "put page" is taken back`).waitFor();
+  await skip.getByText(`an operator has undone "put page"`).waitFor();
   await skip.getByRole("listitem").filter({ hasText: "put page" }).getByText("skipped", { exact: true }).waitFor();
   await skip.getByLabel("Reason (kept in the audit)").fill("I took the page down");
   const sent: string[] = [];

@@ -37,7 +37,7 @@ it("a job is a graph and a list of the same content, with its failures; the list
   await expect.poll(() => new URL(page.url()).pathname).toMatch(/instances\/[0-9a-f]{32}$/);
 
   const lost = await ada.open("jobs/nobody");
-  await lost.getByText("There is nothing of a job").waitFor();
+  await lost.getByText("There is no job").waitFor();
   forgive(lost, /404/);
 });
 

@@ -22,18 +22,18 @@ it("unknown outcomes of one step are answered together: counted first, with the 
   const dialog = page.getByRole("dialog");
   await dialog.getByText("3 unknown outcomes match now").waitFor();
   await dialog.getByText("3 of change-order · write to the customer: It is sent now, under the same key.").waitFor();
-  await dialog.getByText("You say of each that it did not happen").waitFor();
+  await dialog.getByText("You state that none of these effects happened").waitFor();
   await expectFit(page, "doubts-together");
   await dialog.getByRole("radio", { name: "unknown: run them again" }).check();
   await dialog.getByRole("heading", { name: "Retry 3 unknown outcomes anyway" }).waitFor();
-  await dialog.getByText("Each that did happen happens twice").waitFor();
+  await dialog.getByText("Each effect that did happen then happens twice").waitFor();
   await dialog.getByRole("radio", { name: "they did not happen: run them" }).check();
   await dialog.getByRole("button", { name: "Reject 3 unknown outcomes" }).waitFor();
   await dialog.getByLabel("Reason (kept in the audit)").fill("the post office has none of them");
   await page.keyboard.press("Control+Enter");
   await page.getByRole("heading", { name: "Reject 3 unknown outcomes" }).waitFor();
-  await page.getByText("1 of those that failed came in doubt: unless somebody has answered since, a person has to say").waitFor();
-  await page.getByText("It stands in doubt: of one of its effects nobody knows whether it happened").waitFor();
+  await page.getByText("1 of the failed items is in doubt: an operator must resolve each unknown outcome").waitFor();
+  await page.getByText("The instance is in doubt: the outcome of one of its effects is unknown").waitFor();
   await expectFit(page, "doubts-together-stopped");
   // An answered one is an effect: its row links to its instance.
   await page.getByRole("link", { name: /^write to the customer · change-order · eu\/31/ }).click();
@@ -47,9 +47,9 @@ it("many are cancelled without undo, as their dialog and their page say", async 
   await page.getByRole("link", { name: "Decide the unknown outcomes" }).waitFor();
   await page.getByRole("button", { name: "Cancel all that are in doubt …" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByText("What they did is taken back, where it can be").waitFor();
+  await dialog.getByText("Their effects are undone where an undo handler exists").waitFor();
   await dialog.getByLabel("Take back what they did").uncheck();
-  await dialog.getByText("What they did stands: nothing of it is taken back").waitFor();
+  await dialog.getByText("The instances are terminated and their effects remain").waitFor();
   await expectFit(page, "cancel-many");
   await dialog.getByLabel("Reason (kept in the audit)").fill("the supplier left");
   await page.keyboard.press("Control+Enter");

@@ -20,7 +20,7 @@ describe("An output that cannot be stored", () => {
 
     const { error } = await getInstance(probeEnv, operator, instanceId);
     expect(error?.message).toContain(`POST /v1/effects/${effect?.key}/confirm`);
-    const refused = expect.stringContaining(`Say what it answered (POST /v1/effects/${effect?.key}/confirm)`);
+    const refused = expect.stringContaining(`Confirm its output (POST /v1/effects/${effect?.key}/confirm)`);
     expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({ refused, effects: [{ step: "act", verdict: "needs_output" }] });
     const again = retryInstance(probeEnv, operator, instanceId, { reason: "try" });
     await expect(again).rejects.toMatchObject({ code: "invalid_transition", message: refused });
@@ -70,7 +70,7 @@ describe("An unknown outcome that is confirmed with a wrong output", () => {
     const [again] = await doubt();
     expect(again).toMatchObject({ state: "in_doubt", error: { code: "in_doubt", message: expect.stringContaining("expected object") } });
     const shape = '{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}';
-    expect(again?.error?.message).toContain(`It answers something, of this shape: ${shape}. Confirm it with one that is.`);
+    expect(again?.error?.message).toContain(`The expected shape is: ${shape}. Confirm it with a valid output.`);
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
     await confirm({ id: "p1" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -99,7 +99,7 @@ describe("An unknown outcome that is confirmed with a wrong output", () => {
     const [again] = await doubt();
     expect(again?.error?.message).toContain("A value that is undefined was to be written");
     expect(again?.error?.message).toContain(
-      "If it is not what the effect answered, confirm it anew with what it did; else its rows are at fault.",
+      "If the effect returned another output, confirm it with that output; otherwise its rows are invalid.",
     );
     expect(await reaches(instanceId, "in_doubt", "errored")).toBe("in_doubt");
     const id = crypto.randomUUID();
@@ -115,8 +115,8 @@ describe("An unknown outcome that is confirmed with a wrong output", () => {
     expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
     const [before] = await effectsOf(probeEnv, operator, instanceId);
     const { error } = await getInstance(probeEnv, operator, instanceId);
-    expect(error?.hint).toContain(`the output that a person confirmed for "post"`);
-    expect(error?.hint).toContain(`confirm it anew (POST /v1/effects/${before?.key}/confirm)`);
+    expect(error?.hint).toContain(`the output that an operator confirmed for "post"`);
+    expect(error?.hint).toContain(`confirm the correct output (POST /v1/effects/${before?.key}/confirm)`);
     const note = expect.stringContaining(`A retry keeps the output that ${operator.actor} confirmed for "post"`);
     expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({ note, effects: [{ step: "post", verdict: "kept" }] });
     await confirm({ id: "p2" });

@@ -29,7 +29,7 @@ describe("An unknown outcome with a row that was deleted, or not restored with a
       (found) => found.length > 0,
     );
     expect(effect).toMatchObject({ key, class: "once", state: "in_doubt", input: JSON.stringify({ subject: `${name}/mail` }) });
-    expect(effect?.error).toMatchObject({ code: "in_doubt", message: expect.stringContaining("its record is gone") });
+    expect(effect?.error).toMatchObject({ code: "in_doubt", message: expect.stringContaining("its record is missing") });
     expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
     await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-77" }, "seen in the sent folder");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");

@@ -171,7 +171,7 @@ describe("A guarded effect", () => {
     expect(await reaches(instanceId, "errored")).toBe("errored");
     expect(await restartLab(instanceId)).toBe("errored");
     const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
-    expect(steps.at(-1)?.attempts[0]?.error?.message).toContain("Step names must be the same on every pass");
+    expect(steps.at(-1)?.attempts[0]?.error?.message).toContain("Step names must be the same in every replay");
     expect(acted).toBe(1);
   });
 

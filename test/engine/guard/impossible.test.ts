@@ -40,17 +40,17 @@ it.each([
     'has NaN at "average"',
     (step) => step.approve("ask", { question: "Go?", details: { average: 0 / 0 } }),
   ],
-  ["no question", "invalid_payload", "ask in 1 to 500", (step) => step.approve("ask", { question: undefined as never })],
+  ["no question", "invalid_payload", "use 1 to 500", (step) => step.approve("ask", { question: undefined as never })],
   [
     "an undo for an effect under its own key",
     "config_invalid",
-    "Leave out its key, or its undo",
+    "Leave out `key` or `undo`",
     (step) => step.effect("pay", defineStep({ effect: "keyed", key: () => "mine", run: async () => 1 }), {}, { undo: () => ({}) }),
   ],
   [
     "such a way back in the step itself",
     "config_invalid",
-    "Leave out its key, or its undo",
+    "Leave out `key` or `undo`",
     (step) =>
       step.effect("pay", defineStep({ effect: "keyed", key: () => "mine", run: async () => 1, undo: back(async () => 1) as never }), {}),
   ],
@@ -112,10 +112,10 @@ it("A dry run gives the reason for which its action would be refused, and nothin
   state.held = false;
   expect(await ended(instanceId)).toBe("errored");
   expect(await plans()).toEqual([null, null]);
-  expect((await planRetry(probeEnv, operator, instanceId, { from: "try" })).refused).toContain('"fall back" depends on that');
+  expect((await planRetry(probeEnv, operator, instanceId, { from: "try" })).refused).toContain('continued with "fall back"');
   expect((await planRetry(probeEnv, operator, instanceId, { from: "try", anyway: true })).refused).toBeNull();
   await expect(retry(instanceId, { from: "try" })).rejects.toMatchObject({
-    message: expect.stringContaining('"fall back" depends on that'),
+    message: expect.stringContaining('continued with "fall back"'),
   });
 });
 

@@ -40,13 +40,15 @@ describe("A once effect that happened, with refused rows", () => {
   it("shows that it happened, its answer, the refused rows and a remedy; a confirmation that it did not happen is refused", async () => {
     const { instanceId, doubt, answer, sent } = await refused();
     const { error, answered, follows, epoch } = await doubt();
-    expect(error?.message).toMatch(/^It happened, and answered \{"id":"mail-1"\}\. What is recorded with that was refused: .*UNIQUE/);
-    expect(error?.message).toContain("Deploy code whose record fits, then confirm it with that output; or cancel the instance");
+    expect(error?.message).toMatch(
+      /^The effect happened and returned \{"id":"mail-1"\}\. The rows recorded with it were refused: .*UNIQUE/,
+    );
+    expect(error?.message).toContain("Deploy code with valid rows, then confirm it with that output; or cancel the instance");
     expect(answered).toEqual({ output: '{"id":"mail-1"}', outputRef: null });
     expect(follows).toMatchObject({ reject: null, retry: expect.stringContaining("it happened, so this is a second time") });
     expect(follows.confirm).toContain("Nothing is sent. If its rows are refused again");
 
-    const why = expect.stringMatching(/^It did happen: .* A retry of it does it a second time\.$/);
+    const why = expect.stringMatching(/^The effect happened, but .* A retry would execute the effect a second time\.$/);
     await expect(answer({ verb: "reject" })).rejects.toMatchObject({ code: "invalid_transition", message: why });
     expect(await rows("SELECT verb, result FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([
       { verb: "reject", result: "no_change" },
@@ -59,12 +61,12 @@ describe("A once effect that happened, with refused rows", () => {
     const { instanceId, mends, doubt, answer, sent } = await refused();
     let { epoch } = await doubt();
     for (const [output, fault] of [
-      [{ id: "mail-1" }, "UNIQUE.* Its rows are at fault\\. Deploy code whose record fits"],
-      [null, "UNIQUE.* If it is not what the effect answered, confirm it anew with what it did; else its rows are at fault\\."],
+      [{ id: "mail-1" }, "UNIQUE.* The output is the effect's own, so its rows are invalid\\. Deploy code with valid rows"],
+      [null, "UNIQUE.* If the effect returned another output, confirm it with that output; otherwise its rows are invalid\\."],
     ] as const) {
       await answer({ verb: "confirm", output });
       const again = await doubt(epoch);
-      expect(again.error?.message).toMatch(new RegExp(`^What "mail" records with the output that was confirmed was refused: .*${fault}`));
+      expect(again.error?.message).toMatch(new RegExp(`^The rows that "mail" records with the confirmed output were refused: .*${fault}`));
       expect(again.answered).toEqual({ output: '{"id":"mail-1"}', outputRef: null });
       expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
       epoch = again.epoch;
@@ -115,7 +117,7 @@ describe("A once effect that happened, with refused rows", () => {
       () => effectsOf(probeEnv, operator, instanceId),
       ([now]) => now?.state === "in_doubt" && now.epoch !== before?.epoch,
     );
-    expect(again?.error?.message).toMatch(/UNIQUE.* Its rows are at fault\./);
+    expect(again?.error?.message).toMatch(/UNIQUE.* The output is the effect's own, so its rows are invalid\./);
     expect(again?.answered).toEqual({ output: null, outputRef: null });
   });
 

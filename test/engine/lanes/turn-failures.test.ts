@@ -97,9 +97,7 @@ describe("an instance that an operator closes for good", () => {
       await key.askAll("a", "b");
       await key.stands(({ ahead }) => ahead[0]?.failed != null);
       await key.reaches("a", "errored");
-      expect((await planClose(probeEnv, key.by, key.id("a"))).follows).toContain(
-        `If its lane, ${key.name.lane} · ${key.key}, stands still for it`,
-      );
+      expect((await planClose(probeEnv, key.by, key.id("a"))).follows).toContain(`If it blocks its lane (${key.name.lane} · ${key.key})`);
       await closeInstance(probeEnv, key.by, key.id("a"), "A test.");
       expect(await key.seenBy("b ends", 5000)).toEqual(["a begins", "b begins", "b ends"]);
     }

@@ -207,7 +207,7 @@ describe("A cancelled instance", () => {
       { verb: "cancel", result: "no_change" },
     ]);
     await expect(cancel(id)).rejects.toMatchObject({ code: "invalid_transition", detail: { from: "terminated", to: "terminated" } });
-    expect((await planCancel(probeEnv, operator, id)).refused).toContain("only one that is under way");
+    expect((await planCancel(probeEnv, operator, id)).refused).toContain("only an instance that has not ended");
   });
 
   it("a retry right after a stop ends the run that sleeps, before it begins the next", async () => {

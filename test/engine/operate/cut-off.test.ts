@@ -20,7 +20,7 @@ import { comes, kept, play, scene } from "./scene.ts";
 /** A dry run reports an unknown outcome, and that it is done once more. */
 async function cancelAsForeseen(id: string): Promise<void> {
   const { effects, follows } = await planCancel(probeEnv, operator, id);
-  expect([effects, follows]).toEqual([[{ step: "b", item: "", verdict: "unknown" }], expect.stringContaining("is done once more")]);
+  expect([effects, follows]).toEqual([[{ step: "b", item: "", verdict: "unknown" }], expect.stringContaining("is repeated under its key")]);
   await cancelInstance(probeEnv, operator, id, { reason: "called off" });
 }
 

@@ -117,7 +117,7 @@ it("A run after its code, kept open by an effect that waits for its next try, en
 
 it("While it is being restarted, a second click, a resume and a pause change nothing, with that reason; a cancel does", async () => {
   const { its, id, restarted } = await restartedAtWork();
-  const why = expect.stringMatching(/^The instance is being restarted: .*goes on by itself/);
+  const why = expect.stringMatching(/^The instance is being restarted: .*continues automatically/);
   const refused = { code: "invalid_transition", message: why, detail: { from: "paused" } };
   await expect(restart(id)).rejects.toMatchObject(refused);
   await expect(resumeInstance(probeEnv, operator, id, "go on")).rejects.toMatchObject(refused);
@@ -138,7 +138,7 @@ it("A dry run of a failed run lists the failed step among those that run, report
   await failed(id);
   const plan = await planRestart(probeEnv, operator, id);
   expect(plan).toMatchObject({ refused: null, effects: [{ step: "a", item: "", verdict: "runs" }] });
-  expect(plan.follows).toMatch(/^The code is passed through from the beginning/);
+  expect(plan.follows).toMatch(/^The code is executed from the beginning/);
   await restart(id);
   const [row] = await rows("SELECT detail FROM millrace_actions WHERE instance_id = ?1 AND verb = 'restart'", id);
   expect(JSON.parse(String(row?.detail))).toMatchObject({ run: 2, failed: { step: "a", code: expect.any(String) } });
@@ -155,7 +155,7 @@ it("A paused run continues with its restart, as a dry run says: with the step to
   its.state.go = true;
   await comes(async () => (await planRestart(probeEnv, operator, id)).effects.length === 2);
   expect(await planRestart(probeEnv, operator, id)).toMatchObject({
-    follows: expect.stringContaining("Then it is paused no more."),
+    follows: expect.stringContaining("The pause ends."),
     effects: [
       { step: "a", verdict: "kept" },
       { step: "look", verdict: "runs" },

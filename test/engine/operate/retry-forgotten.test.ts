@@ -30,13 +30,13 @@ describe("A run that the platform has deleted, once its time there was over", ()
   }
 
   const FORGOTTEN =
-    /^The platform no longer remembers the run: it starts from its beginning\. .*Reads are made again.*Sleeps are slept again/;
+    /^The platform has removed the history of the run: the run starts from the beginning\. .*Reads are repeated.*Sleeps are repeated/;
 
   it("starts a retry from its beginning, and the retry and its dry run name the repeated steps", async () => {
     const { instanceId, name, state } = await failed();
     expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({
       from: "second",
-      follows: expect.stringMatching(/^It starts from second/),
+      follows: expect.stringMatching(/^The run starts from second/),
     });
     await (await LAB.get(instanceId)).delete();
     expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({ from: null, follows: expect.stringMatching(FORGOTTEN) });

@@ -124,13 +124,11 @@ describe("A retry of an instance that has not failed", () => {
       });
       return refused;
     };
-    const wait = `wait for its end (GET /v1/instances/${instanceId}?wait=30 answers once it is there)`;
-    expect(await refusal()).toContain(
-      `It is under way, and there is nothing to do now: ${wait}, and retry it only if it has failed by then.`,
-    );
+    const wait = `wait for its end (GET /v1/instances/${instanceId}?wait=30 returns when it has ended)`;
+    expect(await refusal()).toContain(`It has not ended: ${wait}, and retry it only if it has failed.`);
     state.go = true;
     await reaches(instanceId, "complete");
-    expect(await refusal()).toContain("It has done what it was asked for. To have that done anew, undo it, and then retry it.");
+    expect(await refusal()).toContain("To repeat its work, undo it, then retry it.");
     await undoInstance(probeEnv, operator, instanceId, "off");
     const { refused } = await planRetry(probeEnv, operator, instanceId);
     expect(refused).toBe(
@@ -212,6 +210,6 @@ it("An action without a handler is not mistaken for another one: it stays open, 
   const [action] = await rows<{ applied_at: number | null; error: string }>(
     "SELECT applied_at, error FROM millrace_actions WHERE verb = 'freeze'",
   );
-  expect(action).toEqual({ applied_at: null, error: expect.stringContaining('Nothing carries out "freeze"') });
+  expect(action).toEqual({ applied_at: null, error: expect.stringContaining('"freeze" has no implementation') });
   await withAuditOpen("DELETE FROM millrace_actions WHERE verb = 'freeze'");
 });

@@ -27,7 +27,7 @@ const verdictOn = (plan: { effects: readonly { step: string; verdict: string }[]
 async function skippedInVain(id: string, more: { output?: unknown } = UNFIT): Promise<void> {
   await skip(id, "pay", more);
   await failed(id);
-  expect((await standing(id)).error).toMatchObject({ step: "pay", message: expect.stringContaining("Skip it with one that is.") });
+  expect((await standing(id)).error).toMatchObject({ step: "pay", message: expect.stringContaining("Skip it with a valid output.") });
 }
 
 describe("W17 I15 A step that was skipped with an output which is none of it", () => {
@@ -125,7 +125,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     const at = bank();
     const { instanceId: id } = await runLab(async ({ step }) => {
       const paid = await step.effect("pay", pays(at, "lookup"), null).catch((error: Error) => error.message);
-      if (typeof paid === "string" && !paid.includes("Skip it with one that is.")) throw new Error("Nobody has paid.");
+      if (typeof paid === "string" && !paid.includes("Skip it with a valid output.")) throw new Error("Nobody has paid.");
     });
     await failed(id);
     await skip(id, "pay", UNFIT);
@@ -222,7 +222,7 @@ describe("W17 A step that was skipped with an output that its rows cannot be wri
     expect(error).toMatchObject({
       step: "pay",
       attempts: 1,
-      message: expect.stringContaining("cannot be written with the output that was given"),
+      message: expect.stringContaining("cannot be written with the given output"),
     });
     expect(error?.message).toContain("NOT NULL");
     expect(error?.hint).toBeUndefined();

@@ -102,7 +102,7 @@ describe("A step that an instance failed of", () => {
     const { error } = await standing(id);
     const [effect] = await effectsOf(probeEnv, operator, id);
     const path = `POST /v1/effects/${effect?.key}/confirm`;
-    expect(error?.hint).toContain('It ran with the output that a person gave for "pay"');
+    expect(error?.hint).toContain('The run used the output that an operator gave for "pay"');
     expect(error?.hint).toContain(path);
     expect((await planSkip(probeEnv, operator, id, { step: "pay" })).refused).toContain(path);
     expect((await planRetry(probeEnv, operator, id)).note).toContain("A retry keeps the output that");
@@ -144,7 +144,7 @@ describe("A step that an instance failed of", () => {
     await failed(id);
     await skip(id, "pay", { paid: "seven" });
     await failed(id);
-    expect((await standing(id)).error).toMatchObject({ step: "pay", message: expect.stringContaining("none of it") });
+    expect((await standing(id)).error).toMatchObject({ step: "pay", message: expect.stringContaining("is not valid") });
     await skip(id, "pay", { paid: 7 });
     expect(await kept(id, "complete", "errored")).toBe("complete");
   });

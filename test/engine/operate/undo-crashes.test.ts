@@ -115,12 +115,12 @@ describe("W19 a crash inside an undo", () => {
     expect(await getInstance(probeEnv, operator, instanceId)).toMatchObject({ error: { step: "undo first" }, undo: expect.any(String) });
     await expect(undoInstance(probeEnv, operator, instanceId, "again")).rejects.toMatchObject({
       code: "invalid_transition",
-      message: expect.stringContaining("retry it"),
+      message: expect.stringContaining("retry the instance"),
     });
 
     expect(await planRetry(probeEnv, operator, instanceId)).toEqual({
       from: "undo first",
-      follows: "The undo goes on where it failed.",
+      follows: "The undo continues at the step that failed.",
       note: null,
       refused: null,
       effects: [{ step: "first", item: "", verdict: "undone" }],

@@ -77,7 +77,7 @@ describe("An undo handler that a deployment has removed", () => {
     expect(world).toEqual(["a", "b"]);
     expect(await planSkip(probeEnv, operator, id, { step: "undo b" })).toMatchObject({
       refused: null,
-      follows: expect.stringContaining('a person\'s word that "b" is taken back'),
+      follows: expect.stringContaining('an operator has undone "b"'),
     });
     await skip(id, "undo b");
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -120,7 +120,7 @@ describe("An undo handler that a deployment has added since", () => {
     Object.assign(code, { a: true, b: true });
     await expect(undoInstance(probeEnv, operator, id, "called off")).rejects.toMatchObject({
       code: "invalid_transition",
-      message: expect.stringContaining("A handler that was deployed since applies to later effects only"),
+      message: expect.stringContaining("A handler that was deployed later applies to later effects only"),
     });
   });
 

@@ -50,7 +50,7 @@ describe("W20 An effect of which an undo cannot find out whether it happened", (
       expect(await errorOf(id)).toMatchObject({ step: "book" });
       const plan = await planSkip(probeEnv, operator, id, { step: "book" });
       expect(plan.refused).toBeNull();
-      expect(plan.follows).toContain("if it did, it stays until a person takes it back");
+      expect(plan.follows).toContain("if it happened, it remains until an operator undoes it");
       expect(plan.effects).toEqual([
         { step: "book", item: "", verdict: "skipped" },
         { step: "van", item: "", verdict: "undone" },
@@ -132,7 +132,7 @@ describe("W20 An effect of which an undo cannot find out whether it happened", (
     const world: string[] = [];
     const id = await unasked(world, { away: true, booked: false });
     await rows("UPDATE millrace_inbox SET class = 'once' WHERE instance_id = ?1 AND step = 'book'", id);
-    expect((await planSkip(probeEnv, operator, id, { step: "book" })).refused).toContain("waits in doubt for your answer");
+    expect((await planSkip(probeEnv, operator, id, { step: "book" })).refused).toContain("The effect then becomes in_doubt");
     await expect(skip(id, "book")).rejects.toMatchObject({ code: "invalid_transition" });
     expect((await statesOf(id))[1]).toBe("book 1: claimed");
   });

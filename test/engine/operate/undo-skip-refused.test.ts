@@ -24,7 +24,7 @@ describe("W19 W20 In an undo, an output that is none of its step", () => {
     for (const _ of [1, 2]) {
       await skip(id, "pay", UNFIT);
       expect(await kept(id, "terminated", "errored")).toBe("errored");
-      expect((await standing(id)).error).toMatchObject({ step: "pay", message: expect.stringContaining("Skip it with one that is.") });
+      expect((await standing(id)).error).toMatchObject({ step: "pay", message: expect.stringContaining("Skip it with a valid output.") });
       expect(await statesOf(id)).toEqual(["van 1: done"]);
     }
     expect((await planRetry(probeEnv, operator, id)).effects).toEqual([
@@ -54,7 +54,7 @@ describe("W19 W20 In an undo, an output that is none of its step", () => {
     await undoneInPart(id);
     await skip(id, "undo pay", { output: { id: 5 } });
     expect(await kept(id, "terminated", "errored")).toBe("errored");
-    expect((await standing(id)).error).toMatchObject({ step: "undo pay", message: expect.stringContaining("none of it") });
+    expect((await standing(id)).error).toMatchObject({ step: "undo pay", message: expect.stringContaining("is not valid") });
     expect(await statesOf(id)).toEqual(["pay 1: done"]);
     gone.is = false;
     await retry(id);

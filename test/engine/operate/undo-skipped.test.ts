@@ -39,7 +39,7 @@ describe("W19 I15 A step by which an undo reverts an effect", () => {
       expect(await planSkip(probeEnv, operator, id, { step: "undo book" })).toEqual({
         refused: null,
         from: "undo book",
-        follows: expect.stringContaining('a person\'s word that "book" is taken back'),
+        follows: expect.stringContaining('an operator has undone "book"'),
         effects: [
           { step: "book", item: "", verdict: "skipped" },
           { step: "van", item: "", verdict: "undone" },
@@ -64,7 +64,7 @@ describe("W19 I15 A step by which an undo reverts an effect", () => {
 
       expect(await planRetry(probeEnv, operator, id)).toMatchObject({
         note: null,
-        follows: expect.stringContaining("nobody is asked again"),
+        follows: expect.stringContaining("no question is asked twice"),
       });
       await retry(id);
       expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -137,7 +137,7 @@ describe("W19 I15 A step by which an undo reverts an effect", () => {
     for (const item of ["b", "a"]) {
       const step = `undo write [${item}]`;
       expect(await errorOf(id)).toMatchObject({ step });
-      expect((await planSkip(probeEnv, operator, id, { step })).refused).toContain('is given as "item"');
+      expect((await planSkip(probeEnv, operator, id, { step })).refused).toContain('send its key as "item"');
       await skip(id, "undo write", { item });
       expect(await kept(id, "terminated", "errored")).toBe(item === "a" ? "terminated" : "errored");
     }
@@ -166,7 +166,7 @@ it("An undo skips nothing but its failed step, for no other tenant, and once for
   await expect(skip(id, "undo book", { output: null })).rejects.toMatchObject({ code: "invalid_transition" });
   await undoneInPart(id);
   for (const step of ["undo van", "van", "book", "undo other"]) {
-    expect((await planSkip(probeEnv, operator, id, { step })).refused).toBe(`The undo did not fail of "${step}". It failed of: undo book.`);
+    expect((await planSkip(probeEnv, operator, id, { step })).refused).toBe(`The undo did not fail at "${step}". It failed at: undo book.`);
     await expect(skip(id, step)).rejects.toMatchObject({ code: "invalid_transition" });
   }
   const globex = { tenantId: "globex", actor: "gus" };
@@ -229,7 +229,7 @@ it("The dry run of retrying an undo that failed lists the undo's action for each
     { step: "van", item: "", verdict: "undone" },
   ];
   expect(await planRetry(probeEnv, operator, id)).toMatchObject({
-    follows: "The undo goes on where it failed.",
+    follows: "The undo continues at the step that failed.",
     refused: null,
     effects: left,
   });

@@ -61,12 +61,12 @@ describe("W20 An undo of a run that was stopped", () => {
       await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
       await carriedOut(id);
       expect(await planUndo(probeEnv, operator, id)).toEqual({
-        refused: expect.stringContaining("nothing on record that could be taken back"),
+        refused: expect.stringContaining("no recorded effect that can be undone"),
         effects: how === "an undo" ? [{ step: "b", item: "", verdict: "nothing" }] : [{ step: "b", item: "", verdict: "stays" }],
       });
       await expect(undoInstance(probeEnv, operator, id, "all of it")).rejects.toMatchObject({
         code: "invalid_transition",
-        message: expect.stringContaining("nothing on record that could be taken back"),
+        message: expect.stringContaining("no recorded effect that can be undone"),
       });
       expect(its.log).toEqual(how === "an undo" ? ["done", "undo it"] : ["done"]);
     },

@@ -70,7 +70,9 @@ it.each(modes)(
     const { id, status } = await run(steps, (step) => step.effect("charge", charge, {}));
     expect(status).toBe("errored");
     expect(await plan(id)).toEqual({
-      refused: expect.stringMatching(/nothing on record.*Without a record, and may have happened: "charge"\. Look at the upstream/),
+      refused: expect.stringMatching(
+        /no recorded effect.*These effects have no record and may have happened: "charge"\. Check the upstream/,
+      ),
       effects: [of("charge", "unknown")],
     });
     await expect(undo(id)).rejects.toMatchObject({ message: expect.stringContaining('may have happened: "charge"') });
@@ -80,5 +82,5 @@ it.each(modes)(
 it("an undo of a run that failed at a read-only step names nothing that may have happened", async () => {
   const { id } = await run("platform", (step) => step.read("quote", () => Promise.reject(new Error("No price.")), ONCE));
   expect(await errorOf(id)).toMatchObject({ step: "quote" });
-  expect(await plan(id)).toEqual({ refused: "The instance has nothing on record that could be taken back.", effects: [] });
+  expect(await plan(id)).toEqual({ refused: "The instance has no recorded effect that can be undone.", effects: [] });
 });

@@ -174,7 +174,7 @@ describe("An instance that is undone", () => {
     expect(await reaches(instanceId, "terminated", "errored")).toBe("errored");
     expect((await getInstance(probeEnv, operator, instanceId)).error).toMatchObject({
       code: "nondeterministic_steps",
-      message: `"second" could be taken back, and nothing was. The code threw: A setting is missing. Mend the code, deploy it, then retry.`,
+      message: `"second" can be undone, but the undo did not reach it. The code threw: A setting is missing. Fix the code, deploy it, then retry.`,
     });
     expect(await takenBack(name)).toEqual([]);
 

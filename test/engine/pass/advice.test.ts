@@ -36,7 +36,7 @@ it("an effect that the code did not wait for is reported by its name, and done",
     return first;
   });
   expect(await ended(instanceId)).toBe("complete");
-  expect(heard(instanceId)).toMatchObject([{ step: "send shipping note", said: expect.stringContaining("It was not awaited") }]);
+  expect(heard(instanceId)).toMatchObject([{ step: "send shipping note", said: expect.stringContaining("The step was not awaited") }]);
 });
 
 it("a keyed step with code that does not read its key is reported in development; a correct one, and one of another class, are not", async () => {

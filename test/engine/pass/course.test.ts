@@ -73,7 +73,7 @@ describe("An unknown outcome with an answer", () => {
     expect(await errorOf(instanceId)).toMatchObject({ step: "mail" });
     expect(await planRetry(probeEnv, operator, instanceId)).toEqual({
       from: "mail",
-      follows: expect.stringContaining("its code decides as it runs"),
+      follows: expect.stringContaining("the code determines which"),
       note: null,
       refused: null,
       effects: [{ step: "mail", item: "", verdict: "runs" }],
@@ -128,7 +128,7 @@ describe("A once effect", () => {
     const { instanceId } = await runLab(({ step }) => step.effect("mail", definition, {}, { record }));
     expect(await reaches(instanceId, "in_doubt", "errored")).toBe("in_doubt");
     const [effect] = await effectsOf(probeEnv, operator, instanceId);
-    expect(effect?.error?.message).toContain('It happened, and answered "mail-7"');
+    expect(effect?.error?.message).toContain('The effect happened and returned "mail-7"');
     expect(effect?.error?.message).toContain("The shop's name is missing.");
   });
 });

@@ -160,7 +160,7 @@ describe("A retry after such a death", () => {
     await failed(instanceId);
     world.away = false;
     await expect(retry(instanceId, { from: "card" })).rejects.toMatchObject({
-      message: expect.stringContaining('"invoice" depends on that'),
+      message: expect.stringContaining('continued with "invoice"'),
     });
     await retry(instanceId, { from: "card", anyway: true });
     expect(await outputOf(instanceId)).toBe("card");

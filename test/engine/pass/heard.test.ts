@@ -195,7 +195,7 @@ describe("Errors that the code received keep its branch", () => {
       Object.assign(world, { card: true, answers: true, missing: false });
       if (how === "named")
         await expect(retry(instanceId, { from: "card" })).rejects.toMatchObject({
-          message: expect.stringContaining('"invoice" depends on that'),
+          message: expect.stringContaining('continued with "invoice"'),
         });
       // Refused ones are also on record.
       if (how === "named")

@@ -168,7 +168,7 @@ describe("Branches side by side, each of several steps", () => {
     const named = retryInstance(probeEnv, operator, instanceId, { from: "by card", reason: "the card works now" });
     await expect(named).rejects.toMatchObject({
       code: "invalid_transition",
-      message: expect.stringContaining('"by invoice" depends on that'),
+      message: expect.stringContaining('continued with "by invoice"'),
     });
     expect(await retried(instanceId)).toBe("complete");
     expect(done).toEqual(["by invoice", "book"]);
@@ -188,7 +188,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(done).toHaveLength(4);
     const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
     const said = steps.flatMap(({ attempts }) => attempts.map(({ error }) => error?.message ?? ""));
-    expect(said).toContainEqual(expect.stringContaining(`recorded "${a2}" where the code now names "a2 `));
+    expect(said).toContainEqual(expect.stringContaining(`recorded the step "${a2}" where the code now calls "a2 `));
     expect(await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND step LIKE 'a2 %'", instanceId)).toHaveLength(1);
   });
 
@@ -235,7 +235,7 @@ it.each([
   expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
   expect(await errorOf(instanceId)).toMatchObject({
     code: "config_invalid",
-    message: expect.stringContaining("cut texts between characters, or take a digest for the key"),
+    message: expect.stringContaining("cut texts between characters, or use a digest as the key"),
   });
   expect(await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
 });

@@ -77,12 +77,12 @@ describe("A database that was set back to a time before a run's steps", () => {
     expect(await noted(instanceId)).toMatchObject([{ kind: "database_set_back", state: "open", mends: 0 }]);
 
     const plan = await planRestart(probeEnv, operator, instanceId);
-    expect(plan.follows).toContain("A lookup asks first, a once waits in doubt");
+    expect(plan.follows).toContain("A lookup effect asks the upstream first, a once effect becomes in_doubt");
     expect(plan.effects).toEqual(["mail", "book", "pay", "note", "second"].map((step) => ({ step, item: "", verdict: "unknown" })));
     await restartInstance(probeEnv, operator, instanceId, "a backup was restored");
     await keeperRound();
     const effect = await doubtOf(instanceId);
-    expect(effect).toMatchObject({ step: "mail", error: { message: expect.stringContaining("set back to an earlier time") } });
+    expect(effect).toMatchObject({ step: "mail", error: { message: expect.stringContaining("restored to an earlier time") } });
     await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "mail" }, "in the sent folder");
     await until(
       () => rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1 AND name = 'second'", instanceId),

@@ -22,7 +22,7 @@ describe("A question that is not answered in time", () => {
     await expect(decideApproval(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
       code: "invalid_transition",
       detail: { from: "rejected", to: "approved" },
-      message: expect.stringContaining("Its time was over"),
+      message: expect.stringContaining("The question timed out"),
     });
     expect(await audited(instanceId)).toMatchObject([{ verb: "approve", result: "no_change" }]);
   });

@@ -7,7 +7,7 @@ import { runLab } from "../lab.ts";
 const errorOf = async (id: string) =>
   JSON.parse((await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", id))[0]?.error ?? "{}");
 
-const SAID = 'The database has no table "loyality". Is it spelt so, and is the migration applied that makes it? Then retry the instance.';
+const SAID = 'The database has no table "loyality". Check the spelling, or apply the migration that creates it, then retry the instance.';
 
 it("a commit into a table that is not there fails its instance at the first attempt, and no neighbour's", async () => {
   const good = runLab(({ step }) => step.commit("note", () => ({ output: "noted" })));

@@ -59,16 +59,16 @@ const step = loosely(defineStep);
 
 /** Steps that no attempt could be made at, and so for their ways back. */
 const ODD_STEPS: [what: string, odd: object, says: string][] = [
-  ["that reads", { effect: "read" }, 'effect is "read"'],
-  ["of no known class", { effect: "bogus" }, 'effect is "bogus"'],
+  ["that reads", { effect: "read" }, 'effect must be "keyed", "natural", "lookup" or "once", not "read"'],
+  ["of no known class", { effect: "bogus" }, 'effect must be "keyed", "natural", "lookup" or "once", not "bogus"'],
   ["without code", { run: undefined }, "A step needs `run`"],
-  ["that cannot look up", { effect: "lookup" }, "A lookup needs `lookup`: the function"],
-  ["with a key that is a text", { key: "x" }, "A step's `key` is a function"],
-  ["with an output that is no schema", { output: {} }, "A step's output is no schema"],
-  ["with an input that is no schema", { input: "x" }, "A step's input is no schema"],
-  ["of twenty minutes", { timeout: "20 minutes" }, "A step's timeout is more than 0 and at most 10 minutes"],
-  ["with retries below nothing", { retries: { limit: -1, delay: 0 } }, "A step is retried a whole number of times"],
-  ["with retries that are null", { retries: null }, "A step is retried a whole number of times"],
+  ["that cannot look up", { effect: "lookup" }, "A lookup step needs `lookup`: the function"],
+  ["with a key that is a text", { key: "x" }, "A step's `key` must be a function"],
+  ["with an output that is no schema", { output: {} }, "A step's `output` must be a zod 4 schema"],
+  ["with an input that is no schema", { input: "x" }, "A step's `input` must be a zod 4 schema"],
+  ["of twenty minutes", { timeout: "20 minutes" }, "A step's timeout must be more than 0 and at most 10 minutes"],
+  ["with retries below nothing", { retries: { limit: -1, delay: 0 } }, "retries.limit must be a whole number"],
+  ["with retries that are null", { retries: null }, "retries.limit must be a whole number"],
 ];
 
 /** Targets of routes of which something is forgotten. */
@@ -119,21 +119,21 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
   ["a workflow of nothing", () => workflow(), '"undefined" is not a workflow name'],
   ["a workflow without a name", () => workflow({ ...flow, name: undefined }), '"undefined" is not a workflow name'],
   ["a workflow without run", () => workflow({ ...flow, run: undefined }), "needs `run`"],
-  ["a workflow on no message", () => workflow({ ...flow, on: undefined }), "is on no message: give it the command"],
-  ["a deadline beyond a year", () => workflow({ ...flow, deadline: "366 days" }), "is beyond 365 days"],
+  ["a workflow on no message", () => workflow({ ...flow, on: undefined }), "has no message that starts it"],
+  ["a deadline beyond a year", () => workflow({ ...flow, deadline: "366 days" }), "must be at most 365 days"],
 
   ...ODD_STEPS.map(([what, odd, says]): (typeof REFUSED)[number] => [`a step ${what}`, () => step({ ...plain, ...odd }), says]),
   ...ODD_STEPS.map(([what, odd, says]): (typeof REFUSED)[number] => [
     `an undo ${what}`,
     () => step({ ...plain, undo: { ...plain, ...odd } }),
-    `A step's undo is a step itself, as defineStep takes it: ${says}`,
+    `A step's \`undo\` must be a step definition, as for defineStep: ${says}`,
   ]),
   ...[null, {}, run].map((undo): (typeof REFUSED)[number] => [
     `an undo that is ${String(undo)}`,
     () => step({ ...plain, undo }),
-    'effect is "',
+    'effect must be "',
   ]),
-  ["a step of nothing", () => step(), 'effect is "undefined"'],
+  ["a step of nothing", () => step(), '"once", not "undefined"'],
 
   ...NO_TARGETS.map(([what, make]): (typeof REFUSED)[number] => [
     `a route's target that is ${what}`,
@@ -246,11 +246,11 @@ const FAILS: [what: string, code: Code, step: string, says: string][] = [
   ["a name that is a number", (call) => steps(call).read(5, async () => 1), "", "is of the type number"],
   ["no name", (call) => steps(call).sleep(undefined, "1 second"), "", "is of the type undefined"],
   ["a name that is empty", (call) => steps(call).read("", async () => 1), "", "is empty"],
-  ["an undo that is a text", (call) => steps(call).effect("pay", plain, 1, { undo: "x" }), "", 'The undo of "pay" is a function'],
-  ["a commit's undo that is a text", (call) => steps(call).commit("pay", run, { undo: "x" }), "", 'The undo of "pay" is a function'],
-  ["an undo of no class", (call) => steps(call).effect("pay", { ...plain, undo: {} }, 1), "", "A step's undo is a step itself"],
-  ["a wait for nothing", (call) => steps(call).waitFor("word"), "", "give it an event, and { subject }"],
-  ["a wait about nothing", (call) => steps(call).waitFor("word", ProbeSignal), "", "give it an event, and { subject }"],
+  ["an undo that is a text", (call) => steps(call).effect("pay", plain, 1, { undo: "x" }), "", 'The undo of "pay" must be a function'],
+  ["a commit's undo that is a text", (call) => steps(call).commit("pay", run, { undo: "x" }), "", 'The undo of "pay" must be a function'],
+  ["an undo of no class", (call) => steps(call).effect("pay", { ...plain, undo: {} }, 1), "", "A step's `undo` must be a step definition"],
+  ["a wait for nothing", (call) => steps(call).waitFor("word"), "", "give it an event and { subject }"],
+  ["a wait about nothing", (call) => steps(call).waitFor("word", ProbeSignal), "", "give it an event and { subject }"],
   ["a question of nothing", (call) => steps(call).approve("ask"), "", "give it { question }"],
   ["a sleep beyond a year", ({ step }) => step.sleep("nap", "366 days"), "nap", "the platform's longest wait is 365 days"],
   [

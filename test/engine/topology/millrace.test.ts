@@ -34,8 +34,8 @@ it("a command without a key is refused until its caller sends an idempotency key
 });
 
 const WRONG: [what: string, definition: object, says: string][] = [
-  ["an input that is no schema", { name: "note", input: {}, run: async () => 1 }, "is no schema"],
-  ["a key that is no function", { name: "note", input, key: "name", run: async () => 1 }, "is no function"],
+  ["an input that is no schema", { name: "note", input: {}, run: async () => 1 }, "must be a zod 4 schema"],
+  ["a key that is no function", { name: "note", input, key: "name", run: async () => 1 }, "must be a function"],
   ["no code", { name: "note", input }, "needs `run`"],
   ["no input and no message", { name: "note", run: async () => 1 }, "or an `input`"],
 ];

@@ -10,7 +10,7 @@ it.each([-47_632, Number.NaN, Number.NEGATIVE_INFINITY])("a sleep of %d ms that 
   expect(await errorOf(instanceId)).toMatchObject({
     step: "until due",
     code: "config_invalid",
-    message: expect.stringMatching(/^"until due" lasts \S+ ms\. A duration must not be computed from the clock/),
+    message: expect.stringMatching(/^"until due" has a duration of \S+ ms\. Do not compute a duration from the clock/),
   });
 });
 

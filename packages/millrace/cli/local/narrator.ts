@@ -119,7 +119,7 @@ function countedLines({ url, tokenFile }: { url: string; tokenFile: string }, to
 }
 
 /** What the engine ends a run with that a person has stopped, or restarted. */
-const STOPPED = "A person has stopped the run: it begins nothing any more.";
+const STOPPED = "An operator has stopped the run: no further step starts.";
 const UNCAUGHT = /^Uncaught (?:\(in promise\) )?(.*)$/;
 const TELLS_ERRORS: ReadonlySet<string> = new Set(["attempt", "ended"]);
 

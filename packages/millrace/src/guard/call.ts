@@ -39,7 +39,7 @@ export function noteKeyRead<Input, Output>(own: EffectAttempt<Input, Output>): (
 }
 
 const KEY_UNREAD =
-  "It is keyed, and its code did not read `key`: send it to the upstream as its idempotency key; where that knows the effect by an id of your own, say so in the step's `key`; or give the step the class that is true of it.";
+  "The step is keyed, but its code did not read `key`: send it to the upstream as the idempotency key. If the upstream identifies the effect by your own id, return that id from the step's `key`. Otherwise give the step another effect class.";
 
 /** `fetch` as a step's code is given it. A header that the code sets itself, and a signal of its own, count too. */
 function fetchWithin({ envelope: trace, lean }: Pass, signal: AbortSignal): typeof fetch {

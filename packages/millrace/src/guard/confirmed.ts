@@ -27,16 +27,16 @@ export async function recordConfirmed<Input, Output>(own: EffectAttempt<Input, O
     output = definition.output ? await definition.output.parseAsync(given) : given;
   } catch (cause) {
     const why = cause instanceof z.ZodError ? z.prettifyError(cause) : messageOf(cause);
-    const shape = given == null && definition.output ? ` It answers something, of this shape: ${shapeOf(definition.output)}.` : "";
-    return again(`The output that was confirmed is none of "${step.label}": ${why}.${shape} Confirm it with one that is.`);
+    const shape = given == null && definition.output ? ` The expected shape is: ${shapeOf(definition.output)}.` : "";
+    return again(`The confirmed output is not valid for "${step.label}": ${why}.${shape} Confirm it with a valid output.`);
   }
   const refused = (cause: unknown) => {
     // Nothing, over HTTP, is null.
     const isKnown = answered?.outputRef === entry.output_ref && (answered.output ?? "null") === (entry.output ?? "null");
     const fault = isKnown
-      ? "Its rows are at fault"
-      : "If it is not what the effect answered, confirm it anew with what it did; else its rows are at fault";
-    return again(`What "${step.label}" records with the output that was confirmed was refused: ${whyRefused(cause)} ${fault}. ${HELPS}`);
+      ? "The output is the effect's own, so its rows are invalid"
+      : "If the effect returned another output, confirm it with that output; otherwise its rows are invalid";
+    return again(`The rows that "${step.label}" records with the confirmed output were refused: ${whyRefused(cause)} ${fault}. ${HELPS}`);
   };
   let made: Writes;
   try {

@@ -69,10 +69,10 @@ async function insertDoubt<Input, Output>(
 }
 
 const ENTRY_LOST =
-  "The database was set back to an earlier time, and an earlier run may have done this. Check the receiving side, then confirm, reject or retry it.";
+  "The database was restored to an earlier time, and an earlier run may have executed this effect. Check the receiving side, then confirm, reject or retry it.";
 
 const ENTRY_GONE =
-  "It was in doubt, and its record is gone: it was deleted, or a backup was restored without it. Look at the receiving side, then confirm, reject or retry it.";
+  "The outcome of this effect is unknown, and its record is missing: it was deleted, or a backup was restored without it. Check the receiving side, then confirm, reject or retry it.";
 
 /** What an attempt is that holds its entry, whatever its input and output are. */
 type Holding = Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt" | "nth">;
@@ -96,8 +96,8 @@ export async function putInDoubt({ pass, step, attempt, nth }: Holding, said: st
 export async function doubtUnwritten(holding: Holding, output: unknown, cause: unknown): Promise<StepOutcome> {
   const { packed, problem } = await pack(holding.pass, holding.attempt, output);
   const answered = beginning(JSON.stringify(output) ?? "nothing", 300);
-  const why = `What is recorded with that was refused: ${whyRefused(cause)}`;
-  return putInDoubt(holding, `It happened, and answered ${answered}. ${why} ${HELPS}`, problem ? undefined : packed);
+  const why = `The rows recorded with it were refused: ${whyRefused(cause)}`;
+  return putInDoubt(holding, `The effect happened and returned ${answered}. ${why} ${HELPS}`, problem ? undefined : packed);
 }
 
 /** Why rows and messages were refused, as a sentence. */
@@ -107,7 +107,7 @@ export function whyRefused(cause: unknown): string {
 
 /** What helps where the rows of an effect are at fault. */
 export const HELPS =
-  'Deploy code whose record fits, then confirm it with that output; or cancel the instance without taking anything back ("undo": false).';
+  'Deploy code with valid rows, then confirm it with that output; or cancel the instance without an undo ("undo": false).';
 
 /** True for an error of recording an effect that lies in the rows and messages which were to be written with it. */
 export function saysOfWrites(error: unknown): boolean {

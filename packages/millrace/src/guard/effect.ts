@@ -94,7 +94,11 @@ async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Pro
 
 /** Gives back a key that was taken while a person stopped or paused the run: under this attempt nothing was begun. */
 async function heldBack<Input, Output>({ pass, step, attempt, nth }: EffectAttempt<Input, Output>, repeats: boolean): Promise<StepOutcome> {
-  const failure = describeFailure(step.label, nth, new MillraceError("not_retryable", "A person held the run before this was begun."));
+  const failure = describeFailure(
+    step.label,
+    nth,
+    new MillraceError("not_retryable", "An operator paused or stopped the run before this effect started."),
+  );
   await pass.recorder.giveUp(attempt, repeats ? "expired" : "failed", JSON.stringify(failure));
   return { held: true };
 }

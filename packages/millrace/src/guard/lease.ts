@@ -83,7 +83,7 @@ function startHeartbeat(recorder: RecorderClient, attempt: Attempt, timeoutMs: n
     const from = Date.now();
     const held = await recorder.extend(attempt, LEASE_MS);
     if (held) heldAt = from;
-    else lost.abort(new MillraceError("lease_lost", "Another attempt has taken this effect over."));
+    else lost.abort(new MillraceError("lease_lost", "Another attempt has claimed this effect."));
   };
   const timer = setInterval(() => {
     if (Date.now() > endsAt) return clearInterval(timer);

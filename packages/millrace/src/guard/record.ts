@@ -47,7 +47,7 @@ export async function record<Output>(
   if (mine) inbox.noteOutcome(step);
   else inbox.noteOther(step);
   if (entry?.state !== "done") {
-    throw new MillraceError("lease_lost", `Another attempt has taken over "${step.label}"; this one's outcome was not recorded.`);
+    throw new MillraceError("lease_lost", `Another attempt has claimed "${step.label}": the outcome of this attempt was not recorded.`);
   }
   const result = resultOf(pass.instanceId, entry);
   return answer.appRows === undefined ? result : { ...result, appRows: answer.appRows };

@@ -44,14 +44,18 @@ export async function recordSkipped(
     made = skipped.writes?.(output as never) ?? {};
   } catch (cause) {
     const why = cause instanceof z.ZodError ? z.prettifyError(cause) : messageOf(cause);
-    return refuse(pass, attempt, `The output that was given instead of "${step.label}" is none of it: ${why}. Skip it with one that is.`);
+    return refuse(
+      pass,
+      attempt,
+      `The output given for the skipped step "${step.label}" is not valid: ${why}. Skip it with a valid output.`,
+    );
   }
   try {
     return await record({ pass, step, attempt }, output, () => made);
   } catch (error) {
     if (!saysOfWrites(error)) throw error;
-    const why = `"${step.label}" cannot be written with the output that was given instead: ${messageOf(error).replace(/\.$/, "")}`;
-    return refuse(pass, attempt, `${why}. Skip it with another, or mend the code, then skip or retry it.`);
+    const why = `The rows of "${step.label}" cannot be written with the given output: ${messageOf(error).replace(/\.$/, "")}`;
+    return refuse(pass, attempt, `${why}. Skip it with another output, or fix the code, then skip or retry it.`);
   }
 }
 

@@ -103,19 +103,16 @@ const BACKOFFS: ReadonlySet<string> = new Set(["constant", "linear", "exponentia
  */
 export function checkedPolicy({ retries = DEFAULT_RETRIES, timeout = DEFAULT_TIMEOUT }: Policy): Required<Policy> & { timeoutMs: number } {
   const { limit, delay, backoff } = retries ?? {};
-  assertDeclared(
-    isWhole(limit, [0, MAX_RETRIES]),
-    `A step is retried a whole number of times, from 0 to ${MAX_RETRIES}; retries.limit is ${String(limit)}.`,
-  );
+  assertDeclared(isWhole(limit, [0, MAX_RETRIES]), `retries.limit must be a whole number from 0 to ${MAX_RETRIES}, not ${String(limit)}.`);
   const isBackoff = backoff === undefined || BACKOFFS.has(backoff);
-  assertDeclared(isBackoff, `retries.backoff is "${backoff}": it is "constant", "linear" or "exponential".`);
+  assertDeclared(isBackoff, `retries.backoff must be "constant", "linear" or "exponential", not "${backoff}".`);
   if (durationMs(delay) > YEAR_MS) {
-    throw new MillraceError("config_invalid", `retries.delay is "${durationInWords(delay)}": it is at most a year.`);
+    throw new MillraceError("config_invalid", `retries.delay must be at most 365 days, not "${durationInWords(delay)}".`);
   }
   if (durationMs(timeout) === 0 || durationMs(timeout) > MAX_TIMEOUT_MS) {
     throw new MillraceError(
       "config_invalid",
-      `A step's timeout is more than 0 and at most 10 minutes, and this is "${durationInWords(timeout)}": start a batch upstream and wait for its event instead.`,
+      `A step's timeout must be more than 0 and at most 10 minutes, not "${durationInWords(timeout)}": for longer work, start a batch upstream and wait for its event.`,
     );
   }
   return { retries, timeout, timeoutMs: platformTimeoutMs(timeout) };
@@ -129,7 +126,7 @@ export function assertWayBack(definition: object, undoable: boolean): void {
   if (!undoable || !("key" in definition && definition.key)) return;
   throw new MillraceError(
     "config_invalid",
-    "A keyed step with a key of its own cannot be taken back: done again, it would send the same key, and the upstream would do nothing. Leave out its key, or its undo.",
+    "A keyed step with a custom `key` cannot have an `undo`: after an undo, a retry would send the same key, and the upstream would ignore it. Leave out `key` or `undo`.",
   );
 }
 
@@ -146,14 +143,20 @@ export function defineStep<Input, Output>(definition: StepDefinition<Input, Stor
 /** Refuses an effect that no attempt could be made at, and one whose way back is such. Errors: `config_invalid`. */
 function assertStep(definition: unknown): void {
   const { effect, run, lookup, key, input, output } = (definition ?? {}) as Readonly<Record<string, unknown>>;
-  assertDeclared(EFFECTS.has(String(effect)), `effect is "${String(effect)}": it is "keyed", "natural", "lookup" or "once".`);
-  assertDeclared(isFunction(run), "A step needs `run`: the function that does its effect.");
-  assertDeclared(effect !== "lookup" || isFunction(lookup), "A lookup needs `lookup`: the function that asks for what an attempt did.");
-  assertDeclared(effect !== "keyed" || key === undefined || isFunction(key), "A step's `key` is a function of its input, or is left out.");
+  assertDeclared(EFFECTS.has(String(effect)), `effect must be "keyed", "natural", "lookup" or "once", not "${String(effect)}".`);
+  assertDeclared(isFunction(run), "A step needs `run`: the function that executes its effect.");
+  assertDeclared(
+    effect !== "lookup" || isFunction(lookup),
+    "A lookup step needs `lookup`: the function that asks the upstream for the outcome of an attempt.",
+  );
+  assertDeclared(
+    effect !== "keyed" || key === undefined || isFunction(key),
+    "A step's `key` must be a function of its input; or leave it out.",
+  );
   for (const [what, schema] of Object.entries({ input, output })) {
     assertDeclared(
       schema === undefined || isSchema(schema),
-      `A step's ${what} is no schema: say z.object({ … }), of zod 4, or leave it out.`,
+      `A step's \`${what}\` must be a zod 4 schema such as z.object({ … }); or leave it out.`,
     );
   }
   checkedPolicy(definition as Policy);
@@ -166,7 +169,7 @@ export function assertUndo({ undo }: { readonly undo?: unknown }): void {
   try {
     assertStep(undo);
   } catch (error) {
-    throw new MillraceError("config_invalid", `A step's undo is a step itself, as defineStep takes it: ${messageOf(error)}`);
+    throw new MillraceError("config_invalid", `A step's \`undo\` must be a step definition, as for defineStep: ${messageOf(error)}`);
   }
 }
 
@@ -175,7 +178,7 @@ export function assertMakes(name: string, given: Readonly<Record<string, unknown
   for (const [what, make] of Object.entries(given)) {
     assertDeclared(
       make === undefined || isFunction(make),
-      `The ${what} of "${name}" is a function that makes what is written: () => ({ … }).`,
+      `The ${what} of "${name}" must be a function that returns the writes: () => ({ … }).`,
     );
   }
 }
@@ -215,6 +218,6 @@ export function assertNotGivenUp(since: number, timeout: Duration = DEFAULT_TIME
   if (Date.now() - since <= platformTimeoutMs(timeout)) return;
   throw new MillraceError(
     "step_timeout",
-    `The attempt came to its effect only after the ${durationInWords(timeout)} that it has: nothing was done.`,
+    `The attempt reached its effect after its timeout of ${durationInWords(timeout)}: the effect was not started.`,
   );
 }

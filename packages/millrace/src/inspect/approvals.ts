@@ -107,7 +107,7 @@ export async function approvalsNamed(env: EngineEnv, by: Operator, ids: readonly
 /** What it has read. Errors: `approval_not_found`. */
 export function approvalIn([row]: Record<string, unknown>[]): ApprovalRow {
   if (!row)
-    throw new MillraceError("approval_not_found", "There is no such approval. List those that wait with GET /v1/approvals?state=pending.");
+    throw new MillraceError("approval_not_found", "There is no such approval. List open approvals with GET /v1/approvals?state=pending.");
   return asRow(row);
 }
 

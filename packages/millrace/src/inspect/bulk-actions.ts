@@ -120,7 +120,7 @@ function asBulk(row: Record<string, unknown>): BulkRow {
     verb: String(row.verb),
     state: row.shown as BulkState,
     why: isLeft
-      ? `Nobody works on it any more: its own instance is ${row.run_status ?? "not there"} (GET /v1/instances/${row.instance_id} says why). What was done stays done; a resume goes on with what is left.`
+      ? `The bulk action has stopped, because the instance that executes it is ${row.run_status ?? "missing"} (GET /v1/instances/${row.instance_id} has the reason). Completed items are kept. A resume continues with the remaining items.`
       : (row.why as string | null),
     actor: String(row.actor),
     reason: String(row.reason),

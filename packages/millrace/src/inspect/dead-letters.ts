@@ -155,7 +155,9 @@ export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: st
   const row = rows[0];
   if (!row) {
     // The same for every id that is not shown: nobody learns whether there is one.
-    const beyond = seesUnattributed(by) ? "" : " that your token may see: one that belongs to no tenant needs the scope `unattributed`";
+    const beyond = seesUnattributed(by)
+      ? ""
+      : " that your token may read (a dead letter without a tenant requires the scope `unattributed`)";
     const said = `There is no dead letter ${beginning(id, 64)}${beyond}. List them with GET /v1/dead-letters.`;
     throw new MillraceError("dead_letter_not_found", said);
   }

@@ -103,7 +103,7 @@ export async function describeKey(env: Pick<EngineEnv, "DB">, { tenantId }: Oper
   ];
   const captured = [...found.letters, ...found.lettersOfEvents].map(letterUnderKey).sort((a, b) => b.capturedAt - a.capturedAt);
   if (holders.length + captured.length === 0) {
-    const said = `Nobody holds the key ${beginning(key, 64)}. Keys that derive from a payload are as the command derives them: see the instance.`;
+    const said = `No message has the key ${beginning(key, 64)}. If a command derives its key from the payload, search for the derived key, which the instance shows.`;
     throw new MillraceError("key_not_found", said);
   }
   return { holders, captured: captured.slice(0, MOST_LETTERS), truncated: captured.length > MOST_LETTERS };

@@ -125,6 +125,6 @@ export async function askLane<Answer>(
   if (answer !== undefined) return answer;
   throw new MillraceError(
     "lane_not_found",
-    `The engineLanes of this deployment have no lane "${beginning(lane, 64)}". GET /v1/lanes lists those that stand still.`,
+    `The engineLanes of this deployment have no lane "${beginning(lane, 64)}". GET /v1/lanes lists the blocked lanes.`,
   );
 }

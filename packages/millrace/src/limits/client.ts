@@ -137,7 +137,7 @@ function assertRules(name: string, rules: readonly Rule[]): void {
     const numbers = Object.entries("burst" in rule ? { burst: rule.burst, refill: rule.refill } : { limit: rule.limit });
     for (const [field, value] of [...numbers, ["periodMs", rule.periodMs] as const]) {
       if (Number.isFinite(value) && value > 0) continue;
-      throw invalid(`The limit "${name}" has a rule whose ${field} is ${value}. Set a number above 0.`);
+      throw invalid(`The limit "${name}" has a rule with ${field} ${value}. Set a number above 0.`);
     }
   }
   const kinds = rules.map((rule) => `${"burst" in rule ? "bucket" : "window"} of ${rule.periodMs} ms`);

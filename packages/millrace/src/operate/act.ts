@@ -61,7 +61,7 @@ export async function actAndTell<Name extends string = never>(
     const { why, from, to } = await refused(answers);
     throw new MillraceError(
       "invalid_transition",
-      why ?? "Somebody else changed it in the same moment, and nothing was done: look at it again.",
+      why ?? "Another action changed it at the same time, so nothing was done. Load it again, then decide.",
       { from, to, audited: true },
     );
   }

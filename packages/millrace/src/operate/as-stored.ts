@@ -16,8 +16,8 @@ export function payloadAsStored(catalog: Catalog, type: string, edited: unknown,
 function asStored(edited: unknown, shown: unknown, stored: unknown): unknown {
   const whole = restored(edited, shown, stored);
   if (shown === stored || !saysRedacted(whole)) return whole;
-  const message = "says [redacted] where nothing is stored: write the value, or leave it out";
-  throw new MillraceError("invalid_payload", `What was sent ${message}.`, { issues: [{ path: "body", message }] });
+  const message = "contains [redacted] where no value is stored: write the value, or leave it out";
+  throw new MillraceError("invalid_payload", `The body ${message}.`, { issues: [{ path: "body", message }] });
 }
 
 /** A correction of a dead letter with what was withheld of it put back; undefined where there is none. Errors: as `asStored`. */

@@ -35,10 +35,10 @@ export async function decideApproval(
 
 function tooLate({ state, over, decidedBy, dueAt, otherwise }: ApprovalRow, { status }: Instance, to: string): Refusal {
   if (state === "pending" && dueAt > Date.now()) {
-    const why = `Nobody waits for the answer any more: its instance is ${over ?? status}.`;
+    const why = `The question is no longer open: its instance is ${over ?? status}.`;
     return { why, from: status, to };
   }
-  const timeIsOver = `Its time was over at ${new Date(dueAt).toISOString()}: it is ${otherwise === "approve" ? "approved" : "rejected"}, as its chain says for questions that nobody answers.`;
-  const why = decidedBy === null ? timeIsOver : `It is ${state} already, by ${decidedBy}: a question is answered once.`;
+  const timeIsOver = `The question timed out at ${new Date(dueAt).toISOString()}: it is ${otherwise === "approve" ? "approved" : "rejected"}, as its approval chain defines.`;
+  const why = decidedBy === null ? timeIsOver : `The question is ${state} already, by ${decidedBy}: a question accepts one answer.`;
   return { why, from: state === "pending" ? "overdue" : state, to };
 }

@@ -52,7 +52,7 @@ function watchFetch(): void {
   if (watching.has(real)) return;
   globalThis.fetch = (...call: Parameters<typeof fetch>) => {
     const run = between.getStore();
-    if (run) advise(run, "", "fetch outside a step: it is repeated at each pass. Put it into step.read, or into a step of its own.");
+    if (run) advise(run, "", "fetch outside a step: every replay repeats it. Move it into step.read or another step.");
     return real.apply(globalThis, call);
   };
   watching.add(globalThis.fetch);

@@ -19,8 +19,11 @@ export function withConfirmed(failure: Failure, { instanceId, inbox: { seen }, c
   const [last] = seen.filter((entry) => isConfirmed(entry, course)).toSorted((one, other) => other.updated_at - one.updated_at);
   if (last === undefined || (failure.step !== "" && !BY_ITSELF.has(failure.code))) return failure;
   const confirm = `POST /v1/effects/${formatEntryKey({ ...last, instanceId })}/confirm`;
-  const which = `the output that a person ${last.token === SKIPPED ? "gave" : "confirmed"} for "${labelOf(last.step, last.item)}"`;
-  return { ...failure, hint: `It ran with ${which}, and a retry keeps that: if it is wrong, confirm it anew (${confirm}), then retry.` };
+  const which = `the output that an operator ${last.token === SKIPPED ? "gave" : "confirmed"} for "${labelOf(last.step, last.item)}"`;
+  return {
+    ...failure,
+    hint: `The run used ${which}, and a retry keeps it: if it is wrong, confirm the correct output (${confirm}), then retry.`,
+  };
 }
 
 /** What a step fails of that no upstream has refused. */

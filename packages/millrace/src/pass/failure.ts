@@ -47,11 +47,14 @@ export function asWrongStatement(error: unknown): unknown {
   const [, wrong] = WRONG.exec(message) ?? REFUSED.exec(message) ?? [];
   const refused = TRANSACTION.test(message) ? ONE_TRANSACTION : wrong === "not authorized" ? NOT_FOR_WORKERS : wrong;
   if (refused)
-    return new MillraceError("config_invalid", `The database refuses the statement: ${refused}. Change it, then retry the instance.`);
+    return new MillraceError(
+      "config_invalid",
+      `The database refuses the statement: ${refused}. Fix the statement, deploy it, then retry the instance.`,
+    );
   const [, what, name, table, column] = MISSING.exec(message) ?? [];
   const missing = what ? `${what} "${name}"` : table && `column "${column}" in the table "${table}"`;
   if (!missing) return error;
-  const said = `The database has no ${missing}. Is it spelt so, and is the migration applied that makes it? Then retry the instance.`;
+  const said = `The database has no ${missing}. Check the spelling, or apply the migration that creates it, then retry the instance.`;
   return new MillraceError("config_invalid", said);
 }
 

@@ -256,7 +256,7 @@ export class Inbox {
 function stepsChanged(label: string, recorded: string): MillraceError {
   return new MillraceError(
     "nondeterministic_steps",
-    `An earlier pass of this instance recorded "${recorded}" where the code now names "${label}" instead. Step names must be the same on every pass: use literals, and put data into the key.`,
+    `An earlier replay of this instance recorded the step "${recorded}" where the code now calls "${label}". Step names must be the same in every replay: use literals, and put data into the key.`,
     { step: label },
   );
 }

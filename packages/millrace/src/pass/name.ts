@@ -10,19 +10,23 @@ const MAX_LABEL_CHARACTERS = 216;
 export function assertNameable(name: string, label: string): void {
   assertDeclared(
     typeof name === "string" && name !== "",
-    `A step's name is a text, as in step.read("price", …), and this one is ${name === "" ? "empty" : `of the type ${typeof name}`}.`,
+    `A step's name must be a string, as in step.read("price", …), but this one is ${name === "" ? "empty" : `of the type ${typeof name}`}.`,
   );
   const refuse = (why: string) =>
     new MillraceError("config_invalid", `The step name "${beginning(label, 60)}" ${why}.`, {
       step: beginning(label, MAX_LABEL_CHARACTERS),
     });
   if (label.length > MAX_LABEL_CHARACTERS)
-    throw refuse(`has ${label.length} characters with its key: at most ${MAX_LABEL_CHARACTERS}. Shorten it, or take a digest for the key`);
+    throw refuse(
+      `has ${label.length} characters with its key; at most ${MAX_LABEL_CHARACTERS} are allowed. Shorten it, or use a digest as the key`,
+    );
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what the platform refuses
-  if (/[\u0000-\u001f\u007f]/.test(label)) throw refuse("has a control character, in the name or in its key: take a digest for the key");
+  if (/[\u0000-\u001f\u007f]/.test(label)) throw refuse("has a control character in the name or the key: use a digest as the key");
   // The platform and the database would read it as another one, and two such keys as one.
   if (!label.isWellFormed()) {
-    throw refuse("has half of a character, in the name or in its key: cut texts between characters, or take a digest for the key");
+    throw refuse(
+      "has half of a character (an unpaired surrogate) in the name or the key: cut texts between characters, or use a digest as the key",
+    );
   }
-  if (name.startsWith(UNDO_PREFIX)) throw refuse(`begins with "${UNDO_PREFIX}", as the steps do that take others back: call it otherwise`);
+  if (name.startsWith(UNDO_PREFIX)) throw refuse(`begins with "${UNDO_PREFIX}", which is reserved for undo steps: rename it`);
 }

@@ -204,7 +204,7 @@ export class Pass {
   /** A person has stopped the run: its code hears nothing any more, and what is under way is recorded. */
   stop(): Promise<never> {
     this.#stopped = true;
-    return this.#goAstray(new MillraceError("not_retryable", "A person has stopped the run: it begins nothing any more."));
+    return this.#goAstray(new MillraceError("not_retryable", "An operator has stopped the run: no further step starts."));
   }
 
   /** True for a pass that ended because a person stopped its run: its end is nobody's news. */

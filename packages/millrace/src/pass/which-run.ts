@@ -101,14 +101,14 @@ export class WhichRun {
 
   /** Refuses to begin an effect in such a pass: what failed in it, and was caught, fails again. */
   assertNotComplete(): void {
-    if (this.#complete) throw new MillraceError("not_retryable", "The run is complete: it does nothing any more.");
+    if (this.#complete) throw new MillraceError("not_retryable", "The run is complete: no further step starts.");
   }
 
   async assertNotUndone(): Promise<void> {
     await patiently(() => this.number());
     if ((await this.wanted()) !== "stopped") return;
     const said = this.undo === null ? "was stopped" : "is undone";
-    throw new MillraceError("not_retryable", `The instance ${said}: retry it, and it is done again.`);
+    throw new MillraceError("not_retryable", `The instance ${said}, so no further step starts. To repeat its work, retry it.`);
   }
 
   /**
@@ -117,7 +117,7 @@ export class WhichRun {
   async assertUndoes(own: string): Promise<void> {
     await patiently(() => this.number());
     if (this.undo !== null && platformId(this.#instanceId, this.undo) === own) return;
-    throw new MillraceError("not_retryable", "The undo is over: the instance was retried since.");
+    throw new MillraceError("not_retryable", "This undo has ended: the instance was retried since.");
   }
 
   async #look(): Promise<Standing | undefined> {

@@ -72,5 +72,5 @@ export function recorderOf(env: EngineEnv, instanceId: string): RecorderClient {
 const TOO_LARGE = /serialized rpc (arguments|return)/i;
 
 function tooLarge(): MillraceError {
-  return new MillraceError("payload_too_large", "What the step writes is larger than 32 MiB: write it in several commits.");
+  return new MillraceError("payload_too_large", "The step's writes are larger than 32 MiB: split them over several commits.");
 }

@@ -43,7 +43,7 @@ async function sendAll(env: object, queue: string, messages: readonly Outgoing[]
 /** `line.hangs`: the queue has left a call without an answer. It is asked no more for now: each further call would take as long. */
 async function send(env: object, queue: string, chunk: Outgoing[], line: { hangs: boolean }): Promise<SendFailure[]> {
   try {
-    if (line.hangs) throw new MillraceError("unavailable", "The queue did not answer the call before.");
+    if (line.hangs) throw new MillraceError("unavailable", "The queue did not answer the previous call.");
     const sending = async () =>
       queueBinding(env, queue).sendBatch(
         chunk.map(({ body, delaySeconds }) => ({ body: JSON.parse(body), contentType: "json", ...(delaySeconds > 0 && { delaySeconds }) })),

@@ -33,10 +33,10 @@ export function askerAt({ env, envelope, instanceId }: Pass, { label }: StepCall
 /** The question as it is kept. Errors: `invalid_payload` for one that is too long for a person, or too large. */
 export function questionOf(workflow: string, { label }: StepCall, request: ApprovalRequest): Question {
   const { question, details, timeout = DEFAULT_TIMEOUT, otherwise = "reject" } = request;
-  const refused = (why: string) => new MillraceError("invalid_payload", `"${label}" cannot ask: ${why}.`);
+  const refused = (why: string) => new MillraceError("invalid_payload", `The approval "${label}" is invalid: ${why}.`);
   const count = typeof question === "string" ? characterCount(question) : 0;
   if (count === 0 || count > MAX_QUESTION_CHARACTERS) {
-    throw refused(`its question has ${count} characters; ask in 1 to ${MAX_QUESTION_CHARACTERS}, and put the rest into details`);
+    throw refused(`its question has ${count} characters; use 1 to ${MAX_QUESTION_CHARACTERS}, and put the rest into details`);
   }
   if (otherwise !== "approve" && otherwise !== "reject") throw refused('its `otherwise` is neither "approve" nor "reject"');
   const packed = packedDetails(details, refused);

@@ -81,18 +81,18 @@ function assertSignalled(signalled: ReadonlySet<string>, type: string): void {
   if (signalled.has(type)) return;
   throw new MillraceError(
     "config_invalid",
-    `No route signals "${type}" to the runs that wait for it: add signal() to its line in the routes, on(…, signal()), deploy, then retry.`,
+    `No route signals "${type}" to waiting runs: add signal() to its route, on(…, signal()), deploy, then retry.`,
   );
 }
 
 /** How long a step waits. A length that the platform cannot take is that step's failure, and not one between steps. Errors: `config_invalid`. */
 export function lastingMs(pass: Pass, label: string, duration: Duration): number {
   try {
-    assertDeclared(!isNoLength(duration), `"${label}" lasts ${duration} ms. ${FROM_CLOCK}`);
+    assertDeclared(!isNoLength(duration), `"${label}" has a duration of ${duration} ms. ${FROM_CLOCK}`);
     const ms = durationMs(duration);
     assertDeclared(
       ms <= YEAR_MS,
-      `"${label}" waits for ${durationInWords(duration)}, and the platform's longest wait is 365 days: say less.`,
+      `"${label}" waits for ${durationInWords(duration)}, but the platform's longest wait is 365 days: use a shorter duration.`,
     );
     return ms;
   } catch (error) {
@@ -102,7 +102,7 @@ export function lastingMs(pass: Pass, label: string, duration: Duration): number
 }
 
 const FROM_CLOCK =
-  "A duration must not be computed from the clock: each replay computes another one. Compute it in a step, which is remembered: " +
+  "Do not compute a duration from the clock outside a step: each replay computes another value. Compute it in a step, whose output is recorded: " +
   'const ms = await step.read("time left", async () => Math.max(0, dueAt - Date.now())).';
 
 /** Refuses a subject that no event has: the wait would last for nothing. */
@@ -112,7 +112,7 @@ function assertSubject(label: string, subject: string): void {
   const [issue] = issuesOf(error);
   throw new MillraceError(
     "invalid_payload",
-    `"${label}" cannot wait: its subject ${issue?.message}. Give the text that its event will have.`,
+    `The subject of the wait "${label}" is invalid: it ${issue?.message}. Use the subject that the event will have.`,
   );
 }
 

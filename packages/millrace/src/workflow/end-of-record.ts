@@ -10,5 +10,5 @@ export class EndOfRecord extends Error {
 
 /** Ends the undo's way through the code at this step. */
 export function endOfRecord({ label }: StepCall): never {
-  throw new EndOfRecord(`"${label}" did nothing that could be taken back.`);
+  throw new EndOfRecord(`"${label}" has no recorded effect to undo.`);
 }

@@ -29,12 +29,12 @@ interface WorkflowClass {
  */
 export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, catalog: Deployment): WorkflowClass {
   if (definition === undefined) {
-    throw new MillraceError("config_invalid", "entrypoint() was given no workflow: what it is called with is exported nowhere.");
+    throw new MillraceError("config_invalid", "entrypoint() got undefined as its workflow: check that the imported name is exported.");
   }
   if (catalog === undefined) {
     throw new MillraceError(
       "config_invalid",
-      `entrypoint() of "${definition.name}" was given no catalog: what catalog() made goes with it.`,
+      `entrypoint() of "${definition.name}" got no catalog: pass the result of catalog() as the second argument.`,
     );
   }
   return class extends WorkflowEntrypoint<EngineEnv, Params> {
@@ -76,14 +76,14 @@ export function runs(catalog: Deployment & { readonly workflows: readonly AnyWor
   };
 }
 
-const NOT_AWAITED = "It was not awaited: the code went on, and ended, without it. Write await before it, or give it to Promise.all.";
+const NOT_AWAITED = "The step was not awaited: the workflow code ended without it. Write await before it, or pass it to Promise.all.";
 
 /** A class that two bindings name runs the work of both. Errors: `config_invalid` for a message that its workflow does not take. */
 function assertOwn({ name, on }: AnyWorkflow, { message_type: type }: Envelope): void {
   if (type === on.type) return;
   throw new MillraceError(
     "config_invalid",
-    `The class that was started for "${type}" runs the workflow "${name}", which takes "${on.type}". In wrangler.jsonc, a binding of another workflow names its class: correct that class_name, deploy, then retry.`,
+    `The class that was started for "${type}" runs the workflow "${name}", which accepts "${on.type}". In wrangler.jsonc, the binding of another workflow names this class: correct that class_name, deploy, then retry.`,
   );
 }
 

@@ -14,12 +14,9 @@ export async function mapItems<Item, Output>(
   each: (item: Item) => Promise<Output>,
 ): Promise<Output[]> {
   if (!Array.isArray(items))
-    throw new MillraceError("config_invalid", "map takes an array of items: make one of a Set or a Map first, [...items].");
+    throw new MillraceError("config_invalid", "map requires an array of items: convert a Set or a Map first, [...items].");
   if (!Number.isInteger(concurrency) || concurrency < 1) {
-    throw new MillraceError(
-      "config_invalid",
-      `map takes a whole number of items at a time, 1 or more; concurrency is ${String(concurrency)}.`,
-    );
+    throw new MillraceError("config_invalid", `The concurrency of map must be a whole number of 1 or more, not ${String(concurrency)}.`);
   }
   const outputs: Output[] = new Array(items.length);
   const pending = items.entries();

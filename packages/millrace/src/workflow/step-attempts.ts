@@ -14,7 +14,10 @@ const TIMER_MARGIN_MS = 1000;
 const COMPARED_CHARACTERS = 200;
 
 /** Why an attempt failed that the platform has given up, and another has followed: it heard nothing of that itself. */
-const HUNG = new MillraceError("step_timeout", "The attempt did not end in time, though its signal said so: the platform made another.");
+const HUNG = new MillraceError(
+  "step_timeout",
+  "The attempt did not end within its timeout, although its signal was aborted: the platform started another attempt.",
+);
 
 /** The attempts that this pass makes at one platform step, and what they fail with. */
 export class StepAttempts {

@@ -129,7 +129,7 @@ export class Steps {
     event: EventDefinition<Payload>,
     options: { subject: string; timeout?: Duration; key?: string },
   ): Promise<Payload> {
-    assertDeclared(Boolean(event?.type && options), `"${name}" says not what it waits for: give it an event, and { subject }.`, {
+    assertDeclared(Boolean(event?.type && options), `The wait "${name}" has no event: give it an event and { subject }.`, {
       step: name,
     });
     const { key, ...about } = options;
@@ -149,7 +149,7 @@ export class Steps {
    * an hour. One question, one answer, however often the instance restarts.
    */
   async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {
-    assertDeclared(Boolean(request), `"${name}" asks nothing: give it { question }, in one sentence.`, { step: name });
+    assertDeclared(Boolean(request), `The approval "${name}" has no question: give it { question }, in one sentence.`, { step: name });
     return this.#taking.approve(this.#call(name, request.key), request);
   }
 

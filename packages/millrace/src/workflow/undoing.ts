@@ -203,10 +203,10 @@ export class Undoing implements Taking {
     const thrown: unknown = passed?.status === "rejected" ? passed.reason : undefined;
     const isCut = thrown !== undefined && !(thrown instanceof EndOfRecord);
     if (isCut && this.#pass.failures.hasRejected) return thrown;
-    const why = isCut ? `The code threw: ${messageOf(thrown)}` : "The code does not come by it any more";
+    const why = isCut ? `The code threw: ${messageOf(thrown)}` : "The code no longer reaches this step";
     return new MillraceError(
       "nondeterministic_steps",
-      `"${step}" could be taken back, and nothing was. ${why.replace(/\.$/, "")}. Mend the code, deploy it, then retry.`,
+      `"${step}" can be undone, but the undo did not reach it. ${why.replace(/\.$/, "")}. Fix the code, deploy it, then retry.`,
     );
   }
 
@@ -256,7 +256,7 @@ interface Unsettled {
 /** Said instead of an effect: what did not happen before does not happen while it is undone. */
 class DidNotHappen extends MillraceError {
   constructor() {
-    super("not_retryable", "Asked before an undo, the upstream said that it did not happen.");
+    super("not_retryable", "Before the undo, the upstream reported that the effect did not happen.");
   }
 }
 
@@ -285,6 +285,6 @@ function noWayBack(label: string): Error {
 function noWayBackFromLost(label: string): Error {
   return new MillraceError(
     "nondeterministic_steps",
-    `"${label}" may have happened. It had an undo handler then, and the deployed code has none. Deploy code with the handler, then retry. Or skip "${label}": the undo leaves it alone.`,
+    `"${label}" may have happened. It had an undo handler then, and the deployed code has none. Deploy code with the handler, then retry. Or skip "${label}": the undo then ignores it.`,
   );
 }

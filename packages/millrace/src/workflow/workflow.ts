@@ -111,9 +111,9 @@ export function defineWorkflow(definition: AnyWorkflow | OwnCommand<unknown, str
 
 function commanded({ input, key, run, ...rest }: OwnCommand<unknown, string, unknown>): CommandedWorkflow<unknown, string> {
   const { name } = rest;
-  assertDeclared(isSchema(input), `The input of "${name}" is no schema: give it z.object({ … }), of zod 4.`);
-  assertDeclared(key === undefined || typeof key === "function", `The key of "${name}" is no function: give it input => text.`);
-  assertDeclared(typeof run === "function", `The workflow "${name}" needs \`run\`: the function that does its steps.`);
+  assertDeclared(isSchema(input), `The input of "${name}" must be a zod 4 schema such as z.object({ … }).`);
+  assertDeclared(key === undefined || typeof key === "function", `The key of "${name}" must be a function: input => string.`);
+  assertDeclared(typeof run === "function", `The workflow "${name}" needs \`run\`: the function that executes its steps.`);
   const command = ownCommand({ type: name, payload: input, key, queue: defaultQueue });
   return { ...rest, on: command, command, run: (call) => run({ ...call, input: call.payload }) };
 }
@@ -123,13 +123,13 @@ function declared(definition: AnyWorkflow): AnyWorkflow {
   const isMessage = on?.kind === "command" || on?.kind === "event";
   assertDeclared(
     isMessage,
-    `The workflow "${name}" is on no message: give it the command that it performs, the event that it follows, or an \`input\`.`,
+    `The workflow "${name}" has no message that starts it: give it a command or an event as \`on\`, or an \`input\`.`,
   );
-  assertDeclared(typeof run === "function", `The workflow "${name}" needs \`run\`: the function that does its steps.`);
+  assertDeclared(typeof run === "function", `The workflow "${name}" needs \`run\`: the function that executes its steps.`);
   if (deadline !== undefined) {
     const deadlineMs = durationMs(deadline);
-    assertDeclared(deadlineMs > 0, `The deadline of "${name}" leaves no time: say how long it may take.`);
-    assertDeclared(deadlineMs <= YEAR_MS, `The deadline of "${name}" is beyond 365 days: say less.`);
+    assertDeclared(deadlineMs > 0, `The deadline of "${name}" must be longer than 0.`);
+    assertDeclared(deadlineMs <= YEAR_MS, `The deadline of "${name}" must be at most 365 days.`);
   }
   const resultMs = definition.keepResult === undefined ? undefined : durationMs(definition.keepResult);
   assertDeclared(

@@ -67,8 +67,8 @@ it("a cancel of many without undo keeps their effects, and says so: in its dry r
   const asked = { verb: "cancel", filter: { status: "waiting", workflow: "lab" }, ramp: [1], reason: "the supplier left" };
   const dry = async (more: object) =>
     (await operator.ask<{ follows: string }>("/v1/bulk-actions", { ...asked, ...more, dry_run: true })).body.follows;
-  expect([await dry({}), await dry({ undo: true })]).toEqual(Array(2).fill(expect.stringContaining("What they did is taken back")));
-  expect(await dry({ undo: false })).toContain("What they did stands: nothing of it is taken back");
+  expect([await dry({}), await dry({ undo: true })]).toEqual(Array(2).fill(expect.stringContaining("Their effects are undone")));
+  expect(await dry({ undo: false })).toContain("The instances are terminated and their effects remain");
   const key = { "idempotency-key": "once" };
   const { body } = await operator.start({ ...asked, undo: false }, key);
   expect(body).toMatchObject({ undo: false, matched: 3 });

@@ -39,7 +39,7 @@ describe("A bulk action is refused, and nothing of it is stored,", () => {
     ["a filter and ids at once", { ...none, ids: ["a"] }, "filter", "one of them"],
     ["neither of them", { ...none, filter: undefined }, "filter", "is missing"],
     ["an id that is none", { ...none, filter: undefined, ids: ["a b"] }, "ids.0", "must be an id"],
-    ["an undo of a verb that takes nothing back", { ...none, undo: false }, "undo", "takes nothing back"],
+    ["an undo of a verb that takes nothing back", { ...none, undo: false }, "undo", "undoes no effects"],
     ["a rate that the platform cannot keep", { ...none, rate_per_second: 101 }, "rate_per_second", "100"],
     ["a stage of nothing", { ...none, ramp: [1, 0] }, "ramp.1", "1"],
     ["a share of errors beyond all", { ...none, stop_at_error_rate: 2 }, "stop_at_error_rate", "1"],
@@ -63,7 +63,7 @@ describe("A bulk action is refused, and nothing of it is stored,", () => {
     const key = { "idempotency-key": "all" };
     const refused = await ask<Refused>("/v1/bulk-actions", { ...all, at_most: matched }, key);
     expect(refused).toMatchObject({ status: 409, body: { code: "more_matched" } });
-    expect(refused.body.detail).toMatch(/^5 match by now, .* 2 at most/);
+    expect(refused.body.detail).toMatch(/^5 items match now, and `at_most` is 2/);
     expect(await rows("SELECT 1 FROM millrace_bulk_actions WHERE tenant_id = ?1", tenantId)).toEqual([]);
     const begun = await start({ ...all, at_most: 5 }, key);
     expect(begun.status).toBe(202);
@@ -204,7 +204,7 @@ it("a dry run marks final actions as final", async () => {
   const { ask } = await theOperator();
   const follows = async (verb: string) =>
     (await ask<{ follows: string | null }>("/v1/bulk-actions", { verb, filter: {}, reason: "r", dry_run: true })).body.follows;
-  expect([await follows("skip"), await follows("close")]).toEqual(Array(2).fill(expect.stringContaining("It is final")));
+  expect([await follows("skip"), await follows("close")]).toEqual(Array(2).fill(expect.stringContaining("Final: ")));
   expect([await follows("retry"), await follows("replay")]).toEqual([null, null]);
 });
 
@@ -212,15 +212,17 @@ it("a dry run of a cancel says that it undoes, and one of a retry counts the und
   const { ask, tenantId } = await theOperator();
   const dry = async (verb: string, filter: object) =>
     (await ask<{ follows: string | null; matched: number }>("/v1/bulk-actions", { verb, filter, reason: "r", dry_run: true })).body;
-  expect((await dry("cancel", { status: "waiting" })).follows).toContain("What they did is taken back");
+  expect((await dry("cancel", { status: "waiting" })).follows).toContain("Their effects are undone");
   const ids = await Promise.all([0, 1, 2].map(() => rowOf("terminated", 0)));
   for (const id of ids) await rows("UPDATE millrace_instances SET tenant_id = ?2 WHERE id = ?1", id, tenantId);
   await rows("UPDATE millrace_instances SET undo = 'undo-of-it', undone = 1 WHERE id IN (?1, ?2)", ids[0] ?? "", ids[1] ?? "");
   expect(await dry("retry", { status: "terminated" })).toMatchObject({
     matched: 3,
-    follows: expect.stringContaining("2 of them were undone"),
+    follows: expect.stringContaining("2 of these instances were undone"),
   });
   expect(await dry("retry", { status: "terminated", undone: false })).toMatchObject({ matched: 1, follows: null });
   const byId = await ask<{ follows: string }>("/v1/bulk-actions", { verb: "retry", ids: [ids[0], ids[2]], reason: "r", dry_run: true });
-  expect(byId.body.follows).toContain("1 of them was undone: it begins anew, and does again what was taken back");
+  expect(byId.body.follows).toContain(
+    "1 of these instances was undone: it starts from the beginning and repeats the effects that were undone",
+  );
 });

@@ -52,7 +52,7 @@ describe("Many doubts", () => {
         { what: "lab · charge", count: 4, follows: now },
         { what: "lab · letter", count: 2, follows: now },
       ],
-      follows: expect.stringContaining("You say of each that it did not happen"),
+      follows: expect.stringContaining("You state that none of these effects happened"),
       sample: [...charges.keys, ...letters.keys].map((id) => ({ id, refused: null })),
     });
     const { body } = await operator.start(asked("reject", { workflow: "lab", step: "charge" }));
@@ -77,7 +77,7 @@ describe("Many doubts", () => {
     expect(plan.parts).toEqual([
       { what: "lab · charge", count: 3, follows: expect.stringContaining("under a new key: it may happen twice") },
     ]);
-    expect(plan.follows).toContain("happens twice, and nothing takes that back");
+    expect(plan.follows).toContain("happens twice, and this cannot be undone");
     const { body } = await operator.start(asked("retry_anyway", { step: "charge" }));
     expect(await operator.over(body.id)).toMatchObject({ state: "complete", matched: 3, done: 3 });
     for (const id of ids) expect(await reaches(id, "complete")).toBe("complete");
@@ -98,15 +98,13 @@ describe("Many doubts", () => {
     const { body } = await operator.start(asked("reject", {}));
     const stopped = await operator.over(body.id);
     expect(stopped).toMatchObject({ state: "stopped", done: 0, failed: 1, left: 2 });
-    expect(stopped.why).toContain(
-      "1 of those that failed came in doubt: unless somebody has answered since, a person has to say whether it happened",
-    );
+    expect(stopped.why).toContain("1 of the failed items is in doubt: an operator must resolve each unknown outcome that is still open");
     expect(await operator.items(body.id)).toMatchObject([
       {
         target: keys[0],
         result: "failed",
         code: "in_doubt",
-        why: expect.stringContaining("a person has to say so (GET /v1/effects?state=in_doubt"),
+        why: expect.stringContaining("an operator must resolve it (GET /v1/effects?state=in_doubt"),
       },
     ]);
     expect(timesOf()).toEqual([2, 1, 1]);
@@ -117,7 +115,7 @@ describe("Many doubts", () => {
       done: 2,
       failed: 1,
       left: 0,
-      why: stopped.why?.match(/1 of those .*\./)?.[0].split(" See ")[0],
+      why: stopped.why?.match(/1 of the failed items .* lists them\)\./)?.[0],
     });
   });
 
@@ -145,9 +143,9 @@ describe("Many doubts", () => {
       { result: "done" },
       {
         result: "skipped",
-        why: expect.stringMatching(/^grace acted on it before: confirm, .*Z\. The effect is (confirmed|done), not in doubt/),
+        why: expect.stringMatching(/^Last action by grace: confirm, .*Z\. The effect is (confirmed|done), not in_doubt/),
       },
-      { result: "failed", code: "invalid_transition", why: expect.stringContaining("in doubt again: look at the receiving side anew") },
+      { result: "failed", code: "invalid_transition", why: expect.stringContaining("in doubt again: check the receiving side again") },
     ]);
     expect(timesOf()).toEqual([2, 1, 2]);
   });
@@ -160,24 +158,24 @@ describe("Many doubts", () => {
     await cancelInstance(probeEnv, operator.as, undone, { reason: "the supplier left" });
     const plan = await dry(operator, { verb: "retry_anyway", ids: keys, ramp: [] });
     expect(plan.parts.map(({ count, follows }) => [count, follows]).toSorted()).toEqual([
-      [1, expect.stringContaining("It is refused: nobody would run it again")],
       [1, expect.stringContaining("Nothing is sent now: a retry sends it, under a new key")],
+      [1, expect.stringContaining("Refused: no run would execute the effect again")],
     ]);
     expect(plan.sample).toEqual([
       { id: keys[0], refused: null },
-      { id: keys[1], refused: expect.stringContaining("Nobody would run the effect again: its instance is being undone") },
+      { id: keys[1], refused: expect.stringContaining("No run would execute the effect again: its instance is being undone") },
     ]);
     // Also where the chunk dies after its refusal: it is on record, with its reason.
     const death = dieAt("B02 acted, chunk not recorded", operator.idOf("again"));
     const refused = await operator.start({ verb: "retry_anyway", ids: keys.slice(1), ramp: [] }, { "idempotency-key": "again" });
     const why =
-      "The only one failed. See why each failed (its items of the result failed), mend the cause, and start another bulk action over the same.";
+      "The only one failed. Read the reason of each failure (items with the result failed), fix the cause, and start another bulk action over the same items.";
     expect(await operator.over(refused.body.id)).toMatchObject({ state: "complete", failed: 1, why });
     expect(death.died()).toBe(true);
     expect(await operator.items(refused.body.id)).toMatchObject([
       {
         code: "invalid_transition",
-        why: expect.stringMatching(/^It was refused, and nothing was done\. Nobody would run the effect again/),
+        why: expect.stringMatching(/^The action was refused and changed nothing\. No run would execute the effect again/),
       },
     ]);
     const { body } = await operator.start({ verb: "reject", ids: keys, ramp: [] });

@@ -85,7 +85,7 @@ describe("A bulk retry", () => {
       done: 0,
       failed: 1,
       left: 12,
-      why: "It stopped itself: 1 of 1 of this stage failed, and no more than 10 % may. See why each failed (its items of the result failed), mend the cause, and resume it: it goes on with the 12 that are left. What failed stays so: start another bulk action over that.",
+      why: "The bulk action stopped itself: 1 of 1 items of this stage failed, and the limit is 10 %. Read the reason of each failure (items with the result failed), fix the cause, and resume it: it continues with the 12 that remain. It does not repeat failed items: start another bulk action over them.",
     });
     expect(await operator.items(body.id, "failed")).toMatchObject([
       { n: 0, target: expect.stringMatching(new RegExp(ids.join("|"))), code: "upstream_refused", why: "The page store is away." },
@@ -160,7 +160,7 @@ describe("A bulk retry", () => {
     expect(ends.reduce((sum, { done }) => sum + done, 0)).toBe(10);
     expect(ends.reduce((sum, { skipped }) => sum + skipped, 0)).toBe(10);
     const left = (await Promise.all(started.map(({ body }) => operator.items(body.id, "skipped")))).flat();
-    const who = /^tess acted on it before: retry, \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\. The instance is /;
+    const who = /^Last action by tess: retry, \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\. The instance is /;
     expect(left.map(({ why }) => why)).toEqual(left.map(() => expect.stringMatching(who)));
     expect([...did.values()]).toEqual(Array.from({ length: 10 }, () => 1));
   });

@@ -61,6 +61,6 @@ function byPosition({ position: a }: Member, { position: b }: Member): number {
 }
 
 function unknownJob(job: string): MillraceError {
-  const said = `There is nothing of a job ${beginning(job, 64)}: no such correlation id, or all of it is removed by now. Look with GET /v1/search.`;
+  const said = `There is no job ${beginning(job, 64)}: no record has this correlation id, or its records are pruned. Search with GET /v1/search.`;
   return new MillraceError("correlation_not_found", said);
 }

@@ -90,14 +90,14 @@ async function resultOf({ verb, call }: Chunk, target: string, known: ActionResu
 async function asRecorded(verb: AnyBulkVerb, call: BulkCall, target: string, known: ActionResult): Promise<Came> {
   if (known === "applied") return { result: "done", code: null, why: null };
   if (known === "failed") return { result: "failed", code: "unavailable", why: NOT_TOLD };
-  if (await verb.isSpent?.(call, target)) return { result: "skipped", code: null, why: "There was nothing to do any more." };
+  if (await verb.isSpent?.(call, target)) return { result: "skipped", code: null, why: "No change was needed." };
   const now = await refusalNow(verb, call, target);
-  const why = now === null ? `${REFUSED} By now it would be done: act on it again.` : `${REFUSED} ${now}`;
+  const why = now === null ? `${REFUSED} It would be accepted now: repeat the action.` : `${REFUSED} ${now}`;
   return { result: "failed", code: "invalid_transition", why };
 }
 
-const NOT_TOLD = "It was begun, but the platform did not take it for a day, and nothing came of it: act on it again.";
-const REFUSED = "It was refused, and nothing was done.";
+const NOT_TOLD = "The action was recorded, but the platform did not accept it for 24 hours, and it had no effect: repeat the action.";
+const REFUSED = "The action was refused and changed nothing.";
 
 /** Why a thing would be refused now; null where it would not be, or nobody can say. */
 async function refusalNow(verb: AnyBulkVerb, call: BulkCall, target: string): Promise<string | null> {

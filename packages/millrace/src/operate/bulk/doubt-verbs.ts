@@ -82,7 +82,8 @@ async function byStep(name: Said, { env, by }: BulkCall, members: Statement): Pr
 }
 
 function saidOf(name: Said, { workflow, step, status, undone_by: undo, ...row }: OfStep): Omit<BulkPart, "count"> {
-  if (workflow === null) return { what: "no effect in doubt", follows: "Nothing: it was answered before, or is not there." };
+  if (workflow === null)
+    return { what: "no effect in doubt", follows: "No change: the outcome is resolved already, or the effect does not exist." };
   const { reject, retry } = answersTo({
     status,
     undo,
@@ -95,8 +96,8 @@ function saidOf(name: Said, { workflow, step, status, undone_by: undo, ...row }:
 }
 
 const HAPPENED =
-  "It is refused: it is known to have happened, and what is recorded with it was refused. Confirm it by itself, with what it answered.";
-const RUNS_NO_MORE = "It is refused: nobody would run it again. Reject it, so that what happened is on record.";
+  "Refused: the effect happened, but the rows that it records were refused. Confirm each such effect on its own, with its output.";
+const RUNS_NO_MORE = "Refused: no run would execute the effect again. Reject it, to record the outcome.";
 
 /**
  * What has come of the instances whose doubts were answered. Of one that had failed before, nothing runs by an answer;
@@ -126,10 +127,10 @@ async function ends({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): P
 export const DOUBT_VERBS = [
   ofDoubts(
     "reject",
-    "You say of each that it did not happen. One that did happen after all happens twice, and nothing takes that back: look at the receiving side first.",
+    "You state that none of these effects happened. An effect that did happen then happens twice, and this cannot be undone: check the receiving side first.",
   ),
   ofDoubts(
     "retry_anyway",
-    "You say that nobody can tell. Each that did happen happens twice, and nothing takes that back. The audit says that you knew.",
+    "You state that the outcomes cannot be determined. Each effect that did happen then happens twice, and this cannot be undone. The audit log records that you accepted this.",
   ),
 ];

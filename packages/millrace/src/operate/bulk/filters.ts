@@ -11,14 +11,20 @@ const name = z.string().min(1).max(500);
 
 /** When what is meant came, from `since` on and before `until`. */
 const times = {
-  since: moment.optional().meta({ description: "Those that came then or later: accepted, captured; default all that are kept." }),
-  until: moment.optional().meta({ description: "Those that came before then; default all that are there at the click." }),
+  since: moment
+    .optional()
+    .meta({ description: "Accepted (instances) or captured (dead letters) at this time or later. Default: no lower limit." }),
+  until: moment
+    .optional()
+    .meta({ description: "Accepted (instances) or captured (dead letters) before this time. Default: the time of the request." }),
 };
 
 /** What failed for the same reason. */
 const causeOf = (of: string) => name.optional().meta({ description: `An \`id\` of \`${of}\`.` });
 
-const undone = z.boolean().meta({ description: "Of those that were stopped: true for what was undone, false for what was not." });
+const undone = z
+  .boolean()
+  .meta({ description: "For terminated instances: true selects undone instances, false selects instances that were not undone." });
 
 /** Instances that a filter means. */
 interface MeantInstances {
@@ -87,8 +93,8 @@ export const doubtFilter = z.strictObject({
   step: name.optional().meta({ description: "A step's name in the code, of any item and generation." }),
   subject: name.optional(),
   correlation: name.optional(),
-  since: moment.optional().meta({ description: "Those that have been in doubt since then or later." }),
-  until: moment.optional().meta({ description: "Those that came in doubt before then." }),
+  since: moment.optional().meta({ description: "In doubt since this time or later." }),
+  until: moment.optional().meta({ description: "In doubt since before this time." }),
 });
 
 /** The tenant's effects in doubt that a filter means, each by the parts of its key: as text, because a list would hold JSON as such. */

@@ -22,4 +22,4 @@ export function outcomeOf({ status, error }: Became): Outcome | undefined {
 }
 
 const IN_DOUBT =
-  "It stands in doubt: of one of its effects nobody knows whether it happened, and a person has to say so (GET /v1/effects?state=in_doubt lists it). Until then nothing of it runs; then it goes on by itself.";
+  "The instance is in doubt: the outcome of one of its effects is unknown, and an operator must resolve it (GET /v1/effects?state=in_doubt lists it). The instance is blocked until then, and continues automatically afterwards.";

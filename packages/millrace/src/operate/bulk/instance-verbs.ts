@@ -81,14 +81,17 @@ async function doneAgain({ env, by }: BulkCall, members: Statement): Promise<str
       WHERE i.tenant_id = ${by.tenantId} AND i.undone = 1`,
   );
   if (undone === 0) return null;
-  const begin = undone === 1 ? "1 of them was undone: it begins anew, and does" : `${undone} of them were undone: they begin anew, and do`;
-  return `${begin} again what was taken back. Answers and events of the first time hold: nobody is asked again.`;
+  const begin =
+    undone === 1
+      ? "1 of these instances was undone: it starts from the beginning and repeats"
+      : `${undone} of these instances were undone: they start from the beginning and repeat`;
+  return `${begin} the effects that were undone. Answers and events of the first run are used again: no question is asked twice.`;
 }
 
 const TAKEN_BACK =
-  "What they did is taken back, where it can be, and a cancel is not called back once it has begun. With `undo: false` what they did stands.";
+  "Their effects are undone where an undo handler exists. A cancel cannot be stopped once it has begun. With `undo: false`, their effects remain.";
 const STANDS =
-  "What they did stands: nothing of it is taken back. They are ended, and a cancel is not called back. An undo of each by itself takes back later what it did.";
+  "The instances are terminated and their effects remain. A cancel cannot be stopped once it has begun. You can undo each instance later.";
 
 /** What is done to many instances at once, each as its own route does it to one. */
 export const INSTANCE_VERBS: readonly AnyBulkVerb[] = [
@@ -106,6 +109,6 @@ export const INSTANCE_VERBS: readonly AnyBulkVerb[] = [
   ofInstances({
     ...{ name: "close", from: RETRYABLE.values, usual: "errored", plan: planClose, act: closeInstance },
     follows:
-      "It is final: a closed instance is neither retried nor undone any more. Effects that no undo has undone remain. Lanes that these instances block continue.",
+      "Final: a closed instance cannot be retried or undone. Its effects remain, except those that are undone already. Lanes that these instances block continue.",
   }),
 ];

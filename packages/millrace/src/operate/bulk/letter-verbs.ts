@@ -34,10 +34,10 @@ const ofLetters = {
 export const skipLetters = defineBulkVerb({
   ...ofLetters,
   name: "skip",
-  follows: "It is final: a skipped letter is not replayed any more. Its command, if it never started, is given up with it.",
+  follows: "Final: a skipped dead letter cannot be replayed. If its command never started, the command is skipped too.",
   async act(call, id) {
     const { skipped } = await skipDeadLetter(call.env, call.catalog, readerOf(call), id, call.reason);
-    return skipped ? { changed: true } : { changed: false, why: "The letter was replayed or given up before: there was nothing to do." };
+    return skipped ? { changed: true } : { changed: false, why: "The dead letter was replayed or skipped before: no change was needed." };
   },
   async refusal(call, id) {
     await getDeadLetter(call.env, readerOf(call), id);

@@ -49,27 +49,31 @@ export function tooMuch(
   asked: Pick<BulkAsked, "stopAtErrorRate">,
   { begun, failed, left, doubted }: { begun: number; failed: number; left: number; doubted: number },
 ): string {
-  const bound = asked.stopAtErrorRate === 0 ? "none" : `no more than ${Math.round(asked.stopAtErrorRate * 1000) / 10} %`;
+  const bound = asked.stopAtErrorRate === 0 ? "0 %" : `${Math.round(asked.stopAtErrorRate * 1000) / 10} %`;
   const next =
     left === 0
-      ? `Nothing is left of it. ${READ}, mend the cause, and start another bulk action over the same.`
-      : `${READ}, mend the cause, and resume it: it goes on with the ${left} that ${left === 1 ? "is" : "are"} left. What failed stays so: start another bulk action over that.`;
-  return [`It stopped itself: ${failed} of ${begun} of this stage failed, and ${bound} may.`, ...inDoubt(doubted), next].join(" ");
+      ? `No items remain. ${READ}, fix the cause, and start another bulk action over the same items.`
+      : `${READ}, fix the cause, and resume it: it continues with the ${left} that ${left === 1 ? "remains" : "remain"}. It does not repeat failed items: start another bulk action over them.`;
+  return [
+    `The bulk action stopped itself: ${failed} of ${begun} items of this stage failed, and the limit is ${bound}.`,
+    ...inDoubt(doubted),
+    next,
+  ].join(" ");
 }
 
 /** Said where all of it has ended, and nothing of it well, or some of it in doubt; null otherwise. */
 export function endedBadly({ begun, failed, doubted }: { begun: number; failed: number; doubted: number }): string | null {
   if (failed === 0 || (failed < begun && doubted === 0)) return null;
   const all = failed === begun ? [`${failed === 1 ? "The only one" : `All ${failed}`} failed.`] : [];
-  const rest = doubted < failed ? [`${READ}, mend the cause, and start another bulk action over the same.`] : [];
+  const rest = doubted < failed ? [`${READ}, fix the cause, and start another bulk action over the same items.`] : [];
   return [...all, ...inDoubt(doubted), ...rest].join(" ");
 }
 
-const READ = "See why each failed (its items of the result failed)";
+const READ = "Read the reason of each failure (items with the result failed)";
 
 function inDoubt(doubted: number): string[] {
   if (doubted === 0) return [];
   return [
-    `${doubted} of those that failed came in doubt: unless somebody has answered since, a person has to say whether it happened (GET /v1/effects?state=in_doubt lists them).`,
+    `${doubted} of the failed items ${doubted === 1 ? "is" : "are"} in doubt: an operator must resolve each unknown outcome that is still open (GET /v1/effects?state=in_doubt lists them).`,
   ];
 }

@@ -55,7 +55,7 @@ export async function sentAgain({ env, by, bulkId }: BulkCall, acted: readonly A
   for (const { id } of unsent) outcomes.set(rows.get(String(id)) ?? "", "open");
   const byMark = new Map(events.map(({ mark, id }) => [mark, id]));
   for (const { mark, reason, error } of again) {
-    const why = error === null ? "It is a dead letter again." : String(error);
+    const why = error === null ? "The message is a dead letter again." : String(error);
     outcomes.set(byMark.get(String(mark)) ?? "", { code: String(reason), why });
   }
   return outcomes;

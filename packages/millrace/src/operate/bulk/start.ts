@@ -148,7 +148,7 @@ export async function startBulk(
 }
 
 function moreMatched(matched: number, atMost: number): MillraceError {
-  const said = `${matched} match by now, and this bulk action may be about ${atMost} at most: count them again (\`dry_run\`), then say how many you mean.`;
+  const said = `${matched} items match now, and \`at_most\` is ${atMost}: count them again with \`dry_run\`, then send the new number.`;
   return new MillraceError("more_matched", said);
 }
 
@@ -156,7 +156,7 @@ function moreMatched(matched: number, atMost: number): MillraceError {
 export function tooMany(tenantId: string, detail: ErrorDetail = {}): MillraceError {
   return new MillraceError(
     "bulk_actions_running",
-    `${MAX_RUNNING} bulk actions of ${tenantId} are running: wait for one to end, or abort one (GET /v1/bulk-actions?state=running).`,
+    `${MAX_RUNNING} bulk actions of tenant ${tenantId} are running, which is the limit: wait for one to end, or abort one (GET /v1/bulk-actions?state=running lists them).`,
     detail,
   );
 }
@@ -166,7 +166,7 @@ export function assertCarriedOut(catalog: Catalog): void {
   if (catalog.kindsOf(BulkActionRun.type).includes("command")) return;
   throw new MillraceError(
     "config_invalid",
-    "Nothing here carries out bulk actions: add defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] }) to the catalog, and deploy.",
+    "This deployment does not execute bulk actions: add defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] }) to the catalog, and deploy.",
   );
 }
 
@@ -174,7 +174,7 @@ function assertSame(bulk: BulkRow, fingerprint: string): BulkRow {
   if (bulk.fingerprint === fingerprint) return bulk;
   throw new MillraceError(
     "idempotency_key_reused",
-    `The key belongs to bulk action ${bulk.id}, which asked for something else. Give this one its own key.`,
+    `The key belongs to bulk action ${bulk.id}, whose request was different. Send this request under another key.`,
   );
 }
 
@@ -191,13 +191,13 @@ function read(catalog: Catalog, by: Asker, request: BulkRequest): Read {
   const verb = bulkVerb(catalog, request.verb);
   assertMayAct(by, verb);
   if (request.undo !== undefined && !verb.takesBack) {
-    throw refused("undo", `says nothing to \`${verb.name}\`, which takes nothing back: leave it out`);
+    throw refused("undo", `does not apply to \`${verb.name}\`, which undoes no effects: leave it out`);
   }
   if (request.filter === undefined && request.ids === undefined) {
     throw refused("filter", "is missing: send one, or `ids` in its place");
   }
   if (request.filter !== undefined && request.ids !== undefined) {
-    throw refused("filter", "and `ids` say the same in two ways: send one of them");
+    throw refused("filter", "and `ids` exclude each other: send one of them");
   }
   const ids = request.ids && [...new Set(request.ids.map((id) => verb.listing?.write(id) ?? id))];
   const filter = request.filter === undefined ? null : readFilter(verb, request.filter);
@@ -219,7 +219,7 @@ function readFilter(verb: AnyBulkVerb, filter: unknown): Readonly<Record<string,
   const parsed = verb.filter.safeParse(filter);
   if (parsed.success) return parsed.data;
   const issues = issuesIn(verb.filter, filter, parsed.error, ["filter"]);
-  throw new MillraceError("invalid_payload", `The filter does not choose ${verb.noun} as it stands: correct the fields in issues.`, {
+  throw new MillraceError("invalid_payload", `The filter is not valid for ${verb.noun}: correct the fields in issues.`, {
     issues,
   });
 }
@@ -238,7 +238,8 @@ async function count(
         (SELECT json_group_array(id) FROM (SELECT id FROM (${members}) ORDER BY at, id LIMIT ${SAMPLE})) AS first`,
   );
   const { matched = 0, first = "[]" } = rows[0] ?? {};
-  if (matched > MAX_MATCHED) throw refused("filter", `matches more than ${MAX_MATCHED}: narrow it, by \`since\` and \`until\` for one`);
+  if (matched > MAX_MATCHED)
+    throw refused("filter", `matches more than ${MAX_MATCHED}: narrow it, for example with \`since\` and \`until\``);
   return { matched, first: JSON.parse(first) as string[] };
 }
 
@@ -246,7 +247,7 @@ async function count(
 async function assertKnownNames(verb: AnyBulkVerb, call: BulkCall, { filter }: BulkAsked): Promise<void> {
   const issues = filter === null ? [] : ((await verb.unknown?.(call, filter)) ?? []);
   if (issues.length > 0)
-    throw new MillraceError("invalid_payload", `The filter means no ${verb.noun}: correct the fields in issues.`, { issues });
+    throw new MillraceError("invalid_payload", `The filter contains unknown names: correct the fields in issues.`, { issues });
 }
 
 function refused(path: string, message: string): MillraceError {

@@ -29,7 +29,7 @@ export async function abort(env: EngineEnv, by: Asker, id: string, reason: strin
   const bulk = await getBulkAction(env, by, id);
   if (isApplied) return { actionId: action.id, bulk };
   const from = state === "running" ? bulk.state : state;
-  throw new MillraceError("invalid_transition", `The bulk action is ${from}: it begins nothing any more, so there is nothing to halt.`, {
+  throw new MillraceError("invalid_transition", `The bulk action is ${from}, so it cannot be aborted.`, {
     ...{ from, to: "aborted", audited: true },
   });
 }
@@ -62,6 +62,6 @@ export async function resume(env: EngineEnv, catalog: Catalog, by: Asker, id: st
   if (answer && !answer.replayed && bulk.instanceId === next) return { actionId: action.id, bulk };
   if (bulk.state === "stopped" || bulk.state === "aborted") throw tooMany(tenantId, { audited: true });
   const from = state === "complete" ? state : bulk.state;
-  const why = from === "complete" ? "nothing is left of it. Start another one over what failed" : "it goes on already";
+  const why = from === "complete" ? "no items remain. Start another bulk action over the failed items" : "it continues already";
   throw new MillraceError("invalid_transition", `The bulk action is ${from}: ${why}.`, { from, to: "running", audited: true });
 }

@@ -44,7 +44,7 @@ function unlessKnown(filter: string, name: string | undefined, known: readonly s
 /** A cause is known for as long as something of it is kept. */
 async function unlessFound({ env }: BulkCall, list: string, id: string | undefined, look: (id: string) => Statement): Promise<Issue[]> {
   if (id === undefined || (await query(env.DB, look(id))).length > 0) return [];
-  return [{ path: "filter.cause", message: `is the id of no cause that there is now: list them with GET ${list}` }];
+  return [{ path: "filter.cause", message: `is the id of no current cause: list causes with GET ${list}` }];
 }
 
 function typesOf(catalog: Catalog): string[] {

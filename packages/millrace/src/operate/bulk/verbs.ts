@@ -22,8 +22,8 @@ export function bulkVerb(catalog: Catalog, name: string): AnyBulkVerb {
   if (verb) return verb;
   const names = all.map((one) => one.name);
   const guess = nearest(name, names);
-  const message = `is none of ${names.join(", ")}${guess ? `: perhaps \`${guess}\` is meant` : ""}`;
-  throw new MillraceError("invalid_payload", `No bulk action does "${beginning(name, 64)}".`, { issues: [{ path: "verb", message }] });
+  const message = `must be one of ${names.join(", ")}${guess ? `: perhaps \`${guess}\` is meant` : ""}`;
+  throw new MillraceError("invalid_payload", `"${beginning(name, 64)}" is not a bulk action.`, { issues: [{ path: "verb", message }] });
 }
 
 /** Whether a bulk action takes back what was done; null for a verb that takes nothing back, and for one that is gone. */
@@ -35,5 +35,5 @@ export function undoOf(catalog: Catalog, name: string, undo = true): boolean | n
 /** Refuses a verb that a token may not use. Errors: `forbidden`. */
 export function assertMayAct({ scopes }: Pick<Asker, "scopes">, { name, scope = "operate" }: AnyBulkVerb): void {
   if (scopes.includes(scope)) return;
-  throw new MillraceError("forbidden", `To ${name} many at once, a token needs the scope \`${scope}\`: use one that has it.`);
+  throw new MillraceError("forbidden", `The bulk action ${name} requires the scope \`${scope}\`: use a token with this scope.`);
 }

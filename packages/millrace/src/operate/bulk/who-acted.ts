@@ -27,5 +27,5 @@ export async function withWhoActed({ env, by }: BulkCall, items: readonly BulkIt
 
 function whoIn(last: string): string {
   const { actor, verb, at } = JSON.parse(last) as { actor: string; verb: string; at: number };
-  return `${actor} acted on it before: ${verb.replaceAll("_", " ")}, ${new Date(at).toISOString().replace(/\.\d+Z$/, "Z")}.`;
+  return `Last action by ${actor}: ${verb.replaceAll("_", " ")}, ${new Date(at).toISOString().replace(/\.\d+Z$/, "Z")}.`;
 }

@@ -61,7 +61,7 @@ function selectOpen(which: Statement): Statement {
 async function tryToKeep(env: EngineEnv, action: OpenAction): Promise<Tried> {
   try {
     const soon = (await carryOut(env, action)) === "not yet";
-    return { action, failed: soon ? "The platform has not ended the run that failed yet." : null, soon };
+    return { action, failed: soon ? "The platform has not yet ended the failed run." : null, soon };
   } catch (error) {
     if (isSimulatedDeath(error)) throw error;
     const { id, instance_id, verb } = action;
@@ -75,7 +75,7 @@ async function noteTried(env: EngineEnv, tried: readonly Tried[]): Promise<void>
   const kept = tried.filter(({ failed }) => failed === null).map(({ action }) => action.id);
   const open = tried.filter(({ failed }) => failed !== null);
   const failures = open.map(({ action, failed, soon }) => {
-    const message = `What was promised (${action.verb}) could not be carried out: ${failed}`;
+    const message = `The recorded action ${action.verb} could not be carried out: ${failed}`;
     const failure: Failure = { step: "", code: "unavailable", message, attempts: 0 };
     const cause = causeOfFailure(action.workflow, failure);
     return { id: action.id, soon, instance: action.instance_id, run: action.begun_run, why: failed, failure, cause };

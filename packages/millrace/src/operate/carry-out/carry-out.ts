@@ -85,7 +85,10 @@ export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept
     case "retry_anyway":
       return carryOutAnswer(env, action, doubtEventType(action.target), { resolved: action.verb });
     default:
-      throw new MillraceError("config_invalid", `Nothing carries out "${action.verb}": name it in operate/carry-out/carry-out.ts.`);
+      throw new MillraceError(
+        "config_invalid",
+        `The action "${action.verb}" has no implementation: add it to operate/carry-out/carry-out.ts.`,
+      );
   }
 }
 

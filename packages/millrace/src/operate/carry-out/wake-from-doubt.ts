@@ -28,11 +28,12 @@ export async function wakeFromDoubt(env: EngineEnv, instanceId: string): Promise
   if (instance === null) return void (await query(env.DB, lookAgain([instanceId])));
   const { steps, truncated } = await wholeHistoryOf(env, { id, workflow: row.workflow });
   const waits = steps.flatMap(({ state, eventType }) => (state === "waiting" && eventType && isDoubtEvent(eventType) ? [eventType] : []));
-  if (waits.length === 0 && (truncated || steps.length === 0)) throw unsaid("The platform does not say what the run waits for");
+  if (waits.length === 0 && (truncated || steps.length === 0))
+    throw unsaid("The platform does not report the event that the run waits for");
   if (waits.length === 0) return void (await query(env.DB, resumeResolved(instanceId)));
   for (const type of waits) await within(instance.sendEvent({ type, payload: {} }));
 }
 
 function unsaid(what: string): MillraceError {
-  return new MillraceError("unavailable", `${what}: the next look asks again.`);
+  return new MillraceError("unavailable", `${what}: the keeper asks again at its next check.`);
 }

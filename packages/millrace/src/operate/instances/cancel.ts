@@ -48,9 +48,9 @@ function onFailed(known: Unrecorded, undo: boolean): PlanVerdict {
 }
 
 const TAKEN_BACK =
-  "It begins nothing any more; what is under way is recorded first. An effect of which a lost answer left open whether it happened is done once more, under its key, if it can be taken back: then that is certain. Then its effects that can be taken back are, in reverse order, each once, and it is terminated.";
+  "The instance starts no further step. Running attempts are recorded first. An effect with a lost answer is repeated under its key if it can be undone, so that its outcome is known. Then effects with an undo handler are undone in reverse order, and the instance is terminated.";
 const STANDS =
-  "It begins nothing any more; what is under way is recorded, and what it did stands. It is terminated: undo takes that back later.";
+  "The instance starts no further step. Running attempts are recorded, and its effects remain. Then it is terminated. You can undo it later.";
 
 /**
  * Cancels an instance that is under way, also one that waits, is paused or has not begun: it begins no step any more, what is under way is
@@ -84,8 +84,9 @@ export async function cancelInstance(
 }
 
 function whyRefused({ status, undo }: Instance): string | null {
-  if (undo !== null && UNDER_WAY.has(status)) return "The instance is being undone already: nothing else of it runs.";
+  if (undo !== null && UNDER_WAY.has(status)) return "The instance is being undone already, so it cannot be cancelled.";
   if (UNDER_WAY.has(status)) return null;
-  if (ENDED.has(status)) return `The instance is ${status}: only one that is under way can be cancelled. Undo takes back what it did.`;
-  return `The instance is ${status}: it never started, and nothing of it runs.`;
+  if (ENDED.has(status))
+    return `The instance is ${status}: only an instance that has not ended can be cancelled. To undo its effects, undo it.`;
+  return `The instance is ${status}: it never started, so there is nothing to cancel.`;
 }

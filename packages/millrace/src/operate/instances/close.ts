@@ -23,7 +23,7 @@ export async function planClose(env: EngineEnv, by: Operator, instanceId: string
     sql`SELECT queue FROM millrace_instances WHERE id = ${instanceId} AND tenant_id = ${by.tenantId}`,
   );
   const lane = queue === null ? undefined : laneIn(queue);
-  const goesOn = lane && ` If its lane, ${lane} · ${instance.subject}, stands still for it, the next message there begins.`;
+  const goesOn = lane && ` If it blocks its lane (${lane} · ${instance.subject}), the next message of the lane starts.`;
   return { refused: await whyRefused(env, instance), from: null, follows: followsOf(instance) + (goesOn ?? ""), effects };
 }
 
@@ -47,7 +47,7 @@ const STANDS = {
 } as const satisfies Record<UndoVerdict, PlanVerdict>;
 
 function followsOf(instance: Instance): string {
-  return `It is final. The instance becomes skipped, and no retry or undo follows. ${remainsOf(instance)} It remains on record with the reason.`;
+  return `Final: the instance gets the status skipped, and cannot be retried or undone. ${remainsOf(instance)} The record and the reason are kept.`;
 }
 
 function remainsOf({ undo, undone }: Instance): string {
@@ -84,7 +84,7 @@ async function whyRefused(env: EngineEnv, { id, status }: Instance): Promise<str
     const [doubt] = await query(env.DB, sql`SELECT 1 WHERE ${hasDoubt(id)}`);
     return doubt ? "An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt." : null;
   }
-  if (status === "skipped") return "The instance is given up already.";
-  if (REFUSED.has(status)) return "The instance never started: skip its dead letter, and it is given up with that.";
-  return `The instance is ${status}: only one that failed, or was stopped, can be closed.${status === "complete" ? "" : " Cancel it first."}`;
+  if (status === "skipped") return "The instance is skipped already.";
+  if (REFUSED.has(status)) return "The instance never started: skip its dead letter, which also skips the instance.";
+  return `The instance is ${status}: only an errored or terminated instance can be closed.${status === "complete" ? "" : " Cancel it first."}`;
 }

@@ -28,6 +28,6 @@ export async function noteOnConfirmed(
         AND result = 'applied'
       ORDER BY at DESC LIMIT 1`,
   );
-  const which = `the output that ${confirm?.actor ?? "a person"} ${effect.skipped ? "gave" : "confirmed"} for "${labelOf(effect.step, effect.item)}"`;
-  return `A retry keeps ${which}. If the run failed of that, confirm it anew (POST /v1/effects/${effect.key}/confirm), then retry.`;
+  const which = `the output that ${confirm?.actor ?? "an operator"} ${effect.skipped ? "gave" : "confirmed"} for "${labelOf(effect.step, effect.item)}"`;
+  return `A retry keeps ${which}. If that output made the run fail, confirm the correct one (POST /v1/effects/${effect.key}/confirm), then retry.`;
 }

@@ -29,7 +29,7 @@ export async function planPause(env: EngineEnv, by: Operator, instanceId: string
 const held = (verdict: PlanVerdict): PlanVerdict => (verdict === "runs" ? "held" : verdict);
 
 const PAUSED =
-  "What is under way is recorded; then no step of it begins until it is resumed: where that was its last one, it ends. A sleep or a wait that it is in runs on meanwhile, also to its end, and an event or an answer that comes is kept until it is resumed.";
+  "Running attempts are recorded. Then no step starts until the instance is resumed. If the running step is the last one, the instance ends. Sleeps and waits continue to count down. Events and answers that arrive are kept until the resume.";
 
 /**
  * Pauses an instance: no step of it begins until it is resumed; an effect that is under way is recorded first. A sleep or a wait that it is
@@ -62,12 +62,12 @@ async function waitsInLane(env: EngineEnv, { id, workflow, status }: Instance): 
 }
 
 function whyNotPaused({ status, undo }: Instance, inLane: boolean): string | null {
-  if (undo !== null && GOING_ON.has(status)) return "The instance is being undone: that goes on to its end.";
+  if (undo !== null && GOING_ON.has(status)) return "The instance is being undone: an undo cannot be paused.";
   if (inLane) return "The instance waits for its turn in a lane: pause the lane (GET /v1/lanes lists it), or cancel the instance.";
   if (GOING_ON.has(status)) return null;
   if (status === "paused") return "The instance is paused already.";
-  if (status === "in_doubt") return "The instance is in doubt, and begins nothing before a person has answered that.";
-  return `The instance is ${status}: only one that is under way can be paused.`;
+  if (status === "in_doubt") return "The instance is in doubt: it starts no step until an operator resolves the unknown outcome.";
+  return `The instance is ${status}: only a running or waiting instance can be paused.`;
 }
 
 /** Dry run: what a resumed instance would go on with. Errors: `instance_not_found`. */
@@ -80,7 +80,7 @@ export async function planResume(env: EngineEnv, by: Operator, instanceId: strin
     unrecorded: (state) => (state === "running" ? "under_way" : "runs"),
   });
   const refused = (await whyRestarting(env, instance)) ?? whyNotResumed(instance);
-  return { refused, from: null, follows: "It goes on where it stood.", effects };
+  return { refused, from: null, follows: "The instance continues where it was paused.", effects };
 }
 
 /**
@@ -104,5 +104,5 @@ export async function resumeInstance(env: EngineEnv, by: Operator, instanceId: s
 }
 
 function whyNotResumed({ status }: Instance): string | null {
-  return status === "paused" ? null : `The instance is ${status}, not paused: there is nothing to resume.`;
+  return status === "paused" ? null : `The instance is ${status}, not paused, so it cannot be resumed.`;
 }

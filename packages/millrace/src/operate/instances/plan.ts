@@ -90,7 +90,7 @@ export function notListed<Verdict>(failed: ReadonlyMap<string, Verdict>, listed:
 
 /** What a restart and a retry do where the database was set back behind the run, behind the sentence of what follows. */
 export const SET_BACK =
-  " The database was set back to a time before steps that the run has begun (`unknown` here): those are done again, from the beginning of the code. A lookup asks first, a once waits in doubt.";
+  " The database was restored to a time before some steps of the run (`unknown` here): these steps are repeated, from the beginning of the code. A lookup effect asks the upstream first, a once effect becomes in_doubt.";
 
 /** The effects of a plan, with the steps whose records such a database has lost. */
 export function withLost<Verdict extends string>(

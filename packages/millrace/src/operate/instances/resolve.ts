@@ -102,16 +102,16 @@ export async function planResolve(
 }
 
 function whyRefused({ state, status, happened, runs_no_more: over, is_newer: newer }: Standing, verb: Resolution["verb"]): string | null {
-  if (state !== "in_doubt") return `The effect is ${state}, not in doubt: there is nothing to resolve.`;
+  if (state !== "in_doubt") return `The effect is ${state}, not in_doubt: there is nothing to resolve.`;
   if (newer === 1)
-    return "It was answered since this bulk action was begun, and is in doubt again: look at the receiving side anew, and answer that.";
+    return "The effect was resolved after this bulk action started, and is in doubt again: check the receiving side again, then resolve the new attempt.";
   if (verb === "reject" && happened === 1) return IT_HAPPENED;
   if (verb !== "retry_anyway" || over === 0) return null;
-  return `Nobody would run the effect again: its instance is ${status}. Confirm it, or reject it, so that what happened is on record.`;
+  return `No run would execute the effect again: its instance is ${status}. Confirm or reject it, to record the outcome.`;
 }
 
 const IT_HAPPENED =
-  'It did happen: its own attempt has its answer, and what is recorded with that was refused (its "error" says of what). Deploy code whose record fits and confirm it with what it "answered", or cancel the instance with "undo": false. A retry of it does it a second time.';
+  'The effect happened, but the rows that it records were refused ("error" has the reason). Deploy code with valid rows and confirm it with the output in "answered", or cancel the instance with "undo": false. A retry would execute the effect a second time.';
 
 function notFound(): MillraceError {
   return new MillraceError("effect_not_found", "There is no such effect. List those in doubt with GET /v1/effects?state=in_doubt.");

@@ -39,10 +39,10 @@ export async function planRestart(env: EngineEnv, by: Operator, instanceId: stri
   };
 }
 
-const ENDS = "The run that is under way is ended, once no attempt of it is. ";
-const RESUMES = "Then it is paused no more. ";
+const ENDS = "The current run is ended as soon as no attempt is running. ";
+const RESUMES = "The pause ends. ";
 const PASSES =
-  "The code is passed through from the beginning: what is recorded is kept, what only reads is read again, and what comes behind runs too. Which steps these are, the code decides as it runs.";
+  "The code is executed from the beginning. Recorded effects are kept, reads are repeated, and later steps run; the code determines which.";
 
 /**
  * Restarts an instance that hangs, or has failed: the platform passes through its code from the beginning, under the same keys, and every
@@ -79,9 +79,10 @@ export async function restartInstance(env: EngineEnv, by: Operator, instanceId: 
 }
 
 function whyRefused({ status, undo }: Instance): string | null {
-  if (undo !== null) return "The instance is undone, or being undone: a retry does again what was taken back.";
+  if (undo !== null)
+    return "The instance is undone, or being undone, so it cannot be restarted. Once it is undone, a retry repeats the effects that were undone.";
   if (GOING_ON.has(status) || status === "paused" || RETRYABLE.has(status)) return null;
   if (status === "in_doubt")
-    return "An effect of the instance is in doubt: resolve it (GET /v1/effects?state=in_doubt lists it), and it goes on.";
-  return `The instance is ${status}: only one that is under way, or has failed, can be restarted.`;
+    return "An effect of the instance is in doubt: resolve it (GET /v1/effects?state=in_doubt lists it), then the instance continues.";
+  return `The instance is ${status}: only an instance that has not ended, or is errored or terminated, can be restarted.`;
 }

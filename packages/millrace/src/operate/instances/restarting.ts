@@ -12,5 +12,5 @@ export async function whyRestarting(env: EngineEnv, { id, status }: Instance): P
   if (status !== "paused") return null;
   const rows = await query(env.DB, sql`SELECT 1 FROM millrace_instances WHERE id = ${id} AND ${IS_BEING_RESTARTED}`);
   if (rows.length === 0) return null;
-  return "The instance is being restarted: once no attempt of its run is under way, it goes on by itself. Cancel it if it is not to.";
+  return "The instance is being restarted: it continues automatically as soon as no attempt is running. To stop it instead, cancel it.";
 }

@@ -73,22 +73,22 @@ export async function planRetry(
 }
 
 function followsFrom(instance: Instance, start: string | null, isForgotten: boolean): string {
-  if (isBeingUndone(instance)) return isForgotten ? `${FORGOTTEN}. ${AGAIN}` : "The undo goes on where it failed.";
-  if (instance.undone) return `It begins anew, and does again what was taken back${BEHIND}${FIRST_TIME}`;
-  if (isForgotten) return `${FORGOTTEN}. What is recorded is kept${BEHIND} ${AGAIN}`;
-  return `It starts from ${start ?? "its beginning"}. What is recorded is kept${BEHIND}`;
+  if (isBeingUndone(instance)) return isForgotten ? `${FORGOTTEN}. ${AGAIN}` : "The undo continues at the step that failed.";
+  if (instance.undone) return `The instance starts from the beginning and repeats the effects that were undone${BEHIND}${FIRST_TIME}`;
+  if (isForgotten) return `${FORGOTTEN}. Recorded effects are kept${BEHIND} ${AGAIN}`;
+  return `The run starts from ${start ?? "the beginning"}. Recorded effects are kept${BEHIND}`;
 }
 
-const FORGOTTEN = "The platform no longer remembers the run: it starts from its beginning";
+const FORGOTTEN = "The platform has removed the history of the run: the run starts from the beginning";
 /** The steps that no row records. */
 const AGAIN =
-  "Reads are made again, and may answer something else. Sleeps are slept again, unless a later step is recorded. Received events and answers are kept.";
+  "Reads are repeated and may return other values. Sleeps are repeated, unless a later step is recorded. Received events and answers are kept.";
 
 /** Of steps that were not come to before nothing is on record. */
-const BEHIND = "; what comes behind runs too, and which steps these are, its code decides as it runs.";
+const BEHIND = ". Later steps run too; the code determines which.";
 
 /** Whoever takes it up again may mean to be asked again. */
-const FIRST_TIME = " Answers to its questions, and events that its waits took, hold as they were the first time: nobody is asked again.";
+const FIRST_TIME = " Answers to questions and received events of the first run are used again: no question is asked twice.";
 
 /**
  * What becomes of an effect in the next run. `caught`: the steps of whose failure its code is told again. A `once` effect that is claimed
@@ -118,7 +118,7 @@ function whyAgain({ status, error }: Instance, failed: string | null, effects: r
   if (status !== "errored" || failed === null || failed !== error?.step || !OUTPUT_LOST.has(error.code)) return null;
   const lost = effects.find((effect) => isOutputLost(effect) && labelOf(effect.step, effect.item) === failed);
   if (!lost) return null;
-  return `"${failed}" has happened, and what it answered could not be kept: the run would fail of the same again. Say what it answered (POST /v1/effects/${lost.key}/confirm), then retry.`;
+  return `"${failed}" happened, but its output could not be stored, so the run would fail again for the same reason. Confirm its output (POST /v1/effects/${lost.key}/confirm), then retry.`;
 }
 
 const NONE: ReadonlySet<string> = new Set();
@@ -237,11 +237,11 @@ async function whyRefused(env: EngineEnv, instance: Instance, named: string | nu
   const [behind] = await query<{ step: string }>(env.DB, wentOnFrom(id, named));
   const depends = behind?.step ?? wentOn;
   if (depends !== undefined) {
-    return `"${named}" failed, and the code went on without it: "${depends}" depends on that. Tried anew, it would happen as well as what was done instead. Retry without naming a step; or undo the instance and then retry it; or, if both may stand, say "anyway": true.`;
+    return `"${named}" failed, and the code caught the failure and continued with "${depends}". A retry of "${named}" would execute both. Retry without naming a step; or undo the instance, then retry it; or, if both may happen, send "anyway": true.`;
   }
   if (RETRYABLE.has(status)) return null;
   if (status === "in_doubt") {
-    return "An effect of the instance is in doubt: resolve the doubt (GET /v1/effects?state=in_doubt lists it), and the instance goes on by itself.";
+    return "An effect of the instance is in doubt: resolve it (GET /v1/effects?state=in_doubt lists it), then the instance continues automatically.";
   }
   return `The instance is ${status}: only an errored or terminated one can be retried. ${whatFirst(instance)}`;
 }
@@ -249,15 +249,14 @@ async function whyRefused(env: EngineEnv, instance: Instance, named: string | nu
 /** What to do about an instance that cannot be retried as it is. */
 function whatFirst({ id, status, undo }: Instance): string {
   if (GOING_ON.has(status) && undo !== null) return `It is being undone: ${waitForEnd(id)}, then retry it.`;
-  if (GOING_ON.has(status))
-    return `It is under way, and there is nothing to do now: ${waitForEnd(id)}, and retry it only if it has failed by then.`;
+  if (GOING_ON.has(status)) return `It has not ended: ${waitForEnd(id)}, and retry it only if it has failed.`;
   if (status === "paused") return `Resume it (POST /v1/instances/${id}/resume).`;
-  if (status === "complete") return "It has done what it was asked for. To have that done anew, undo it, and then retry it.";
-  if (status === "dead") return "It never started: replay its dead letter (GET /v1/dead-letters lists those).";
-  return "It was given up for good: send its command under another key.";
+  if (status === "complete") return "To repeat its work, undo it, then retry it.";
+  if (status === "dead") return "It never started: replay its dead letter (GET /v1/dead-letters lists them).";
+  return "This is final: send its command under another key.";
 }
 
 /** How somebody waits for the end of what is under way. */
 export function waitForEnd(id: string): string {
-  return `wait for its end (GET /v1/instances/${id}?wait=30 answers once it is there)`;
+  return `wait for its end (GET /v1/instances/${id}?wait=30 returns when it has ended)`;
 }

@@ -46,8 +46,8 @@ export async function planSignal(env: EngineEnv, catalog: Catalog, by: Operator,
   const step = await takerOf(env, instance, read(catalog, asked));
   const follows =
     step === null
-      ? `It does not wait for ${asked.type} now: the event is kept until it does, and for this instance alone.`
-      : `"${step}" takes the event, and the instance goes on behind it.`;
+      ? `The instance does not wait for ${asked.type} now: the event is kept for this instance until it does.`
+      : `"${step}" receives the event, and the instance continues after it.`;
   const effects = step === null ? [] : [{ step, item: "", verdict: "runs" as const }];
   return { refused: whyRefused(instance), from: null, follows, effects };
 }
@@ -55,7 +55,7 @@ export async function planSignal(env: EngineEnv, catalog: Catalog, by: Operator,
 /**
  * Sends an event to one instance: of its waits for such an event the one that it has asked for last takes it, or the next one; no other
  * instance does. Once however often it is sent under its key. Errors: `instance_not_found`; `unknown_message_type` for an event that no
- * route signals; `invalid_payload`, also for one that is about something else than the instance waits for; `idempotency_key_reused`;
+ * route signals; `invalid_payload`, also for one that has another subject than the event that the instance waits for; `idempotency_key_reused`;
  * `invalid_transition` (audited as no change) when the instance is over, or is being undone.
  */
 export async function signalInstance(
@@ -96,7 +96,7 @@ export async function signalInstance(
     const now = await getInstance(env, by, instanceId);
     throw new MillraceError(
       "invalid_transition",
-      whyRefused(now) ?? "Somebody else changed it in the same moment, and nothing was done: look at it again.",
+      whyRefused(now) ?? "Another action changed it at the same time, so nothing was done. Load it again, then decide.",
       {
         from: now.status,
         to: "running",
@@ -125,7 +125,7 @@ function read(catalog: Catalog, { type, payload: said }: Asked): Read {
   if (!catalog.signalled.has(type)) {
     throw new MillraceError(
       "unknown_message_type",
-      `No run waits for ${type}: no route signals it. Those are: ${[...catalog.signalled].join(", ")}.`,
+      `No run can wait for ${type}, because no route signals it. Event types with a signal() route: ${[...catalog.signalled].join(", ")}.`,
     );
   }
   const payload = decodePayload(definition, definition.version, said);
@@ -140,12 +140,12 @@ async function takerOf(env: EngineEnv, { id }: Instance, { definition, subject }
   if (taker || waits.length === 0) return taker?.name ?? null;
   throw new MillraceError(
     "invalid_payload",
-    `The event is about "${subject}", and the instance waits for one about ${waits.map((wait) => `"${wait.subject}"`).join(", ")}.`,
-    { issues: [{ path: "payload", message: "is about something else than the instance waits for" }] },
+    `The event has the subject "${subject}", but the instance waits for the subject ${waits.map((wait) => `"${wait.subject}"`).join(", ")}.`,
+    { issues: [{ path: "payload", message: "has another subject than the event that the instance waits for" }] },
   );
 }
 
 function whyRefused({ status, undo }: Instance): string | null {
-  if (undo !== null) return "The instance is undone, or being undone: it waits for nothing.";
-  return UNDER_WAY.has(status) ? null : `The instance is ${status}: it waits for nothing.`;
+  if (undo !== null) return "The instance is undone, or being undone, so it waits for no event.";
+  return UNDER_WAY.has(status) ? null : `The instance is ${status}, so it waits for no event.`;
 }

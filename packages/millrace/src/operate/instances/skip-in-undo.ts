@@ -38,7 +38,7 @@ export async function passingBy(
   const label = labelOf(step, item);
   if (label !== error?.step) {
     return {
-      refused: `The undo did not fail of "${label}". It failed of: ${error?.step || "its own code, which only a deployment mends"}.`,
+      refused: `The undo did not fail at "${label}". It failed at: ${error?.step || "code between steps (fix it with a deployment)"}.`,
     };
   }
   const last = newestOf(recorded, step, item);
@@ -50,7 +50,7 @@ export async function passingBy(
     if (settled !== null) return { refused: settled };
     const about = newestOf(recorded, step.slice(UNDO_PREFIX.length), item, "done");
     if (about === undefined) {
-      return { refused: `No effect that "${label}" takes back is on record. The key of an item of a map is given as "item".` };
+      return { refused: `"${label}" has no recorded effect to undo. For an item of a map, send its key as "item".` };
     }
     const own = { ...key, generation: key.generation + (isOver ? 1 : 0) };
     const write: Passing["write"] = (given, actionId) => skipEntry(own, given, actionId, { ...about, instanceId: id });
@@ -59,10 +59,10 @@ export async function passingBy(
   const settled = whyAnswered(last, label);
   if (settled !== null) return { refused: settled };
   if (last?.state === "claimed" && DOUBTED.has(last.class)) {
-    return { refused: `"${label}" may have happened: retry the instance, and it waits in doubt for your answer.` };
+    return { refused: `"${label}" may have happened: retry the instance. The effect then becomes in_doubt, and you can resolve it.` };
   }
   if ((await query(env.DB, selectAwaited(id, label))).length > 0) {
-    return { refused: `"${label}" waits, and has nothing that could be taken back: retry the instance.` };
+    return { refused: `"${label}" is a wait, which has no effect to undo: retry the instance.` };
   }
   const about = { step, item };
   const cutOff = await query<{ label: string }>(env.DB, selectCutOff(undo));
@@ -83,10 +83,9 @@ function newestOf(recorded: readonly Effect[], step: string, item: string, state
 }
 
 const takenBackByHand = (label: string) =>
-  `It is recorded as a person's word that "${label}" is taken back, with the rows and messages that belong to that (of a commit, none). The undo goes on with the rest. A retry of the instance behind that does "${label}" again, as all that was taken back.`;
+  `The record states that an operator has undone "${label}", with its undo rows and messages (a commit has none). The undo continues with the other effects. A later retry of the instance repeats "${label}", as every undone effect.`;
 
 const leftAlone = (label: string) =>
-  `The undo asks no more whether "${label}" happened, and leaves it alone: if it did, it stays until a person takes it back. The undo goes on with the rest. A retry of the instance behind that tries "${label}" again, under the same key; an upstream that can be asked is asked first.`;
+  `The undo ignores "${label}": if it happened, it remains until an operator undoes it. The undo continues with the other effects. A later retry of the instance tries "${label}" again under the same key; with a lookup, the upstream is asked first.`;
 
-const ANSWERED =
-  "The output that is given stands for the step's own, also in a later run, and nothing of the step is taken back. The undo goes on.";
+const ANSWERED = "The given output replaces the output of the step, also in later runs, and the step is not undone. The undo continues.";

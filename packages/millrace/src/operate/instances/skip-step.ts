@@ -49,7 +49,7 @@ export async function planSkip(
 }
 
 const FOLLOWS =
-  "The output that is given is recorded as a person's word, with the rows and messages that belong to it (of a commit, none). The run goes on behind the step, and no undo takes it back. What its attempts may have done stays.";
+  "The given output is recorded as an operator's, with the step's rows and messages (a commit has none). The run continues after the step, and an undo ignores the step. Effects of its failed attempts remain.";
 
 async function planInUndo(
   env: EngineEnv,
@@ -61,7 +61,7 @@ async function planInUndo(
   const rest = await undoEffects(env, by, instance);
   const from = labelOf(which.step, which.item);
   const passing = await passingBy(env, instance, recorded, which);
-  if ("refused" in passing) return { refused: passing.refused, from, follows: "The undo goes on behind the step.", effects: rest };
+  if ("refused" in passing) return { refused: passing.refused, from, follows: "The undo continues after the step.", effects: rest };
   const { about, follows } = passing;
   const isAbout = (one: typeof about) => one.step === about.step && one.item === about.item;
   const effects: ActionPlan["effects"] = rest.map((one) => (isAbout(one) ? { ...one, verdict: "skipped" as const } : one));
@@ -111,7 +111,7 @@ export async function skipStep(
 }
 
 function outputMissing(): MillraceError {
-  const message = "is missing: say what the step answers to the code behind it; null where it answers nothing";
+  const message = "is missing: give the output that the later code receives; null for a step without output";
   return new MillraceError("invalid_payload", `The output ${message}.`, { issues: [{ path: "output", message }] });
 }
 
@@ -124,8 +124,8 @@ async function whyRefused(
   const { status, error } = instance;
   const label = labelOf(step, item);
   if (status !== "errored") {
-    const wait = GOING_ON.has(status) ? ` It goes on by itself: ${waitForEnd(instance.id)}.` : "";
-    return `The instance is ${status}: a step is skipped where an instance has failed of it.${wait}`;
+    const wait = GOING_ON.has(status) ? ` It continues automatically: ${waitForEnd(instance.id)}.` : "";
+    return `The instance is ${status}: only the step that an errored instance failed at can be skipped.${wait}`;
   }
   const settled = whyAnswered(
     recorded.findLast((effect) => effect.step === step && effect.item === item),
@@ -133,11 +133,11 @@ async function whyRefused(
   );
   if (settled !== null) return settled;
   if ((await query(env.DB, selectAwaited(instance.id, label))).length > 0) {
-    return `"${label}" waits, and nobody can answer in its place: retry the instance, then send it its event, or answer its question.`;
+    return `"${label}" is a wait, which cannot be skipped: retry the instance, then send its event, or answer its question.`;
   }
   if (label === error?.step || label === error?.behind) return null;
   const { steps } = await wholeHistoryOf(env, instance);
   const failed = steps.filter(({ type, state }) => type === "do" && state === "errored").map(codeLabelOf);
   if (failed.includes(label)) return null;
-  return `The instance did not fail of "${label}". It failed of: ${[...new Set([error?.step, ...failed])].filter(Boolean).join(", ") || "its own code"}.`;
+  return `The instance did not fail at "${label}". It failed at: ${[...new Set([error?.step, ...failed])].filter(Boolean).join(", ") || "code between steps"}.`;
 }

@@ -125,10 +125,10 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
 
 async function whyRefused(env: EngineEnv, by: Operator, instance: Instance): Promise<string | null> {
   const { id, status, undo } = instance;
-  if (undo !== null && status === "terminated") return "The instance is undone already: there is nothing left to undo.";
+  if (undo !== null && status === "terminated") return "The instance is undone already.";
   if (undo !== null && status === "errored")
-    return "An undo of the instance has failed: retry it, and it goes on from there; or skip the step that it failed of.";
-  if (!ENDED.has(status)) return `The instance is ${status}: only one that has ended can be undone.`;
+    return "The undo of the instance has failed: retry the instance to continue the undo, or skip the step that failed.";
+  if (!ENDED.has(status)) return `The instance is ${status}: only an instance that has ended can be undone.`;
   const [doubt] = await query(env.DB, sql`SELECT 1 WHERE ${hasDoubt(id)}`);
   if (doubt) return "An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt.";
   const [something] = await query(
@@ -138,15 +138,15 @@ async function whyRefused(env: EngineEnv, by: Operator, instance: Instance): Pro
   if (something) return null;
   const effects = await undoEffects(env, by, instance);
   const unknown = effects.filter(({ verdict }) => verdict === "unknown");
-  const said = "The instance has nothing on record that could be taken back.";
+  const said = "The instance has no recorded effect that can be undone.";
   const stays = effects.some(({ verdict }) => verdict === "stays") ? HAD_NO_UNDO : "";
   return `${said}${stays}${unknown.length > 0 ? mayStand(unknown) : ""}`;
 }
 
 const HAD_NO_UNDO =
-  " The code of its effects had no undo handlers. A handler that was deployed since applies to later effects only: undo these by hand.";
+  " Its effects had no undo handlers when they ran. A handler that was deployed later applies to later effects only: undo these effects by hand.";
 
 function mayStand(unknown: UndoPlan["effects"]): string {
   const labels = shortened(unknown.map(({ step, item }) => `"${labelOf(step, item)}"`).join(", "), 500);
-  return ` Without a record, and may have happened: ${labels}. Look at the upstream: what happened there stands.`;
+  return ` These effects have no record and may have happened: ${labels}. Check the upstream and undo them there by hand.`;
 }

@@ -13,7 +13,7 @@ export function assertRoutesTake(catalog: Catalog, type: string, payload: unknow
       target.command.from(target.derived(payload));
     } catch (error) {
       const issues = error instanceof MillraceError ? error.detail.issues : undefined;
-      const said = `The route of ${type} cannot send ${target.command.type}: ${messageOf(error)} Mend the route, or the message.`;
+      const said = `The route of ${type} cannot send ${target.command.type}: ${messageOf(error)} Fix the route, or correct the message.`;
       throw new MillraceError("invalid_payload", said, issues && { issues });
     }
   }

@@ -78,15 +78,17 @@ export async function planOf(
   const body = correction === undefined ? letter.body : correction;
   const identity = identityIn(body);
   const known = { refused: null, queue: letter.queue, identity, holder: null };
-  if (letter.state !== "open") return { ...known, outcome: "settled", why: `The letter is already ${letter.state}.` };
+  if (letter.state !== "open") return { ...known, outcome: "settled", why: `The dead letter is already ${letter.state}.` };
   const pulled = pullIn(letter.queue);
   if (pulled !== undefined) return planPulled(pulled, correction);
   try {
     const { command, queue } = await readAgain(env, catalog, operatorBy(by), letter, correction);
-    if (command === null) return { ...known, queue, outcome: "follows", why: "The routes of its event are followed." };
+    if (command === null) return { ...known, queue, outcome: "follows", why: "The event is delivered to its routes." };
     const holder = await holderOf(env, command.id);
     const starts = holder === null || holder.status === "dead";
-    const why = starts ? "An instance starts under its key." : `It is a duplicate: its instance is already ${holder.status}.`;
+    const why = starts
+      ? "An instance starts under the message's key."
+      : `The message is a duplicate: its instance is already ${holder.status}.`;
     return { ...known, queue, holder, outcome: starts ? "starts" : "duplicate", why };
   } catch (error) {
     if (!(error instanceof MillraceError) || codeOf(error) === "unavailable") throw error;
@@ -97,9 +99,9 @@ export async function planOf(
 
 function planPulled(queue: string, correction: unknown): ReplayPlan {
   const known = { refused: null, queue, identity: null, holder: null };
-  if (correction === undefined) return { ...known, outcome: "sent", why: "It goes back to its queue, behind all that wait there." };
+  if (correction === undefined) return { ...known, outcome: "sent", why: "The message returns to the end of its queue." };
   const issues = [{ path: "body", message: "cannot be corrected" }];
-  const refused = new MillraceError("forbidden", "The message of a pull queue is replayed as it came: leave `body` out.", { issues });
+  const refused = new MillraceError("forbidden", "A message of a pull queue is replayed unchanged: leave `body` out.", { issues });
   return { ...known, outcome: "refused", why: refused.message, refused };
 }
 

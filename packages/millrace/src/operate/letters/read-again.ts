@@ -95,7 +95,7 @@ function assertSameIdentity(catalog: Catalog, by: Resender, letter: ReadableLett
     if (was === undefined || envelope[field] === was || isMistake(catalog, letter, field)) continue;
     throw new MillraceError(
       "invalid_envelope",
-      `A replay keeps its message's ${field}: leave it as it is. For other work, send a new command, and skip this letter.`,
+      `A replay cannot change ${field}: leave it unchanged. For other work, send a new command, then skip this dead letter.`,
       { issues: [{ path: field, message: `must stay "${shortened(was, 200)}"` }] },
     );
   }
@@ -114,11 +114,11 @@ function assertCorrection(letter: ReadableLetter, { definition, envelope }: Read
     new MillraceError("invalid_envelope", `The ${path} of the correction ${message}.`, { issues: [{ path, message }] });
   for (const mark of OWN_MARKS) {
     if (envelope[mark] === undefined || envelope[mark] === textField(letter.body, mark)) continue;
-    throw refused(mark, "is the engine's own mark: leave it as it came, or out");
+    throw refused(mark, "is set by the engine: leave it unchanged, or leave it out");
   }
   const subject = definition.subject(payload);
   if (envelope.subject !== subject && envelope.subject !== nameIn(letter.body, "subject")) {
-    throw refused("subject", `follows from its payload: write "${shortened(subject, 200)}"`);
+    throw refused("subject", `is derived from the payload: write "${shortened(subject, 200)}"`);
   }
 }
 
@@ -145,7 +145,7 @@ async function payloadOf(env: EngineEnv, { definition, envelope, payload }: Read
   if (envelope.payload_ref === undefined) return payload;
   return unpackPayload(env.PAYLOADS, definition, envelope).catch((error) => {
     if (codeOf(error) !== "payload_missing") throw error;
-    const issues = [{ path: "payload_ref", message: "names nothing that is kept for this tenant" }];
+    const issues = [{ path: "payload_ref", message: "refers to no stored payload of this tenant" }];
     throw new MillraceError("invalid_envelope", messageOf(error), { issues });
   });
 }

@@ -120,6 +120,6 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 function plainJson(value: unknown): unknown {
   if (value === undefined) return null;
   const { text, why } = jsonOf(value);
-  if (text === undefined) throw new Error(`It has no JSON: ${why}.`);
+  if (text === undefined) throw new Error(`The repaired message is not valid JSON: ${why}.`);
   return JSON.parse(text);
 }

@@ -30,7 +30,7 @@ export async function replayPulled(
   { queue, reason, body: correction }: Asked,
 ): Promise<{ actionId: string; instanceId: null; sent: boolean; why: string }> {
   if (correction !== undefined) {
-    throw new MillraceError("forbidden", "The message of a pull queue is replayed as it came: leave `body` out.", {
+    throw new MillraceError("forbidden", "A message of a pull queue is replayed unchanged: leave `body` out.", {
       issues: [{ path: "body", message: "cannot be corrected" }],
     });
   }
@@ -40,6 +40,6 @@ export async function replayPulled(
   await pullQueueOf(env, { name: queue }, by.tenantId).send(message, { contentType, idempotencyKey });
   const action = { id: actionIdOf(by), verb: "replay", target: id, instanceId: null, reason, ...REPLAYED } as const;
   const { isApplied } = await act(env, by, action, { change: settleLetter(id, "replayed") });
-  const why = isApplied ? "The message is on its queue again." : "Somebody else settled the letter in that moment.";
+  const why = isApplied ? "The message is on its queue again." : "Another action settled the dead letter at the same time.";
   return { actionId: action.id, instanceId: null, sent: isApplied, why };
 }

@@ -45,7 +45,7 @@ export async function replayDeadLetter(
   if (letter.state !== "open") {
     const { instanceId, state } = letter;
     await atomically(env.DB, [settleLetter(id, "replayed"), audit(by, action(instanceId), false)]);
-    return { actionId, instanceId, sent: false, why: `The letter is already ${state}.` };
+    return { actionId, instanceId, sent: false, why: `The dead letter is already ${state}.` };
   }
   const pulled = pullIn(letter.queue);
   if (pulled !== undefined) return replayPulled(env, by, letter, { queue: pulled, reason, body });
@@ -86,6 +86,6 @@ export async function putBack(
 }
 
 function whatCameOf(isApplied: boolean, status: string): string {
-  if (!isApplied) return "Somebody else has replayed the letter or given it up in the same moment: nothing was sent.";
+  if (!isApplied) return "Another action replayed or skipped the dead letter at the same time: nothing was sent.";
   return status === "accepted" ? "The message is on its queue again." : `Its instance is already ${status}: nothing was sent.`;
 }
