@@ -51,7 +51,7 @@ const ArticleDetailSchema = ArticleSchema.extend({
   approval_id: z.string().nullable().meta({ description: "The open question about it: answer it under /v1/approvals." }),
   instances: z
     .object({ generate: instance, publish: instance, social: instance })
-    .meta({ description: "Its instances; null for one that was not started, or is pruned." }),
+    .meta({ description: "The instances of its steps; null before the start and after pruning." }),
 }).meta({ id: "ArticleDetail" });
 
 const id = z.object({ id: z.string() });

@@ -107,7 +107,7 @@ function named({ req }: Context<ApiEnv>, asked: Record<string, unknown>): Record
   const message = name.safeParse(key).error?.issues[0]?.message;
   if (message) throw invalidRequest([{ path: "Idempotency-Key", message: `${message}: it is the batch's id` }]);
   if (asked.batch_id === undefined || asked.batch_id === key) return { ...asked, batch_id: key };
-  throw invalidRequest([{ path: "Idempotency-Key", message: "is another name than `batch_id`: send one of the two" }]);
+  throw invalidRequest([{ path: "Idempotency-Key", message: "differs from `batch_id`: send only one of them" }]);
 }
 
 /** R2 needs a stream's length in advance. */
@@ -116,7 +116,7 @@ function lengthOf(header: string | undefined): number {
   if (header === undefined || !Number.isSafeInteger(length) || length < 0) {
     throw new HttpRefusal(
       "length_required",
-      "Send a Content-Length with the file: it is stored as it comes, and its size must be known first.",
+      "The request has no Content-Length, which the upload to the bucket needs. Send it with the file.",
     );
   }
   if (length > MAX_FILE_BYTES) throw tooLarge();

@@ -21,7 +21,7 @@ export const BatchSchema = z
     rows: z.object({
       done: z.int(),
       failed: z.int().meta({ description: "Listed one by one under `/errors`." }),
-      skipped: z.int().meta({ description: "Were there already, just so." }),
+      skipped: z.int().meta({ description: "Rows that already existed with the same content." }),
       per_second: z.number(),
     }),
     findings: z.object({ same: z.int(), different: z.int(), only_there: z.int(), only_here: z.int() }).nullable(),

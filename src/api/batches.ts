@@ -44,7 +44,7 @@ const accept = createRoute({
   request: {
     query: uploadQuery,
     headers: z.object({
-      ...keyHeader("The batch's id, where `batch_id` does not say it: as an id it has up to 64 letters, digits, - and _."),
+      ...keyHeader("The batch's id if `batch_id` is omitted: up to 64 letters, digits, - and _."),
       ...traceHeadersSchema,
     }),
     body: {

@@ -32,13 +32,13 @@ const { maxDrafts, rate } = SETTINGS_LIMITS;
 
 const settingsSchema = z.strictObject({
   max_drafts: z.int().min(1).max(maxDrafts).default(DEFAULT_SETTINGS.max_drafts).meta({
-    description: "Most articles that are drafts or in progress before new ones are held back.",
+    description: "Maximum number of articles that are drafts or in progress. At the limit, new keywords wait.",
   }),
   rate_per_second: z.number().min(rate.least).max(rate.most).default(DEFAULT_SETTINGS.rate_per_second).meta({
-    description: "Most commands per second that a cycle sends.",
+    description: "Maximum number of commands per second that a cycle sends.",
   }),
   approval: z.enum(["none", "required"]).default(DEFAULT_SETTINGS.approval).meta({
-    description: "Whether an article needs a person's approval before its publication.",
+    description: "`required`: an operator must approve each article before its publication.",
   }),
   approval_timeout: z
     .string()
@@ -51,7 +51,7 @@ const settingsSchema = z.strictObject({
   approval_default: z.enum(["approve", "reject"]).default(DEFAULT_SETTINGS.approval_default).meta({
     description: "The decision after the time limit.",
   }),
-  reason: z.string().trim().max(500).default("").meta({ description: "Why; kept in the audit." }),
+  reason: z.string().trim().max(500).default("").meta({ description: "The reason; kept in the audit." }),
 });
 
 const SettingsSchema = z.object({
@@ -74,8 +74,8 @@ const BrandSchema = z
 const CountsSchema = z.object({
   live: z.int().meta({ description: "Published articles." }),
   drafts: z.int().meta({ description: "Drafts that wait for their publication." }),
-  on_their_way: z.int().meta({ description: "Requested, and not a draft yet." }),
-  held: z.int().meta({ description: "Keywords that are held back until there is room." }),
+  on_their_way: z.int().meta({ description: "Articles in progress, before the draft." }),
+  held: z.int().meta({ description: "Keywords that wait because `max_drafts` is reached." }),
 });
 
 const BrandDetailSchema = BrandSchema.extend({

@@ -34,7 +34,7 @@ const BudgetSchema = z
     spent_cents: z.int().meta({ description: "All charges that have arrived." }),
     held_cents: z.int().meta({ description: "Granted, and neither charged, released nor expired." }),
     remaining_cents,
-    over_cents: z.int().meta({ description: "How far the spent and held amounts exceed the limit." }),
+    over_cents: z.int().meta({ description: "The excess of the spent and held amounts over the limit." }),
     limit_set_by: z.string().nullable(),
     limit_set_at: timestamp.nullable(),
   })
@@ -43,7 +43,7 @@ const BudgetSchema = z
 const AnswerSchema = z
   .object({
     granted: z.boolean(),
-    hold: z.string().nullable().meta({ description: "Say it as `hold` in the outcome or the charge that this is for." }),
+    hold: z.string().nullable().meta({ description: "Send it as `hold` in the outcome or the charge that uses it." }),
     expires_at: timestamp.nullable().meta({ description: "When the hold expires; null if its charge has arrived." }),
     replayed: z.boolean().meta({ description: "True if this request was granted before: nothing more was held." }),
     reason: z.enum(["no_limit", "not_enough"]).nullable().meta({ description: "Why it was not granted." }),

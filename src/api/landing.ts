@@ -54,29 +54,29 @@ function content({ workflows }: Catalog, origin: string) {
   const commands = workflows.map(({ on }) => on).filter(({ kind }) => kind === "command");
   const command = commands.find(({ type }) => type === FIRST_COMMAND) ?? commands[0];
   return html`<h1>Millrace</h1>
-<p>Commands come in here, and each is performed by exactly one workflow instance.
-<a href="/console">The console</a> shows how they do.
+<p>This engine accepts commands, and exactly one workflow instance performs each.
+<a href="/console">The console</a> shows their progress.
 See <a href="/openapi.json">the routes</a> and <a href="${PROBLEMS_PATH}">the problems they answer</a>.</p>
-<h2>What runs here</h2>
+<h2>Workflows</h2>
 <table>
 <thead><tr><th scope="col">Workflow</th><th scope="col">Starts on</th></tr></thead>
 <tbody>
 ${workflows.map(({ name, on }) => html`<tr><td><code>${name}</code></td><td>${on.kind} <code>${on.type}</code></td></tr>\n`)}</tbody>
 </table>
-<h2>What else it keeps</h2>
+<h2>Data</h2>
 <table>
-<thead><tr><th scope="col">What</th><th scope="col">Begin with</th></tr></thead>
+<thead><tr><th scope="col">Data</th><th scope="col">First request</th></tr></thead>
 <tbody>
 ${SYSTEMS.map(([what, route]) => html`<tr><td>${what}</td><td><code>${route}</code></td></tr>\n`)}</tbody>
 </table>
 ${
   command &&
-  html`<h2>Ask for work</h2>
+  html`<h2>Send a command</h2>
 <pre tabindex="0"><code>curl ${origin}/v1/commands \\
   -H 'Authorization: Bearer mr_YOUR_TOKEN' \\
   -H 'Content-Type: application/json' \\
   -d '${JSON.stringify({ type: command.type, payload: example(command.payload) })}'</code></pre>
-<p>The answer names the instance; <code>GET /v1/instances/{id}</code> shows how far it is.</p>`
+<p>The answer names the instance; <code>GET /v1/instances/{id}</code> shows its progress.</p>`
 }`;
 }
 

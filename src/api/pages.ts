@@ -18,7 +18,7 @@ const show = createRoute({
   responses: {
     200: { description: "The page", content: { "text/html": { schema: z.string() } } },
     304: { description: "The browser has this version" },
-    308: { description: "A brand's index is one slash further" },
+    308: { description: "A redirect to the index of the brand, with a trailing slash" },
     ...problems("page_not_found"),
   },
 });

@@ -28,7 +28,7 @@ const STATES = ["pending", "sent", "failed", "gone", "skipped"] as const;
 
 const DeliverySchema = z
   .object({
-    id: z.string().meta({ description: "Also its first instance's id, and the receiver's `webhook-id`." }),
+    id: z.string().meta({ description: "The id of the delivery, of its first instance, and the `webhook-id` that the receiver gets." }),
     instance_id: z.string().meta({ description: "The newest instance that sends it; a redelivery has another one." }),
     state: z.enum(STATES),
     config_version: z.int().meta({ description: "The version of the endpoint that matched." }),
@@ -44,9 +44,9 @@ const AttemptSchema = z
   .object({
     attempt: z.int(),
     at: timestamp,
-    version: z.int().meta({ description: "The version of the endpoint that it went to." }),
+    version: z.int().meta({ description: "The version of the endpoint that got this attempt." }),
     status: z.int().nullable().meta({ description: "Null without a response." }),
-    answer: z.string().nullable().meta({ description: "The first KB of it, as text." }),
+    answer: z.string().nullable().meta({ description: "The first KB of the response body, as text." }),
     error: z.string().nullable(),
     ms: z.int(),
   })

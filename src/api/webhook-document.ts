@@ -14,8 +14,8 @@ const headers = z.object({
 });
 
 const responses = {
-  "2XX": { description: "Taken: nothing more is sent of it." },
-  410: { description: "The receiver wants no more requests: the endpoint is disabled." },
+  "2XX": { description: "Accepted: the delivery is complete." },
+  410: { description: "The receiver refuses further requests: the endpoint is disabled." },
 };
 
 /** Documents the requests to receivers: one per type of fact that they can subscribe to, and the test. */

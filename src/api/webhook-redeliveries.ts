@@ -26,8 +26,10 @@ import { endpointOf } from "./webhooks.ts";
 
 const manySchema = reasoned.extend({
   state: z.enum(REPEATABLE),
-  since: timestamp.optional().meta({ description: "Of facts that matched the endpoint then or later; default: all kept ones." }),
-  until: timestamp.optional().meta({ description: "And before then; default: all." }),
+  since: timestamp
+    .optional()
+    .meta({ description: "Selects facts that matched the endpoint at this time or later; default: all kept facts." }),
+  until: timestamp.optional().meta({ description: "Selects facts that matched the endpoint before this time; default: all." }),
 });
 
 const params = z.object({ id: z.string() });
@@ -55,7 +57,7 @@ const many = createRoute({
   path: "/v1/webhooks/{id}/redeliver",
   operationId: "redeliverWebhooks",
   summary: "Redeliver deliveries of an endpoint",
-  description: `Those in one state, oldest first, at most ${REDELIVERED_AT_ONCE} a request. While \`more\` is true, the same request under the same \`Idempotency-Key\` goes on with the others.`,
+  description: `Redelivers deliveries in one state, oldest first, at most ${REDELIVERED_AT_ONCE} per request. While \`more\` is true, repeat the request with the same \`Idempotency-Key\` for the next ones.`,
   ...needs("operate"),
   request: { headers, params, body: jsonBody(manySchema) },
   responses: {
@@ -64,7 +66,7 @@ const many = createRoute({
         "Accepted",
         z.object({
           redelivered: z.int().meta({ description: "Number of deliveries that this request sends again." }),
-          more: z.boolean().meta({ description: "True when there are others." }),
+          more: z.boolean().meta({ description: "True if more deliveries match." }),
         }),
       ),
       headers: replayedHeaderSchema,
@@ -106,5 +108,5 @@ export function webhookRedeliveries(catalog: Catalog) {
 async function notDeleted(context: Context<ApiEnv>, id: string): Promise<void> {
   const { state } = await endpointOf(context, id);
   if (state === "deleted")
-    throw new MillraceError("invalid_transition", "The endpoint is deleted: nothing is sent to it any more.", { from: state });
+    throw new MillraceError("invalid_transition", "The endpoint is deleted: no further delivery is sent.", { from: state });
 }

@@ -24,7 +24,7 @@ const rotateSchema = z.strictObject({
     .min(0)
     .max(MAX_OVERLAP_SECONDS)
     .default(OVERLAP_SECONDS)
-    .meta({ description: "How long the previous secret also signs; 0 if it has leaked." }),
+    .meta({ description: "The overlap, in which the previous secret also signs; 0 if it has leaked." }),
 });
 
 const endSchema = z.strictObject({});
@@ -36,7 +36,7 @@ const rotate = createRoute({
   path: "/v1/webhooks/{id}/rotate",
   operationId: "rotateWebhookSecret",
   summary: "Rotate the secret of an endpoint",
-  description: "During the overlap each request carries a signature of each secret. A lost answer is no harm: rotate again.",
+  description: "During the overlap each request carries a signature of each secret. If the answer is lost, rotate again.",
   ...needs("operate"),
   request: { params, body: jsonBody(rotateSchema) },
   responses: {

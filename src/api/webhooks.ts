@@ -63,7 +63,7 @@ export const WebhookSchema = z
 
 export const secret = z
   .string()
-  .meta({ description: "`whsec_…`: shown this once, or again to the same request under the same `Idempotency-Key`; kept nowhere." });
+  .meta({ description: "`whsec_…`: shown once, and again to a repeat under the same `Idempotency-Key`. It is not stored." });
 
 const params = z.object({ id: z.string() });
 

@@ -17,7 +17,7 @@ export const announce = defineStep({
   effect: "keyed",
   async run({ input: { createdAt, ...key }, key: effectKey, signal, trace, env }: EffectCall<Announcement>): Promise<Announced> {
     const { brand, title, url, status } = await loadArticle(env.DB, key);
-    if (status !== "published" || url === null) return { state: "skipped", why: `The article is not up: its status is ${status}.` };
+    if (status !== "published" || url === null) return { state: "skipped", why: `The article is not published: its status is ${status}.` };
     const post = { text: announcement({ brand, title, url }), createdAt, rkey: await recordKey(createdAt, effectKey) };
     const { uri } = await social(env).post(post, { key: effectKey, signal, trace });
     return { state: "posted", uri };

@@ -52,7 +52,7 @@ export async function maySpend(env: Env & Pick<ProvidersEnv, Priced>, kind: Pric
 function priceOf(env: Pick<ProvidersEnv, Priced>, kind: Priced): number {
   const said = env[kind] || "0";
   if (/^\d{1,9}$/.test(said)) return Number(said);
-  throw new MillraceError("config_invalid", `${kind} is "${said}": set the most that one call may cost, in whole cents, such as "5".`);
+  throw new MillraceError("config_invalid", `${kind} is "${said}": set the maximum cost of one call, in whole cents, such as "5".`);
 }
 
 /** The paid amounts, as charges of these accounts. `name` is the call's own, so that it is charged once. */

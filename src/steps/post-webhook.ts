@@ -22,7 +22,8 @@ import { timeoutMs } from "../systems/webhooks/settings.ts";
 export type Posted = { state: "sent" | "gone"; attempt: Attempt } | { state: "skipped"; why: string } | { state: "off" };
 
 /** Why a delivery is skipped whose fact mentions a person who was forgotten while its endpoint was disabled. */
-const NAMES_A_FORGOTTEN = "It mentioned a person who was forgotten while the endpoint was disabled. A redelivery has a pseudonym instead.";
+const NAMES_A_FORGOTTEN =
+  "The delivery mentioned a person whose data was erased while the endpoint was disabled. A redelivery has a pseudonym instead.";
 /** Bytes of a response that are read and stored. */
 const ANSWER_BYTES = 1024;
 /** The longest wait that a receiver can request. */

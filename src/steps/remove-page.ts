@@ -13,9 +13,11 @@ export const removePage = defineStep({
   effect: "natural",
   async run({ input, key, signal, trace, env }: EffectCall<Published>): Promise<Removed> {
     const article = await loadArticleOf(env.DB, input);
-    if (article.status !== "published") return { state: "skipped", why: `The article is ${article.status}: it has no page that is up.` };
+    if (article.status !== "published") return { state: "skipped", why: `The article is ${article.status}: it has no published page.` };
     if (article.revision !== input.revision) {
-      throw notRetryable(`The page is up in revision ${article.revision}, not ${input.revision}: send content.unpublish for that one.`);
+      throw notRetryable(
+        `The page is published in revision ${article.revision}, not ${input.revision}: send content.unpublish for that one.`,
+      );
     }
     await takeDown(env, { ...article, path: pagePath(article) }, { key, signal, trace });
     return { state: "down", change: nextChange(article) };

@@ -30,6 +30,6 @@ export async function requireRetry(env: Cloudflare.Env, { tenantId, contentId, a
 const ADVICE: Record<BadAnswer, string> = {
   truncated: "A retry allows twice the tokens; if that is not enough, the prompt asks for too much.",
   refused: "Change the prompt or the model (TEXT_MODEL) first.",
-  empty: "If it stays so, take another model (TEXT_MODEL).",
-  malformed: "If it stays so, take another model (TEXT_MODEL), or check TEXT_JSON.",
+  empty: "If it fails again, use another model (TEXT_MODEL).",
+  malformed: "If it fails again, use another model (TEXT_MODEL), or check TEXT_JSON.",
 };

@@ -18,7 +18,7 @@ export const deleteTenant = defineWorkflow({
   name: "delete-tenant",
   on: TenantDelete,
   async run({ payload, step, env, envelope: { tenant_id: tenantId }, instanceId }) {
-    if (payload.tenant !== tenantId) throw notRetryable(`The tenant is called ${tenantId}, not as the command says: nothing was deleted.`);
+    if (payload.tenant !== tenantId) throw notRetryable(`The tenant is called ${tenantId}, not as in the command: no data was deleted.`);
     const call = { env: env as Env, tenantId, instanceId };
     const total: Record<string, number> = {};
     let found = 0;
@@ -35,7 +35,7 @@ export const deleteTenant = defineWorkflow({
       if (found === 0 && pass > 0) break;
       found = 0;
       const pause = PAUSES[pass++];
-      if (pause === undefined) throw notRetryable("Something still writes rows of the tenant: stop its producers, then retry.");
+      if (pause === undefined) throw notRetryable("New rows of the tenant are still being written. Stop their producers, then retry.");
       await step.sleep("let end what was stopped", pause, { key: String(pass) });
     }
     return step.commit("audit", () => deleted(call, { actor: payload.asked_by, reason: payload.reason }, total));

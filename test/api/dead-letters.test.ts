@@ -112,9 +112,9 @@ describe("A dead letter", () => {
     for (const [change, code, path, said] of [
       [{ payload_inline: { brand: "acme", keyword: "mint", cylce: "may" } }, "invalid_payload", "payload.cylce", "`cycle`"],
       [{ subject: "zzz" }, "invalid_envelope", "subject", key],
-      [{ acceptance: "made up" }, "invalid_envelope", "acceptance", "own mark"],
-      [{ replay: "made up" }, "invalid_envelope", "replay", "own mark"],
-      [{ outbox: "sender" }, "invalid_envelope", "outbox", "own mark"],
+      [{ acceptance: "made up" }, "invalid_envelope", "acceptance", "is set by the engine"],
+      [{ replay: "made up" }, "invalid_envelope", "replay", "is set by the engine"],
+      [{ outbox: "sender" }, "invalid_envelope", "outbox", "is set by the engine"],
       [null, "invalid_envelope", "", ""],
     ] as const) {
       const [issue] = expectProblem(await replay(change), 422, code).issues as { path: string; message: string }[];

@@ -101,7 +101,7 @@ it("a lane needs no queue, but the object that all lanes wait in", () => {
     {
       says:
         'The messages of "lane:customers" have no object to wait in. Add in wrangler.jsonc to "durable_objects.bindings": ' +
-        '{ "name": "LANES", "class_name": "Lanes" } and to "migrations", with a tag of its own: "new_sqlite_classes": ["Lanes"]',
+        '{ "name": "LANES", "class_name": "Lanes" } and to "migrations", with a new tag: "new_sqlite_classes": ["Lanes"]',
       stops: false,
     },
   ]);
@@ -274,7 +274,7 @@ it.each<[string, Break, string, boolean]>([
   [
     "a workflow with a queue without a consumer",
     ({ known }) => known.definitions.push({ ...credit, queue: "credit-commands" }),
-    'No consumer starts "credit-loyalty" (src/workflows/credit.ts). Nobody consumes its queue: write src/consumers/credit-commands.ts with defineConsumer({ queue: creditCommands, starts: [creditLoyalty] }), and list it in src/consumers/index.ts.',
+    'No consumer starts "credit-loyalty" (src/workflows/credit.ts). Its queue has no consumer: write src/consumers/credit-commands.ts with defineConsumer({ queue: creditCommands, starts: [creditLoyalty] }), and list it in src/consumers/index.ts.',
     false,
   ],
   [
@@ -351,7 +351,7 @@ it.each<[string, Break, string, boolean]>([
   [
     "an event with a queue without a consumer",
     ({ known }) => known.messages.push({ ...event, name: "OrderLost", type: "order.lost", queue: "lost-events", known: false }),
-    'The event "order.lost" (src/messages/orders.ts) has no route: each would become a dead letter. Nobody consumes its queue: write src/consumers/lost-events.ts with defineConsumer({ queue: lostEvents, routes: [on(OrderLost)] }), and list it in src/consumers/index.ts.',
+    'The event "order.lost" (src/messages/orders.ts) has no route: each would become a dead letter. Its queue has no consumer: write src/consumers/lost-events.ts with defineConsumer({ queue: lostEvents, routes: [on(OrderLost)] }), and list it in src/consumers/index.ts.',
     false,
   ],
   [

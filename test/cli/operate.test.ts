@@ -79,7 +79,7 @@ it("ends with 3 where the run fails, shows the plan of a retry without doing it,
   const plan = await say(["instances", "retry", "latest", "--dry-run"]);
   expect(plan.code, plan.err).toBe(0);
   expect(plan.err).toContain(`latest is ${instance.id}`);
-  expect(plan.out).toMatch(/^Dry run: no change was made\.\nIt starts from search the web\./);
+  expect(plan.out).toMatch(/^Dry run: no change was made\.\nThe run starts from search the web\./);
   expect(plan.out).toMatch(/^ {2}decide +kept +it happened and is kept$/m);
   expect(plan.out).toMatch(/^ {2}search the web +runs +it runs, or runs again$/m);
   expect(await ask("GET", path)).toMatchObject({ status: "errored" });

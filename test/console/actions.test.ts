@@ -44,7 +44,7 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await dialog.getByLabel("Reason (kept in the audit)").fill("the page store is repaired");
   await page.keyboard.press("Control+Enter");
   await page.getByRole("heading", { name: "Retry 3 instances" }).waitFor();
-  await page.getByText("1 of 1 of this stage failed").waitFor();
+  await page.getByText("1 of 1 items of this stage failed").waitFor();
   await expectFit(page, "bulk-action");
 
   await outage.mend();

@@ -114,7 +114,7 @@ it("an unknown outcome that is known to have happened says so everywhere, offers
   await dialog.getByLabel("Reason (kept in the audit)").fill("the book has a new page");
   await page.keyboard.press("Control+Enter");
   await dialog.waitFor({ state: "hidden" });
-  await cause.getByText("The output is the effect's own, so its rows are invalid").waitFor();
+  await cause.getByText("The output is correct, but the rows that the code makes from it are invalid").waitFor();
   expect((await ada.ask<{ doubts: object[] }>("GET", `/v1/instances/${id}`)).doubts).toMatchObject([
     { reject: null, answered: { output: { sent: true }, output_ref: null } },
   ]);

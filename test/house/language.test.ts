@@ -130,8 +130,9 @@ function measure(sentences: readonly Sentence[]): Bounds & { misses: string[] } 
 const CORE =
   /^packages\/millrace\/src\/(?:contract|store|intake|topology|signals|schedules|callbacks|erase|keeper|reconcile|lanes|turns|limits|locks|counters|pull|rooms|observe|alerts|access|testing)\/.*\.ts$/;
 const PAGES = files.filter((file) => file.endsWith(".md") && !file.startsWith("src/") && file !== "CHANGELOG.md");
-const [TESTS, SOURCES] = [true, false].map((isTest) =>
-  files.filter((file) => /\.tsx?$/.test(file) && !file.endsWith(".d.ts") && file.startsWith("test/") === isTest),
+const { true: TESTS = [], false: SOURCES = [] } = Object.groupBy(
+  files.filter((file) => /\.tsx?$/.test(file) && !file.endsWith(".d.ts")),
+  (file) => `${file.startsWith("test/")}` as const,
 );
 
 describe("Plain technical English", () => {

@@ -87,7 +87,7 @@ describe("Every HTML page", () => {
     document = (await send("/openapi.json")).body;
     const caller = await callerWith();
     const ofTheEngine = {
-      "the page at /": { path: "/", shows: "What runs here" },
+      "the page at /": { path: "/", shows: "Workflows" },
       "the problems": { path: "/problems", shows: "rate_limited" },
     };
     pages = { ...(await ofBrands(caller)), ...ofTheEngine };

@@ -14,7 +14,7 @@ const USAGE: Usage = {
   text:
     "Usage: npx millrace migrate [--remote | --persist-to FOLDER] [--yes] [--dry-run] [--config FILE] [--env NAME]. Shows which migrations of the engine and of the Worker are applied, " +
     "and applies the others: to the database of `millrace dev`, or with --remote to the deployed one, after a question. " +
-    "--persist-to names the state of another local engine: that of `wrangler dev` is .wrangler/state. --dry-run only shows.",
+    "--persist-to selects the state of another local engine; `wrangler dev` uses .wrangler/state. --dry-run only prints the migrations.",
   values: ["--persist-to", "--config", "--env"],
   flags: ["--remote", "--yes", "--dry-run"],
 };

@@ -19,8 +19,8 @@ export const batchCheck: Check = {
   name: "batches",
   everyHours: 24,
   kinds: {
-    batch_left: { says: "A batch is under way, and its instance has ended by a person's will or is gone." },
-    batch_miscounted: { says: "A batch is complete, and by its count was not read to the end of its file." },
+    batch_left: { says: "A batch is running, but an operator has ended its instance, or the instance is missing." },
+    batch_miscounted: { says: "A batch is complete, but its count of bytes is less than the size of its file." },
   },
   async slice(env, from) {
     const [tenantId, batchId] = from === null ? ["", ""] : (JSON.parse(from) as [string, string]);

@@ -20,7 +20,7 @@ export async function openBatch(
   const batch = await findBatch(env.DB, envelope.tenant_id, batchId);
   const dataset = batch && DATASETS.get(batch.dataset);
   if (batch?.operation !== operation || !dataset) {
-    throw notRetryable(`There is no ${operation} “${batchId}”: ask for one with POST /v1/batches, which sends its command itself.`);
+    throw notRetryable(`There is no ${operation} “${batchId}”: start it with POST /v1/batches, which sends its command.`);
   }
   if (batch.cancelReason === null) return { batch, dataset };
   return { cancelled: { statements: [advance(batch, { ends: "cancelled" })], output: null } };

@@ -59,10 +59,10 @@ export function decide(known: KnownKeyword, room: Room, at: number): Decided {
   if (heldBy !== undefined) return skipped(`It is already held back, since the cycle “${heldBy}”.`, {});
   if (room.drafts + room.on_their_way >= room.max_drafts) return { verdict: "held", reason: full(room), grounds: { ...room } };
   if (research && at - research.at < FRESH_MS) {
-    const reason = `Its research is ${age(at - research.at)} old, younger than 7 days: it is used again, and nothing is searched or paid for.`;
+    const reason = `Its research is ${age(at - research.at)} old, younger than 7 days: it is used again, without a new search.`;
     return { verdict: "reused", reason, grounds: { research_id: research.id, ...room } };
   }
-  const reason = "It has no article, no draft and no fresh research, and nothing is under way: it is researched.";
+  const reason = "It has no article, draft, fresh research or work in progress: it is researched.";
   return { verdict: "requested", reason, grounds: { ...room } };
 }
 

@@ -3,7 +3,7 @@ import { audit, type Operator } from "millrace/operate";
 
 /** The operator's settings of a brand. */
 export interface BrandSettings {
-  /** Most articles that are drafts or in progress before new ones are held back. Default 5. */
+  /** Maximum number of articles that are drafts or in progress. At the limit, new keywords wait. Default 5. */
   max_drafts: number;
   /** Most commands per second that the agent sends. Default 2. */
   rate_per_second: number;

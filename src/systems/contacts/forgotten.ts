@@ -44,4 +44,4 @@ export async function isForgotten(db: D1Database, tenantId: string, pseudonym: s
 }
 
 /** The error text for a forgotten contact. */
-export const FORGOTTEN = "is a contact that was forgotten: nothing brings it back. A person who comes again is given a new id";
+export const FORGOTTEN = "is an erased contact, which cannot be created again: give the person a new id";

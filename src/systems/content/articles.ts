@@ -134,7 +134,7 @@ export async function loadPublishable(db: D1Database, key: ArticleKey & { brand:
 /** Errors: `not_retryable` for a rejected article. */
 export function assertPublishable({ id, status, keyword }: Article): void {
   if (status !== "rejected") return;
-  throw notRetryable(`The article ${id} was rejected, for good: have another one written about “${keyword}”.`);
+  throw notRetryable(`The article ${id} was rejected, which is final: request another article about “${keyword}”.`);
 }
 
 /** The path of an article's page in the page store. It starts with the tenant, because two tenants may have a brand of the same name. */

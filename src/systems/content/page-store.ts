@@ -15,7 +15,7 @@ export function storeOf(env: ProvidersEnv, { store }: Kept): Pages {
   if (!store || store === configured.store) return configured;
   throw new MillraceError(
     "config_invalid",
-    `The page is up in the store "${store}", and PAGES_PROVIDER and PAGES_URL name "${configured.store}": set them back, take it down there, then change them.`,
+    `The page is published in the store "${store}", but PAGES_PROVIDER and PAGES_URL name "${configured.store}": restore the old values, remove the page, then change them.`,
   );
 }
 
@@ -27,5 +27,5 @@ export async function takeDown(env: ProvidersEnv, page: Pick<Page, "path" | "slu
   const store = storeOf(env, page);
   await store.remove(page, options);
   if ((await store.find(page, options)) === undefined) return;
-  throw new MillraceError("unavailable", `The store "${store.store}" has taken the removal of the page, and the page is still up.`);
+  throw new MillraceError("unavailable", `The store "${store.store}" accepted the removal of the page, but the page is still published.`);
 }

@@ -161,7 +161,7 @@ export function writesOf({ tenantId, sendId }: SendKey, pushed: Pushed) {
 async function assertOurs({ env, envelope, instanceId, syncId }: SyncCall): Promise<void> {
   const sync = await findSync(env.DB, envelope.tenant_id, syncId);
   if (sync && sync.instanceId !== instanceId)
-    throw notRetryable(`The sync “${syncId}” belongs to another command: give each sync its own name.`);
+    throw notRetryable(`The sync “${syncId}” belongs to another command: give each sync a new name.`);
 }
 
 function byId(one: Candidate, other: Candidate): number {

@@ -56,7 +56,7 @@ async function look(call: OneCall): Promise<Commit<Course>> {
     const [self] = asked;
     if (!self && (isPseudonym(contactId) || (await forgottenAmong(env, tenantId, [contactId])).size > 0))
       throw notRetryable(`It ${FORGOTTEN}.`);
-    if (!self) throw notRetryable(`There is no contact “${contactId}”. GET /v1/contacts lists those there are.`);
+    if (!self) throw notRetryable(`There is no contact “${contactId}”. GET /v1/contacts lists all contacts.`);
     const canonical = await knownAs({ env, tenantId }, asked);
     const into = canonical.get(contactId) ?? contactId;
     const meant = into === contactId ? asked : [self, ...(await candidatesByIds(env.DB, tenantId, [into]))];

@@ -44,22 +44,22 @@ const amount = z
   .strictObject({
     cents: cents.optional().meta({ description: "A fixed amount." }),
     percent: z.number().min(0).max(100).optional().meta({ description: "Of `value_cents`, rounded half up to the cent; up to 4 digits." }),
-    min: cents.optional().meta({ description: "The least that a percentage comes to, in cents." }),
-    max: cents.optional().meta({ description: "The most that a percentage comes to, in cents." }),
+    min: cents.optional().meta({ description: "The minimum result of a percentage, in cents." }),
+    max: cents.optional().meta({ description: "The maximum result of a percentage, in cents." }),
   })
   .superRefine(({ cents, percent, min, max }, context) => {
     const refuse = (path: string[], message: string) => context.addIssue({ code: "custom", path, message });
     if ((cents === undefined) === (percent === undefined)) refuse([], "must have exactly one of cents and percent");
     if (cents !== undefined && (min !== undefined || max !== undefined))
-      refuse([min === undefined ? "max" : "min"], "goes with percent only");
+      refuse([min === undefined ? "max" : "min"], "is allowed only with percent");
     if (percent !== undefined && Number(percent.toFixed(PERCENT_DIGITS)) !== percent)
-      refuse(["percent"], "has more than 4 digits behind the point");
+      refuse(["percent"], "has more than 4 digits after the decimal point");
     if (min !== undefined && max !== undefined && min > max) refuse(["min"], "is more than max");
   });
 
 const rule = z.strictObject({
   name: chosenName(100),
-  when: z.array(condition).max(RULE_LIMITS.conditions).meta({ description: "All of them must hold; none holds always." }),
+  when: z.array(condition).max(RULE_LIMITS.conditions).meta({ description: "All conditions must be true. An empty list is always true." }),
   charge: amount.optional().meta({ description: "The amount that the outcome's account owes." }),
   payout: amount.optional().meta({ description: "The amount that the outcome's partner has earned; without a partner, nothing." }),
 });

@@ -210,7 +210,7 @@ async function ownRow(call: ForgetCall): Promise<Row | undefined> {
   const row = await findRow(call);
   if (row) return (row.instance_id ?? instanceId) === instanceId ? row : undefined;
   if (await isForgotten(env.DB, tenantId, person)) return undefined;
-  throw notRetryable("There is no request to forget this person: use POST /v1/contacts/forget, which sends its command itself.");
+  throw notRetryable("There is no request to erase this person: use POST /v1/contacts/forget, which sends its command.");
 }
 
 async function findRow({ env, tenantId, person }: Whom): Promise<Row | undefined> {

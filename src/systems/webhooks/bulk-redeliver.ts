@@ -52,14 +52,13 @@ async function repeatable(db: D1Database, tenantId: string, id: string): Promise
   const [found] = await query<Standing>(db, selectStanding(tenantId, [id]));
   if (!found) throw new MillraceError("delivery_not_found", `There is no delivery ${beginning(id, 64)}.`);
   const endpoint = await getEndpoint(db, tenantId, found.endpoint_id);
-  if (endpoint?.state === "deleted")
-    throw new MillraceError("invalid_transition", "Its endpoint is deleted: nothing is sent to it any more.");
+  if (endpoint?.state === "deleted") throw new MillraceError("invalid_transition", "Its endpoint is deleted: no further delivery is sent.");
   return found;
 }
 
 /** The outcome for a delivery's state; undefined for a successful one. */
 const CAME: Readonly<Partial<Record<DeliveryState, Outcome>>> = {
   pending: "open",
-  failed: { code: "upstream_refused", why: "Its receiver did not take it: its log has the answers." },
-  gone: { code: "upstream_refused", why: "Its receiver says that it is gone." },
+  failed: { code: "upstream_refused", why: "The receiver did not accept the delivery: its log has the responses." },
+  gone: { code: "upstream_refused", why: "The receiver answered 410 Gone." },
 };

@@ -61,7 +61,10 @@ describe("A once effect that happened, with refused rows", () => {
     const { instanceId, mends, doubt, answer, sent } = await refused();
     let { epoch } = await doubt();
     for (const [output, fault] of [
-      [{ id: "mail-1" }, "UNIQUE.* The output is the effect's own, so its rows are invalid\\. Deploy code with valid rows"],
+      [
+        { id: "mail-1" },
+        "UNIQUE.* The output is correct, but the rows that the code makes from it are invalid\\. Deploy code with valid rows",
+      ],
       [null, "UNIQUE.* If the effect returned another output, confirm it with that output; otherwise its rows are invalid\\."],
     ] as const) {
       await answer({ verb: "confirm", output });
@@ -117,7 +120,7 @@ describe("A once effect that happened, with refused rows", () => {
       () => effectsOf(probeEnv, operator, instanceId),
       ([now]) => now?.state === "in_doubt" && now.epoch !== before?.epoch,
     );
-    expect(again?.error?.message).toMatch(/UNIQUE.* The output is the effect's own, so its rows are invalid\./);
+    expect(again?.error?.message).toMatch(/UNIQUE.* The output is correct, but the rows that the code makes from it are invalid\./);
     expect(again?.answered).toEqual({ output: null, outputRef: null });
   });
 

@@ -219,7 +219,7 @@ describe("A paused instance", () => {
     await expect(resume(id)).rejects.toMatchObject({ code: "invalid_transition" });
     expect(await kept(id, "complete")).toBe("complete");
     await expect(pause(id)).rejects.toMatchObject({ detail: { from: "complete", to: "paused" } });
-    expect((await planPause(probeEnv, operator, id)).refused).toContain("only a running or waiting instance");
+    expect((await planPause(probeEnv, operator, id)).refused).toContain("only an instance that has not ended");
   });
 });
 

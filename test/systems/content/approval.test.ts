@@ -164,7 +164,7 @@ describe("An article of a brand with approval", () => {
     await reaches(caller, again, "complete");
     release();
     const { error } = await reaches(caller, instance, "errored");
-    expect(error).toMatchObject({ code: "not_retryable", message: expect.stringContaining("was rejected, for good") });
+    expect(error).toMatchObject({ code: "not_retryable", message: expect.stringContaining("was rejected, which is final") });
     const left = (await caller.get(`/v1/articles/${article.id}`)).body;
     expect(left).toMatchObject({ status: "rejected", revision: 2, url: null, published_at: null });
     expect(await emitted(caller, instance)).toEqual([]);

@@ -60,7 +60,7 @@ describe("An article that is no longer up, or not yet", () => {
     const { body } = await caller.post("/v1/commands", { type: "social.create", payload: { content_id: id, brand: "acme" } });
     await reaches(caller, body.instance_id, "complete");
     const { items } = (await caller.get(`/v1/instances/${body.instance_id}/effects`)).body;
-    expect(items[0].output).toEqual({ state: "skipped", why: "The article is not up: its status is draft." });
+    expect(items[0].output).toEqual({ state: "skipped", why: "The article is not published: its status is draft." });
     expect((await caller.get(`/v1/articles/${id}`)).body.post_uri).toBeNull();
     expect((await ledger({ upstream: "social", match: title })).calls).toEqual([]);
   });

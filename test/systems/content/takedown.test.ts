@@ -116,7 +116,7 @@ describe("A page in another store than the configured one", () => {
   }
   const REFUSED = {
     code: "config_invalid",
-    message: expect.stringContaining(`up in the store "${ELSEWHERE}", and PAGES_PROVIDER and PAGES_URL name "embedded"`),
+    message: expect.stringContaining(`published in the store "${ELSEWHERE}", but PAGES_PROVIDER and PAGES_URL name "embedded"`),
   };
 
   it("is not removed by an undo, and not reported as removed; with the old setting, the undo continues", async () => {
@@ -151,5 +151,5 @@ it("A store that reports a removed page, and still has it, is not believed", asy
   const liar = { fetch: async ({ method }: Request) => (method === "GET" ? Response.json(still) : new Response(null, { status: 204 })) };
   const page = { path: "t/acme/tea", slug: "tea", store: "embedded" };
   const removal = takeDown({ UPSTREAMS: liar as never }, page, { key: "k" });
-  await expect(removal).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("still up") });
+  await expect(removal).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("still published") });
 });

@@ -95,7 +95,7 @@ it("two commands of one name are one sync, and another command cannot use its na
     () => caller.get(`/v1/instances/${body.instance_id}`),
     ({ body }) => body.status === "errored",
   );
-  expect(stopped.error.message).toContain("give each sync its own name");
+  expect(stopped.error.message).toContain("give each sync a new name");
   expect((await caller.get(`/v1/crm/syncs/${id}`)).body).toEqual(first);
 });
 

@@ -43,7 +43,7 @@ it("a delivery that names a forgotten person and waits for a disabled endpoint i
   const [failed] = await until(facts, (found) => found.length > 0);
   expect(failed.payload).toMatchObject({
     delivery_id: ended.id,
-    reason: expect.stringContaining("forgotten while the endpoint was disabled"),
+    reason: expect.stringContaining("erased while the endpoint was disabled"),
   });
   const audited = (await caller.get("/v1/audit")).body.items.find(({ verb }: Json) => verb === "forget");
   expect(audited.detail.removed).toMatchObject({ "deliveries put off": 1 });

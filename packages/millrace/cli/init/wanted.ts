@@ -220,7 +220,7 @@ function bindings(config: Config, { name, env, database: chosen }: Beside): Chan
   return [
     ...added(["d1_databases"], [], d1_databases.some(({ binding }) => binding === DATABASE) ? [] : [database], {
       why: only
-        ? `The engine's tables, whose names begin with millrace_: the same database${of} under the name that the engine uses.`
+        ? `The engine's tables (named millrace_…): the same database${of} under the name that the engine uses.`
         : `The engine's tables${of}, and yours: a step can write to both at once.`,
     }),
     ...added(

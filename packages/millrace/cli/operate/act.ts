@@ -3,7 +3,7 @@ import type { Asked } from "./verb.ts";
 
 /** Why something is done: the audit keeps it. */
 export const REASON = { reason: { value: "TEXT", says: "the reason, kept in the audit" } };
-export const DRY_RUN = { "dry-run": { says: "print what it would do, without doing it" } };
+export const DRY_RUN = { "dry-run": { says: "print the consequences and change nothing" } };
 
 /** What is given for a dry run, of which nothing is kept. */
 const LOOKING = "a dry run";

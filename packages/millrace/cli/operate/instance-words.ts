@@ -31,7 +31,7 @@ export function nextLines({ id, status, error, waiting_for: waits, undo, doubts 
   const act = (verb: string) => callOf("instances", verb, id, "--reason …");
   if (status === "errored") {
     const hint = error?.hint === undefined ? [] : [oneLine(error.hint)];
-    return [...hint, `Fix the cause, then: ${act("retry")}   (--dry-run prints what it would do)`];
+    return [...hint, `Fix the cause, then: ${act("retry")}   (--dry-run prints the consequences)`];
   }
   if (status === "in_doubt") return doubts.flatMap((doubt) => doubtLines(id, doubt));
   if (status === "paused") return [`It continues with: ${act("resume")}`];

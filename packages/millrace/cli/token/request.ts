@@ -21,7 +21,7 @@ export const USAGE = `Usage: npx millrace token --tenant acme --actor ada [--sco
 --descendants ends all tokens that it minted as well, and those that these minted. \
 \`link\` prints a link that signs a browser in to the console of the engine that runs here. \
 The first makes a token: its scopes are of ${SCOPES.join(", ")}, and of the app's \
-own, behind --own-scopes; it ends after so many days, at most ${MAX_DAYS}. \
+own, after --own-scopes; it expires after the given number of days, at most ${MAX_DAYS}. \
 WHERE is --remote for the deployed engine, --config … for that of another wrangler.jsonc, which binds its database as DB, \
 --persist-to … for the folder in which \`wrangler dev\` was told to keep its state.`;
 

@@ -190,7 +190,7 @@ function lanes({ durable_objects, exports = {}, migrations }: Config, known: Kno
     ...(bound ? [] : [`to "durable_objects.bindings": ${json({ name: "LANES", class_name: "Lanes" })}`]),
     ...(migrations?.some(({ new_sqlite_classes = [] }) => new_sqlite_classes.includes(bound?.class_name ?? "Lanes"))
       ? []
-      : [`to "migrations", with a tag of its own: "new_sqlite_classes": ["${bound?.class_name ?? "Lanes"}"]`]),
+      : [`to "migrations", with a new tag: "new_sqlite_classes": ["${bound?.class_name ?? "Lanes"}"]`]),
   ];
   if (missing.length === 0) return [];
   return [`The messages of "${lane.queue}" have no object to wait in. Add in wrangler.jsonc ${missing.join(" and ")}`];

@@ -81,7 +81,7 @@ function toList(known: Known, queue: string, field: "starts" | "routes", what: s
   }
   if (known.consumers.some((one) => one.queue === queue)) return `Add to ${field} in ${fileOf(known, queue)}: ${what}${why}`;
   const consumer = `defineConsumer({ queue: ${camel(ownName(queue))}, ${field}: [${what}] })`;
-  return `Nobody consumes its queue: write ${fileOf(known, queue)} with ${consumer}, and list it in ${LIST}.`;
+  return `Its queue has no consumer: write ${fileOf(known, queue)} with ${consumer}, and list it in ${LIST}.`;
 }
 
 /** The file of a queue's consumer: where it stands, or where it would. */

@@ -34,7 +34,7 @@ export async function recordConfirmed<Input, Output>(own: EffectAttempt<Input, O
     // Nothing, over HTTP, is null.
     const isKnown = answered?.outputRef === entry.output_ref && (answered.output ?? "null") === (entry.output ?? "null");
     const fault = isKnown
-      ? "The output is the effect's own, so its rows are invalid"
+      ? "The output is correct, but the rows that the code makes from it are invalid"
       : "If the effect returned another output, confirm it with that output; otherwise its rows are invalid";
     return again(`The rows that "${step.label}" records with the confirmed output were refused: ${whyRefused(cause)} ${fault}. ${HELPS}`);
   };

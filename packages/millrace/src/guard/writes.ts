@@ -16,7 +16,7 @@ export function asWrites<Output>(given: Commit<Output>, label: string): Writes &
   if (!Array.isArray(emit)) return refuse(label, emit);
   const odd = emit.find((draft) => typeof draft?.type !== "string" || typeof draft.queue?.name !== "string");
   if (odd !== undefined || emit.includes(undefined as never))
-    throw refused(label, `a message ${shown(odd)}, which is none (Event.from(payload) makes one)`);
+    throw refused(label, `a message ${shown(odd)}, which is not an event (create one with Event.from(payload))`);
   return output === undefined ? { statements, emit } : { statements, emit, output };
 }
 
@@ -31,7 +31,7 @@ function refuse(label: string, given: unknown): never {
 function refused(label: string, what: string): MillraceError {
   return new MillraceError(
     "config_invalid",
-    `What "${label}" is to write must be { statements: [sql\`…\`], emit: [Event.from(…)] }; it gave ${what}.`,
+    `The writes of "${label}" must be { statements: [sql\`…\`], emit: [Event.from(…)] }, not ${what}.`,
   );
 }
 

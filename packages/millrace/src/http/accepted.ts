@@ -17,7 +17,7 @@ export const acceptedShape = {
   instance_status: instanceStatus,
   due_at: timestamp
     .nullable()
-    .meta({ description: "When a delayed command is due. Null without a delay, and for a repeat whose instance has ended." }),
+    .meta({ description: "When a delayed command is due. Null without a delay, and for a repeat after the instance has ended." }),
   correlation_id: z.string(),
 };
 const AcceptedSchema = z.object(acceptedShape);

@@ -7,7 +7,7 @@ export const FailureSchema = z
     code: z.string(),
     message: z.string(),
     attempts: z.int(),
-    behind: z.string().optional().meta({ description: "If the code threw between steps: the step whose failure it had just received." }),
+    behind: z.string().optional().meta({ description: "If the code threw between steps: the last step that failed before." }),
     at: z.string().optional().meta({ description: "If the code threw between steps: the step that it named and that did not start." }),
     where: z
       .string()
@@ -15,7 +15,7 @@ export const FailureSchema = z
       .meta({ description: "If the code threw between steps: the first frame of the stack, with file and line." }),
     upstream_status: z.int().optional(),
     hint: z.string().optional().meta({
-      description: "A likely cause and what to do: for example, the code cannot use an output that an operator confirmed.",
+      description: "A likely cause and the next step: for example, the code cannot use an output that an operator confirmed.",
     }),
   })
   .meta({ id: "Failure" });

@@ -22,6 +22,6 @@ export function refuseKey({ method, path, request }: Route, asked: HonoRequest, 
   const named = method.toUpperCase();
   const why =
     { ...NAMED_BY, ...namedBy }[`${named} ${path}`] ??
-    (method === "post" ? "its path identifies what it changes" : `a ${named} can be repeated safely`);
+    (method === "post" ? "its path identifies the changed item" : `a ${named} can be repeated safely`);
   throw invalidRequest([{ path: "Idempotency-Key", message: `is not read by this route: ${why}. Leave the header out` }]);
 }

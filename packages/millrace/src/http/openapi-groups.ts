@@ -17,7 +17,7 @@ export const ENGINE_GROUPS: readonly Group[] = [
     paths: ["/v1/instances"],
     description: "Read instances with their status, steps, effects and messages; retry, undo, pause and cancel them.",
   },
-  { name: "Effects", paths: ["/v1/effects"], description: "Decide the outcome of effects whose outcome is unknown (`in_doubt`)." },
+  { name: "Effects", paths: ["/v1/effects"], description: "Resolve effects with an unknown outcome (`in_doubt`)." },
   { name: "Approvals", paths: ["/v1/approvals"], description: "Read and answer the questions of instances." },
   { name: "Dead letters", paths: ["/v1/dead-letters"], description: "Read, replay and skip messages that no consumer could process." },
   {

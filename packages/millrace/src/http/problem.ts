@@ -27,7 +27,7 @@ export const ProblemSchema = z
       .meta({ description: "A URI reference to the explanation of the code in this deployment.", example: typeOf("invalid_payload") }),
     title: z.string(),
     status: z.int(),
-    detail: z.string().meta({ description: "What happened, and what to do next." }),
+    detail: z.string().meta({ description: "The problem and the next step." }),
     code: z.string(),
     retryable: z.boolean().meta({ description: "True when the same request may succeed later." }),
     issues: z.array(IssueSchema).optional(),

@@ -121,7 +121,7 @@ export const ENGINE_PROBLEMS = {
     status: 409,
     title: "The database was restored to an earlier state",
     means: "The platform completed steps of the run that the database does not contain, because an earlier state of it was restored.",
-    next: "Restart the instance. Steps without a record run again by their effect class: a lookup asks the upstream first, a once waits in doubt.",
+    next: "Restart the instance. Steps without a record run again by their effect class: a lookup asks the upstream first, a once becomes in_doubt.",
   },
   ...BULK_PROBLEMS,
   lock_held: {
@@ -263,7 +263,7 @@ export const ENGINE_PROBLEMS = {
     title: "An event route timed out",
     retryable: true,
     means: "The code called by a route of an event did not answer in time.",
-    next: "Find what the code waits for, or raise the timeout of the route, then replay the dead letter.",
+    next: "Find the slow call in the code, or raise the timeout of the route, then replay the dead letter.",
   },
   out_of_order: {
     status: 409,

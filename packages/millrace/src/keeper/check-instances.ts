@@ -221,7 +221,7 @@ const DOUBT_GONE =
   "An effect had an unknown outcome, and its record and the run on the platform are gone, so it cannot be resolved. Check the receiving side. A retry repeats each effect that /effects does not list as done. Or restore a backup that has the record.";
 
 const SET_BACK =
-  "The platform has completed the run, but the database has no record of its steps: an earlier state of the database was restored. Restart the instance: a step without a record runs again, a lookup checks first, a once effect waits in doubt.";
+  "The platform has completed the run, but the database has no record of its steps: an earlier state of the database was restored. Restart the instance: a step without a record runs again, a lookup asks the upstream first, a once effect becomes in_doubt.";
 
 /** Creates instances on the platform. Returns the platform's error for each instance that it did not create. */
 async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap<string, string>> {

@@ -102,7 +102,7 @@ export function lastingMs(pass: Pass, label: string, duration: Duration): number
 }
 
 const FROM_CLOCK =
-  "Do not compute a duration from the clock outside a step: each replay computes another value. Compute it in a step, whose output is recorded: " +
+  "Do not compute a duration from the clock outside a step: each replay computes another value. Compute it in a step, which records its output: " +
   'const ms = await step.read("time left", async () => Math.max(0, dueAt - Date.now())).';
 
 /** Refuses a subject that no event has: the wait would last for nothing. */

@@ -125,7 +125,7 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
       verb={DOES[verb] ?? WORDS[verb]}
       final={(inUndo && verb === "skip" ? FINAL_IN_UNDO : FINAL[verb]) ?? null}
       missing="The JSON above is not valid."
-      dryRun={() => ask({ reason: "What would it do?", dry_run: true }) as never}
+      dryRun={() => ask({ reason: "Dry run", dry_run: true }) as never}
       refusal={({ refused }) => refused}
       showRefused={(plan) => <RefusedPlan plan={plan} />}
       show={(plan) => (

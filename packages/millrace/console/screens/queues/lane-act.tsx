@@ -134,7 +134,7 @@ function RetryAhead({ steering: { word, follows, said, id = "" }, done, close }:
     <Act<Plan, Done>
       title={word}
       verb={word}
-      dryRun={() => ask({ reason: "What would it do?", dry_run: true }) as Promise<Result<Plan>>}
+      dryRun={() => ask({ reason: "Dry run", dry_run: true }) as Promise<Result<Plan>>}
       refusal={({ refused }) => refused}
       show={(plan) => (
         <>

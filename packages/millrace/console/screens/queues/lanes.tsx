@@ -82,7 +82,7 @@ export function Lanes({ filters = {} }: { filters?: Filters }) {
             <p class="quiet">No stalled lane matches these filters. Clear shows all.</p>
           ) : (
             <p class="quiet">
-              No lane is stalled. This list shows lanes that are held or paused, or whose oldest message has waited for ten seconds. A lane
+              No lane is stalled. This list shows lanes that are held or paused, or have a message that has waited for ten seconds. A lane
               keeps the messages of one key in order; defineLaneQueue defines a queue of lanes.
             </p>
           )

@@ -30,7 +30,7 @@ const BulkActionSchema = z
     state: z.enum(STATES).meta({
       description: "`stopped`: too many items of a stage failed, or its instance failed; see `why`. `aborted`: an operator halted it.",
     }),
-    why: z.string().nullable().meta({ description: "Why it stopped or who halted it, and what to do; null otherwise." }),
+    why: z.string().nullable().meta({ description: "The reason for the stop or the abort, and the next step; null otherwise." }),
     actor: z.string(),
     reason: z.string(),
     filter: z.record(z.string(), z.unknown()).nullable().meta({ description: "Null if ids were given." }),
@@ -66,7 +66,7 @@ const ItemSchema = z
     }),
     result: z.enum(BULK_RESULTS),
     code: z.string().nullable(),
-    why: z.string().nullable().meta({ description: "Why the item was skipped or failed, and what to do." }),
+    why: z.string().nullable().meta({ description: "The reason for the skip or failure, and the next step." }),
     action_id: z.string().meta({ description: "The id of the action in the audit." }),
     at: timestamp,
   })

@@ -96,7 +96,7 @@ const show = createRoute({
   operationId: "getCatalog",
   summary: "Get the catalog of messages, queues and workflows",
   description:
-    "Returns what the deployed code declares. Steps and emitted messages are known only after a run; they come from the newest instances of your tenant.",
+    "Returns the declarations of the deployed code. Steps and emitted messages are known only after a run; they come from the newest instances of your tenant.",
   ...needs("read"),
   request: { query: z.strictObject({}) },
   responses: { 200: answers("The catalog", CatalogSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },

@@ -42,7 +42,7 @@ const DeadLetterSchema = z
     escalation: z
       .object({ by: z.string(), at: timestamp, note: z.string() })
       .nullable()
-      .meta({ description: "Who escalated it, when, and the note." }),
+      .meta({ description: "The escalation: actor, time and note." }),
     repair: z
       .object({
         name: z.string(),

@@ -21,8 +21,8 @@ const DivergenceSchema = z
     }),
     first_seen_at: timestamp,
     last_seen_at: timestamp,
-    times: z.int().meta({ description: "How often it was observed." }),
-    mends: z.int().meta({ description: "How often it was repaired." }),
+    times: z.int().meta({ description: "The number of observations." }),
+    mends: z.int().meta({ description: "The number of repairs." }),
     ended_at: timestamp.nullable(),
   })
   .meta({ id: "Divergence" });

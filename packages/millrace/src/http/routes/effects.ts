@@ -29,7 +29,7 @@ export const AnsweredSchema = z
   .meta({
     id: "Answered",
     description:
-      "The output of an effect that happened, but whose rows were refused (see `error`). Send this `output` with `confirm` after deploying code with valid rows. Null otherwise.",
+      "The output of an effect that happened, although its rows were refused (see `error`). Send this `output` with `confirm` after deploying code with valid rows. Null otherwise.",
   });
 
 const EffectSchema = z

@@ -16,7 +16,10 @@ import { createRoute, Routes } from "../router.ts";
 
 /** What an operator says of any action on an instance. */
 export const actionSchema = reasoned.extend({
-  dry_run: z.boolean().default(false).meta({ description: "True only returns what would happen, as far as it is recorded." }),
+  dry_run: z
+    .boolean()
+    .default(false)
+    .meta({ description: "True returns the consequences, as far as they are recorded, and changes nothing." }),
 });
 
 /** What a dry run answers, whatever the action. */
@@ -61,7 +64,7 @@ function plain<Verb extends string>({ verb, summary, description, promised, plan
     ...needs("operate"),
     request: { params: z.object({ id: z.string() }), query: z.strictObject({}), body: jsonBody(actionSchema) },
     responses: {
-      200: answers(`A dry run: what a ${verb} would do`, ActionPlanSchema),
+      200: answers(`A dry run: the consequences of a ${verb}`, ActionPlanSchema),
       202: answers(promised, PromisedSchema),
       ...problems(...BODY_REFUSALS, "instance_not_found", "invalid_transition"),
     },
@@ -89,7 +92,7 @@ const cancelRoute = createRoute({
   ...needs("operate"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject({}), body: jsonBody(cancelSchema) },
   responses: {
-    200: answers("A dry run: what a cancel would do", ActionPlanSchema),
+    200: answers("A dry run: the consequences of a cancel", ActionPlanSchema),
     202: answers("The cancel was accepted", PromisedSchema),
     ...problems(...BODY_REFUSALS, "instance_not_found", "invalid_transition"),
   },

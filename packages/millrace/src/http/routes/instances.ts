@@ -61,7 +61,7 @@ const InstanceSchema = z
       .nullable()
       .meta({
         description:
-          "A step whose last attempt failed and that will be retried; the first one if there are several. A list has it only for `lookup` and `once` steps, because the other classes record nothing before they are done.",
+          "The step that waits for its next attempt after a failure; the first if there are several. A list has it only for `lookup` and `once` steps, because the other classes record nothing before they are done.",
       }),
     sleeping: z.object({ step: z.string().nullable(), until: timestamp.nullable() }).nullable().meta({
       description:
@@ -92,7 +92,7 @@ const InstanceDetailSchema = InstanceSchema.extend({
   payload_ref: z.string().nullable().meta({ description: "The location of a large payload." }),
   result: z.unknown().meta({ description: "The return value of a complete run; null without one, and after the platform has removed it." }),
   result_changed: z.string().nullable().meta({
-    description: "For a result that is not plain data, such as a Map: what the conversion to JSON changed. Null otherwise.",
+    description: "For a result that is not plain data, such as a Map: the changes made by the conversion to JSON. Null otherwise.",
   }),
   doubts: z
     .array(

@@ -102,7 +102,7 @@ const list = createRoute({
   operationId: "listLanes",
   summary: "List stalled lanes, by lane and key",
   description:
-    "Lists lanes that are held or paused, or whose oldest message has waited for ten seconds, as last recorded. A page filtered by `state` or `cause` may be short and still have a next page.",
+    "Lists lanes that are held or paused, or have a message that has waited for ten seconds, as last recorded. A page filtered by `state` or `cause` may be short and still have a next page.",
   ...needs("read"),
   request: {
     query: z.strictObject({

@@ -16,7 +16,7 @@ const ExplainedSchema = z
         title: z.string(),
         retryable: z.boolean(),
         means: z.string(),
-        next: z.string().meta({ description: "What to do next." }),
+        next: z.string().meta({ description: "The next step." }),
       }),
     ),
   })

@@ -76,7 +76,7 @@ const pull = createRoute({
   path: `${BASE}/accounts/{account_id}/queues/{queue_id}/messages/pull`,
   operationId: "pullMessages",
   summary: "Lease messages of a pull queue",
-  description: "Returns immediately, with an empty list if no message waits. The format is that of Cloudflare's pull consumers.",
+  description: "Returns immediately, with an empty list if no message waits. The format equals Cloudflare's pull consumers.",
   security: [{ bearer: [] }],
   request: { params, body: jsonBody(pullSchema) },
   responses: {

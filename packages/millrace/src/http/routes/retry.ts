@@ -14,7 +14,7 @@ const retrySchema = reasoned.extend({
     description:
       "True retries the step of `from` even if the code caught its failure and continued. The effects of that continuation remain.",
   }),
-  dry_run: z.boolean().default(false).meta({ description: "True only returns what would happen." }),
+  dry_run: z.boolean().default(false).meta({ description: "True returns the consequences and changes nothing." }),
 });
 
 const PlanSchema = z
@@ -23,7 +23,7 @@ const PlanSchema = z
     refused: z.string().nullable().meta({ description: "Why it would be refused now; null if it would be accepted." }),
     follows: z.string().meta({ description: "The consequence, in a sentence." }),
     note: z.string().nullable().meta({
-      description: "A note on the confirmed output that the retry keeps, and what to do if it is wrong; null without one.",
+      description: "A note on the confirmed output that the retry keeps, with the correction if it is wrong; null without one.",
     }),
     effects: z.array(
       z.object({
@@ -52,11 +52,11 @@ const retryRoute = createRoute({
   operationId: "retryInstance",
   summary: "Retry an errored or terminated instance",
   description:
-    "Recorded effects are kept, whichever step the retry starts at. A dry run lists the effects that would run and those that are in doubt. After a failed undo, the retry continues the undo; its dry run lists the same verdicts as `POST /v1/instances/{id}/undo`.",
+    "Recorded effects are kept for every start step. A dry run lists the effects that would run and the effects in doubt. After a failed undo, the retry continues the undo; its dry run lists the same verdicts as `POST /v1/instances/{id}/undo`.",
   ...needs("operate"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject({}), body: jsonBody(retrySchema) },
   responses: {
-    200: answers("A dry run: what a retry would do", PlanSchema),
+    200: answers("A dry run: the consequences of a retry", PlanSchema),
     202: answers("It runs again", BegunSchema),
     ...problems(...BODY_REFUSALS, "instance_not_found", "invalid_transition"),
   },

@@ -33,7 +33,10 @@ const replaySchema = reasoned.extend({
     .unknown()
     .optional()
     .meta({ description: "The corrected message. Default: the message as received. It is validated like a command." }),
-  dry_run: z.boolean().default(false).meta({ description: "True only returns what would happen, and the identity of the message." }),
+  dry_run: z
+    .boolean()
+    .default(false)
+    .meta({ description: "True returns the consequences and the identity of the message, and changes nothing." }),
 });
 
 const params = z.object({ id: z.string() });

@@ -29,7 +29,7 @@ const skipRoute = createRoute({
   operationId: "skipStep",
   summary: "Skip the failed step of an instance",
   description:
-    "Records the given output with its rows and messages (none for a commit), and the run continues after the step. An output that does not match the schema of the step ends the run again with the reason. An undo does not revert a skipped step. After a failed undo, the undo continues after the skipped step. For `undo …` you confirm that the effect is undone, which is recorded with its rows and messages. For an effect whose outcome the undo cannot determine, you confirm that the undo ignores it. Neither needs an output.",
+    "Records the given output with its rows and messages (none for a commit), and the run continues after the step. An output that does not match the schema of the step ends the run again with the reason. An undo does not revert a skipped step. After a failed undo, the undo continues after the skipped step. For `undo …` you confirm that the effect is undone, which is recorded with its rows and messages. If the undo cannot determine the outcome of an effect, you confirm that the undo ignores the effect. Neither needs an output.",
   ...needs("operate"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject({}), body: jsonBody(skipSchema) },
   responses: {

@@ -36,7 +36,7 @@ const StepSchema = z
           "Null for a step of the workflow code. For a step of the engine: the step of the code (`of`) and its purpose. `in_doubt`, `paused`: waits for an operator. `after_doubt`, `after_pause`: the attempt after that wait. `signal`, `answer`: waits for an event or an answer. `time_over`: the check at the timeout. `read_again`: repeats a read that was unavailable. `run`: a new attempt of the step.",
       }),
     mode: z.enum(["platform", "lean"]).meta({ description: "`lean`: an inline step without a platform step, which is not billed." }),
-    kept: z.boolean().meta({ description: "True for an inline step of an earlier run, whose output this run keeps." }),
+    kept: z.boolean().meta({ description: "True for an inline step of an earlier run; this run keeps its output." }),
     count: z.int().meta({ description: "Distinguishes calls with the same name, in call order." }),
     state: z
       .enum(["running", "retrying", "sleeping", "waiting", "in_doubt", "paused", "complete", "errored", "timed_out", "stopped"])

@@ -9,7 +9,10 @@ import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 
 const undoSchema = reasoned.extend({
-  dry_run: z.boolean().default(false).meta({ description: "True only returns what would happen, as far as it is recorded." }),
+  dry_run: z
+    .boolean()
+    .default(false)
+    .meta({ description: "True returns the consequences, as far as they are recorded, and changes nothing." }),
 });
 
 const PlanSchema = z
@@ -38,7 +41,7 @@ const undoRoute = createRoute({
   ...needs("operate"),
   request: { params: z.object({ id: z.string() }), body: jsonBody(undoSchema) },
   responses: {
-    200: answers("A dry run: what an undo would do", PlanSchema),
+    200: answers("A dry run: the consequences of an undo", PlanSchema),
     202: answers("The undo was accepted", z.object({ action_id: z.string() })),
     ...problems(...BODY_REFUSALS, "instance_not_found", "invalid_transition"),
   },

@@ -109,6 +109,6 @@ export const INSTANCE_VERBS: readonly AnyBulkVerb[] = [
   ofInstances({
     ...{ name: "close", from: RETRYABLE.values, usual: "errored", plan: planClose, act: closeInstance },
     follows:
-      "Final: a closed instance cannot be retried or undone. Its effects remain, except those that are undone already. Lanes that these instances block continue.",
+      "Final: a closed instance cannot be retried or undone. Its effects remain, unless they are undone already. Lanes that these instances block continue.",
   }),
 ];

@@ -174,7 +174,7 @@ function assertSame(bulk: BulkRow, fingerprint: string): BulkRow {
   if (bulk.fingerprint === fingerprint) return bulk;
   throw new MillraceError(
     "idempotency_key_reused",
-    `The key belongs to bulk action ${bulk.id}, whose request was different. Send this request under another key.`,
+    `The key belongs to the different request of bulk action ${bulk.id}. Send this request under another key.`,
   );
 }
 

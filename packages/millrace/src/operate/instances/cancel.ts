@@ -50,7 +50,7 @@ function onFailed(known: Unrecorded, undo: boolean): PlanVerdict {
 const TAKEN_BACK =
   "The instance starts no further step. Running attempts are recorded first. An effect with a lost answer is repeated under its key if it can be undone, so that its outcome is known. Then effects with an undo handler are undone in reverse order, and the instance is terminated.";
 const STANDS =
-  "The instance starts no further step. Running attempts are recorded, and its effects remain. Then it is terminated. You can undo it later.";
+  "The instance starts no further step. Running attempts are recorded, then it is terminated. Its effects remain; you can undo them later.";
 
 /**
  * Cancels an instance that is under way, also one that waits, is paused or has not begun: it begins no step any more, what is under way is

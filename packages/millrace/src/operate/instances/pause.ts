@@ -67,7 +67,7 @@ function whyNotPaused({ status, undo }: Instance, inLane: boolean): string | nul
   if (GOING_ON.has(status)) return null;
   if (status === "paused") return "The instance is paused already.";
   if (status === "in_doubt") return "The instance is in doubt: it starts no step until an operator resolves the unknown outcome.";
-  return `The instance is ${status}: only a running or waiting instance can be paused.`;
+  return `The instance is ${status}: only an instance that has not ended can be paused.`;
 }
 
 /** Dry run: what a resumed instance would go on with. Errors: `instance_not_found`. */

@@ -42,7 +42,7 @@ export const ends: Check = engineCheck({
       mend: (env, { what }) => wake(env, what),
     },
     ended_otherwise: {
-      says: "An instance was given up by its row, but is running on the platform; or it has ended differently there.",
+      says: "An instance has ended by its row, but is running on the platform; or it has another end there.",
     },
   },
   async slice(env, from) {
