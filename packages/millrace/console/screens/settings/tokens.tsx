@@ -117,7 +117,7 @@ const MEANS: Readonly<Record<string, string>> = {
   unattributed: "read data without a tenant",
   tokens: "mint and revoke tokens",
   pull: "consume from pull queues",
-  embedded: "control the stand-ins of a development engine",
+  embedded: "control the embedded upstreams of a development engine",
   observe: "read the health of the deployment",
   reveal: "reveal withheld fields",
 };
