@@ -1,0 +1,90 @@
+import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { defineConfig, type MarkdownOptions } from "vitepress";
+import { openApiDocument } from "../document.ts";
+import { documents, files, type Page, sections, summary } from "../pages.ts";
+import { type OpenApi, referencePages, slug } from "../reference.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+/** Where VitePress reads the pages, as they are made from the repository's files. */
+const PAGES = join(import.meta.dirname, "cache/pages");
+
+/** Markdown as GitHub reads it: HTML, attributes and names of emoji are text, and so are Vue's braces. */
+export const markdown: MarkdownOptions = {
+  html: false,
+  attrs: false,
+  emoji: false,
+  linkify: false,
+  anchor: { slugify: slug },
+  theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
+  config: (md) => {
+    const { text } = md.renderer.rules;
+    md.renderer.rules.text = (...all) => (text?.(...all) ?? "").replaceAll("{", "&#123;");
+  },
+};
+
+export default defineConfig(async () => {
+  const own = documents();
+  const api = referencePages((await openApiDocument()) as OpenApi);
+  const nav = sections(own, api);
+  const pages = [...own, ...api];
+  const { title, description } = summary();
+  writeTo(PAGES, pages);
+  for (const file of files()) cpSync(join(ROOT, file), join(PAGES, file));
+
+  return {
+    title,
+    description,
+    lang: "en",
+    srcDir: PAGES,
+    cleanUrls: true,
+    markdown,
+    head: [["link", { rel: "icon", href: "data:," }]],
+    transformHead: ({ pageData, siteData }) => [
+      ["link", { rel: "alternate", type: "text/markdown", href: `${siteData.base}${pageData.relativePath}` }],
+    ],
+    themeConfig: {
+      search: { provider: "local" },
+      outline: [2, 3],
+      nav: [
+        { text: "Documents", link: "/docs/" },
+        { text: "HTTP API", link: "/api/" },
+      ],
+      sidebar: nav.map(({ name, pages }) => ({
+        text: name,
+        collapsed: name === "More",
+        items: pages.map(({ page, children }) => ({
+          ...linkTo(page),
+          ...(children.length > 0 && { collapsed: true, items: children.map(linkTo) }),
+        })),
+      })),
+      // The theme removes one `.md` of an address.
+      editLink: { pattern: "/:path.md", text: "This page as Markdown" },
+    },
+    buildEnd({ outDir, site: { base } }) {
+      writeTo(outDir, pages);
+      for (const file of files()) cpSync(join(ROOT, file), join(outDir, file));
+      const line = ({ path, title, about }: Page) => `- [${title}](${base}${path})${about ? `: ${about}` : ""}`;
+      const parts = nav.map(({ name, pages }) => {
+        const listed = pages.flatMap(({ page, children }) => [page, ...children]);
+        return `## ${name === "More" ? "Optional" : name}\n\n${listed.map(line).join("\n")}`;
+      });
+      writeFileSync(join(outDir, "llms.txt"), `${[`# ${title}`, `> ${description}`, ...parts].join("\n\n")}\n`);
+      const ordered = nav.flatMap(({ pages }) => pages.flatMap(({ page, children }) => [page, ...children]));
+      writeFileSync(join(outDir, "llms-full.txt"), ordered.map(({ path, text }) => `Page: ${base}${path}\n\n${text}`).join("\n---\n\n"));
+    },
+  };
+});
+
+function linkTo({ title, path }: Page) {
+  return { text: title, link: `/${path.replace(/(^|(?<=\/))index\.md$|\.md$/, "")}` };
+}
+
+/** Writes the pages as files, in an empty folder if it is the folder of the pages. */
+function writeTo(folder: string, pages: readonly Page[]): void {
+  if (folder === PAGES) rmSync(folder, { recursive: true, force: true });
+  for (const { path, text } of pages) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), text);
+  }
+}

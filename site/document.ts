@@ -1,0 +1,33 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Plugin, runnerImport } from "vite";
+import { sourceDoors } from "../packages/millrace/cli/local/doors.ts";
+
+/** The modules of the platform, as far as the routes need them to be loaded in Node. */
+const PLATFORM = `class Base {}
+  export { Base as DurableObject, Base as WorkerEntrypoint, Base as WorkflowEntrypoint };
+  export const env = {}, exports = {}, waitUntil = () => undefined;`;
+
+const inNode: Plugin = {
+  name: "routes-in-node",
+  enforce: "pre",
+  // The built console may not be there yet, and no route of the document shows it.
+  resolveId: (id) => (id.startsWith("cloudflare:") || id === "./built.js" ? `\0${id}` : undefined),
+  load(id) {
+    if (id.startsWith("\0cloudflare:")) return PLATFORM;
+    if (id === "\0./built.js") return "export const script = {}, style = {};";
+    return id.endsWith(".md") ? `export default ${JSON.stringify(readFileSync(id, "utf8"))};` : undefined;
+  },
+};
+
+/** The OpenAPI document of the Worker, made from its sources in this process, without a server. */
+export async function openApiDocument(): Promise<unknown> {
+  const alias = Object.entries(sourceDoors()).map(([door, file]) => ({ find: new RegExp(`^${door}$`), replacement: file }));
+  const { module } = await runnerImport<typeof import("./openapi.ts")>(join(import.meta.dirname, "openapi.ts"), {
+    configFile: false,
+    logLevel: "error",
+    plugins: [inNode],
+    resolve: { alias },
+  });
+  return module.openApi();
+}
