@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Plugin, runnerImport } from "vite";
 import { sourceDoors } from "../packages/millrace/cli/local/doors.ts";
+import type { OpenApi } from "./reference.ts";
 
 /** The modules of the platform, as far as the routes need them to be loaded in Node. */
 const PLATFORM = `class Base {}
@@ -21,9 +22,9 @@ const inNode: Plugin = {
 };
 
 /** The OpenAPI document of the Worker, made from its sources in this process, without a server. */
-export async function openApiDocument(): Promise<unknown> {
+export async function openApiDocument(): Promise<OpenApi> {
   const alias = Object.entries(sourceDoors()).map(([door, file]) => ({ find: new RegExp(`^${door}$`), replacement: file }));
-  const { module } = await runnerImport<typeof import("./openapi.ts")>(join(import.meta.dirname, "openapi.ts"), {
+  const { module } = await runnerImport<{ openApi(): Promise<OpenApi> }>(join(import.meta.dirname, "openapi.ts"), {
     configFile: false,
     logLevel: "error",
     plugins: [inNode],

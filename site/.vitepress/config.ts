@@ -1,6 +1,6 @@
-import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { defineConfig, type MarkdownOptions } from "vitepress";
+import type { DefaultTheme, MarkdownOptions, UserConfig } from "vitepress";
 import { openApiDocument } from "../document.ts";
 import { documents, files, type Page, sections, summary } from "../pages.ts";
 import { type OpenApi, referencePages, slug } from "../reference.ts";
@@ -10,7 +10,7 @@ const ROOT = join(import.meta.dirname, "../..");
 const PAGES = join(import.meta.dirname, "cache/pages");
 
 /** Markdown as GitHub reads it: HTML, attributes and names of emoji are text, and so are Vue's braces. */
-export const markdown: MarkdownOptions = {
+const markdown: MarkdownOptions = {
   html: false,
   attrs: false,
   emoji: false,
@@ -23,9 +23,9 @@ export const markdown: MarkdownOptions = {
   },
 };
 
-export default defineConfig(async () => {
+export default async (): Promise<UserConfig<DefaultTheme.Config>> => {
   const own = documents();
-  const api = referencePages((await openApiDocument()) as OpenApi);
+  const api = referencePages(await documentOfApi());
   const nav = sections(own, api);
   const pages = [...own, ...api];
   const { title, description } = summary();
@@ -74,7 +74,13 @@ export default defineConfig(async () => {
       writeFileSync(join(outDir, "llms-full.txt"), ordered.map(({ path, text }) => `Page: ${base}${path}\n\n${text}`).join("\n---\n\n"));
     },
   };
-});
+};
+
+/** The document in the file that MILLRACE_OPENAPI names; default: that of this repository's Worker. */
+async function documentOfApi(): Promise<OpenApi> {
+  const file = process.env.MILLRACE_OPENAPI;
+  return file ? JSON.parse(readFileSync(file, "utf8")) : openApiDocument();
+}
 
 function linkTo({ title, path }: Page) {
   return { text: title, link: `/${path.replace(/(^|(?<=\/))index\.md$|\.md$/, "")}` };

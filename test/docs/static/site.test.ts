@@ -1,0 +1,185 @@
+import { execFile } from "node:child_process";
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { type BrowserServer, chromium, type Page } from "playwright-core";
+import { type PreviewServer, preview } from "vite";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { freePort } from "../../../packages/millrace/cli/local/ports.ts";
+import { ROOT } from "../../../packages/millrace/cli/local/wrangler.ts";
+import { openApiDocument } from "../../../site/document.ts";
+import type { OpenApi } from "../../../site/reference.ts";
+import { expectFit } from "../../console/look.ts";
+import { serveChrome } from "../../outside/tools/chrome.ts";
+
+const FOLDER = mkdtempSync(join(tmpdir(), "millrace-site-"));
+const SITE = join(FOLDER, "site");
+const BUILD = join(ROOT, "node_modules/vitepress/bin/vitepress.js");
+/** A text that would be a picture, an element, an expression of Vue and a cell, where it were not shown as it is. */
+const HOSTILE = "Read <img src=x onerror=alert(1)> and <script>alert(1)</script> {{ 6 * 7 }} ![](http://x.example/a.png) a|b";
+
+let document: OpenApi;
+let chrome: BrowserServer;
+let server: PreviewServer;
+let url: string;
+
+const read = (path: string) => readFileSync(join(SITE, path), "utf8");
+const found = (pattern: string) => globSync(pattern, { cwd: SITE, exclude: ["404.html"] }).toSorted();
+
+beforeAll(async () => {
+  document = await openApiDocument();
+  const hostile = { summary: "Read a hostile text", description: HOSTILE, tags: ["Locks"], security: [], responses: {} };
+  const field = { type: "object", properties: { hostile: { type: "string", description: HOSTILE } } };
+  document.paths["/v1/hostile"] = { post: { ...hostile, requestBody: { content: { "application/json": { schema: field } } } } };
+  const file = join(FOLDER, "openapi.json");
+  writeFileSync(file, JSON.stringify(document));
+  const env = { ...process.env, NODE_ENV: "production", MILLRACE_OPENAPI: file };
+  [chrome] = await Promise.all([
+    serveChrome(),
+    promisify(execFile)(process.execPath, [BUILD, "build", "site", "--outDir", SITE], { cwd: ROOT, env }),
+  ]);
+  const port = await freePort();
+  server = await preview({
+    configFile: false,
+    root: FOLDER,
+    build: { outDir: SITE },
+    preview: { host: "localhost", port },
+    logLevel: "error",
+  });
+  url = `http://localhost:${port}`;
+}, 170_000);
+
+afterAll(async () => {
+  await Promise.all([server?.close(), chrome?.close()]);
+  rmSync(FOLDER, { recursive: true, force: true });
+});
+
+/** The file that answers an address of the site. */
+function fileAt(path: string): string | undefined {
+  const at = decodeURI(path).replace(/^\//, "");
+  return [at, `${at}.html`, join(at, "index.html")].find((file) => existsSync(join(SITE, file)) && statSync(join(SITE, file)).isFile());
+}
+
+const plain = (html: string) =>
+  html
+    .replaceAll(/<[^>]+>/g, "")
+    .replaceAll(
+      /&(#123|lt|gt|quot|amp);/g,
+      (whole, name) => ({ "#123": "{", lt: "<", gt: ">", quot: '"', amp: "&" })[name as string] ?? whole,
+    );
+
+it("has a page for each document, and each link and picture of a page leads somewhere", () => {
+  const documents = globSync(["*.md", "docs/**/*.md", "examples/*/README.md"], { cwd: ROOT });
+  expect(documents.length).toBeGreaterThan(90);
+  for (const file of documents) expect(found("**/*.html")).toContain(file.replace(/README\.md$/, "index.md").replace(/md$/, "html"));
+  const anchors = new Map(
+    found("**/*.html").map((page) => [page, new Set([...read(page).matchAll(/ id="([^"]+)"/g)].map(([, id]) => id))]),
+  );
+  const broken = found("**/*.html").flatMap((page) => {
+    const links = [...read(page).matchAll(/ (?:href|src)="([^"]+)"/g)].map(([, link = ""]) => plain(link));
+    return links
+      .filter((link) => !/^(?!https?:\/\/site\/)[a-z]+:/.test(link))
+      .filter((link) => {
+        const { pathname, hash } = new URL(link, `http://site/${page.replace(/(?<=^|\/)index\.html$|\.html$/, "")}`);
+        const file = fileAt(pathname);
+        return file === undefined || (hash !== "" && !anchors.get(file)?.has(decodeURIComponent(hash.slice(1))));
+      })
+      .map((link) => `${page}: ${link}`);
+  });
+  expect(broken).toEqual([]);
+});
+
+it("has a Markdown twin of each page, and each link of a twin leads to a file", () => {
+  expect(found("**/*.md")).toEqual(found("**/*.html").map((page) => page.replace(/html$/, "md")));
+  const broken = found("**/*.md").flatMap((twin) => {
+    const text = read(twin)
+      .replaceAll(/^(`{3,})[\s\S]*?^\1$/gm, "")
+      .replaceAll(/`[^`\n]*`/g, "");
+    const links = [...text.matchAll(/(?<!\\)\]\(([^)\s]+)\)/g)].map(([, link = ""]) => link.split("#")[0] ?? "");
+    return links
+      .filter((link) => link !== "" && !/^[a-z]+:/.test(link) && !existsSync(join(SITE, dirname(twin), link)))
+      .map((link) => `${twin}: ${link}`);
+  });
+  expect(broken).toEqual([]);
+  expect(found("**/*.md").filter((twin) => /^<!-- /m.test(read(twin)))).toEqual([]);
+});
+
+it("lists each page once in llms.txt, with its twin, and holds all of them in llms-full.txt", () => {
+  const text = read("llms.txt");
+  expect(text).toMatch(/^# Millrace\n\n> Millrace runs workflows .+\n\n## Start\n/);
+  expect([...text.matchAll(/^- \[[^\]]+\]\(\/([^)]+)\)/gm)].map(([, path = ""]) => path).toSorted()).toEqual(found("**/*.md"));
+  const whole = read("llms-full.txt");
+  expect(found("**/*.md").filter((twin) => !whole.includes(read(twin)))).toEqual([]);
+});
+
+it("has each operation of the OpenAPI document in the reference, with its fields and its example", () => {
+  const pages = found("api/*.html").map(read).join("\n");
+  const shown = new Set(
+    [...pages.matchAll(/<p><code[^>]*>((?:GET|POST|PUT|DELETE|PATCH) [^<]+)<\/code><\/p>/g)].map(([, name = ""]) => plain(name)),
+  );
+  const operations = Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  expect(operations.length).toBeGreaterThan(150);
+  expect(operations.filter((operation) => !shown.has(operation))).toEqual([]);
+  const commands = read("api/commands.md");
+  expect(commands).toContain("A token with scope `enqueue`.");
+  expect(commands).toContain('"type": "order.ship"');
+  for (const name of Object.keys(document.components.schemas)) expect(read("api/schemas.html")).toContain(` id="${name.toLowerCase()}"`);
+});
+
+async function opened(path: string): Promise<Page> {
+  const browser = await chromium.connect(chrome.wsEndpoint());
+  const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+  const wrong: string[] = [];
+  page.on("console", (said) => said.type() !== "error" || wrong.push(said.text()));
+  page.on("pageerror", ({ message }) => wrong.push(message));
+  page.on("request", (request) => request.url().startsWith(url) || wrong.push(request.url()));
+  onTestFinished(async () => {
+    await browser.close();
+    expect(wrong).toEqual([]);
+  });
+  await page.goto(url + path);
+  return page;
+}
+
+it("shows the texts of the OpenAPI document as they are", async () => {
+  const page = await opened("/api/locks");
+  await page.getByRole("heading", { name: "Read a hostile text" }).waitFor();
+  expect(await page.locator("main img, main script").count()).toBe(0);
+  for (const place of ["p", "td"]) expect(await page.locator(`main ${place}`, { hasText: "Read <img" }).textContent()).toBe(HOSTILE);
+});
+
+it("finds pages and operations, without a request to another host, and opens the twin of a page", async () => {
+  const page = await opened("/docs/lanes");
+  await page.getByRole("link", { name: "This page as Markdown" }).click();
+  await page.waitForURL(`${url}/docs/lanes.md`);
+  await page.goBack();
+  for (const [term, result, path] of [
+    ["in_doubt", /in_doubt/, /\/docs\//],
+    ["skip retries dead letter", /dead letter/i, /\//],
+    ["Break a lock", /Break a/, /\/api\/locks#/],
+  ] as const) {
+    await page.getByRole("button", { name: "Search" }).first().click();
+    await page.getByRole("searchbox").fill(term);
+    const link = page.getByRole("option").filter({ hasText: result }).first();
+    await link.click();
+    await page.waitForURL(path);
+  }
+});
+
+it.each(["/", "/docs/write-a-chain", "/docs/console", "/api/", "/api/instances"])(
+  "fits both widths and both themes at %s",
+  async (path) => {
+    await expectFit(await opened(path), `site${path}`);
+  },
+);
+
+it("fits both widths and both themes with results of a search", async () => {
+  const page = await opened("/");
+  await page.getByRole("button", { name: "Search" }).first().click();
+  await page.getByRole("searchbox").fill("retry");
+  await page.getByRole("option").first().waitFor();
+  await expectFit(page, "site-search");
+});
