@@ -124,15 +124,15 @@ function operationParts({ method, path, operation }: Shown): string[] {
     `\`${method} ${path}\``,
     security === undefined ? "" : tokenOf(security),
     plain(description),
-    ...(parameters.length === 0 ? [] : ["### Parameters"]),
+    ...(parameters.length === 0 ? [] : ["**Parameters**"]),
     table(
       ["name", "in", "type", "required", "description"],
       parameters.map(({ name, in: place, required, description = "", schema }) => [
         ...[`\`${name}\``, place, typeOf(schema), required ? "yes" : "no", detailsOf({ ...schema, description })],
       ]),
     ),
-    ...(requestBody === undefined ? [] : ["### Body", ...contentParts(requestBody.content)]),
-    "### Answers",
+    ...(requestBody === undefined ? [] : ["**Body**", ...contentParts(requestBody.content)]),
+    "**Answers**",
     ...(answers ?? []).flatMap(([status, { description, headers = {}, content = {} }]) => [
       `\`${status}\` ${plain(description)}`,
       table(

@@ -4,6 +4,7 @@ import type { DefaultTheme, MarkdownOptions, UserConfig } from "vitepress";
 import { openApiDocument } from "../document.ts";
 import { documents, files, type Page, sections, summary } from "../pages.ts";
 import { type OpenApi, referencePages, slug } from "../reference.ts";
+import { searchBox } from "../search-box.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 /** Where VitePress reads the pages, as they are made from the repository's files. */
@@ -40,6 +41,7 @@ export default async (): Promise<UserConfig<DefaultTheme.Config>> => {
     cleanUrls: true,
     markdown,
     head: [["link", { rel: "icon", href: "data:," }]],
+    vite: { plugins: [searchBox] },
     transformHead: ({ pageData, siteData }) => [
       ["link", { rel: "alternate", type: "text/markdown", href: `${siteData.base}${pageData.relativePath}` }],
     ],

@@ -157,14 +157,12 @@ it("finds pages and operations, without a request to another host, and opens the
   await page.waitForURL(`${url}/docs/lanes.md`);
   await page.goBack();
   for (const [term, result, path] of [
-    ["in_doubt", /in_doubt/, /\/docs\//],
-    ["skip retries dead letter", /dead letter/i, /\//],
-    ["Break a lock", /Break a/, /\/api\/locks#/],
+    ["acknowledge the batch", "Acknowledge", /\/docs\//],
+    ["break a held lock", "Break a", /\/api\/locks#break-a/],
   ] as const) {
     await page.getByRole("button", { name: "Search" }).first().click();
-    await page.getByRole("searchbox").fill(term);
-    const link = page.getByRole("option").filter({ hasText: result }).first();
-    await link.click();
+    await page.getByRole("combobox", { name: "Search" }).fill(term);
+    await page.getByRole("option").filter({ hasText: result }).first().click();
     await page.waitForURL(path);
   }
 });
@@ -179,7 +177,7 @@ it.each(["/", "/docs/write-a-chain", "/docs/console", "/api/", "/api/instances"]
 it("fits both widths and both themes with results of a search", async () => {
   const page = await opened("/");
   await page.getByRole("button", { name: "Search" }).first().click();
-  await page.getByRole("searchbox").fill("retry");
+  await page.getByRole("combobox", { name: "Search" }).fill("retry");
   await page.getByRole("option").first().waitFor();
   await expectFit(page, "site-search");
 });
