@@ -3,7 +3,7 @@ import { basename, dirname, join } from "node:path";
 
 const ROOT = join(import.meta.dirname, "..");
 /** The documents of the repository that are pages. */
-const DOCUMENTS = ["*.md", "docs/**/*.md", "{examples/*,findings,test,packages/*}/README.md"];
+const DOCUMENTS = ["*.md", "docs/**/*.md", "{examples/*,findings,test}/README.md"];
 
 /** A page of the site, from the repository or made from the OpenAPI document. */
 export interface Page {
