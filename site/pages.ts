@@ -10,7 +10,7 @@ export interface Page {
   /** In the site: `docs/queues.md`; `index.md` for a README.md. */
   readonly path: string;
   readonly title: string;
-  /** What a reader finds there, in a line. */
+  /** The reader's task or question, in a line; empty if docs/README.md does not list the page. */
   readonly about: string;
   readonly text: string;
 }
@@ -62,7 +62,7 @@ export function sections(documents: readonly Page[], api: readonly Page[]): Sect
   ];
 }
 
-/** The rows of the tables in docs/README.md: what a reader wants to do, and each page for it. */
+/** The rows of the tables in docs/README.md: a task, and each page for it. */
 function tasks(): { section: string; about: string; file: string }[] {
   const [, ...parts] = read("docs/README.md").split(/^## /m);
   return parts.flatMap((part) => {

@@ -159,7 +159,7 @@ function isProblem({ content = {} }: Answer): boolean {
   return content["application/problem+json"] !== undefined;
 }
 
-/** The refusals with their codes, in a line: the index lists what each code means. */
+/** The refusals with their codes, in a line: the index lists the meaning of each code. */
 function refusalsOf(problems: [status: string, answer: Answer][]): string {
   if (problems.length === 0) return "";
   const each = problems.map(([status, { description }]) => [`${status}:`, ...codesOf(description)].join(" "));

@@ -1,6 +1,6 @@
 import type { Plugin } from "vite";
 
-/** The attributes of the theme's search box that axe-core refuses, and those that replace them: a dialog, a combobox and its options. */
+/** Replacements in the theme's search box, whose roles axe-core refuses: a dialog, a combobox and its options. */
 const PIECES: readonly (readonly [theirs: string, ours: string])[] = [
   [
     `role="button"

@@ -78,7 +78,7 @@ export default async (): Promise<UserConfig<DefaultTheme.Config>> => {
   };
 };
 
-/** The document in the file that MILLRACE_OPENAPI names; default: that of this repository's Worker. */
+/** The document in the file that MILLRACE_OPENAPI names; default: the document of this repository's Worker. */
 async function documentOfApi(): Promise<OpenApi> {
   const file = process.env.MILLRACE_OPENAPI;
   return file ? JSON.parse(readFileSync(file, "utf8")) : openApiDocument();
