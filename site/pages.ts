@@ -125,8 +125,9 @@ function read(file: string): string {
   return readFileSync(join(ROOT, file), "utf8");
 }
 
-/** The site's title and summary, from README.md. */
+/** The site's title and summary, from README.md, without marks of Markdown. */
 export function summary(): { title: string; description: string } {
   const [, title = "", paragraph = ""] = /^# (.+)\n\n([\s\S]+?)\n\n/.exec(read("README.md")) ?? [];
-  return { title, description: paragraph.replaceAll("\n", " ") };
+  const words = paragraph.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1").replaceAll(/\b_|_\b|[*`]/g, "");
+  return { title, description: words.replaceAll("\n", " ") };
 }
