@@ -3,7 +3,7 @@ import type { StepCall } from "../pass/step-call.ts";
 import type { Attempt } from "../store/inbox/entry.ts";
 import type { StepDefinition, Writes } from "./step.ts";
 
-/** An effect of a workflow's code: the call that names it, how it is done, with what input, and what is written with its outcome. */
+/** An effect that a workflow requests: its step call, definition, input and the writes stored with its outcome. */
 export interface Effect<Input, Output> {
   readonly pass: Pass;
   readonly step: StepCall;
@@ -12,12 +12,11 @@ export interface Effect<Input, Output> {
   readonly writes: (output: Output) => Writes;
 }
 
-/** One attempt at an effect. */
 export interface EffectAttempt<Input, Output> extends Effect<Input, Output> {
-  /** As the inbox knows it. */
+  /** The attempt as stored in the inbox. */
   readonly attempt: Attempt;
-  /** The platform's number of it, from 1. */
+  /** The platform's number of the attempt, from 1. */
   readonly nth: number;
-  /** When it began, in milliseconds since 1970. */
+  /** Unix time in milliseconds. */
   readonly begunAt: number;
 }

@@ -8,7 +8,6 @@ import type { Pass } from "../pass/pass.ts";
 import type { EffectAttempt } from "./attempt.ts";
 import { DEFAULT_TIMEOUT, type EffectCall } from "./step.ts";
 
-/** What a step's code is given for an attempt. */
 export function callOf<Input, Output>(
   { pass, definition, attempt, input }: EffectAttempt<Input, Output>,
   signal: AbortSignal,
@@ -20,7 +19,7 @@ export function callOf<Input, Output>(
   return { input, key, signal, trace, fetch: fetchWithin(pass, signal), env: env as unknown as Cloudflare.Env };
 }
 
-/** Does an effect, and advises its author if it is `keyed` and its code did not read the key. */
+/** Runs an effect. Advises the author if the step is `keyed` and its code did not read the key. */
 export function noteKeyRead<Input, Output>(own: EffectAttempt<Input, Output>): (signal: AbortSignal) => Promise<Output> {
   const { pass, step, definition } = own;
   return async (signal) => {
@@ -41,7 +40,7 @@ export function noteKeyRead<Input, Output>(own: EffectAttempt<Input, Output>): (
 const KEY_UNREAD =
   "The step is keyed, but its code did not read `key`: send it to the upstream as the idempotency key. If the upstream identifies the effect by your own id, return that id from the step's `key`. Otherwise give the step another effect class.";
 
-/** `fetch` as a step's code is given it. A header that the code sets itself, and a signal of its own, count too. */
+/** The `fetch` that a step's code gets. Headers and a signal that the code sets itself remain in effect. */
 function fetchWithin({ envelope: trace, lean }: Pass, signal: AbortSignal): typeof fetch {
   return (input, init) => {
     lean.noteCall();
@@ -53,14 +52,14 @@ function fetchWithin({ envelope: trace, lean }: Pass, signal: AbortSignal): type
   };
 }
 
-/** No answer came. The runtime does not say from whom: host and port do, and what stands behind them may be secret. */
+/** A network error from the runtime does not name the host. The message adds host and port only, because the path may be secret. */
 function unreached(url: string, cause: unknown): Error {
   return new Error(`${new URL(url).host} gave no answer: ${messageOf(cause)}`, { cause });
 }
 
 /**
- * Runs an effect with a signal that aborts when its step's time is up. The timer goes with the effect: one left behind would keep the pass's
- * context alive.
+ * Runs an effect with a signal that aborts at the step's timeout. The timer is cleared because a pending one keeps the replay's context
+ * alive.
  */
 export async function inTime<T>(
   { timeout = DEFAULT_TIMEOUT }: { timeout?: Duration },

@@ -6,19 +6,18 @@ import type { EffectAttempt } from "./attempt.ts";
 import { LEASE_MS } from "./lease.ts";
 import { inDoubt, resultOf, type StepOutcome } from "./outcome.ts";
 
-/** How much of a claimed effect's input is kept for the operator's eyes. */
 const SHOWN_INPUT_CHARACTERS = 4096;
 
 /** Poll interval while another attempt holds the claim. */
 const HELD_LOOK_MS = 1000;
 
-/** How another attempt, or an operator, has settled an effect. */
+/** An effect that another attempt completed, or an operator confirmed. */
 type Settled = { outcome: StepOutcome } | { confirmed: Entry };
 
-/** A key that this attempt holds, and whether an earlier attempt may have reached the upstream; or what there is instead. */
+/** `repeats`: an earlier attempt may have reached the upstream. */
 type Claimed = { attempt: Attempt; repeats: boolean; askedAt: number } | Settled;
 
-/** Takes the key before the effect. While another attempt holds it and gives signs of life, waits for that one. */
+/** Claims the key before the effect. Waits while another attempt holds the claim and extends its lease. */
 export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Output>): Promise<Claimed> {
   const { pass, step } = own;
   let { attempt } = own;
@@ -27,7 +26,7 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
     const beganAt = pass.lean.beganAt(step.label);
     const { mine, entry, standing } = await pass.recorder.claim({ ...attempt, beganAt }, LEASE_MS, shownInput(own));
     if (entry === null) {
-      // Another pass has written: what it recorded is asked for first.
+      // Another replay has written since: read its records first.
       await pass.inbox.assertSameSteps(step);
       attempt = { ...attempt, aloneAs: null };
       continue;
@@ -41,8 +40,8 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
 }
 
 /**
- * Settles a claim that an attempt of a class which claims nothing has found: a deployment has changed the class. Waits while its holder
- * gives signs of life; after that the effect is in doubt. Undefined where nothing keeps the attempt from its effect.
+ * Settles a claim that an earlier deployment left, when the step's class was one that claims. Waits while the holder extends its lease;
+ * after that the outcome is unknown. Returns undefined if the attempt may run its effect.
  */
 export async function settleClaim(own: Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt">): Promise<Settled | undefined> {
   const { pass, step, attempt } = own;
@@ -56,12 +55,12 @@ export async function settleClaim(own: Pick<EffectAttempt<never, never>, "pass" 
   }
 }
 
-/** True for an entry that an attempt of a class which claims nothing has to settle first. */
+/** True for an entry that must be settled before an attempt of a class without claims. */
 export function isToSettle(entry: Entry | undefined): boolean {
   return entry !== undefined && (entry.state === "claimed" || isLeftAlone(entry));
 }
 
-/** The outcome that another attempt's entry holds. Undefined where it holds none; for a claim after a pause of up to a second. */
+/** The outcome in another attempt's entry. Returns undefined if there is none; for a claim, only after a pause of at most 1 s. */
 async function settledIn(
   { pass, step, attempt }: Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt">,
   entry: Entry,
@@ -76,7 +75,7 @@ async function settledIn(
   return undefined;
 }
 
-/** An effect's input as people are shown it beside a doubt; null where it has no JSON. */
+/** An effect's input as shown to operators, with sensitive fields redacted. Null if it is not JSON. */
 export function shownInput({ input, definition }: { input: unknown; definition: { input?: z.ZodType } }): string | null {
   try {
     const text = JSON.stringify(definition.input ? redact(definition.input, input) : input) as string | undefined;

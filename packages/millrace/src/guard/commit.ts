@@ -11,15 +11,15 @@ import { asWrites } from "./writes.ts";
 interface CommitStep {
   readonly pass: Pass;
   readonly step: StepCall;
-  /** What is written where a person has skipped it. Default: nothing. */
+  /** Written if an operator skipped the step. Default: nothing. */
   readonly skipped?: () => Writes;
 }
 
 /**
- * Attempts a commit: the rows, the messages and the output in one write. It needs no claim, because the write is the effect; whatever
- * `make` reads before it may be read again. One that the platform has given up meanwhile writes nothing: somebody may have gone on without
- * (see `fenceCommit`). If the step was an effect before a deployment, its claim is settled first. An output that an operator gave for that
- * effect replaces the commit's own.
+ * Attempts a commit: rows, messages and output in one write. The write is the effect, so it needs no claim, and reads in `make` may repeat.
+ * If the platform has given the attempt up, nothing is written, because the code may have continued without it (see `fenceCommit`). If the
+ * step was an effect before a deployment, its claim is settled first. An output that an operator gave for that effect replaces the commit's
+ * own.
  */
 export async function attemptCommit<Output>(
   { pass, step, skipped }: CommitStep,

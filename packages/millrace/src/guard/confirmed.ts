@@ -11,15 +11,15 @@ import { record } from "./record.ts";
 import type { Writes } from "./step.ts";
 
 /**
- * Records what a person said the effect's output was, as the attempt would have recorded its own: with the rows and messages that belong to
- * it. An output that those cannot be made from, or not be written with, is in doubt again, with what is wrong with it.
+ * Records the output that an operator confirmed, with its rows and messages, as an attempt would. If those cannot be made or written, the
+ * effect returns to `in_doubt` with the reason.
  */
 export async function recordConfirmed<Input, Output>(own: EffectAttempt<Input, Output>, entry: Entry): Promise<StepOutcome> {
   const { pass, step, definition, writes } = own;
   const { generation, token, epoch } = entry;
   const confirmed = { ...own, attempt: { ...own.attempt, key: { ...own.attempt.key, generation }, token, epoch } };
   const given = (await unpackOutput(pass.env.PAYLOADS, { output: entry.output, outputRef: entry.output_ref })) as Output;
-  // What the engine itself knows of it stays known, whatever a person said.
+  // An output that the engine recorded itself is kept, whatever the operator confirmed.
   const answered = entry.error === null ? undefined : (JSON.parse(entry.error) as Failure).answered;
   const again = (said: string) => putInDoubt(confirmed, said, answered);
   let output: Output;
@@ -31,7 +31,7 @@ export async function recordConfirmed<Input, Output>(own: EffectAttempt<Input, O
     return again(`The confirmed output is not valid for "${step.label}": ${why}.${shape} Confirm it with a valid output.`);
   }
   const refused = (cause: unknown) => {
-    // Nothing, over HTTP, is null.
+    // Undefined is sent as null over HTTP.
     const isKnown = answered?.outputRef === entry.output_ref && (answered.output ?? "null") === (entry.output ?? "null");
     const fault = isKnown
       ? "The output is correct, but the rows that the code makes from it are invalid"
@@ -52,7 +52,6 @@ export async function recordConfirmed<Input, Output>(own: EffectAttempt<Input, O
   }
 }
 
-/** What an output looks like, as JSON Schema: the beginning of it. */
 function shapeOf(output: z.ZodType): string {
   const { $schema: _, additionalProperties: __, ...shape } = z.toJSONSchema(output, { io: "input", unrepresentable: "any" });
   return beginning(JSON.stringify(shape), 400);

@@ -11,14 +11,13 @@ import { inDoubt, type StepOutcome } from "./outcome.ts";
 import { pack } from "./record.ts";
 
 /**
- * The platform's event type that wakes an instance parked on a doubt: one per entry and generation, so that an old answer cannot wake a
- * later doubt.
+ * The platform event type that wakes an instance parked on an unknown outcome. One per entry and generation, so that an old decision cannot
+ * wake a later one.
  */
 export function doubtEventType(entryKey: string): string {
   return DOUBT_EVENT + digest("doubt", entryKey);
 }
 
-/** Whether an effect, by its entry's key, still waits for a person to say what became of it. */
 export function isInDoubt(entries: readonly Seen[], entryKey: string): boolean {
   const key = parseEntryKey(entryKey);
   return entries.some(
@@ -28,14 +27,13 @@ export function isInDoubt(entries: readonly Seen[], entryKey: string): boolean {
 
 const DOUBT_EVENT = "doubt-";
 
-/** True for the event type of a doubt. */
 export function isDoubtEvent(type: string): boolean {
   return type.startsWith(DOUBT_EVENT);
 }
 
 /**
- * Puts an effect back in doubt whose entry is gone though the platform remembers the doubt: it was deleted, or a backup was restored
- * without it. Nobody knows whether it happened, so no machine does it again. Undefined where its entry, or a later one, is there.
+ * Sets an effect to `in_doubt` again if its entry was deleted or lost with a restored backup. Its outcome is unknown, so it is not repeated
+ * automatically. Returns undefined if its entry, or a later one, exists.
  */
 export async function putBackInDoubt<Input, Output>(
   { pass, step, definition, input }: Effect<Input, Output>,
@@ -50,7 +48,7 @@ export async function putBackInDoubt<Input, Output>(
   return insertDoubt({ pass, step, definition, input, attempt, nth }, ENTRY_GONE);
 }
 
-/** Puts a `once` effect in doubt that a run had come to before the database was set back. No record says whether it happened. */
+/** Sets a `once` effect to `in_doubt` if a run had reached it before the database was restored: no record says if it happened. */
 export function doubtLost<Input, Output>(own: Doubted<Input, Output>): Promise<StepOutcome> {
   return insertDoubt(own, ENTRY_LOST);
 }
@@ -74,13 +72,9 @@ const ENTRY_LOST =
 const ENTRY_GONE =
   "The outcome of this effect is unknown, and its record is missing: it was deleted, or a backup was restored without it. Check the receiving side, then confirm, reject or retry it.";
 
-/** What an attempt is that holds its entry, whatever its input and output are. */
 type Holding = Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt" | "nth">;
 
-/**
- * Ends an attempt that holds its entry in doubt, with a sentence for the person who has to look; `answered` where it is known to have
- * happened.
- */
+/** Sets an effect to `in_doubt`, with a message for the operator. `answered`: its output, if it is known to have happened. */
 export async function putInDoubt({ pass, step, attempt, nth }: Holding, said: string, answered?: Answered): Promise<StepOutcome> {
   const doubt = new MillraceError("in_doubt", said);
   const failure = { ...describeFailure(step.label, nth, doubt), answered };
@@ -90,8 +84,8 @@ export async function putInDoubt({ pass, step, attempt, nth }: Holding, said: st
 }
 
 /**
- * A `once` effect that happened, and whose rows and messages cannot be written: in doubt at once, with what it answered and what is wrong,
- * for a person to confirm once that is mended. Nobody can say of it any more that it did not happen.
+ * For a `once` effect that happened, and whose rows and messages cannot be written. Sets it to `in_doubt` with its output and the error, so
+ * that an operator can confirm it after the fix. It must not be rejected as "did not happen".
  */
 export async function doubtUnwritten(holding: Holding, output: unknown, cause: unknown): Promise<StepOutcome> {
   const { packed, problem } = await pack(holding.pass, holding.attempt, output);
@@ -100,19 +94,18 @@ export async function doubtUnwritten(holding: Holding, output: unknown, cause: u
   return putInDoubt(holding, `The effect happened and returned ${answered}. ${why} ${HELPS}`, problem ? undefined : packed);
 }
 
-/** Why rows and messages were refused, as a sentence. */
 export function whyRefused(cause: unknown): string {
   return beginning(messageOf(cause), 400).replace(/[.!?]?$/, (end) => end || ".");
 }
 
-/** What helps where the rows of an effect are at fault. */
+/** Advice for the operator if the rows of an effect are refused. */
 export const HELPS =
   'Deploy code with valid rows, then confirm it with that output; or cancel the instance without an undo ("undo": false).';
 
-/** True for an error of recording an effect that lies in the rows and messages which were to be written with it. */
+/** True if recording failed because of the rows and messages to be written. */
 export function saysOfWrites(error: unknown): boolean {
   return !isSimulatedDeath(error) && !PASSING.has(codeOf(error));
 }
 
-/** Errors of recording that say nothing of what was to be recorded, or were recorded themselves. */
+/** Errors of recording that are not caused by the rows and messages, or that were recorded themselves. */
 const PASSING: ReadonlySet<ErrorCode | undefined> = new Set(["lease_lost", "unavailable", "output_too_large", "output_not_serializable"]);

@@ -15,9 +15,9 @@ import { isSkipped, recordSkipped } from "./skipped.ts";
 import { assertNotGivenUp } from "./step.ts";
 
 /**
- * Attempts an effect by its class: one that is recorded is not repeated; a `keyed` or `natural` one is done, because its upstream bears a
- * repetition; a `lookup` or `once` one takes its key first, so that nobody else does it meanwhile. Then the outcome is recorded. `doubted`:
- * the key of the entry that an attempt before this one has left in doubt.
+ * Attempts an effect by its class, then records the outcome. A recorded effect is not repeated. `keyed` and `natural` run at once, because
+ * the upstream accepts a repetition. `lookup` and `once` claim their key first, so that no other attempt runs concurrently. `doubted`: key
+ * of the entry that an earlier attempt set to `in_doubt`.
  */
 export async function attemptEffect<Input, Output>(effect: Effect<Input, Output>, nth: number, doubted?: string): Promise<StepOutcome> {
   const { pass, step, definition } = effect;
@@ -39,7 +39,7 @@ export async function attemptEffect<Input, Output>(effect: Effect<Input, Output>
   return (isToSettle(earlier) && (await settledBefore(own))) || doAndRecord(own);
 }
 
-/** The outcome of an effect that an attempt of the step's old class had claimed; undefined where the key is free. */
+/** The outcome of an effect that was claimed under the step's old class. Undefined if the key is free. */
 async function settledBefore<Input, Output>(own: EffectAttempt<Input, Output>): Promise<StepOutcome | undefined> {
   const settled = await settleClaim(own);
   return settled && ("outcome" in settled ? settled.outcome : recordConfirmed(own, settled.confirmed));
@@ -54,7 +54,7 @@ async function doAndRecord<Input, Output>(own: EffectAttempt<Input, Output>): Pr
   try {
     return await record(own, output, own.writes);
   } catch (error) {
-    // Another class of the step has claimed it beside this attempt, or before a first pass: no retry sends it once more.
+    // Another class of the step claimed it concurrently: a retry must not send it again.
     const settled = codeOf(error) === "lease_lost" ? await settledBefore(own) : undefined;
     if (settled) return settled;
     throw error;
@@ -67,7 +67,7 @@ async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Pro
   if ("outcome" in claimed) return claimed.outcome;
   if ("confirmed" in claimed) return recordConfirmed(own, claimed.confirmed);
   const holding = { ...own, attempt: claimed.attempt };
-  // The claim has heard of a person since the attempt began, if it took long.
+  // The claim returned the run's current status: an operator may have stopped it meanwhile.
   if ((await pass.run.wanted()) !== "goes on") return heldBack(holding, claimed.repeats);
   const done = await underLease(holding, claimed.askedAt, (lease) =>
     inTime(definition, async (signal) => {
@@ -92,7 +92,7 @@ async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Pro
   }
 }
 
-/** Gives back a key that was taken while a person stopped or paused the run: under this attempt nothing was begun. */
+/** Releases a key that was claimed while an operator stopped or paused the run. The effect was not started. */
 async function heldBack<Input, Output>({ pass, step, attempt, nth }: EffectAttempt<Input, Output>, repeats: boolean): Promise<StepOutcome> {
   const failure = describeFailure(
     step.label,

@@ -8,7 +8,7 @@ import { labelOf } from "../contract/step-names.ts";
 import { nextHop } from "../contract/trace.ts";
 import type { Outgoing } from "../store/outbox.ts";
 
-/** Addresses what a step emits: correlation carried on, the step as the cause, ids that are the same at every attempt. */
+/** Addresses the messages of a step. They keep the correlation, name the step as cause, and have the same ids at every attempt. */
 export function addressEmitted(
   env: EngineEnv,
   cause: Envelope,
@@ -19,7 +19,7 @@ export function addressEmitted(
   const causes = causesOf(entry, drafts);
   return Promise.all(
     drafts.map(async (draft, index) => {
-      // What no queue would ever take is better said to its author than kept in the outbox.
+      // Refuse a draft here that no queue accepts: in the outbox it would never be sent.
       assertSendable(env, draft.queue);
       const envelope = await address(env.PAYLOADS, draft, {
         tenantId: cause.tenant_id,
@@ -41,8 +41,8 @@ export function addressEmitted(
 }
 
 /**
- * The step that emits, as the cause of its messages. Two commands of one key that say different things are two messages, whose causes
- * differ: the consumer hears of both, and captures the one that comes too late.
+ * The cause of each message. Two commands with one key and different payloads get different causes, so that the consumer receives both and
+ * captures the later one.
  */
 function causesOf({ instanceId, step, item, generation }: EntryKey, drafts: readonly Draft[]): string[] {
   const cause = `${instanceId}/${labelOf(step, item)}${generation === 1 ? "" : ` · generation ${generation}`}`;

@@ -10,24 +10,23 @@ import type { EffectAttempt } from "./attempt.ts";
 import { inDoubt, type StepOutcome } from "./outcome.ts";
 import { assertNotGivenUp, DEFAULT_TIMEOUT, type StepDefinition } from "./step.ts";
 
-/** How long a claim holds without a sign of life from its attempt, and how often that sign is given. */
+/** Duration of a claim's lease, and the interval at which the attempt extends it. */
 export const LEASE_MS = 15_000;
 export const HEARTBEAT_MS = 5_000;
 
-/** A claim while its effect is under way. */
 interface Lease {
-  /** Aborts when another attempt has taken over. */
+  /** Aborts if another attempt takes the claim. */
   readonly lost: AbortSignal;
   /**
-   * Said right before the upstream is reached: an attempt that was paused since makes sure that nobody has taken over. Errors:
+   * Called right before the upstream is called: checks that the claim is still held, also after a pause of the process. Errors:
    * `lease_lost`.
    */
   goOn(to: "ask" | "act"): Promise<void>;
 }
 
 /**
- * Runs an effect while its claim is kept alive. If the effect throws, the claim ends truthfully: the upstream refused,
- * so the key is free again; or nobody knows, so a `lookup` will ask first and a `once` waits for a person.
+ * Runs an effect and extends its claim meanwhile. If the effect throws, the claim ends: as `failed` after a definite refusal, which frees
+ * the key. Otherwise as `expired` for a `lookup`, which asks the upstream next time, or `in_doubt` for a `once`.
  */
 export async function underLease<Input, Output>(
   { pass, step, attempt, nth, begunAt, definition }: EffectAttempt<Input, Output>,
@@ -58,10 +57,7 @@ export async function underLease<Input, Output>(
   }
 }
 
-/**
- * A refusal says that nothing happened only when it was the effect that was refused: a look-up that is says nothing of what it should have
- * found.
- */
+/** A refusal proves that nothing happened only if the effect itself was refused, not its look-up. */
 function endingOf<Input, Output>(
   { effect }: StepDefinition<Input, Output>,
   error: unknown,
@@ -71,10 +67,7 @@ function endingOf<Input, Output>(
   return !acts || isDefiniteRefusal(error) ? "failed" : "in_doubt";
 }
 
-/**
- * Extends the lease while the effect runs; at most for the step's time-out and a little, so that an effect that hangs for ever does not
- * hold its key for ever.
- */
+/** Extends the lease while the effect runs, at most for the step's timeout and 5 s. An effect that hangs must not hold its key for ever. */
 function startHeartbeat(recorder: RecorderClient, attempt: Attempt, timeoutMs: number, askedAt: number) {
   const lost = new AbortController();
   const endsAt = Date.now() + timeoutMs + HEARTBEAT_MS;

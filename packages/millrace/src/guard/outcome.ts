@@ -4,18 +4,16 @@ import type { Entry } from "../store/inbox/entry.ts";
 import type { PackedOutput } from "./output.ts";
 
 /**
- * How an attempt ended: with an output; with a doubt that a person must resolve, named by its entry; or before it began, because a person
- * holds the run. `appRows` is how many rows the app's
- * own statements wrote with it, as D1 bills them: the platform remembers that with the output. Absent where nobody counted.
+ * How an attempt ended: with an output; with an unknown outcome, named by its entry's key; or not started, because an operator holds the
+ * run. `appRows`: rows that the app's own statements wrote, as D1 bills them. The platform stores it with the output.
  */
 export type StepOutcome = (PackedOutput & { readonly appRows?: number }) | { readonly inDoubt: string } | { readonly held: true };
 
-/** The outcome of an effect of which nobody knows whether it happened. */
 export function inDoubt(key: EntryKey): StepOutcome {
   return { inDoubt: formatEntryKey(key) };
 }
 
-/** A recorded outcome as the step's result. Throws the recorded problem, with what to do, if the output could not be kept. */
+/** A recorded outcome as the step's result. Throws the recorded error if the output could not be stored. */
 export function resultOf(instanceId: string, entry: Entry): PackedOutput {
   if (entry.error !== null && entry.output === null && entry.output_ref === null) {
     const { code, message } = JSON.parse(entry.error) as { code: ErrorCode; message: string };

@@ -4,24 +4,21 @@ import { byteLength } from "../contract/limits.ts";
 import { halvedIn, type Strange, strangeIn } from "../contract/plain.ts";
 import { beginning, shortened } from "../contract/text.ts";
 
-/**
- * Outputs above this many bytes are kept in R2 and referred to. The platform takes at most 1 MiB as a step's result, D1 2 MB as a value.
- */
+/** Larger outputs are stored in R2 and referenced. Limits of the platform: 1 MiB per step result, 2 MB per D1 value. */
 const INLINE_OUTPUT_BYTES = 128 * 1024;
 
-/** Largest output that is kept at all: it is parsed at every pass, in memory that a whole isolate shares (128 MB). */
+/** Limit because every replay parses the output, in the 128 MB of memory that an isolate shares. */
 const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
 
-/** An output as it is stored: JSON, or a reference to JSON. Both null for `undefined`. */
+/** A stored output: JSON, or a reference to JSON in R2. Both null for `undefined`. */
 export interface PackedOutput {
   readonly output: string | null;
   readonly outputRef: string | null;
 }
 
 /**
- * Makes an output storable: a large one in R2, under this path. Errors: `output_not_serializable`, also for what JSON would change in
- * silence, because the code would be given something else on a later pass than its type says; `output_too_large`, `unavailable` when R2
- * goes on failing.
+ * Serializes an output; a large one is stored in R2 under this path. Errors: `output_not_serializable`, also for values that JSON would
+ * change silently: a later replay would get another value than its type promises. `output_too_large`. `unavailable` if R2 keeps failing.
  */
 export async function packOutput(bucket: R2Bucket, path: () => string, value: unknown): Promise<PackedOutput> {
   if (value === undefined) return { output: null, outputRef: null };
@@ -39,7 +36,7 @@ export async function packOutput(bucket: R2Bucket, path: () => string, value: un
   return { output: null, outputRef };
 }
 
-/** The value again. Errors: `payload_missing` when a referred output is gone, `unavailable` when R2 goes on failing. */
+/** Errors: `payload_missing` if the referenced output is not in R2, `unavailable` if R2 keeps failing. */
 export async function unpackOutput(bucket: R2Bucket, packed: PackedOutput): Promise<unknown> {
   if (packed.output !== null) return JSON.parse(packed.output);
   if (packed.outputRef === null) return undefined;
@@ -64,7 +61,7 @@ function assertPlain(value: unknown, text: string): void {
   );
 }
 
-/** A value as JSON. Errors: `output_not_serializable`. */
+/** Errors: `output_not_serializable`. */
 export function serialize(value: unknown, what: string): string {
   let text: string | undefined;
   try {
@@ -76,10 +73,10 @@ export function serialize(value: unknown, what: string): string {
   return text;
 }
 
-/** What JSON itself says of a value that it has no text for. */
+/** Messages of `JSON.stringify` for values without JSON. */
 const NO_JSON = /^(Converting circular structure to JSON|Do not know how to serialize a BigInt)/;
 
-/** Why something is no JSON: what it is, or what its own code threw as it was read, a getter or a `toJSON`. */
+/** Why a value is not JSON. Includes the error of a getter or `toJSON` that throws. */
 function unreadable(cause: unknown, what: string): MillraceError {
   const said = messageOf(cause);
   const why =

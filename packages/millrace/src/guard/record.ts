@@ -11,9 +11,8 @@ import type { Writes } from "./step.ts";
 import { asWrites } from "./writes.ts";
 
 /**
- * Writes the outcome, the app's rows and the messages in one atomic write. If another attempt was first, its output is
- * the truth and is answered instead. An output that cannot be kept is recorded as such before the step fails, because its effect did
- * happen.
+ * Writes the outcome, the app's rows and the messages in one atomic write. If another attempt recorded first, its output is returned. An
+ * output that cannot be stored is recorded as an error before the step fails, because its effect happened.
  */
 export async function record<Output>(
   { pass, step, attempt }: { pass: Pass; step: StepCall; attempt: Attempt },
@@ -37,7 +36,7 @@ export async function record<Output>(
   });
   let answer = await pass.recorder.record(now(), outcome);
   if (attempt.aloneAs !== null && answer.entry?.state !== "done") {
-    // Another pass has written: what it recorded is asked for first.
+    // Another replay has written since: read its records first.
     await inbox.assertSameSteps(step);
     answer = await pass.recorder.record({ ...now(), aloneAs: null }, outcome);
   }
@@ -53,13 +52,13 @@ export async function record<Output>(
   return answer.appRows === undefined ? result : { ...result, appRows: answer.appRows };
 }
 
-/** What an attempt answered, storable; with a problem where it is not. The same path for the same attempt. */
+/** Serializes an output, or returns the problem. The R2 path is the same for the same attempt. */
 export async function pack(pass: Pass, attempt: Attempt, output: unknown): Promise<{ packed: PackedOutput; problem?: unknown }> {
   try {
     const path = () => `${pass.envelope.tenant_id}/${pass.instanceId}/${digest(attempt.key.step, attempt.key.item, attempt.token)}`;
     return { packed: await packOutput(pass.env.PAYLOADS, path, output) };
   } catch (problem) {
-    // What a commit does is its write: without it nothing happened, and nothing is to be recorded.
+    // The effect of a commit is its write: without it nothing happened, so there is nothing to record.
     const isLost = codeOf(problem) === "output_too_large" || codeOf(problem) === "output_not_serializable";
     if (!isLost || attempt.class === "commit") throw problem;
     return { packed: { output: null, outputRef: null }, problem };

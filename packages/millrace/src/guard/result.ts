@@ -4,26 +4,24 @@ import { halvedIn, type Strange, strangeIn, withoutHalves } from "../contract/pl
 import { beginning } from "../contract/text.ts";
 import { serialize } from "./output.ts";
 
-/** Largest result of a run, which the platform keeps. See https://developers.cloudflare.com/workflows/reference/limits/ */
+/** Limit of the platform: https://developers.cloudflare.com/workflows/reference/limits/ */
 const MAX_RESULT_BYTES = 1024 * 1024;
 
-/** Levels of nesting that the platform can certainly keep. */
+/** Nesting that the platform stores reliably. */
 const MAX_RESULT_DEPTH = 500;
 
-/** What a run returned, as the platform keeps it. */
 interface Result {
   readonly kept: unknown;
-  /** A sentence about what JSON changed of it; null where it is as it was. */
+  /** Describes the change that JSON made. Null if there is none. */
   readonly changed: string | null;
 }
 
-/** Beside a result that JSON changed, in what the platform keeps: nothing is written for it. */
+/** Marks a stored result that JSON changed. */
 const CHANGED = "millrace:changed";
 
 /**
- * What a workflow's code answered, as the platform can keep it: what it cannot would end a run as failed whose row says that it is
- * complete. Everything that the run does has happened, so that a result which JSON only changes ends no run: it is kept as JSON has it, and
- * says so. Errors: `output_not_serializable`, `output_too_large`.
+ * The result of a workflow in a form that the platform can store. Otherwise the platform fails a run whose row is `complete`. A result that
+ * JSON only changes is stored with a note, because the run's effects have happened. Errors: `output_not_serializable`, `output_too_large`.
  */
 export function asResult(value: unknown): Result {
   if (value === undefined) return { kept: undefined, changed: null };
@@ -35,13 +33,11 @@ export function asResult(value: unknown): Result {
   return { kept: changed === null ? json : { [CHANGED]: changed, result: json ?? null }, changed };
 }
 
-/** What the platform kept of a run's result. */
 export function readResult(kept: unknown): { result: unknown; changed: string | null } {
   if (typeof kept !== "object" || kept === null || !(CHANGED in kept)) return { result: kept ?? null, changed: null };
   return { result: "result" in kept ? kept.result : null, changed: String(kept[CHANGED]) };
 }
 
-/** What cannot be read a second time says nothing. */
 function strangeOf(value: unknown): Strange | undefined {
   try {
     return strangeIn(value);
@@ -69,7 +65,7 @@ function asJson(value: unknown): string {
 
 function isDeeperThan(most: number, json: string): boolean {
   let depth = 0;
-  // Texts are left out: their brackets open nothing.
+  // Brackets within strings do not count.
   for (const bracket of json.replace(/"(?:[^"\\]|\\.)*"/g, "").matchAll(/[[{\]}]/g)) {
     depth += bracket[0] === "[" || bracket[0] === "{" ? 1 : -1;
     if (depth > most) return true;

@@ -12,12 +12,12 @@ import { unpackOutput } from "./output.ts";
 import { record } from "./record.ts";
 import type { Commit, Writes } from "./step.ts";
 
-/** True for an entry of a step that a person has skipped, and whose output no attempt has recorded yet. */
+/** True for a step that an operator skipped, before an attempt has recorded its output. */
 export function isSkipped({ state, token }: Pick<Entry, "state" | "token">): boolean {
   return state === "failed" && token === SKIPPED;
 }
 
-/** A step that a person has skipped: what its output looks like, where that is known, and what is written with it. */
+/** A skipped step: schema of its output, if known, and the writes stored with it. */
 interface SkippedStep {
   readonly class: RecordedClass;
   readonly output?: z.ZodType | undefined;
@@ -25,9 +25,9 @@ interface SkippedStep {
 }
 
 /**
- * Records what a person gave instead of a step that failed, with the rows and messages that belong to it. Nobody takes it back: it did not
- * happen. Errors: `invalid_payload` for an output that is none, or that those cannot be made from, or not be written with: then the step is
- * what it was before, and skipped with another, tried anew or undone.
+ * Records the output that an operator gave for a failed step, with its rows and messages. It is not undoable, because the effect did not
+ * happen. Errors: `invalid_payload` if the output does not match, or its writes cannot be made or are refused. The step then keeps its
+ * earlier status: it can be skipped again, retried or undone.
  */
 export async function recordSkipped(
   { pass, step }: { pass: Pass; step: StepCall },
@@ -60,8 +60,8 @@ export async function recordSkipped(
 }
 
 /**
- * Ends the step with a sentence for the person who skipped it. No upstream has said anything: what is known of the effect stands. Where the
- * process dies before the platform has heard of that, the next pass does the step as a retry would, by its class.
+ * Fails the step with a message for the operator. The known status of the effect does not change. If the process dies before the platform
+ * receives the failure, the next replay retries the step by its class.
  */
 async function refuse(pass: Pass, { key, epoch }: Attempt, said: string): Promise<never> {
   await pass.recorder.refuseSkip({ key, epoch, run: await pass.run.number() });
@@ -69,8 +69,8 @@ async function refuse(pass: Pass, { key, epoch }: Attempt, said: string): Promis
 }
 
 /**
- * The output that an operator gave instead of a read; undefined where the read is to be made. If the step was an effect before a
- * deployment, its claim is settled first.
+ * The output that an operator gave instead of a read. Undefined if the read has to run. If the step was an effect before a deployment, its
+ * claim is settled first.
  */
 export async function skippedRead(pass: Pass, step: StepCall): Promise<StepOutcome | undefined> {
   const entry = await pass.inbox.known(step);
@@ -83,7 +83,7 @@ export async function skippedRead(pass: Pass, step: StepCall): Promise<StepOutco
   return settled && ("outcome" in settled ? settled.outcome : recordGiven(own, settled.confirmed));
 }
 
-/** Records the output that an operator gave for an effect, with the writes of the commit that its step is now. Default: none. */
+/** Records the output that an operator gave for an effect which is a commit now, with the writes of that commit. Default: none. */
 export async function recordGiven(
   { pass, step, attempt }: { pass: Pass; step: StepCall; attempt: Attempt },
   { generation, token, epoch, output, output_ref: outputRef }: Entry,

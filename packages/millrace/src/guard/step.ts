@@ -8,29 +8,29 @@ import type { TraceContext } from "../contract/trace.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { Stored } from "./stored.ts";
 
-/** What an effect promises; see the guarantees table in README.md. `commit` and `read` need no definition: they are calls on `step`. */
+/** Class of an effect; see the guarantees table in README.md. `commit` and `read` are not classes: they are methods of `step`. */
 export type EffectClass = Exclude<RecordedClass, "commit">;
 
-/** What a step's code is given. */
+/** Argument of a step's `run` and `lookup`. */
 export interface EffectCall<Input> {
   readonly input: Input;
   /**
-   * The upstream's idempotency key: the same at every attempt, restart and replay of this effect. 32 hex characters; of a `keyed` step that
-   * says itself what its upstream's `key` is, that.
+   * Idempotency key for the upstream: 32 hex characters, the same at every attempt, restart and replay of this effect. If a `keyed` step
+   * defines `key`, the value that it returns.
    */
   readonly key: string;
-  /** Aborts when the step's time is up: pass it to `fetch`. */
+  /** Aborts at the step's timeout. Pass it to clients other than `fetch` below. */
   readonly signal: AbortSignal;
-  /** The trace of the job. `traceHeaders(trace)` are the headers that go on with it. */
+  /** The trace of the job. `traceHeaders(trace)` returns the headers to send on. */
   readonly trace: TraceContext;
-  /** The platform's `fetch`, which also carries the trace on, as a span of its own, and ends when the step's time is up. */
+  /** The platform's `fetch`. It adds the trace headers, records a span and aborts at the step's timeout. */
   readonly fetch: typeof fetch;
   readonly env: Cloudflare.Env;
 }
 
-/** Cloudflare's retry policy, in Cloudflare's words. */
+/** Retry policy with the field names of Cloudflare Workflows. */
 export interface Retries {
-  /** Tries after the first. */
+  /** Retries after the first attempt: 0 to 10,000. */
   limit: number;
   delay: Duration;
   backoff?: "constant" | "linear" | "exponential";
@@ -39,34 +39,33 @@ export interface Retries {
 interface Common<Input, Output> {
   /** Default: 5 retries from 10 seconds, exponential. */
   retries?: Retries;
-  /** How long one attempt may take. Default 30 seconds, at most 10 minutes. */
+  /** Timeout of one attempt. Default 30 seconds, at most 10 minutes. */
   timeout?: Duration;
-  /** Does it, and answers what the upstream said. JSON values only. */
+  /** Executes the effect and returns the upstream's answer, as JSON values. */
   run: (call: EffectCall<Input>) => Promise<Output>;
   /**
-   * What goes in. What it marks as sensitive is withheld from what people are shown of the input, which is kept of a `lookup` and a `once`;
-   * nothing is held against it.
+   * Schema of the input. It redacts fields marked as sensitive where the input is shown to operators (`lookup` and `once` store it). The
+   * input is not validated.
    */
   input?: z.ZodType;
-  /**
-   * What an output looks like: an output that a person gives for a doubt is held against it, and comes back as a doubt when it does not
-   * fit.
-   */
+  /** Schema of the output. An output that an operator confirms is validated with it; a mismatch leaves the effect `in_doubt`. */
   output?: z.ZodType<Output>;
   /**
-   * Takes it back, when an operator undoes the instance: an effect like any other, guarded by its own class, given what went in and
-   * what came out. It inherits nothing: its `retries` and `timeout` are its own, or the defaults. An effect without it stays.
+   * Undoes the effect when an operator undoes the instance. It is a step with its own class, `retries` and `timeout`, and gets the input
+   * and output of the effect. Without `undo` the effect remains.
    */
   undo?: StepDefinition<Done<Input, Output>, unknown>;
 }
 
-/** An effect that happened: what went in, and what came out. */
+/** Input and output of an effect that happened. */
 export interface Done<Input, Output> {
   readonly input: Input;
   readonly output: Output;
 }
 
-/** A guarded effect, shared by chains. Only `lookup` has, and must have, a way to ask whether it already happened. */
+/**
+ * A guarded effect, which several workflows can share. Only `lookup` has a function that asks if the effect has happened, and requires it.
+ */
 export type StepDefinition<Input, Output> = PlainStep<Input, Output> | KeyedStep<Input, Output> | LookupStep<Input, Output>;
 
 interface PlainStep<Input, Output> extends Common<Input, Output> {
@@ -76,20 +75,20 @@ interface PlainStep<Input, Output> extends Common<Input, Output> {
 interface KeyedStep<Input, Output> extends Common<Input, Output> {
   effect: "keyed";
   /**
-   * What its code is given as `key`, where the upstream knows the effect by an id that its input has already (a delivery's). The same at
-   * every attempt, also of an effect that was taken back and is done again: so one that has a way back is refused. Default: a key of the
-   * engine's own.
+   * Idempotency key if the upstream identifies the effect by an id in its input, such as a delivery id. It must be the same at every
+   * attempt. Not allowed with `undo`, because an effect that is repeated after an undo would send the same key. Default: a key that the
+   * engine generates.
    */
   key?: (input: Input) => string;
 }
 
 interface LookupStep<Input, Output> extends Common<Input, Output> {
   effect: "lookup";
-  /** Asks the upstream for what an earlier attempt did; undefined when it did nothing. */
+  /** Asks the upstream for the result of an earlier attempt. Undefined: the attempt had no effect. */
   lookup: (call: EffectCall<Input>) => Promise<Output | undefined>;
 }
 
-/** How a step's attempts are made. */
+/** Retries and timeout of a step. */
 export interface Policy {
   retries?: Retries;
   timeout?: Duration;
@@ -98,9 +97,7 @@ export interface Policy {
 const EFFECTS: ReadonlySet<string> = new Set(["keyed", "natural", "lookup", "once"] satisfies StepDefinition<never, never>["effect"][]);
 const BACKOFFS: ReadonlySet<string> = new Set(["constant", "linear", "exponential"]);
 
-/**
- * A policy with its defaults, and when the platform gives an attempt up. Errors: `config_invalid` for one that the platform cannot take.
- */
+/** The policy with defaults, and the platform's timeout. Errors: `config_invalid` if the platform does not accept it. */
 export function checkedPolicy({ retries = DEFAULT_RETRIES, timeout = DEFAULT_TIMEOUT }: Policy): Required<Policy> & { timeoutMs: number } {
   const { limit, delay, backoff } = retries ?? {};
   assertDeclared(isWhole(limit, [0, MAX_RETRIES]), `retries.limit must be a whole number from 0 to ${MAX_RETRIES}, not ${String(limit)}.`);
@@ -119,7 +116,7 @@ export function checkedPolicy({ retries = DEFAULT_RETRIES, timeout = DEFAULT_TIM
 }
 
 /**
- * Refuses a way back for an effect under a key of its own: done again, it would be answered what it was before, and nothing would happen.
+ * Refuses `undo` for a step with its own `key`: repeated after an undo, it would send the same key and the upstream would do nothing.
  * Errors: `config_invalid`.
  */
 export function assertWayBack(definition: object, undoable: boolean): void {
@@ -131,8 +128,8 @@ export function assertWayBack(definition: object, undoable: boolean): void {
 }
 
 /**
- * Declares a guarded effect. Errors: `config_invalid` for an effect that is none, for a time-out beyond 10 minutes, for retries that are
- * none, and for a way back beside a key of its own.
+ * Declares a guarded effect. Errors: `config_invalid` for an unknown class, a missing function, a timeout over 10 minutes, invalid retries,
+ * or `undo` with `key`.
  */
 export function defineStep<Input, Output>(definition: StepDefinition<Input, Stored<Output>>): StepDefinition<Input, Output> {
   assertStep(definition);
@@ -140,7 +137,7 @@ export function defineStep<Input, Output>(definition: StepDefinition<Input, Stor
   return definition as StepDefinition<Input, Output>;
 }
 
-/** Refuses an effect that no attempt could be made at, and one whose way back is such. Errors: `config_invalid`. */
+/** Errors: `config_invalid`. */
 function assertStep(definition: unknown): void {
   const { effect, run, lookup, key, input, output } = (definition ?? {}) as Readonly<Record<string, unknown>>;
   assertDeclared(EFFECTS.has(String(effect)), `effect must be "keyed", "natural", "lookup" or "once", not "${String(effect)}".`);
@@ -163,7 +160,7 @@ function assertStep(definition: unknown): void {
   assertUndo(definition as { undo?: unknown });
 }
 
-/** Refuses a way back that no undo could go: it would only be seen once there is something to take back. Errors: `config_invalid`. */
+/** Validates `undo` at declaration: otherwise the error would appear only when an effect has to be undone. Errors: `config_invalid`. */
 export function assertUndo({ undo }: { readonly undo?: unknown }): void {
   if (undo === undefined) return;
   try {
@@ -173,7 +170,7 @@ export function assertUndo({ undo }: { readonly undo?: unknown }): void {
   }
 }
 
-/** Refuses what is no function where a call of a step gives one. Errors: `config_invalid`. */
+/** Errors: `config_invalid` for a value that is not a function. */
 export function assertMakes(name: string, given: Readonly<Record<string, unknown>>): void {
   for (const [what, make] of Object.entries(given)) {
     assertDeclared(
@@ -183,15 +180,15 @@ export function assertMakes(name: string, given: Readonly<Record<string, unknown
   }
 }
 
-/** What is written with a step's outcome, in the same atomic write. */
+/** Writes stored with a step's outcome, in the same atomic write. */
 export interface Writes {
-  /** The app's own rows, in this order: sql`UPDATE …`. */
+  /** Rows of the app, in this order: sql`UPDATE …`. */
   statements?: readonly Statement[];
-  /** The messages that follow from it. */
+  /** Messages to send. */
   emit?: readonly Draft[];
 }
 
-/** What a commit writes, and what it answers to the code behind it. */
+/** The writes of a commit, and the output that it returns to the workflow. */
 export interface Commit<Output> extends Writes {
   output?: Output;
 }
@@ -200,19 +197,19 @@ export const DEFAULT_RETRIES: Retries = { limit: 5, delay: "10 seconds", backoff
 export const DEFAULT_TIMEOUT: Duration = "30 seconds";
 
 const MAX_TIMEOUT_MS = 600_000;
-/** The platform's own limit. */
+/** Limit of the platform. */
 const MAX_RETRIES = 10_000;
 
-/** The platform's time-out leaves this much beyond the step's own, so that an effect which ends in time can still be recorded. */
+/** Added to the step's timeout, so that an effect which ends in time can still be recorded. */
 const RECORDING_MARGIN_MS = 15_000;
 
-/** When the platform gives an attempt up. */
 function platformTimeoutMs(timeout: Duration): number {
   return durationMs(timeout) + RECORDING_MARGIN_MS;
 }
 
 /**
- * Refuses to begin what the platform has given up, in a process that was paused: its code may have gone on without. Errors: `step_timeout`.
+ * Refuses to start an effect after the platform's timeout, for instance in a process that was paused: the workflow may have continued
+ * without it. Errors: `step_timeout`.
  */
 export function assertNotGivenUp(since: number, timeout: Duration = DEFAULT_TIMEOUT): void {
   if (Date.now() - since <= platformTimeoutMs(timeout)) return;

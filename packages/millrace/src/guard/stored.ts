@@ -1,7 +1,6 @@
 /**
- * An output as its type promises it after JSON: itself where JSON brings it back as it was, and otherwise a sentence in its place, which
- * the compiler prints. `packOutput` refuses at run time what a type does not show. A generic function around a step takes `Stored<T>` for
- * its `T`.
+ * The type of an output after JSON. A type that JSON changes becomes a literal type with the compiler's error message. `packOutput` refuses
+ * at run time the values that a type does not show. A generic function around a step declares `Stored<T>` for its `T`.
  */
 export type Stored<T> = unknown extends T
   ? T
@@ -26,5 +25,5 @@ export type Stored<T> = unknown extends T
 
 type Callable = (...args: never) => unknown;
 
-/** The names under which an object has functions. JSON leaves symbols' out, as of what is disposable. */
+/** Names of an object's methods. Symbol keys are excluded, because JSON omits them. */
 type MethodOf<T> = { [K in keyof T]-?: K extends symbol ? never : Extract<T[K], Callable> extends never ? never : K }[keyof T];

@@ -6,17 +6,17 @@ import type { StepCall } from "../pass/step-call.ts";
 import { resultOf } from "./outcome.ts";
 import type { PackedOutput } from "./output.ts";
 
-/** A guarded step that the platform has given up without hearing how its last attempt ended. */
+/** A guarded step that the platform gave up, without an outcome of its last attempt. */
 interface Unheard {
   readonly step: Partial<StepCall>;
-  /** True when that attempt was of this pass, and may still be under way. */
+  /** True if the attempt belongs to this replay and may still be running. */
   readonly hangs: boolean;
   readonly error: unknown;
 }
 
 /**
- * What came of a guarded step of which the platform heard nothing: the output of a commit that was written all the same. What a `once` effect
- * did nobody knows: its claim says as much.
+ * The outcome of a step that the platform gave up: the output of a commit that was written all the same. A `once` effect remains unknown,
+ * as its claim records.
  */
 export async function unheardOutcome(pass: Pass, { step, hangs, error }: Unheard): Promise<PackedOutput | undefined> {
   if (step.commits) return writtenBy(pass, step as StepCall, hangs);
@@ -24,10 +24,7 @@ export async function unheardOutcome(pass: Pass, { step, hangs, error }: Unheard
   return undefined;
 }
 
-/**
- * What a commit wrote that the platform has given up, and did not hear of. If its last attempt still hangs, nothing of it is written any
- * more from now on.
- */
+/** The output of a commit that the platform gave up. A fence stops an attempt that still hangs from writing later. */
 async function writtenBy(pass: Pass, step: StepCall, hangs: boolean): Promise<PackedOutput | undefined> {
   const { inbox } = pass;
   const entry = await patiently(async () => {

@@ -4,8 +4,8 @@ import { assertWellFormed } from "../store/d1/bindable.ts";
 import type { Commit, Writes } from "./step.ts";
 
 /**
- * What `record`, `undo` or a commit gave to be written. Errors: `config_invalid` for anything else than lists of statements and messages,
- * so that nothing is left out in silence: a promise, a single statement, a name that is misspelled; and for a text that is no UTF-8.
+ * Validates the writes that `record`, `undo` or a commit returned. Errors: `config_invalid` for anything but lists of statements and
+ * messages, such as a promise, a single statement or a misspelled name. Also for text that is not well-formed Unicode.
  */
 export function asWrites<Output>(given: Commit<Output>, label: string): Writes & { output?: Output } {
   const { statements = [], emit = [], output, ...others } = isPlain(given) ? given : refuse(label, given);
