@@ -40,8 +40,8 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
 }
 
 /**
- * Settles a claim that an earlier deployment left, when the step's class was one that claims. Waits while the holder extends its lease;
- * after that the outcome is unknown. Returns undefined if the attempt may run its effect.
+ * Settles a claim from an earlier deployment, in which the step's class required claims. Waits while the holder extends its lease; after
+ * that the outcome is unknown. Returns undefined if the attempt may run its effect.
  */
 export async function settleClaim(own: Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt">): Promise<Settled | undefined> {
   const { pass, step, attempt } = own;

@@ -84,8 +84,8 @@ export async function putInDoubt({ pass, step, attempt, nth }: Holding, said: st
 }
 
 /**
- * For a `once` effect that happened, and whose rows and messages cannot be written. Sets it to `in_doubt` with its output and the error, so
- * that an operator can confirm it after the fix. It must not be rejected as "did not happen".
+ * For a `once` effect that happened, although its rows and messages cannot be written. Sets it to `in_doubt` with its output and the error,
+ * so that an operator can confirm it after the fix. It can no longer be rejected.
  */
 export async function doubtUnwritten(holding: Holding, output: unknown, cause: unknown): Promise<StepOutcome> {
   const { packed, problem } = await pack(holding.pass, holding.attempt, output);
