@@ -1,16 +1,16 @@
-/** A step's answer that knows whether the code waits for it: a failure that nobody would hear of must not end in silence. */
+/** The promise of a step. Records if the code awaits it, because a failure that the code ignores must still fail the run. */
 export class Answer<T> extends Promise<T> {
-  /** What is made of it are ordinary promises. */
+  /** Derived promises are ordinary ones. */
   static override get [Symbol.species](): PromiseConstructor {
     return Promise;
   }
 
   #hear: (() => void) | undefined;
 
-  /** `hear` is called when the code waits for the answer, or gives it to something that does, such as `Promise.all`. */
+  /** `hear` is called when the code awaits the promise, or passes it to a combinator such as `Promise.all`. */
   static of<T>(answer: Promise<T>, hear: () => void): Answer<T> {
     const own = new Answer<T>((resolve) => resolve(answer));
-    // A failure of it is the run's to tell, not the runtime's.
+    // The run reports a failure; the runtime must not report an unhandled rejection.
     own.then(undefined, () => undefined);
     own.#hear = hear;
     return own;

@@ -7,17 +7,17 @@ import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import type { Asker, Question } from "../signals/approval.ts";
 
-/** A question to a person. */
+/** A question to an operator. */
 export interface ApprovalRequest {
-  /** In one sentence: what a yes leads to. At most 500 characters. */
+  /** One sentence that names the consequence of an approval. At most 500 characters. */
   question: string;
-  /** What the person should see before answering: small, JSON. At most 16 KB. */
+  /** Data that helps to decide, as JSON. At most 16 KB. */
   details?: Record<string, unknown>;
-  /** How long an answer may take. Default 7 days, at most 365 days. */
+  /** Default 7 days, at most 365 days. */
   timeout?: Duration;
-  /** What is true if nobody answers in time. Default reject: what nobody said yes to does not happen. */
+  /** The decision after the timeout. Default "reject". */
   otherwise?: "approve" | "reject";
-  /** Tells parallel or repeated questions of one name apart: from the data. */
+  /** Distinguishes parallel or repeated questions with one name. Take it from the data. */
   key?: string;
 }
 
@@ -25,12 +25,11 @@ const MAX_QUESTION_CHARACTERS = 500;
 const MAX_DETAILS_BYTES = 16 * 1024;
 const DEFAULT_TIMEOUT: Duration = "7 days";
 
-/** Which question a step of a run asks. */
 export function askerAt({ env, envelope, instanceId }: Pass, { label }: StepCall): Asker {
   return { env, tenantId: envelope.tenant_id, instanceId, label };
 }
 
-/** The question as it is kept. Errors: `invalid_payload` for one that is too long for a person, or too large. */
+/** Validates a question. Errors: `invalid_payload`. */
 export function questionOf(workflow: string, { label }: StepCall, request: ApprovalRequest): Question {
   const { question, details, timeout = DEFAULT_TIMEOUT, otherwise = "reject" } = request;
   const refused = (why: string) => new MillraceError("invalid_payload", `The approval "${label}" is invalid: ${why}.`);

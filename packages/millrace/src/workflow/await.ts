@@ -11,7 +11,7 @@ import { type ApprovalRequest, askerAt, questionOf } from "./approve.ts";
 import type { Platform } from "./platform.ts";
 import type { EventRequest } from "./taking.ts";
 
-/** Which step of a pass it is that waits. */
+/** The waiting step and its replay. */
 interface At {
   readonly pass: Pass;
   readonly platform: Platform;
@@ -21,8 +21,8 @@ interface At {
 const DEFAULT_TIMEOUT: Duration = "7 days";
 
 /**
- * Waits for an event about a subject. Answers its envelope, as JSON. Errors: `wait_timeout`; `config_invalid` for an event that no route
- * signals, `invalid_payload` for a subject that no event can have.
+ * Waits for an event with a subject. Returns its envelope as JSON. Errors: `wait_timeout`; `config_invalid` for an event that no route
+ * signals; `invalid_payload` for a malformed subject.
  */
 export async function awaitEvent(
   { pass, platform, step }: At,
@@ -56,7 +56,7 @@ export async function awaitEvent(
   throw error;
 }
 
-/** Asks a person, and waits for the answer or until the question's time is over. */
+/** Asks an operator. Waits for the answer or the timeout. */
 export async function askPerson({ pass, platform, step }: At, request: ApprovalRequest): Promise<Approval> {
   const asker = askerAt(pass, step);
   const id = approvalId(asker.instanceId, step.label);
@@ -76,7 +76,10 @@ export async function askPerson({ pass, platform, step }: At, request: ApprovalR
   );
 }
 
-/** Fails at once for an event that no route signals, instead of after the full timeout. Once that is mended, the retried step waits. */
+/**
+ * Fails at once for an event that no route signals, instead of after the full timeout. After a deployment that adds the route, the retried
+ * step waits.
+ */
 function assertSignalled(signalled: ReadonlySet<string>, type: string): void {
   if (signalled.has(type)) return;
   throw new MillraceError(
@@ -85,7 +88,7 @@ function assertSignalled(signalled: ReadonlySet<string>, type: string): void {
   );
 }
 
-/** How long a step waits. A length that the platform cannot take is that step's failure, and not one between steps. Errors: `config_invalid`. */
+/** Duration of a wait. An invalid duration fails this step, not the replay between steps. Errors: `config_invalid`. */
 export function lastingMs(pass: Pass, label: string, duration: Duration): number {
   try {
     assertDeclared(!isNoLength(duration), `"${label}" has a duration of ${duration} ms. ${FROM_CLOCK}`);
@@ -105,7 +108,7 @@ const FROM_CLOCK =
   "Do not compute a duration from the clock outside a step: each replay computes another value. Compute it in a step, which records its output: " +
   'const ms = await step.read("time left", async () => Math.max(0, dueAt - Date.now())).';
 
-/** Refuses a subject that no event has: the wait would last for nothing. */
+/** Refuses a malformed subject: no event could ever match it. */
 function assertSubject(label: string, subject: string): void {
   const { error } = subjectSchema.safeParse(subject);
   if (!error) return;
@@ -116,7 +119,6 @@ function assertSubject(label: string, subject: string): void {
   );
 }
 
-/** The time after so many milliseconds. */
 function timeIn(ms: number): string {
   return new Date(Date.now() + ms).toISOString();
 }

@@ -9,9 +9,9 @@ import { query } from "../store/d1/retry.ts";
 import { isAborted } from "../store/d1/trouble.ts";
 import { lookSoon } from "../store/instances/look.ts";
 
-/** Longest wait for the keeper's next look to be brought forward: the database may be out of reach as well. */
+/** Timeout for moving the keeper's next check forward: the database may be unavailable as well. */
 const LOOK_LIMIT_MS = 2000;
-/** So much of the platform's error is kept with the instance. */
+/** Length of the platform's error in the log. */
 const MAX_ERROR_CHARACTERS = 500;
 
 /**
@@ -19,8 +19,8 @@ const MAX_ERROR_CHARACTERS = 500;
  * a step that did not fail. No status, no callback and no turn of a lane is recorded.
  *
  * `run` throws the error, and does not stay pending. An engine that was reset does not receive it, and replays the run from its remembered
- * steps. An engine that still lives marks the instance as errored, and the keeper restarts it at this step. A `run` that stays pending would
- * block that engine, and the keeper could not distinguish it from a run at work.
+ * steps. An engine that still runs marks the instance as errored, and the keeper restarts it at this step. A `run` that stays pending would
+ * block that engine, and the keeper could not distinguish it from an active run.
  */
 export class BrokenOff {
   readonly #pass: Pass;
@@ -41,20 +41,23 @@ export class BrokenOff {
     return this.#isSo;
   }
 
-  /** The platform has rejected a call with its own error. The promise never settles, so the author's code does not continue. */
+  /** Call this when the platform rejects a call with its own error. The promise never settles, so the author's code does not continue. */
   by(error: unknown, step: PlatformStepName): Promise<never> {
     if (!this.#isSo) {
       this.#isSo = true;
       this.#pass.course.end();
       const said = beginning(messageOf(error), MAX_ERROR_CHARACTERS);
       logLine("warn", { log: "broken_off", ...loggedInstance(this.#pass), step: step.name, error: said });
-      // An engine that ends itself knows its own words, and changes no status because of them.
+      // An engine that aborts itself recognizes its own error, and changes no status because of it.
       this.#rejected.reject(isAborted(error) ? error : new Error(tellBrokenOff(said, step)));
     }
     return new Promise(() => undefined);
   }
 
-  /** Awaits the whole replay. If the platform ends it, the keeper checks the run soon: for a run that slept, that may be a day away. */
+  /**
+   * Awaits the whole replay. If the platform ends it, the keeper checks the run soon. Otherwise the next check of a sleeping run may be a
+   * day away.
+   */
   async orThrow<T>(replay: Promise<T>): Promise<T> {
     try {
       return await Promise.race([replay, this.error]);

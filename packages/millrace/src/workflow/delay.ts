@@ -6,14 +6,14 @@ import type { Retries } from "../guard/step.ts";
 import type { Pass } from "../pass/pass.ts";
 
 /**
- * Milliseconds before the next attempt: the policy's back-off, capped at an hour, or the wait that the error names where that is longer. An
- * error never shortens the back-off: an upstream that names 0 or 1 second each time would use up all attempts within seconds.
+ * Milliseconds before the next attempt: the policy's back-off, at most 1 h, or the wait that the error requests if that is longer. An error
+ * never shortens the back-off: an upstream that requests 0 or 1 second each time would use up all attempts within seconds.
  */
 export function nextDelayMs(retries: Retries, attempt: number, error: unknown): number {
   return pauseMs(Math.max(Math.min(askedDelayMs(error) ?? 0, MAX_ASKED_MS), backOffMs(retries, attempt)));
 }
 
-/** The longest wait that an error can name: the platform ends a step at once whose delay it cannot take. */
+/** Limit on the wait that an error requests: the platform ends a step if the delay is too long. */
 const MAX_ASKED_MS = 12 * 3_600_000;
 
 function backOffMs(retries: Retries, attempt: number): number {
@@ -28,10 +28,10 @@ function backOffMs(retries: Retries, attempt: number): number {
   }
 }
 
-/** The platform streams what happened, then what happens. Its history has ended when nothing came for this long. */
+/** The platform streams past events, then new ones. The past is complete when no event arrives for this long. */
 const WAIT_MS = { first: 1000, next: 50 };
 
-/** True where the platform remembers that a sleep of this run is over, whatever its length was. */
+/** True if the platform has completed a sleep of this run, of any duration. */
 export async function wasSlept({ env, workflow, instanceId }: Pass, label: string): Promise<boolean> {
   const instance = await workflowBinding(env, workflow).get(instanceId);
   const ended = await instance.subscribe({ filter: ["sleep_completed"] });

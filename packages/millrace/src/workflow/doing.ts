@@ -13,19 +13,19 @@ import { wasSlept } from "./delay.ts";
 import type { Platform } from "./platform.ts";
 import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
 
-/** Takes the steps of a workflow's code by doing them: each is one step of the platform's, or is answered from the inbox. */
+/** Executes the steps of a workflow: each is a platform step, or is answered from the inbox. */
 export class Doing implements Taking {
   constructor(
     readonly pass: Pass,
     readonly platform: Platform,
-    /** The events that a route signals to waiting runs: a wait for any other would last for nothing. */
+    /** Events that a route signals to waiting runs. A wait for another event fails. */
     readonly signalled: ReadonlySet<string>,
   ) {}
 
   read<Output>(step: StepCall, policy: Policy, read: () => Promise<StepOutcome>): Promise<Output> {
     const { pass, platform } = this;
     const attempt = async () => {
-      // A database that is away fails no read.
+      // An unavailable database does not fail a read.
       await pass.keepCaught(step).catch(() => undefined);
       return (await skippedRead(pass, step)) ?? read();
     };

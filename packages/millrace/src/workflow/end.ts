@@ -13,17 +13,17 @@ import type { Pass } from "../pass/pass.ts";
 import type { End } from "../store/instances/run.ts";
 import type { Platform } from "./platform.ts";
 
-/** A run that was asked for less than that ago is looked at within half a minute (`pauseMs`). */
+/** The keeper checks a run whose age is below this within 30 s (`pauseMs`). */
 const YOUNG_MS = 60_000;
 
 /**
- * Tells how a run ended, under that run's own number. Never throws: an end that nobody hears of now is found by the keeper, which asks the
- * platform. It does so soon, except for a run that has written nothing since it waited, or that has been open for long: for those the
- * keeper has minutes, or a day. So their end is told until it is written.
+ * Reports how a run ended, under the number of that run. Never throws: the keeper finds an unreported end when it polls the platform. For a
+ * run that has waited or been open for long, that takes minutes or up to a day. For such a run this function retries until the end is
+ * written.
  */
 export async function tellEnd(pass: Pass, platform: Platform, status: End["status"], why: Failure | null = null): Promise<void> {
   try {
-    // Whoever reads no message reads its code: callbacks, alerts, counts.
+    // Callbacks, alerts and counts show the code without the message, so redact it.
     const failure = why && { ...why, code: shownCode(pass.hide, why.code) };
     const error = failure && JSON.stringify(failure);
     const number = await pass.run.number();
@@ -50,10 +50,10 @@ export async function tellEnd(pass: Pass, platform: Platform, status: End["statu
   await crashPoint("W33 end told, pass not over", pass.instanceId);
 }
 
-/** Longest wait of a run's end for the keeper: what it is not asked for, it finds in its round. */
+/** Timeout of the call to the keeper, which otherwise finds the callback in its next round. */
 const CALL_LIMIT_MS = 2000;
 
-/** Has the address called at once that is to hear of the end, which is written. Never throws: the keeper finds what is owed. */
+/** Asks the keeper to send the callback at once. Never throws: the keeper finds pending callbacks. */
 async function callBack({ env, instanceId }: Pass): Promise<void> {
   try {
     await crashPoint("ended, callback not kept", instanceId);
@@ -63,7 +63,7 @@ async function callBack({ env, instanceId }: Pass): Promise<void> {
   }
 }
 
-/** Tells the lane that gave the run its turn, beside what is written of its end. Never throws. */
+/** Releases the lane's turn, concurrently with writing the end. Never throws. */
 async function tellLane({ env, queue, envelope, instanceId }: Pass, end: RunEnd): Promise<void> {
   if (envelope.kind !== "command" || laneIn(queue) === undefined) return;
   const untold = await crashPoint("L12 ended, its lane not told", instanceId).catch(() => true);

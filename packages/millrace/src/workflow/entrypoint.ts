@@ -17,15 +17,15 @@ import type { Taking } from "./taking.ts";
 import { Undoing } from "./undoing.ts";
 import type { AnyWorkflow, Deployment, WorkflowDefinition } from "./workflow.ts";
 
-/** A class that the platform runs; `workflow` names the definition: the check of the wiring reads it. */
+/** A class that the platform runs. `workflow`: name of the definition, for the check of the bindings. */
 interface WorkflowClass {
   new (ctx: ExecutionContext, env: EngineEnv): WorkflowEntrypoint<EngineEnv, Params>;
   readonly workflow: string;
 }
 
 /**
- * The class to export from the Worker for a workflow of a catalog:
- * `export class PublishArticle extends entrypoint(publishArticle, app) {}`. Errors: `config_invalid` where one of both is missing.
+ * The class that a Worker exports for one workflow of a catalog: `export class PublishArticle extends entrypoint(publishArticle, app) {}`.
+ * Errors: `config_invalid` if the workflow or the catalog is undefined.
  */
 export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, catalog: Deployment): WorkflowClass {
   if (definition === undefined) {
@@ -41,23 +41,23 @@ export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, cat
     static readonly workflow: string = definition.name;
 
     override async run(event: Readonly<WorkflowEvent<Params>>, steps: WorkflowStep): Promise<unknown> {
-      // As it is thrown: of an error that ends a step at once, the platform would not keep the words.
+      // Thrown as it is: the platform would not store the message of an error that ends a step at once.
       assertBound(this.env);
       return passThrough(definition, { env: this.env, event, steps, deployment: catalog });
     }
   };
 }
 
-/** A class that the platform runs for every workflow of a catalog. */
+/** The class that the platform runs for all workflows of a catalog. */
 export interface RunsClass {
   new (ctx: ExecutionContext, env: EngineEnv): WorkflowEntrypoint<EngineEnv, Params>;
-  /** The commands `dev` and `doctor` read it. */
+  /** Read by `millrace dev` and `millrace doctor`. */
   readonly catalog: Deployment & { readonly workflows: readonly AnyWorkflow[] };
 }
 
 /**
- * The one class for all workflows of a catalog: `export class Runs extends runs(app) {}`. A workflow with a binding, or with an exported
- * class of that name, does not use it.
+ * The one class for all workflows of a catalog: `export class Runs extends runs(app) {}`. A workflow that has a binding, or an exported
+ * class with its name, does not use it.
  */
 export function runs(catalog: Deployment & { readonly workflows: readonly AnyWorkflow[] }): RunsClass {
   const byName = new Map(catalog.workflows.map((workflow) => [workflow.name, workflow]));
@@ -78,7 +78,7 @@ export function runs(catalog: Deployment & { readonly workflows: readonly AnyWor
 
 const NOT_AWAITED = "The step was not awaited: the workflow code ended without it. Write await before it, or pass it to Promise.all.";
 
-/** A class that two bindings name runs the work of both. Errors: `config_invalid` for a message that its workflow does not take. */
+/** Two bindings that name one class make it run both workflows. Errors: `config_invalid` for a message of another workflow. */
 function assertOwn({ name, on }: AnyWorkflow, { message_type: type }: Envelope): void {
   if (type === on.type) return;
   throw new MillraceError(
@@ -87,7 +87,7 @@ function assertOwn({ name, on }: AnyWorkflow, { message_type: type }: Envelope):
   );
 }
 
-/** What the platform gives to a pass. */
+/** The platform's arguments for a replay. */
 interface Given {
   readonly deployment: Deployment;
   readonly env: EngineEnv;
@@ -95,21 +95,20 @@ interface Given {
   readonly steps: WorkflowStep;
 }
 
-/** One pass through the workflow's code, to do it or to undo it: open the message, run, tell how it ended. */
+/** One replay of the workflow's code, to execute or to undo it: reads the message, runs the code, reports the end. */
 async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { env, event, steps, deployment }: Given): Promise<unknown> {
   const { envelope: message, createdAt, undoes } = openParams(event.payload);
   const envelope = parseEnvelope(message);
   const instanceId = undoes ?? event.instanceId;
   const { name: workflow, on } = definition;
   const pass = new Pass({ env, workflow, queue: on.queue.name, instanceId, envelope, createdAt, undoes: undoes !== undefined });
-  // Asked beside what is opened first: the first step needs the answer.
+  // Starts before the payload is read, because the first step needs the result.
   if (definition.steps === "lean") void pass.inbox.proveFirst();
   await pass.assertWanted(event.instanceId).catch((error) => Promise.reject(asPlatformError(error)));
   const platform = new Platform(pass, steps);
   return platform.brokenOff.orThrow(replay(definition, { pass, platform, deployment }));
 }
 
-/** A replay's state, and the catalog. */
 interface Replay {
   readonly pass: Pass;
   readonly platform: Platform;
@@ -130,11 +129,11 @@ async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, 
     if (pass.undoes) return await takeAllBack(pass, platform, code);
     return await performAll(pass, platform, code(new Doing(pass, platform, deployment.signalled)));
   } catch (thrown) {
-    // The flag, and not the text: an attempt of ours may have thrown the same words.
+    // The flag, not the message: an attempt of the app may have thrown the same message.
     if (platform.brokenOff.isSo) throw thrown;
     const error = asWrongStatement(readable(thrown));
     await platform.whenQuiet();
-    // Made anew by the platform, a complete run does nothing, and stays complete: also where its code would go another way now.
+    // A complete run that the platform restarts does nothing and stays complete, even if its code takes another path now.
     if (pass.run.isComplete) return undefined;
     const failure = pass.isStopped ? undefined : pass.reasonFor(error);
     if (failure) await tellEnd(pass, platform, "errored", failure);
@@ -142,7 +141,7 @@ async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, 
   }
 }
 
-/** Runs the code to its end. Answers what it returned, as the platform keeps it. */
+/** Runs the code to its end. Returns its result as the platform stores it. */
 async function performAll(pass: Pass, platform: Platform, code: () => Promise<unknown>): Promise<unknown> {
   const { kept, changed } = asResult(await platform.followed(code()).finally(() => pass.course.end()));
   if (changed) advise(pass, "", `${changed} Return plain data, such as { at: date.toISOString() } or [...map].`);
@@ -152,7 +151,7 @@ async function performAll(pass: Pass, platform: Platform, code: () => Promise<un
   return kept;
 }
 
-/** Passes through the code once more to find what it did, and takes that back. Answers how many effects that were. */
+/** Replays the code to find its effects, then undoes them. Returns the number of undone effects. */
 async function takeAllBack(pass: Pass, platform: Platform, code: (taking: Taking) => () => Promise<unknown>): Promise<{ undone: number }> {
   const undoing = new Undoing(pass, platform);
   const undone = await platform.followed(undoing.undo(code(undoing)));

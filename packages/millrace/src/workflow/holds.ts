@@ -6,32 +6,31 @@ import type { StepCall } from "../pass/step-call.ts";
 import { type Left, leftNow } from "../signals/approval.ts";
 import { type Held, resumeEventType } from "../signals/held.ts";
 
-/** What a step waits for. */
 interface Awaited {
   readonly part: "signal" | "answer";
   readonly eventType: string;
   readonly left: Left;
 }
 
-/** The platform's steps, as far as a wait takes them. */
+/** The platform's steps that waits use. */
 interface WaitSteps {
   do(step: Pick<StepCall, "label"> & Partial<StepCall>, policy: Policy, body: () => Promise<object>): Promise<object>;
   reading<T>(step: Pick<StepCall, "label" | "guarded">, read: () => Promise<T>): Promise<T>;
   waitFor(label: string, type: string, timeout: Duration): Promise<object>;
 }
 
-/** How often in a row a timer of the platform's may be early before its error is taken for another one. */
+/** Early timers of the platform in a row before its error counts as another failure. */
 const EARLY_TIMERS = 5;
 
-/** A wait that was over sooner, in a pass that follows another, is one that the platform remembers. */
+/** In a replay that follows another, the platform has completed a wait before if it ends sooner than this. */
 const REMEMBERED_MS = 200;
 
-/** The waits of one pass, for what comes from outside and for the end of a pause: of a paused run none begins, and none is over. */
+/** The waits of one replay: for events, answers and the end of a pause. In a paused run no wait begins and none ends. */
 export class Holds {
   readonly #pass: Pass;
   readonly #steps: WaitSteps;
   #resumed: Promise<unknown> | undefined;
-  /** How often each step was held, by its label: every wait for the end of that has a number. */
+  /** Number of holds per step label: each wait for the end of a hold needs its own name. */
   readonly #counts = new Map<string, number>();
 
   constructor(pass: Pass, steps: WaitSteps) {
@@ -39,7 +38,7 @@ export class Holds {
     this.#steps = steps;
   }
 
-  /** A step begins to wait: in a paused run once that is resumed. */
+  /** Registers a wait. In a paused run, after it is resumed. */
   async begin<T extends object>(step: StepCall, begin: () => Promise<T | Held>): Promise<T> {
     let begun = await this.#steps.do(step, {}, begin);
     for (let round = 1; "held" in begun; round++) {
@@ -50,9 +49,8 @@ export class Holds {
   }
 
   /**
-   * Waits for an event; when the platform says that the time is over, the database decides: it may know of an answer that nobody could
-   * tell, and time is counted by its clock. A timer of the platform's that was early waits for the rest. The code of a paused run hears of
-   * the end once that is resumed.
+   * Waits for an event. On the platform's timeout the database decides: it may contain an answer that could not be sent, and its clock
+   * counts. After an early timer of the platform, waits for the rest. In a paused run the code continues after the resume.
    */
   async awaitOr<Told, End extends object>(
     step: StepCall,
@@ -87,8 +85,8 @@ export class Holds {
   }
 
   /**
-   * Holds a sleep or a wait of a paused run, before it begins and once it is over. A wait that took its time is followed by a look, which
-   * the step behind it needs not make then; one that the platform remembers goes by what was heard last.
+   * Holds a sleep or a wait of a paused run, before it begins and after it ends. "asked": polls the status, so that the next step does not
+   * need to. "heard": uses the status received last, for a wait that the platform had completed before.
    */
   async unlessPaused(step: StepCall, how: "asked" | "heard"): Promise<void> {
     const { run } = this.#pass;
@@ -97,7 +95,7 @@ export class Holds {
     }
   }
 
-  /** Branches that a person holds wait together: of an event, one who waits may take it from the others. */
+  /** Branches that are held wait for one event together: if each waited, one would consume the event of the others. */
   async untilResumed(step: StepCall, round: number): Promise<void> {
     const { label, guarded = false } = step;
     this.#counts.set(label, round);
@@ -107,7 +105,7 @@ export class Holds {
     if (wanted !== "paused") return;
     this.#resumed ??= this.#steps
       .waitFor(ownName(label, "paused", round), resumeEventType(this.#pass.instanceId), "365 days")
-      // Whatever ends the wait, the row says whether the run goes on.
+      // The row decides if the run continues, however the wait ended.
       .catch(() => undefined)
       .finally(() => {
         this.#resumed = undefined;

@@ -1,11 +1,11 @@
 import { IN_PASS_MS, type LeanSteps } from "../pass/lean.ts";
 
-/** How the first attempt at a lean step came out; or the attempt itself, where there is something to be waited for. */
+/** The result of the first attempt at an inline step; or the attempt itself, if the step needs a platform step. */
 type FirstAttempt<T> = { readonly result: T } | { readonly attempt: Promise<T> };
 
 /**
- * Makes the first attempt at a lean step within the pass. One that is slow, has failed, is in doubt or is held is that of a step of the
- * platform's from then on, which waits for what has to be waited for.
+ * Makes the first attempt at an inline step within the replay. An attempt that is slow, fails, ends with an unknown outcome or is held
+ * continues as a platform step, which can wait.
  */
 export async function attemptInPass<T>(lean: LeanSteps, label: string, make: () => Promise<T>): Promise<FirstAttempt<T>> {
   const slow = Promise.withResolvers<undefined>();
@@ -26,7 +26,7 @@ export async function attemptInPass<T>(lean: LeanSteps, label: string, make: () 
   return done;
 }
 
-/** True for an outcome that has to be waited for: of a person's answer, or until the run is resumed. */
+/** True for an outcome that needs an operator's decision, or waits until the run is resumed. */
 function isParked(outcome: unknown): boolean {
   return typeof outcome === "object" && outcome !== null && ("inDoubt" in outcome || "held" in outcome);
 }

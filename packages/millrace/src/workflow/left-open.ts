@@ -5,8 +5,8 @@ import type { Seen } from "../store/inbox/entry.ts";
 import { isAnswered } from "./found.ts";
 
 /**
- * The steps of which nothing on record says what came of them when an undo began: those that failed so, and those that were cut off by the
- * cancel, or the restart, which it follows, because an attempt was under way, or its answer was lost. Asked once in a pass.
+ * The steps without a recorded outcome when an undo began: steps that failed without a record, and steps that the preceding cancel or
+ * restart interrupted. Queried once per replay.
  */
 export class LeftOpen {
   readonly #pass: Pass;
@@ -17,8 +17,8 @@ export class LeftOpen {
   }
 
   /**
-   * Whether a step is one of them; `last`: the newest entry of its effect; `failed`: the code is told that it failed. One that this undo
-   * itself has taken back, before its present pass, had come to be on record; one that a person has it leave alone stays unknown.
+   * True for such a step. `last`: the newest entry of its effect. `failed`: the code receives its failure. False if an earlier replay of
+   * this undo has undone it: it has a record then. A step that an operator excluded from the undo stays unknown.
    */
   async has(label: string, last: Seen | undefined, failed: boolean): Promise<boolean> {
     if (last !== undefined && last.state !== "failed") return false;
@@ -29,7 +29,7 @@ export class LeftOpen {
     );
   }
 
-  /** The steps that were cut off, also those that only read. */
+  /** Steps that were interrupted, including reads. */
   async cutOff(): Promise<ReadonlySet<string>> {
     return (await this.#known()).cutOff;
   }

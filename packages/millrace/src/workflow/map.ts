@@ -1,12 +1,11 @@
 import { MillraceError } from "../contract/errors.ts";
 import { EndOfRecord } from "./end-of-record.ts";
 
-/** Items of a `map` that are under way at a time. */
 const DEFAULT_CONCURRENCY = 10;
 
 /**
- * Runs a function for each item, so many at a time. Answers in the items' order. Errors: `config_invalid` for items that are no array, and
- * for a concurrency that is no whole number from 1.
+ * Runs a function for each item, at most `concurrency` at a time. Returns the results in the order of the items. Errors: `config_invalid`
+ * if `items` is not an array, or `concurrency` not a whole number from 1.
  */
 export async function mapItems<Item, Output>(
   items: readonly Item[],
@@ -27,7 +26,7 @@ export async function mapItems<Item, Output>(
   const worker = async () => {
     for (const [index, item] of pending) {
       await one(index, item).catch((error) => {
-        // An item that an undo finds undone says nothing of the others.
+        // In an undo, an item without effects does not end the other items.
         if (!(error instanceof EndOfRecord)) throw error;
         ended = error;
       });

@@ -22,21 +22,20 @@ import { attemptInPass } from "./in-pass.ts";
 import { StepAttempts } from "./step-attempts.ts";
 import { endsStep, fromStepError } from "./step-error.ts";
 
-/** A step as the platform is asked for it: the code's own, or one that the engine takes for one of those. */
+/** A platform step: from the code, or added by the engine for a step of the code. */
 type PlatformStep = Pick<StepCall, "label"> & Partial<StepCall>;
 
-/** How often a read between steps may fail behind a step that could read the same. */
+/** Limit of rounds in `reading`. */
 const MOST_ROUNDS = 10;
 
-/** The steps of one pass as the platform takes them: each billed once, remembered once. Of a lean one the pass makes the first attempt. */
+/** The platform steps of one replay: each is billed once and stored once. The replay makes the first attempt at an inline step. */
 export class Platform {
   readonly #pass: Pass;
   readonly #steps: WorkflowStep;
-  /** Its waits, and what a person holds. */
   readonly holds: Holds;
   /** Ends the replay when the platform rejects a call with its own error. */
   readonly brokenOff: BrokenOff;
-  /** Attempts that are under way, and when the platform gives each up. */
+  /** Attempts in progress, with the time when the platform gives each up. */
   readonly #attempts = new Map<Promise<unknown>, number>();
   #code: "runs" | "returned" | "threw" | "over" = "runs";
 
@@ -48,8 +47,8 @@ export class Platform {
   }
 
   /**
-   * One platform step: failures are noted for the operator, terminal ones end it, and its retries wait as long as the upstream asks. Behind
-   * the end of the code none begins any more but those of a guarded step that it had begun, and the engine's own, `always`.
+   * Runs one platform step. Failures are recorded for the operator, terminal errors end it, and retries wait as long as the upstream
+   * requests. After the code has ended, only these begin: the engine's own steps (`always`), and guarded steps that the code had started.
    */
   async do<T extends Rpc.Serializable<T>>(
     step: PlatformStep,
@@ -86,7 +85,7 @@ export class Platform {
       {
         retries: {
           limit: retries.limit,
-          // The function says the whole pause: by itself the platform would double it at each attempt.
+          // The function returns the whole delay: by itself the platform would double it at each attempt.
           backoff: "constant",
           delay: ({ ctx, error }) => nextDelayMs(retries, ctx.attempt, failures.lastOf(label) ?? error),
         },
@@ -113,8 +112,8 @@ export class Platform {
   }
 
   /**
-   * The workflow's code has returned: until every effect that it began has its outcome, or was given up. Nobody could retry it once the
-   * run is complete, and an undo must find what happened. Throws what one of them failed of, if the code waited for no answer of it.
+   * Called when the workflow's code has returned. Waits until every effect that it began has an outcome or was given up: an operator cannot
+   * retry an effect of a complete run, and an undo must find each. Throws the failure of a step that the code did not await.
    */
   async whenDone(): Promise<void> {
     this.#code = "returned";
@@ -123,7 +122,7 @@ export class Platform {
     });
   }
 
-  /** The workflow's code has thrown: until no attempt is under way any more. None is made again before an operator retries. */
+  /** Called when the workflow's code has thrown. Waits until no attempt is in progress. New attempts require a retry by an operator. */
   async whenQuiet(): Promise<void> {
     this.#code = "threw";
     for (;;) {
@@ -133,17 +132,17 @@ export class Platform {
     }
   }
 
-  /** Follows the author's code, until the platform breaks the replay off or a step contradicts its record. */
+  /** Awaits the author's code, until the platform breaks the replay off or a step contradicts its record. */
   followed<T>(code: Promise<T>): Promise<T> {
     return Promise.race([code, this.brokenOff.error, this.#pass.astray]);
   }
 
-  /** Whether the pass makes the first attempt at a step itself: where no pass before can have made one. */
+  /** True if the replay makes the first attempt at a step itself: no earlier replay can have made one. */
   #goesLean({ lean, of }: PlatformStep): boolean {
     return lean === true && of === undefined && this.#pass.inbox.isAhead && this.#pass.lean.goesOn;
   }
 
-  /** What a pass before has recorded of a step that it took itself. */
+  /** The outcome of an inline step that an earlier replay recorded. */
   async #kept(step: StepCall): Promise<StepOutcome | undefined> {
     const { inbox, instanceId } = this.#pass;
     const seen = step.guarded ? inbox.kept(step) : undefined;
@@ -157,14 +156,14 @@ export class Platform {
     this.#pass.lean.noteStep();
   }
 
-  /** A sleep or a wait was rejected. Throws a time-out or a limit; anything else is the platform's own failure. */
+  /** Handles a rejected sleep or wait. Throws a timeout or a limit; any other error is the platform's own failure. */
   #unlessAboutStep(error: unknown, step: PlatformStepName): Promise<never> {
     if (isAboutStep(error)) return Promise.reject(error);
     const isAwaited = this.#code === "runs" || (this.#code === "returned" && step.type === "waitForEvent");
     return isAwaited ? this.brokenOff.by(error, step) : never();
   }
 
-  /** A policy that the platform cannot take is that step's failure, and not one between steps. */
+  /** An invalid policy fails this step, not the replay between steps. */
   #checked(policy: Policy, label: string): Required<Policy> & { timeoutMs: number } {
     try {
       return checkedPolicy(policy);
@@ -182,8 +181,8 @@ export class Platform {
   }
 
   /**
-   * Reads what a pass needs between its steps. While all is well that costs nothing; when the database or R2 is out of reach, the read is
-   * made again by a step of its own, with that step's patience, because what is thrown between steps ends the instance at once.
+   * Reads data that a replay needs between its steps; free of charge if it succeeds. If D1 or R2 is unavailable, a platform step with long
+   * retries repeats the read: an error between steps would end the instance at once.
    */
   async reading<T>({ label, guarded = false }: PlatformStep, read: () => Promise<T>, begins: "in code" | "always" = "in code"): Promise<T> {
     for (let round = 1; ; round++) {
@@ -212,7 +211,7 @@ export class Platform {
     await this.holds.unlessPaused(step, rest < 0 ? "heard" : "asked");
   }
 
-  /** Waits for an event and answers its payload. Throws the platform's error when none comes in time. */
+  /** Waits for an event and returns its payload. Throws the platform's error on timeout. */
   async waitFor<T extends Rpc.Serializable<T>>(label: string, type: string, timeout: Duration): Promise<T> {
     this.#noteStep();
     const event = await this.#steps
@@ -223,9 +222,9 @@ export class Platform {
   }
 
   /**
-   * A step from its first attempt to its output. One in doubt parks the instance here until an operator has answered, one of a paused run
-   * until that is resumed; then it makes another attempt: as a step of its own, because the platform remembers the first. That one is
-   * given the doubt (an entry's key).
+   * A step from its first attempt to its output. An unknown outcome parks the instance until an operator has decided; a paused run waits
+   * until it is resumed. The next attempt is a platform step with its own name, because the platform remembers the first. It gets the key
+   * of the entry in doubt.
    */
   async settle<Output>(
     step: StepCall,
@@ -250,20 +249,19 @@ export class Platform {
   }
 
   async #untilResolved(step: StepCall, key: string, round: number): Promise<void> {
-    // The platform remembers the doubt, and may have forgotten its answer: the database knows.
+    // The platform stores the unknown outcome, but may have lost the decision: the database has it.
     if (!isInDoubt(await this.reading(step, () => this.#pass.inbox.entries(true)), key)) return;
     await this.reading(step, () => this.#pass.recorder.parked(this.#pass.instanceId));
     await this.waitFor(ownName(step.label, "in_doubt", round), doubtEventType(key), "365 days");
   }
 }
 
-/** Of a sleep that lasted no longer nobody can say whether it was slept now, or remembered slowly. */
+/** A sleep this short may be new, or completed before and slow to load. */
 const SHORT_SLEEP_MS = 500;
 
-/** For five minutes, and soon again once what is read from is back: pauses that grow would outlast the trouble. */
+/** Retries for 5 minutes, at a constant interval so that the step continues soon after D1 or R2 is available. */
 const PATIENT: Policy = { retries: { limit: 30, delay: "10 seconds", backoff: "constant" } };
 
-/** What is begun no more. */
 function never<T>(): Promise<T> {
   return new Promise(() => undefined);
 }

@@ -7,33 +7,33 @@ import type { Pass } from "../pass/pass.ts";
 import { isAboutStep, isInfrastructure } from "../store/d1/trouble.ts";
 import { asNamed, asStepError, endsStep } from "./step-error.ts";
 
-/** An attempt begins, by its own clock, so much later than the platform's timer at most. */
+/** Largest difference between the attempt's clock and the platform's timer. */
 const TIMER_MARGIN_MS = 1000;
 
-/** So much of an attempt's text is looked for in what the platform says: it may put words around it, or cut a long one. */
+/** Length of an attempt's error that is searched in the platform's error: the platform may add a prefix, or truncate a long message. */
 const COMPARED_CHARACTERS = 200;
 
-/** Why an attempt failed that the platform has given up, and another has followed: it heard nothing of that itself. */
+/** Error of an attempt that the platform gave up and retried: the attempt itself receives no error. */
 const HUNG = new MillraceError(
   "step_timeout",
   "The attempt did not end within its timeout, although its signal was aborted: the platform started another attempt.",
 );
 
-/** The attempts that this pass makes at one platform step, and what they fail with. */
+/** The attempts of this replay at one platform step, and their errors. */
 export class StepAttempts {
   #ran = false;
-  /** The last attempt that has failed here. */
+  /** Number of the last failed attempt in this replay. */
   #failed = 0;
   #underWay: { attempt: number; since: number; watched: WatchedAttempt } | undefined;
-  /** What the last attempt threw, as the platform saw it; undefined while one is under way, and after one that succeeded. */
+  /** The last attempt's error as the platform received it. Undefined during an attempt, and after a successful one. */
   #thrown: { readonly text: string; readonly isLast: boolean } | undefined;
 
   constructor(
     readonly pass: Pass,
     readonly label: string,
-    /** Its name in the code; undefined for the engine's own. */
+    /** The step's name in the code; undefined for a step of the engine. */
     readonly name: string | undefined,
-    /** How often the platform tries again. */
+    /** Retries of the platform. */
     readonly limit: number,
     readonly timeoutMs: number,
   ) {}
@@ -43,7 +43,7 @@ export class StepAttempts {
     return this.#ran;
   }
 
-  /** Makes an attempt. What it throws is noted, and thrown as the platform should see it. */
+  /** Makes an attempt. Its error is recorded and thrown in the form for the platform. */
   async make<T>(attempt: number, work: () => Promise<T>): Promise<T> {
     this.#ran = true;
     this.#thrown = undefined;
@@ -69,10 +69,10 @@ export class StepAttempts {
   }
 
   /**
-   * True when the platform's rejection says how the step ended: with what an attempt of ours threw, now or in an earlier replay, or with
-   * a limit or the time-out of the platform. False when the platform failed itself: an engine that a deployment resets rejects every call
-   * under way, and the step may have succeeded. An unknown text is the failure of the last attempt, where that failed in this pass: the
-   * platform may change characters of it. Otherwise it is the failure of an earlier replay where there may have been one.
+   * True when the platform's rejection contains the outcome of the step: the error of an attempt, in this or an earlier replay, or a limit
+   * or the timeout of the platform. False when the platform itself failed: an engine that a deployment resets rejects every call in
+   * progress, and the step may have succeeded. An unknown text is the failure of the last attempt, if that failed in this replay: the
+   * platform may change characters of it. Otherwise it is the failure of an earlier replay, if there may have been one.
    */
   isOutcome(error: unknown): boolean {
     const text = messageOf(error);
@@ -85,8 +85,8 @@ export class StepAttempts {
   }
 
   /**
-   * The platform gave the step up: in a pass before, which it remembers, or now. An attempt that it ended at its time-out hears nothing of
-   * that; what it ends sooner it passes by again. Answers whether the last attempt hung.
+   * Records that the platform gave the step up, now or in an earlier replay. An attempt that exceeds its timeout receives no error from the
+   * platform. Returns true if the last attempt hung.
    */
   noteGivenUp(error: unknown): boolean {
     const { attempt = 0, since = Date.now(), watched } = this.#underWay ?? {};
@@ -98,7 +98,9 @@ export class StepAttempts {
     return hung;
   }
 
-  /** An attempt that hung, or that a pass or a run before had made, may have done what this one says was not done. */
+  /**
+   * Another attempt, which hung or belonged to an earlier replay or run, may have done the effect that this attempt reports as not done.
+   */
   #besideEarlier(attempt: number, error: unknown): unknown {
     const { failures, inbox } = this.pass;
     const isCertain = attempt - 1 === this.#failed && isDefiniteRefusal(error) && !inbox.mayStand(this.label);

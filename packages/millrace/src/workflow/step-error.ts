@@ -5,21 +5,23 @@ import { readTold, tellError } from "../contract/told-error.ts";
 import { errorOf } from "../pass/caught.ts";
 import { isInfrastructure } from "../store/d1/trouble.ts";
 
-/** True for errors that end a step at once, as the platform is told them (`asStepError`). All others are retried. */
+/** True for errors that end a step at once, in the form for the platform (`asStepError`). All others are retried. */
 export function endsStep(told: unknown): boolean {
   return told instanceof NonRetryableError;
 }
 
-/** The error as the platform should see it: one that must not be retried ends the step at once. */
+/** The error in the form for the platform: an error that must not be retried ends the step at once. */
 export function asPlatformError(error: unknown): unknown {
   return isTerminal(error) && !(error instanceof NonRetryableError)
     ? new NonRetryableError(messageOf(error))
     : inWords(error, messageOf(error));
 }
 
-/** The same for a step's error, which later passes hear again: the platform keeps its message alone, so its code goes with that. */
+/**
+ * The same for the error of a step, with its code in the message: the platform stores only the message, and later replays need the code.
+ */
 export function asStepError(error: unknown): unknown {
-  // The platform could have thrown the same words: with a code they are an attempt's, in this replay and in every later one.
+  // The platform could throw the same message. The code marks it as the error of an attempt, in this and every later replay.
   const code = codeOf(error) ?? (isInfrastructure(error) ? "step_failed" : undefined);
   if (code === undefined) return withoutCode(error);
   const text = tellError({ message: messageOf(error), code, isFinal: saysTerminal(error), unclear: unclearOf(error) });
@@ -35,23 +37,26 @@ function withoutCode(error: unknown): unknown {
   return inWords(error, text);
 }
 
-/** True for an error that ends its step: no repeat can help. */
+/** True for an error that ends its step, because a retry cannot help. */
 function endsAtOnce(error: unknown): boolean {
   return isTerminal(error) || error instanceof NonRetryableError || isByName(error);
 }
 
-/** The error itself where it has these words; otherwise one that has them, of the same name. */
+/** The error itself if it has this message; otherwise a new one with the same name. */
 function inWords(error: unknown, message: string): unknown {
   if (!(error instanceof Error)) return new Error(message);
   return error.message === message ? error : errorOf({ name: error.name, message });
 }
 
-/** True for what the platform takes for its own error that ends a step: it goes by the name, whose class it is says nothing. */
+/** The platform recognizes a non-retryable error by its name, not its class. */
 function isByName(error: unknown): boolean {
   return error instanceof Error && error.name === NON_RETRYABLE;
 }
 
-/** An error, or a bare text, that begins with that name, by which the platform goes as well, as that error: so one may come over RPC. */
+/**
+ * Converts an error, or a text, whose message begins with `NonRetryableError`: the platform recognizes that prefix as well, and an error
+ * over RPC may have only that.
+ */
 export function asNamed(error: unknown): unknown {
   if (!(error instanceof Error || typeof error === "string") || codeOf(error) !== undefined || isByName(error)) return error;
   const [begin, said] = /^NonRetryableError(?::\s*|$)(.*)$/s.exec(messageOf(error)) ?? [];
@@ -60,7 +65,7 @@ export function asNamed(error: unknown): unknown {
   return Object.assign(new NonRetryableError(said), { stack: [begin, ...frames].join("\n") });
 }
 
-/** A step's error as the platform gives it back, with its code again: the same in the pass that made it and in every later one. */
+/** Restores a step's error with its code from the platform's error: equal in the replay that made it and in every later one. */
 export function fromStepError(error: unknown): unknown {
   const told = readTold(messageOf(error));
   if (!told) return error;
@@ -71,5 +76,5 @@ export function fromStepError(error: unknown): unknown {
   });
 }
 
-/** Before its message the platform puts the error's name, or not. */
+/** The platform may put the error's name before its message. */
 const NAME = /^[A-Za-z]*Error: /;

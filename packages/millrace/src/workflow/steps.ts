@@ -21,8 +21,8 @@ import type { Platform } from "./platform.ts";
 import type { Taking } from "./taking.ts";
 
 /**
- * A step name that the compiler can see: a literal. Names made at run time would differ on the next pass, and the step would run twice. In
- * the place of any other stands a sentence, which the compiler prints.
+ * A step name that is a string literal. A computed name could differ in the next replay, and the step would run twice. Any other type
+ * becomes a literal type with the compiler's error message.
  */
 export type Literal<Name extends string> = string extends Name
   ? NoLiteral
@@ -33,18 +33,22 @@ export type Literal<Name extends string> = string extends Name
 type NoLiteral = "A step name is a literal; put data into { key }";
 
 export interface StepOptions {
-  /** Tells parallel or repeated calls of one name apart. From the data, such as an item's id; never a counter or the time. */
+  /**
+   * Distinguishes parallel or repeated calls with one name. Take it from the data, such as an item's id; never from a counter or the time.
+   */
   key?: string;
   retries?: Retries;
   timeout?: Duration;
 }
 
-/** How a step's first attempt is made, where its workflow says otherwise (`steps`). */
+/** Overrides the workflow's `steps` for one step. */
 interface ModeOption {
   steps?: StepMode;
 }
 
-/** The steps a workflow's code may take. Each is one platform step, billed once, remembered once; a lean one only if it is tried again. */
+/**
+ * The steps of a workflow. Each is one platform step, billed and stored once. An inline step becomes a platform step only if it is retried.
+ */
 export class Steps {
   readonly #pass: Pass;
   readonly #platform: Platform;
@@ -52,7 +56,7 @@ export class Steps {
   readonly #mode: StepMode;
   readonly #items: readonly string[];
 
-  /** Built by the engine for each pass. `items`: the keys that the maps around them give to all their steps. */
+  /** Created by the engine for each replay. `items`: the keys of the enclosing maps. */
   constructor(pass: Pass, platform: Platform, taking: Taking, mode: StepMode, items: readonly string[] = []) {
     this.#pass = pass;
     this.#platform = platform;
@@ -61,7 +65,7 @@ export class Steps {
     this.#items = items;
   }
 
-  /** Reads something. May run more than once, promises nothing, writes no row. */
+  /** Reads data. May run more than once, has no guarantee and writes no row. */
   async read<Name extends string, Output>(
     name: Literal<Name>,
     read: () => Stored<Output> | Promise<Stored<Output>>,
@@ -70,12 +74,12 @@ export class Steps {
     const step = { ...this.#call(name, options.key), reads: true };
     const { env, envelope, instanceId } = this.#pass;
     const folder = `${envelope.tenant_id}/${instanceId}`;
-    // An attempt that was given up may still answer: it writes under a name of its own.
+    // An attempt that was given up may still write its output, so each has its own path.
     const path = () => `${folder}/${digest("read", step.label, attemptToken())}`;
     return this.#taking.read(step, options, async () => packOutput(env.PAYLOADS, path, await read()));
   }
 
-  /** Runs a guarded effect, with the promise of its class. `record` says which rows and messages are written with its outcome. */
+  /** Runs a guarded effect with the guarantee of its class. `record` returns the rows and messages to write with its outcome. */
   effect<Name extends string, Input, Output>(
     name: Literal<Name>,
     definition: StepDefinition<Input, Output>,
@@ -83,7 +87,7 @@ export class Steps {
     options: {
       key?: string;
       record?: (output: NoInfer<Output>) => Writes;
-      /** What is written when the effect is taken back, in one write with that. */
+      /** Rows and messages to write when the effect is undone, in the same write as the undo. */
       undo?: (output: NoInfer<Output>) => Writes;
     } & ModeOption = {},
   ): Promise<Output> {
@@ -98,13 +102,13 @@ export class Steps {
   }
 
   /**
-   * Writes rows of our own and emits messages, exactly once, in one atomic write. `make` may read before it answers what to write;
-   * it runs again at every attempt, so anything else it does must bear repetition.
+   * Writes the app's rows and sends messages, exactly once, in one atomic write. `make` may read before it returns the writes. It runs
+   * again at every attempt, so other actions in it must be repeatable.
    */
   commit<Name extends string, Output = undefined>(
     name: Literal<Name>,
     make: () => Commit<Stored<Output>> | Promise<Commit<Stored<Output>>>,
-    /** `undo`: what is written when the commit is taken back. One without it stays. */
+    /** `undo`: rows and messages to write when the commit is undone. Without it the commit remains. */
     options: StepOptions & ModeOption & { undo?: () => Writes } = {},
   ): Promise<Output> {
     const { key, undo, steps, ...policy } = options;
@@ -114,14 +118,14 @@ export class Steps {
     return this.#guarded(step, this.#taking.commit(step, { make, undo, ...policy }) as Promise<Output>);
   }
 
-  /** Sleeps. The duration must not be computed from the time: the platform remembers the sleep by it. */
+  /** Sleeps. Do not compute the duration from the current time: the platform identifies the sleep by it. */
   async sleep<Name extends string>(name: Literal<Name>, duration: Duration, options: { key?: string } = {}): Promise<void> {
     return this.#taking.sleep(this.#call(name, options.key), duration);
   }
 
   /**
-   * Waits for an event about a subject, also one that came before the wait began. Twice the same event, early, late or after a
-   * restart: it is taken once. Errors: `wait_timeout` after `timeout` (default 7 days); `config_invalid` at once for an event that no route
+   * Waits for an event with a subject, also one that arrived before the wait began. Duplicates of an event, early, late or after a restart,
+   * are consumed once. Errors: `wait_timeout` after `timeout` (default 7 days); `config_invalid` at once for an event that no route
    * signals.
    */
   async waitFor<Name extends string, Payload>(
@@ -134,7 +138,7 @@ export class Steps {
     });
     const { key, ...about } = options;
     const step = this.#call(name, key);
-    // Opened before the code hears of it: how long a bucket takes must not decide a race.
+    // Read the payload before the code receives it: the latency of R2 must not decide a race.
     const open = async (taken: string) => {
       const envelope = parseEnvelope(JSON.parse(taken));
       const payload = await this.#platform.reading(step, () => unpackPayload(this.#pass.env.PAYLOADS, event, envelope));
@@ -145,8 +149,8 @@ export class Steps {
   }
 
   /**
-   * Waits for a person's answer through the API, or until the timeout, when `otherwise` applies. While it waits the keeper checks it once
-   * an hour. One question, one answer, however often the instance restarts.
+   * Waits for an operator's answer through the API, or until the timeout, when `otherwise` applies. Meanwhile the keeper checks it once an
+   * hour. A question has one answer, however often the instance restarts.
    */
   async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {
     assertDeclared(Boolean(request), `The approval "${name}" has no question: give it { question }, in one sentence.`, { step: name });
@@ -154,8 +158,8 @@ export class Steps {
   }
 
   /**
-   * Runs a function for each item, `concurrency` (default 10) at a time; each item's steps carry its key. Answers in the items' order.
-   * Errors: `config_invalid` for items that are no array, and for a concurrency that is no whole number from 1.
+   * Runs a function for each item, at most `concurrency` (default 10) at a time. The steps of an item carry its key. Returns the results in
+   * the order of the items. Errors: `config_invalid` if `items` is not an array, or `concurrency` not a whole number from 1.
    */
   async map<Item, Output>(
     items: readonly Item[],
@@ -168,7 +172,7 @@ export class Steps {
     });
   }
 
-  /** A guarded step's answer: its failure ends the run though the code should wait for nothing. */
+  /** The promise of a guarded step. Its failure ends the run even if the code does not await it. */
   #guarded<T>(step: StepCall, taken: Promise<T>): Promise<T> {
     return Answer.of(taken, () => this.#pass.guarded.noteAwaited(step.label));
   }

@@ -14,17 +14,17 @@ import type { Platform } from "./platform.ts";
 export interface Undoable {
   readonly step: StepCall;
   readonly done: Done<unknown, unknown>;
-  /** Its undo handler; undefined if the undo is a write of ours alone, or if the code has no handler any more. */
+  /** Its undo handler. Undefined if the undo only writes rows and messages, or if the deployed code has no handler. */
   readonly definition: StepDefinition<Done<unknown, unknown>, unknown> | undefined;
-  /** Errors: `nondeterministic_steps` if the code has no undo handler any more. */
+  /** Errors: `nondeterministic_steps` if the deployed code has no undo handler. */
   readonly writes: () => Writes;
 }
 
 /**
- * Takes effects back in the reverse order in which they happened, as far as that was not done yet. The record decides which, as in the dry
- * run: a handler that a deployment has added since applies to later effects only. Each is taken back by a guarded step of its own, and
- * recorded in one write with the effect's entry, which is superseded: a pass that is repeated finds what is left. The effect's next
- * generation is free to be claimed, so that a retry does it again. Answers how many were taken back.
+ * Undoes effects that are not undone yet, in the reverse order in which they happened. The record decides which, as in the dry run: a
+ * handler that a deployment has added since applies to later effects only. Each undo is a guarded step, recorded in one write with the
+ * effect's entry, which is superseded. A repeated replay finds the remaining effects. A retry then executes the effect again, under its
+ * next generation. Returns the number of undone effects.
  */
 export async function takeBack(pass: Pass, platform: Platform, undoable: readonly Undoable[], entries: readonly Seen[]): Promise<number> {
   let undone = 0;
@@ -49,8 +49,8 @@ export async function takeBack(pass: Pass, platform: Platform, undoable: readonl
 }
 
 /**
- * The step that takes an effect back: at its first generation, at the one that is under way (also when it happened, and only its answer
- * could not be kept), or at a new one when the effect was undone and done again.
+ * The step that undoes an effect. Its generation is the current one, also if the undo happened and its output could not be stored. A new
+ * generation if the effect was undone and executed again.
  */
 function undoStep({ name, item, label }: StepCall, position: number, entries: readonly Seen[]): StepCall {
   const step = UNDO_PREFIX + name;

@@ -6,7 +6,7 @@ import type { StepCall } from "../pass/step-call.ts";
 import type { Approval } from "../signals/approval.ts";
 import type { ApprovalRequest } from "./approve.ts";
 
-/** A guarded effect, as the code asks for it. */
+/** An effect that the code requests. */
 export interface EffectRequest<Input, Output> {
   readonly definition: StepDefinition<Input, Output>;
   readonly input: Input;
@@ -14,26 +14,25 @@ export interface EffectRequest<Input, Output> {
   readonly undo: ((output: Output) => Writes) | undefined;
 }
 
-/** A commit, as the code asks for it. */
+/** A commit that the code requests. */
 export interface CommitRequest<Output> extends Policy {
   readonly make: () => Commit<Output> | Promise<Commit<Output>>;
   readonly undo: (() => Writes) | undefined;
 }
 
-/** An event for which the code waits. */
 export interface EventRequest {
   readonly event: Pick<EventDefinition, "type" | "door">;
   readonly subject: string;
   readonly timeout?: Duration | undefined;
 }
 
-/** How a pass takes the steps of a workflow's code: `Doing` does them, `Undoing` finds what came of them. */
+/** The behaviour of steps in a replay: `Doing` executes them, `Undoing` finds their outcomes. */
 export interface Taking {
   read<Output>(step: StepCall, policy: Policy, read: () => Promise<StepOutcome>): Promise<Output>;
   effect<Input, Output>(step: StepCall, request: EffectRequest<Input, Output>): Promise<Output>;
   commit<Output>(step: StepCall, request: CommitRequest<Output>): Promise<Output>;
   sleep(step: StepCall, duration: Duration): Promise<void>;
-  /** `open` is given the event's envelope as JSON. */
+  /** `open` gets the event's envelope as JSON. */
   waitFor<Payload>(step: StepCall, request: EventRequest, open: (envelope: string) => Promise<Payload>): Promise<Payload>;
   approve(step: StepCall, request: ApprovalRequest): Promise<Approval>;
 }

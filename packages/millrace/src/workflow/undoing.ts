@@ -22,8 +22,8 @@ import { takeBack, type Undoable } from "./take-back.ts";
 import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
 
 /**
- * Takes the steps of a workflow's code by finding what came of them, so that the code itself says which effects there were, with what input
- * and in which order. Then they are taken back.
+ * Runs a workflow's code against the recorded outcomes. The code determines which effects there were, with their input and order. Then they
+ * are undone.
  */
 export class Undoing implements Taking {
   readonly #pass: Pass;
@@ -31,7 +31,7 @@ export class Undoing implements Taking {
   readonly #undoable: Undoable[] = [];
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #leftOpen: LeftOpen;
-  /** The code has come by all that is on record, and by all that is open: whatever it goes on to has done nothing. */
+  /** Resolved when the code has reached all recorded and all open steps: later steps have no effects. */
   readonly #hasMetAll = Promise.withResolvers<undefined>();
   #broken: { error: unknown } | undefined;
 
@@ -41,16 +41,16 @@ export class Undoing implements Taking {
     this.#leftOpen = new LeftOpen(pass);
   }
 
-  /** Passes through `code`, then takes back what it met. Answers how many effects that were. Throws what either failed with. */
+  /** Replays `code`, then undoes the effects that it reached. Returns their number. Throws the error of either. */
   async undo(code: () => Promise<unknown>): Promise<number> {
     const passed = await Promise.race([Promise.allSettled([code()]).then(([one]) => one), this.#hasMetAll.promise]);
-    // Code that goes round in a circle, as one that asks until something is so, comes to no end by itself.
+    // Code that loops, such as polling, does not end by itself.
     if (passed) await this.#untilIdle();
     else await Promise.allSettled(this.#underWay);
     this.#assertWhole();
     const entries = await this.#pass.inbox.entries(true);
     const startedAt = Date.now();
-    // A branch may be at work of its own between two steps.
+    // A branch may run other code between two steps.
     while (passed && !this.#broken && this.#missedOf(entries) && Date.now() - startedAt < NAMING_MS) await this.#untilIdle(20);
     this.#assertWhole();
     this.#pass.course.end();
@@ -60,8 +60,8 @@ export class Undoing implements Taking {
   }
 
   /**
-   * Reads again, because nobody has recorded it, where something was done behind it, or may have been. A read that had answered, and fails
-   * now, would lead the code another way.
+   * Repeats a read, because its output is not recorded, if a later step has or may have an effect. If a read succeeded before and fails
+   * now, the undo fails: the code would take another path.
    */
   read<Output>(step: StepCall, policy: Policy, read: () => Promise<StepOutcome>): Promise<Output> {
     const { inbox } = this.#pass;
@@ -77,14 +77,13 @@ export class Undoing implements Taking {
   }
 
   /**
-   * What an effect answered. Of one whose outcome nobody recorded the upstream, or a person, says whether it happened; one that failed
-   * without a record or that a cancel cut off, that has a way back, and whose upstream bears a repetition, is done once more under its key:
-   * then it is certain what there is to take back.
+   * The recorded output of an effect. If the outcome is unknown, the upstream or an operator decides it. If it failed without a record, or
+   * a cancel interrupted it, an undoable effect with a repeatable class is executed again under its key. Its outcome is known then.
    */
   effect<Input, Output>(step: StepCall, { definition, input, record, undo }: EffectRequest<Input, Output>): Promise<Output> {
     const asking = { ...definition, run: () => Promise.reject(new DidNotHappen()) };
     const settle = (entry: Seen | undefined) => {
-      // Whatever is found happened when it was begun: it is taken back in that order. What is done once more comes last.
+      // A found effect keeps its position, which defines the order of the undo. A repeated effect gets the last position.
       const at = entry === undefined ? step : { ...step, position: entry.position };
       const effect = { pass: this.#pass, step: at, definition: entry === undefined ? definition : asking, input, writes: record };
       return this.#platform.settle(at, definition, (nth, doubted) => attemptEffect(effect, nth, doubted).catch(nothingIfNone));
@@ -100,7 +99,7 @@ export class Undoing implements Taking {
     });
   }
 
-  /** What a commit answered. */
+  /** The recorded output of a commit. */
   commit<Output>(step: StepCall, { undo }: CommitRequest<Output>): Promise<Output> {
     return this.#find(step, async () => {
       const output = await this.#recorded<Output>(step);
@@ -110,22 +109,21 @@ export class Undoing implements Taking {
     });
   }
 
-  /** What was slept is not slept again. */
+  /** An undo does not repeat sleeps. */
   sleep(step: StepCall, _duration: Duration): Promise<void> {
     return this.#find(step, () => Promise.resolve());
   }
 
-  /** The event that a wait took. */
+  /** The event that a wait consumed. */
   waitFor<Payload>(step: StepCall, _request: EventRequest, open: (envelope: string) => Promise<Payload>): Promise<Payload> {
     return this.#find(step, async () => open((await this.#orAbort(step, () => heldSignal(this.#pass, step.label))) ?? endOfRecord(step)));
   }
 
-  /** The answer that a question got. */
   approve(step: StepCall): Promise<Approval> {
     return this.#find(step, async () => (await this.#orAbort(step, () => knownAnswer(askerAt(this.#pass, step)))) ?? endOfRecord(step));
   }
 
-  /** Finds what came of a step, also of one whose failure the code had heard of. */
+  /** Finds the outcome of a step, also if the code received its failure. */
   #find<T>(step: StepCall, found: (failure?: Error) => Promise<T>): Promise<T> {
     return this.#track(() =>
       this.#pass.take(
@@ -136,7 +134,7 @@ export class Undoing implements Taking {
     );
   }
 
-  /** Remembers that a step is under way: nothing is taken back while a parallel branch still goes on. */
+  /** Tracks steps in progress: no effect is undone while a parallel branch continues. */
   #track<T>(step: () => Promise<T>): Promise<T> {
     const tracked = step();
     this.#underWay.add(tracked);
@@ -170,7 +168,7 @@ export class Undoing implements Taking {
     return (history?.left[label]?.effect ?? history?.failureOf(label)?.effect) === "undoable";
   }
 
-  /** True for a read behind which nothing is on record, and nothing open. */
+  /** True for a read after which no step is recorded or open. */
   async #isBehindAll(step: StepCall): Promise<boolean> {
     const { inbox, course } = this.#pass;
     const entries = await this.#orAbort(step, () => inbox.entries());
@@ -182,7 +180,7 @@ export class Undoing implements Taking {
     return [...cutOff].every(isMet);
   }
 
-  /** An effect that happened, or may have, that could be taken back, and that the code did not come by. */
+  /** An undoable effect that happened, or may have, and that the code did not reach. */
   #missedOf(entries: readonly Seen[]): Seen | undefined {
     const isMet = ({ step: name, item }: Seen) => this.#undoable.some(({ step }) => step.name === name && step.item === item);
     return entries.find(
@@ -190,7 +188,7 @@ export class Undoing implements Taking {
     );
   }
 
-  /** The same of one that a run before had tried, and of which nothing is on record. */
+  /** The label of such a step from an earlier run, without a record. */
   #missedOpen(entries: readonly Seen[]): string | undefined {
     const { inbox, course } = this.#pass;
     const isOnRecord = (label: string) => entries.some((one) => labelOf(one.step, one.item) === label && one.state !== "failed");
@@ -198,7 +196,7 @@ export class Undoing implements Taking {
     return left.find(([label]) => !course.hasBegun(label) && !isOnRecord(label))?.[0];
   }
 
-  /** It is not left out in silence: a step of the code fails now (a read), or the code has changed, or ended too early. */
+  /** The error for an effect that the code did not reach: a read of the code fails now, the code has changed, or it ended too early. */
   #whyMissed(step: string, passed: PromiseSettledResult<unknown> | undefined): unknown {
     const thrown: unknown = passed?.status === "rejected" ? passed.reason : undefined;
     const isCut = thrown !== undefined && !(thrown instanceof EndOfRecord);
@@ -210,7 +208,7 @@ export class Undoing implements Taking {
     );
   }
 
-  /** Until no branch of the code is under way. One that goes on behind a step does so within a moment. */
+  /** Waits until no branch of the code is active. A branch continues within milliseconds after its step. */
   async #untilIdle(ms = 1): Promise<void> {
     do {
       await Promise.allSettled(this.#underWay);
@@ -218,7 +216,7 @@ export class Undoing implements Taking {
     } while (this.#underWay.size > 0);
   }
 
-  /** Looks up what is no step of the platform's: where that fails, the undo fails, also when the workflow's code catches it. */
+  /** Reads outside a platform step. A failure fails the undo, even if the workflow's code catches it. */
   async #orAbort<T>(step: StepCall, look: () => Promise<T>): Promise<T> {
     try {
       return await this.#platform.reading({ label: `${UNDO_PREFIX}${step.label}` }, look);
@@ -243,17 +241,17 @@ function unlessNothingCame(error: unknown): void {
   if (!(error instanceof EndOfRecord)) throw error;
 }
 
-/** How an effect of which nobody knows the outcome comes to have one. */
+/** How to determine an unknown outcome. */
 interface Unsettled {
   readonly settle: (entry: Seen | undefined) => Promise<unknown>;
-  /** True if it may have happened without a record, and a repeat under its key is harmless. */
+  /** True if the effect may have happened without a record, and a repetition under its key is harmless. */
   readonly mayHaveHappened: boolean;
   readonly hasWayBack: boolean;
-  /** True where the code is told that it failed. */
+  /** True if the code receives its failure. */
   readonly failed: boolean;
 }
 
-/** Said instead of an effect: what did not happen before does not happen while it is undone. */
+/** Thrown instead of executing an effect: an undo does not execute effects that did not happen. */
 class DidNotHappen extends MillraceError {
   constructor() {
     super("not_retryable", "Before the undo, the upstream reported that the effect did not happen.");
@@ -261,8 +259,8 @@ class DidNotHappen extends MillraceError {
 }
 
 /**
- * Where the upstream said that it did not happen, there is nothing to take back. That it refuses now, to look or to do it once more, says
- * nothing of what it did before.
+ * If the upstream reports that the effect did not happen, there is nothing to undo. A refusal now, of a look-up or a repetition, proves
+ * nothing about the earlier attempt.
  */
 function nothingIfNone(error: unknown): StepOutcome {
   if (error instanceof DidNotHappen) return { output: null, outputRef: null };
@@ -281,7 +279,7 @@ function noWayBack(label: string): Error {
   );
 }
 
-/** The error for such an effect that failed without a record. */
+/** The same for an effect that failed without a record. */
 function noWayBackFromLost(label: string): Error {
   return new MillraceError(
     "nondeterministic_steps",

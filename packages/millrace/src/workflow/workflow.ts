@@ -11,50 +11,50 @@ import type { Stored } from "../guard/stored.ts";
 import { keepResultsFor, REMEMBERED_DAYS } from "../store/kept-days.ts";
 import type { Steps } from "./steps.ts";
 
-/** What a workflow's code is given. */
+/** Argument of a workflow's `run`. */
 export interface WorkflowCall<Payload> {
   readonly payload: Payload;
   readonly step: Steps;
-  /** The message that started the instance; to be read. */
+  /** The message that started the instance. Read-only. */
   readonly envelope: Readonly<Envelope>;
   /** This instance's id: 32 hex characters. */
   readonly instanceId: string;
   readonly env: Cloudflare.Env;
-  /** What `entrypoint` was given with it: what `catalog()` made. */
+  /** The catalog that `entrypoint` got, from `catalog()`. */
   readonly deployment: Deployment;
 }
 
-/** What a workflow is told of the deployment that it is part of. */
+/** Facts about the deployment that a workflow needs. */
 export interface Deployment {
-  /** The events that a route signals to waiting runs. */
+  /** Events that a route signals to waiting runs. */
   readonly signalled: ReadonlySet<string>;
 }
 
-/** What the business does: started once per key by a message, its steps in reading order. */
+/** A workflow: a message starts it once per key, and `run` contains its steps. */
 export interface WorkflowDefinition<Payload = unknown, Type extends string = string, Result = unknown, Given = NoInfer<Payload>> {
-  /** Lower case with dashes; bound in `wrangler.jsonc` under the same name in upper case with underscores. */
+  /** Lower case with dashes. Its binding in `wrangler.jsonc` has the same name in upper case with underscores. */
   readonly name: string;
-  /** The command it performs, or the event it follows. */
+  /** The command or event that starts it. */
   readonly on: MessageDefinition<Payload, Type, Given>;
   /**
-   * What it returns is the run's result: plain data of at most 1 MiB. What JSON would change of it is kept as JSON has it, and told. Its
-   * run ends when every effect that it began has its outcome, also those that it did not wait for; one of these that fails for good is what
-   * the run failed of.
+   * Returns the result of the run: plain data, at most 1 MiB. If JSON changes the result, the run stores the changed value with a note. The
+   * run ends when every effect that it began has an outcome, including effects that it did not await. If one of these finally fails, the
+   * run fails.
    */
   readonly run: (call: WorkflowCall<Payload>) => Promise<Result>;
   /**
-   * How long an instance may take from its acceptance to its end, such as `"2 hours"`, unless its command says otherwise (`must_end_by`).
-   * One that takes longer is overdue: somebody is told, and nothing is ended. Default: as long as it takes.
+   * Time limit from acceptance to end, such as `"2 hours"`, unless the command sets `must_end_by`. An instance beyond it is reported as
+   * overdue, and continues. Default: no limit.
    */
   readonly deadline?: Duration;
   /**
-   * How long the platform keeps the result and the history of a complete run: 1 hour to 30 days. Its storage is billed. Default: 2 days. A
-   * failed run is kept for 30 days, so that a retry can start from its steps.
+   * How long the platform stores the result and the history of a complete run: 1 hour to 30 days. The storage is billed. Default: 2 days. A
+   * failed run is stored for 30 days, so that a retry can resume from its steps.
    */
   readonly keepResult?: Duration;
   /**
-   * How the first attempts at its effects and commits are made: each as a step of the platform's (`"platform"`, the default), or by the
-   * pass itself (`"lean"`), which is faster and cheaper; docs/performance.md says when to take which. A step may say otherwise for itself.
+   * How the first attempts at effects and commits are made: each as a platform step (`"platform"`, the default), or inline in the replay
+   * (`"lean"`), which is faster and cheaper. docs/performance.md says when to use which. A step can override it.
    */
   readonly steps?: StepMode;
 }
@@ -62,29 +62,29 @@ export interface WorkflowDefinition<Payload = unknown, Type extends string = str
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
-/** A workflow whatever its payload: what lists of them hold. Each checks its own payload when it runs. */
+/** A workflow with any payload type, for lists. Each workflow validates its own payload when it runs. */
 // biome-ignore lint/suspicious/noExplicitAny: a payload type stands on both sides of functions here, so no narrower type takes them all
 export type AnyWorkflow = WorkflowDefinition<any>;
 
-/** The workflow that calls the addresses which commands name, and what judges those addresses. */
+/** The workflow that sends callbacks, with the guard that checks their addresses. */
 export interface CallbackSender extends AnyWorkflow {
-  /** Asked when a command names an address, and again before each request. Default: none is judged. */
+  /** Checks an address when a command names it, and again before each request. Default: no check. */
   readonly guard?: AddressGuard | undefined;
 }
 
-/** A workflow that declares an `input`: the engine makes its command, of the workflow's name, on the default queue. */
+/** A workflow that declares an `input`. The engine defines its command, with the workflow's name, on the default queue. */
 interface OwnCommand<Input, Name extends string, Result, Given = unknown>
   extends Omit<WorkflowDefinition<Input, Name, Result>, "on" | "name" | "run"> {
   readonly name: Name;
   readonly on?: never;
   /** The schema of the command's payload. */
   readonly input: z.ZodType<Input, Given>;
-  /** Names the work: the same key is the same instance. Default: each caller must give an idempotency key. */
+  /** Identifies the work: the same key is the same instance. Default: each caller must send an idempotency key. */
   readonly key?: (input: Input) => string;
   readonly run: (call: WorkflowCall<Input> & { readonly input: Input }) => Promise<Result>;
 }
 
-/** A workflow with its command, for typed callers such as a step that emits it. */
+/** A workflow with its command, for typed callers such as a step that sends it. */
 export interface CommandedWorkflow<Input, Name extends string, Result = unknown, Given = NoInfer<Input>>
   extends WorkflowDefinition<Input, Name, Result, Given> {
   readonly command: CommandDefinition<Input, Name, Given>;
@@ -93,9 +93,8 @@ export interface CommandedWorkflow<Input, Name extends string, Result = unknown,
 const defaultQueue = defineQueue({ name: DEFAULT_QUEUE });
 
 /**
- * Declares a workflow `on` a message, or with an `input` that its own command carries: of the workflow's name, on the queue "millrace".
- * Errors: `config_invalid` for a name the platform would refuse, without a message or code, and for a deadline, `keepResult` or `steps`
- * that is none.
+ * Declares a workflow `on` a message, or with an `input`. With `input` its command has the workflow's name, on the queue "millrace".
+ * Errors: `config_invalid` for an invalid name, a missing message or function, or an invalid deadline, `keepResult` or `steps`.
  */
 export function defineWorkflow<Payload, Type extends string, Result, Given>(
   definition: WorkflowDefinition<Payload, Type, Stored<Result>, Given>,
