@@ -4,25 +4,21 @@ import { asCodeOf } from "../contract/crash-points.ts";
 import { inDevelopment } from "../contract/development.ts";
 import { logLine } from "../contract/log-line.ts";
 
-/** A pass through a workflow's code, as far as advice names it. */
 interface Advised {
   readonly env: EngineEnv;
   readonly workflow: string;
   readonly instanceId: string;
 }
 
-/** Whose code runs between its steps; undefined within a step. Known in development only. */
+/** The run that called, while its code runs between steps; undefined within a step. Set in development only. */
 const between = new AsyncLocalStorage<Advised | undefined>();
 let watches = false;
 const watching = new WeakSet<typeof fetch>();
 
-/** What was said in this isolate. */
+/** Advice logged in this isolate. */
 const given = new Set<string>();
 
-/**
- * Says on one line of the log that a workflow's code is probably mistaken, though its run goes on. Deployed, once in an isolate, whatever
- * number of runs it is true of; in development once a run.
- */
+/** Logs that a workflow's code is probably wrong; the run continues. Deployed: once per isolate. In development: once per run. */
 export function advise({ env, workflow, instanceId }: Advised, step: string, said: string): void {
   const about = [inDevelopment(env) ? instanceId : workflow, step, said].join("\n");
   if (given.has(about) || given.size > MAX_GIVEN) return;
@@ -32,7 +28,7 @@ export function advise({ env, workflow, instanceId }: Advised, step: string, sai
 
 const MAX_GIVEN = 1000;
 
-/** Runs a workflow's code; in development, a `fetch` between its steps is told. */
+/** Runs a workflow's code. In development, advises against a `fetch` between steps. */
 export function betweenSteps<T>(run: Advised, code: () => Promise<T>): Promise<T> {
   const own = () => asCodeOf({ instanceId: run.instanceId }, code);
   if (!inDevelopment(run.env)) return own();
@@ -40,12 +36,12 @@ export function betweenSteps<T>(run: Advised, code: () => Promise<T>): Promise<T
   return between.run(run, own);
 }
 
-/** Runs what a step does: there a `fetch` is right. */
+/** Runs the body of a step, in which `fetch` is allowed. */
 export function withinStep<T>(body: () => T): T {
   return watches ? between.run(undefined, body) : body();
 }
 
-/** Whoever has put a `fetch` of its own in place of this one since is watched as well. */
+/** Replaces `fetch` again if other code has replaced it since. */
 function watchFetch(): void {
   watches = true;
   const real = globalThis.fetch;

@@ -3,55 +3,58 @@ import { sayInstead } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
 import type { Failure, Unrecorded } from "./failure.ts";
 
-/** An error that the workflow's code caught, as it is remembered. */
+/** An error that the workflow's code caught, as stored for later replays. */
 export interface Caught {
   name: string;
   code?: ErrorCode | undefined;
   message: string;
-  /** What is known of its effect; nothing where it has none, or one that is on record. */
+  /** The known status of the step's effect. Undefined if the step has none, or if its effect is recorded. */
   effect?: Unrecorded | undefined;
-  /** Set where an operator has had the step tried anew since: then it says nothing, unless the step fails so again. */
+  /** Set if an operator has retried the step since: the error is ignored, unless the step fails with it again. */
   forgotten?: true;
-  /** An effect that may have happened because of it, also where nothing is recorded of that. */
+  /** The label of an effect that the code began after it caught the error, and that may have no record. */
   wentOn?: string;
-  /** What had settled before that effect was begun, as an entry would say it (see `packBefore`). */
+  /** The steps that had settled before that effect began, in the format of an entry (see `packBefore`). */
   after?: string | null;
 }
 
-/** A step that is tried anew from run `open` on, whatever the platform remembers; `effect`: what may stand of its tries before that. */
+/**
+ * A step that is attempted again from run `open` on, although the platform remembers its failure. `effect`: possible effect of its earlier
+ * attempts.
+ */
 export interface Reopened {
   open: number;
   effect?: Unrecorded | undefined;
 }
 
 /**
- * What a run leaves to later passes about a step, where nothing recorded remembers it: with what error it failed, if the code heard that;
- * or that it is tried anew, because no code heard of it, or an operator wants that.
+ * Information about an unrecorded step that a run leaves to later replays: the error that the code received, or that the step is attempted
+ * again because the code received none or an operator retried it.
  */
 export type LeftBehind = Caught | Reopened;
 
-/** So much of a message is remembered, in characters. */
+/** Characters of a stored message. */
 const MAX_MESSAGE_CHARACTERS = 1000;
 
-/** Whether a step has an effect that is recorded by its outcome alone, and whether its code could take that back. */
+/** `acts`: the step's effect is recorded only by its outcome. `undoable`: its code has an undo handler. */
 export interface Acting {
   readonly acts?: boolean | undefined;
   readonly undoable?: boolean | undefined;
 }
 
-/** Remembers what the code heard of an error, and what that says of its step's effect where that is recorded by its outcome alone (`acts`). */
+/** The error to store. For a step that `acts` it contains the known status of the effect. */
 export function caughtOf(error: unknown, { acts = false, undoable = false }: Acting = {}): Caught {
   const message = beginning(messageOf(error), MAX_MESSAGE_CHARACTERS);
   const effect = acts && ({ effect: isDefiniteRefusal(error) ? "refused" : undoable ? "undoable" : "unknown" } as const);
   return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message, ...effect };
 }
 
-/** True for a failure that leaves open whether its effect happened. */
+/** True for a failure after which the effect may have happened. */
 export function leavesOpen({ effect }: Pick<Caught, "effect">): boolean {
   return effect !== undefined && effect !== "refused";
 }
 
-/** Shortens an error's message to what is remembered of it: so the code hears the same on its first pass as on later ones. */
+/** Shortens an error's message to its stored length, so that the code receives the same message in the first replay as in later ones. */
 export function asRemembered(error: unknown): unknown {
   if (error instanceof Error && error.message.length > MAX_MESSAGE_CHARACTERS && !Object.isFrozen(error)) {
     sayInstead(error, beginning(error.message, MAX_MESSAGE_CHARACTERS));
@@ -59,17 +62,16 @@ export function asRemembered(error: unknown): unknown {
   return error;
 }
 
-/** The language's own kinds of errors. */
 const KINDS = new Map([EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError].map((kind) => [kind.name, kind]));
 
-/** The error as the code heard it. */
+/** The stored error as the code received it. */
 export function errorOf({ name, code, message, effect }: Caught): Error {
   const known = effect === undefined ? {} : { unclear: leavesOpen({ effect }) };
   if (name === "MillraceError" && code) return new MillraceError(code, message, known);
   return Object.assign(new (KINDS.get(name) ?? Error)(message), { name }, code && { code });
 }
 
-/** What steps failed of, as it is kept: where that is too much for a row, each says how it begins. */
+/** Serializes failures. If they are too long for a row, each message is shortened. */
 export function packLeft(left: Readonly<Record<string, LeftBehind>>): string {
   const whole = JSON.stringify(left);
   if (whole.length <= MAX_LEFT_CHARACTERS) return whole;
@@ -81,31 +83,31 @@ export function packLeft(left: Readonly<Record<string, LeftBehind>>): string {
   return JSON.stringify(Object.fromEntries(Object.entries(left).map(([label, one]) => [label, cut(one)])));
 }
 
-/** A row takes 2 MB, of characters that have up to three bytes each; the entry holds other things as well. */
+/** A D1 row has at most 2 MB, a character up to 3 bytes, and the entry has other fields. */
 const MAX_LEFT_CHARACTERS = 300_000;
-/** Of very many failures so much of each message is kept. */
+/** Shortest message that is stored. */
 const SHORT_MESSAGE_CHARACTERS = 40;
 
-/** What the code of a pass has heard, by the labels of its steps. */
+/** The events that the code of a replay has received, by step label. */
 interface Heard {
-  /** With what errors steps failed. */
+  /** Errors of failed steps. */
   readonly failures: Readonly<Record<string, Caught>>;
-  /** Steps that were begun, and of which it has not heard. */
+  /** Steps that began, without a result so far. */
   readonly unheard: readonly string[];
-  /** True for a failure that nobody waited for, or of a step that had answered before, with something done behind that. */
+  /** True for a failure that the code did not await, or of a step that had succeeded before and was followed by an effect. */
   readonly isPast: (label: string) => boolean;
-  /** What the runs before had left. */
+  /** The same information from earlier runs. */
   readonly before: Readonly<Record<string, LeftBehind>> | undefined;
 }
 
-/** A step that is tried anew, and what is known of its tries before that: one that was refused each time has done nothing. */
+/** A step to attempt again, with the possible effect of its earlier attempts. If each was refused, there is none. */
 export function reopened(open: number, effect: Unrecorded | undefined): Reopened {
   return leavesOpen({ effect }) ? { open, effect } : { open };
 }
 
 /**
- * What a pass leaves to the next run, as JSON: the failures that its code heard but the one that it ended with, and the steps that are
- * tried anew, because they were under way or their failure is past. Null for nothing.
+ * The information that a replay leaves to the next run, as JSON: the failures that its code received except the one that ended it, and the
+ * steps to attempt again. Null if there is none.
  */
 export function leftBy({ failures, unheard, isPast, before }: Heard, next: number, ended: Failure | null): string | null {
   const open = (labels: readonly string[]) =>

@@ -4,7 +4,7 @@ import type { Seen } from "../store/inbox/entry.ts";
 import { SKIPPED } from "../store/inbox/outcome.ts";
 import type { Failure } from "./failure.ts";
 
-/** A pass that has ended: what it saw on record, and what its code heard. */
+/** A replay that has ended: the records that it read, and the results that its code received. */
 interface Passed {
   readonly instanceId: string;
   readonly inbox: { readonly seen: readonly Seen[] };
@@ -12,8 +12,8 @@ interface Passed {
 }
 
 /**
- * The failure of a run with a hint at the output that a person has confirmed last, where the code failed by itself, also within a step: it
- * may be what the code cannot use, and a retry keeps it. Any other failure as it is.
+ * Adds a hint to the failure of a run if the code itself failed: the output that an operator confirmed last may be the reason, and a retry
+ * keeps it.
  */
 export function withConfirmed(failure: Failure, { instanceId, inbox: { seen }, course }: Passed): Failure {
   const [last] = seen.filter((entry) => isConfirmed(entry, course)).toSorted((one, other) => other.updated_at - one.updated_at);
@@ -26,13 +26,10 @@ export function withConfirmed(failure: Failure, { instanceId, inbox: { seen }, c
   };
 }
 
-/** What a step fails of that no upstream has refused. */
+/** Codes of failures that no upstream caused. */
 const BY_ITSELF: ReadonlySet<string> = new Set(["config_invalid", "step_failed"]);
 
-/**
- * True for a step of the code whose output is what a person said: that it happened, or that it is skipped, which this pass may have
- * recorded itself.
- */
+/** True for a step whose output an operator gave: a confirmation, or a skip, which this replay may have recorded itself. */
 function isConfirmed({ token, state, position, step, item }: Seen, course: Passed["course"]): boolean {
   if (position < 0) return false;
   if (token === SKIPPED) return state === "done" || (state === "failed" && course.hasSettled(labelOf(step, item), false));

@@ -2,18 +2,18 @@ import { type Acting, type Caught, caughtOf, leavesOpen } from "./caught.ts";
 import { type Basis, type History, type Progress, packBefore, type Settlement } from "./history.ts";
 
 /**
- * Where a step stands in the course of its pass: how much had settled when the code named it, and which entry already says how much of
- * that.
+ * The position of a step in its replay: the number of steps that had settled when the code called it, and the entry that already records
+ * some of them.
  */
 export interface Start {
   readonly at: number;
   readonly basis: Told;
 }
 
-/** Code that does something between two steps besides going on may name a step so much later. */
+/** Longest work of the code between a step's result and its next step, in ms. */
 export const NAMING_MS = 2000;
 
-/** What is remembered answers sooner than this. */
+/** A result that the platform remembers arrives within this time. */
 const REMEMBERED_MS = 500;
 
 interface Told {
@@ -22,9 +22,9 @@ interface Told {
 }
 
 /**
- * The order in which a pass begins steps and hears how they came out. Code that is the same on every pass goes the same way when it hears
- * the same in the same order. So it hears of one step at a time, and a later pass in the order of the first: a race has the same
- * winner, whoever is faster this time. What had settled before a step was begun is written down with the step, at no cost.
+ * The order in which a replay begins steps and receives their results. The same code takes the same path if it receives the same results in
+ * the same order. So it receives one result at a time, in the order of the first replay: a race has the same winner, whichever step is
+ * faster this time. The steps that had settled before a step are stored in its entry, without a write of their own.
  */
 export class Course implements Progress {
   readonly #begun = new Set<string>();
@@ -32,20 +32,20 @@ export class Course implements Progress {
   readonly #settled: Settlement[] = [];
   readonly #failed = new Map<string, boolean>();
   readonly #held: { settlement: Settlement; release: () => void }[] = [];
-  /** What the entries that this pass has written build on. */
+  /** The basis of each entry that this replay wrote. */
   readonly #bases = new Map<string, Basis | null>();
   #history: History | undefined;
   #expected: string[] = [];
   #basis: Told = { by: null, at: 0 };
-  /** So much of what had settled is said by outcomes that are on record. */
+  /** Number of settled steps that recorded outcomes contain. */
   #saidUntil = 0;
-  /** Failures of which later passes are told, though no outcome says them yet. */
+  /** Failures stored for later replays, although no outcome contains them yet. */
   readonly #kept = new Map<string, Caught>();
   #telling = false;
   #over = false;
-  /** How much the code had heard when it ended. */
+  /** Number of results that the code had received when it ended. */
   #heardAtEnd: number | undefined;
-  /** Steps that this pass does itself: of an earlier one nobody remembers an outcome. */
+  /** Steps that this replay executes: no earlier result exists. */
   readonly #anew = new Set<string>();
   readonly #unnamed = new Set<string>();
   readonly #attempted = new Map<string, number>();
@@ -59,7 +59,7 @@ export class Course implements Progress {
     return this.#failed.get(label) === failed;
   }
 
-  /** The step that the code heard of last, if it failed and the code has done nothing since. */
+  /** The last step with a result, if it failed and the code has done nothing since. */
   get lastFailed(): string | undefined {
     const heard = this.#heardAtEnd ?? this.#settled.length;
     const last = this.#settled[heard - 1];
@@ -67,28 +67,28 @@ export class Course implements Progress {
   }
 
   /**
-   * True once the code has heard of something that no pass before can have told it, with nothing else under way: whatever it begins from
-   * then on is begun for the first time.
+   * True after the code has received a result that no earlier replay can have given it, with no other step in progress: every later step is
+   * new.
    */
   get isBeyond(): boolean {
     return this.#beyond;
   }
 
-  /** What a step put out is another pass's: that one has heard it as well, and may have come further. */
+  /** The step's result belongs to another replay, which has received it as well and may be further ahead. */
   noteOther(label: string): void {
     this.#beyond = false;
     this.#anew.delete(label);
   }
 
-  /** Steps that the code has begun and not heard of. */
+  /** Steps that the code has begun, without a result so far. */
   get unheard(): readonly string[] {
     return [...this.#underWay];
   }
 
   /**
-   * The code has ended, in a pass that may follow another. A branch that it left behind may have come further in the pass before: it is
-   * told what is remembered, and nothing else, so that it begins again what it had begun there. Else an effect that happened, and that a
-   * crash kept from being recorded, would be known to nobody.
+   * Called when the code has ended, in a replay that may follow another. A branch in the background may have gone further in the earlier
+   * replay. It receives remembered results only, so that it begins the same steps again. Otherwise an effect that happened, and that a
+   * crash left unrecorded, would be lost.
    */
   async catchUp(): Promise<void> {
     this.#heardAtEnd = this.#settled.length;
@@ -103,7 +103,9 @@ export class Course implements Progress {
     }
   }
 
-  /** The code has ended: it begins nothing and hears of nothing any more. Whether a branch still comes so far would depend on time. */
+  /**
+   * The code has ended: it begins no more steps and receives no more results. Otherwise the progress of a branch would depend on timing.
+   */
   end(): void {
     this.#over = true;
   }
@@ -112,12 +114,12 @@ export class Course implements Progress {
     return this.#over;
   }
 
-  /** This pass does a step of the code itself. */
+  /** Records that this replay executes a step itself. */
   noteAnew(label: string): void {
     this.#anew.add(label);
   }
 
-  /** With what errors steps failed that the code has heard of, in that order. */
+  /** Errors that the code has received from failed steps, in that order. */
   get failures(): Readonly<Record<string, Caught>> {
     const failed = this.#settled.flatMap(({ label, failure }, index): [string, Caught][] => {
       const wentOn = this.#doneSince(index + 1);
@@ -127,7 +129,7 @@ export class Course implements Progress {
     return Object.fromEntries(failed);
   }
 
-  /** A guarded step that the code had begun, after it had heard of so many, makes an attempt. */
+  /** A guarded step makes an attempt. `at`: number of results that the code had received when it began the step. */
   noteAttempt(label: string, { at }: Start): void {
     this.noteAnew(label);
     if (this.#heardAtEnd === undefined) this.#attempted.set(label, at);
@@ -137,13 +139,13 @@ export class Course implements Progress {
     return [...this.#attempted].find(([, at]) => at >= settled)?.[0];
   }
 
-  /** What earlier passes wrote down, once that is known. */
+  /** Loads the records of earlier replays. */
   learn(history: History): void {
     this.#history = history;
     this.#expected = history.order.filter((label) => !this.#failed.has(label));
   }
 
-  /** The code names a step. */
+  /** Called when the code calls a step. */
   begin(label: string): Start {
     const start = { at: this.#settled.length, basis: this.#basis };
     this.#begun.add(label);
@@ -153,32 +155,32 @@ export class Course implements Progress {
     return start;
   }
 
-  /** What had settled before a step was begun, as its entry keeps it: all of that where its basis leads back to the entry itself. */
+  /** The steps that had settled before a step began, for its entry. If its basis depends on the entry itself, all of them. */
   before(label: string, { at, basis }: Start): { after: string | null; caught: string | null } {
     const by = this.#leadsTo(label, basis.by) ? null : basis.by;
     this.#bases.set(label, by);
     return packBefore(by, this.#settled.slice(by === null ? 0 : basis.at, at));
   }
 
-  /** An entry of the step is in the inbox: those behind it need not say again what it says. */
+  /** Records that the step has an entry: later entries need not repeat its content. */
   noteRecorded({ label, generation }: Basis, { at }: Start): void {
     if (at >= this.#basis.at) this.#basis = { by: { label, generation }, at };
   }
 
-  /** An outcome of the step is on record, as this pass wrote it: it says what had settled before. */
+  /** Records that this replay wrote an outcome of the step, with the steps that had settled before. */
   noteOutcome({ at }: Start): void {
     this.#saidUntil = Math.max(this.#saidUntil, at);
   }
 
   /**
-   * The failures that the code had heard before it named an effect, where later passes would not be told of one of them if this one ended
-   * now; with those that they are told of already, as far as no outcome says them. Undefined where that is all.
+   * The failures that the code had received before it called an effect, if later replays would miss one of them should this replay end now.
+   * Includes stored failures that no outcome contains. Undefined if no write is needed.
    */
   unkept(label: string, start: Start): Record<string, Caught> | undefined {
     const kept = (failed: string) => (this.#kept.get(failed)?.wentOn === undefined ? undefined : this.#kept.get(failed));
     const unsaid = this.#unsaid(start, (failed) => this.#history?.keepsFailureOf(failed) === true);
     if (unsaid.every(([failed]) => kept(failed))) return undefined;
-    // What had settled is said once, with the last of them: it may be as long as the run.
+    // The settled steps are stored once, with the last failure: the list may be as long as the run.
     const last = unsaid.findLast(([failed]) => !kept(failed))?.[0];
     const { after } = this.before(label, start);
     const went = (failed: string) => ({ wentOn: label, ...(failed === last && { after }) });
@@ -186,8 +188,8 @@ export class Course implements Progress {
   }
 
   /**
-   * The same before what does nothing, as a sleep: of effects that may have happened although they failed. Whoever takes the run back
-   * meanwhile has to know of them.
+   * The same before a step without an effect, such as a sleep, for failed effects that may have happened. An operator may undo the run
+   * meanwhile, and the undo needs them.
    */
   unkeptEffects(start: Pick<Start, "at">): Record<string, Caught> | undefined {
     const unsaid = this.#unsaid(start, (failed) => this.#history?.isTold(failed) === true).filter(([, one]) => leavesOpen(one));
@@ -195,7 +197,10 @@ export class Course implements Progress {
     return Object.fromEntries(unsaid.map(([failed, one]) => [failed, this.#kept.get(failed) ?? one]));
   }
 
-  /** The failures that the code had heard before it named a step, and that no outcome of this pass says, nor what `isKnown`. */
+  /**
+   * The failures that the code had received before it called a step, except those in an outcome of this replay and those for which
+   * `isKnown` is true.
+   */
   #unsaid({ at }: Pick<Start, "at">, isKnown: (label: string) => boolean): [string, Caught][] {
     const since = this.#saidUntil;
     return this.#settled.slice(since).flatMap(({ label, failure }, index): [string, Caught][] => {
@@ -204,12 +209,12 @@ export class Course implements Progress {
     });
   }
 
-  /** Later passes are told these failures. */
+  /** Records that these failures are stored for later replays. */
   noteKept(failures: Readonly<Record<string, Caught>>): void {
     for (const [label, failure] of Object.entries(failures)) this.#kept.set(label, failure);
   }
 
-  /** Lets the code hear how a step came out when it is its turn. */
+  /** Returns the result of a step to the code when its turn comes. */
   async settle<T>(step: Acting & { readonly label: string }, taken: Promise<T>): Promise<T> {
     const { label } = step;
     const [outcome] = await Promise.allSettled([taken]);
@@ -221,12 +226,12 @@ export class Course implements Progress {
     return outcome.value;
   }
 
-  /** A recorded step that the code should have named by now. */
+  /** A recorded step that the code should have called by now. */
   missed(): string | undefined {
     return this.#history?.missedBy(this);
   }
 
-  /** An entry that a later pass writes anew may build on others by now, which built on it. */
+  /** True if the chain of bases leads to this label. An entry that a later replay rewrites may depend on entries that depended on it. */
   #leadsTo(label: string, basis: Basis | null): boolean {
     const seen = new Set<string>();
     for (let one = basis; one && !seen.has(one.label); one = this.#bases.get(one.label) ?? this.#history?.baseOf(one) ?? null) {
@@ -257,7 +262,7 @@ export class Course implements Progress {
   async #tellInTurn(): Promise<void> {
     this.#telling = true;
     for (;;) {
-      // By then the code has named whatever it goes on with from what it heard last.
+      // After this tick the code has called the steps that follow the last result.
       await scheduler.wait(0);
       await this.#untilNamed();
       const [next] = this.#over ? [] : this.#held.splice(this.#nextHeld(), 1);
@@ -268,7 +273,7 @@ export class Course implements Progress {
     this.#telling = false;
   }
 
-  /** In an earlier pass the code named a step before it heard anything more: so it does now, however long its own work takes. */
+  /** In an earlier replay the code called a step before it received the next result. Wait for the same call, for at most `NAMING_MS`. */
   async #untilNamed(): Promise<void> {
     const startedAt = Date.now();
     for (let missed = this.missed(); missed !== undefined && !this.#unnamed.has(missed); missed = this.missed()) {
@@ -277,10 +282,10 @@ export class Course implements Progress {
     }
   }
 
-  /** Which of the held ones is next; behind the last while the one that was next in the pass before is still under way. */
+  /** Index of the held result to release next. After the last one if the step that was next in the earlier replay is still in progress. */
   #nextHeld(): number {
     while (this.#expected[0] !== undefined && this.#failed.has(this.#expected[0])) this.#expected.shift();
-    // One that the code has not named yet keeps its turn: the order may be put together from runs that named it sooner and later.
+    // A step that the code has not called yet keeps its turn: the order may combine runs that called it at different times.
     const next = this.#expected.find((label) => this.#underWay.has(label));
     if (next === undefined) return 0;
     const index = this.#held.findIndex(({ settlement }) => settlement.label === next);

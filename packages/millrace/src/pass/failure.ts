@@ -4,42 +4,42 @@ import { framesOf } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
 
 /**
- * What is known of an effect whose step failed and of which nothing is recorded. `refused`: its upstream did so, for sure · `unknown`: it may
- * have happened · `undoable`: it may have happened, and its code has a way back.
+ * Status of an effect whose step failed without a record. `refused`: the upstream refused it, so it did not happen · `unknown`: it may have
+ * happened · `undoable`: it may have happened, and its code has an undo handler.
  */
 export type Unrecorded = "refused" | "unknown" | "undoable";
 
-/** Why a step, and with it an instance, stopped: what the operator reads. */
+/** The reason why a step, and with it an instance, failed: shown to operators. */
 export interface Failure {
-  /** The step as the platform names it; empty when the workflow's own code threw between steps. */
+  /** The step's name on the platform; empty if the workflow's own code threw between steps. */
   step: string;
-  /** Where the code threw between steps: the step whose failure it had heard last, if that was a failure. */
+  /** If the code threw between steps: the step whose failure it had received last. */
   behind?: string | undefined;
-  /** The step that the code named there, and that was never begun. */
+  /** The step that the code called there, and that never began. */
   at?: string | undefined;
-  /** Where an error of the workflow's own code was thrown between steps: function, file, line and column, as its stack says first. */
+  /** The first frame of the author's code in the stack, for an error between steps: function, file, line and column. */
   where?: string | undefined;
   code: ErrorCode;
   message: string;
   attempts: number;
   upstreamStatus?: number | undefined;
-  /** What is known of the effect of that step; `none` where it has none, or one that is on record. Nothing where nobody said. */
+  /** Status of the step's effect. `none`: it has no effect, or a recorded one. Undefined if unknown. */
   effect?: Unrecorded | "none" | undefined;
-  /** What may be behind it, and what to do then. */
+  /** A possible cause, and the action to take. */
   hint?: string | undefined;
-  /** Of an effect that is known to have happened, and whose rows and messages were refused: what it answered, as outputs are stored. */
+  /** The output of an effect that happened, although its rows and messages were refused. */
   answered?: Answered | undefined;
 }
 
-/** What an effect answered, as JSON, or where that is kept. Both null for nothing. */
+/** The output as JSON, or its reference in R2. Both null for no output. */
 export interface Answered {
   readonly output: string | null;
   readonly outputRef: string | null;
 }
 
 /**
- * A statement that the database refuses whenever it is sent, in words that say what to do: no further attempt can cure it. Any other error
- * as it is.
+ * Converts an error of a statement that the database always refuses to `config_invalid`, with advice. A retry cannot help. Returns any
+ * other error unchanged.
  */
 export function asWrongStatement(error: unknown): unknown {
   if (codeOf(error) !== undefined) return error;
@@ -61,7 +61,7 @@ export function asWrongStatement(error: unknown): unknown {
 const MISSING =
   /^(?:D1_ERROR: )?(?:no such (table|column|index): (\S+?)|table (\S+) has no column named (\S+?))(?: at offset \d+)?(?:: SQLITE_ERROR)?$/;
 
-/** SQLite's words for a statement that it cannot prepare, whatever the tables hold. */
+/** SQLite's messages for statements that it cannot prepare, for any content of the tables. */
 const WRONG = new RegExp(
   `^(?:D1_ERROR: )?(${[
     'near ".*?": syntax error',
@@ -84,7 +84,7 @@ const WRONG = new RegExp(
   "s",
 );
 
-/** More of SQLite's words, which an error of an upstream may say as well: believed with SQLite's code behind them. */
+/** More messages of SQLite. An upstream's error may equal them, so they count only with SQLite's error code. */
 const REFUSED = new RegExp(
   `^(?:D1_ERROR: )?(${[
     "not authorized",
@@ -104,13 +104,13 @@ const REFUSED = new RegExp(
   "s",
 );
 
-/** The platform's own word for BEGIN and its like. */
+/** The platform's message for BEGIN and similar statements. */
 const TRANSACTION = /^(?:D1_ERROR: )?To execute a transaction, please use the state\.storage\.transaction\(\)/;
 const ONE_TRANSACTION =
   "BEGIN, COMMIT, ROLLBACK, SAVEPOINT and RELEASE are not for Workers. The statements of one commit are one transaction without them";
 const NOT_FOR_WORKERS = "not authorized. PRAGMA, ATTACH, temporary tables and the like are not for Workers";
 
-/** Describes an attempt's error for people and for the database. Messages are bounded; stacks and payloads stay out. */
+/** Describes an attempt's error for operators and the database. Messages are truncated; stacks and payloads are omitted. */
 export function describeFailure(step: string, attempts: number, error: unknown): Failure {
   const code = codeOf(error) ?? "step_failed";
   const where = step === "" && codeOf(error) === undefined ? thrownAt(error) : undefined;
@@ -126,12 +126,11 @@ export function describeFailure(step: string, attempts: number, error: unknown):
   };
 }
 
-/** The cause that the failure of a workflow's instance has (`causeId`). */
 export function causeOfFailure(workflow: string, { step, code, message }: Failure): string {
   return causeId({ place: workflow, step, code, message });
 }
 
-/** The first frame of an error's stack that is the author's. */
+/** The first frame of the author's code in an error's stack. */
 function thrownAt(error: unknown): string | undefined {
   try {
     if (!(error instanceof Error)) return undefined;

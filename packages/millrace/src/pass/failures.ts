@@ -2,62 +2,60 @@ import { beforeWords, messageBeside } from "../contract/error-words.ts";
 import { beginning } from "../contract/text.ts";
 import { describeFailure, type Failure } from "./failure.ts";
 
-/** A failed attempt; `last` when the platform will not try its step again. */
+/** A failed attempt. `last`: the platform will not retry the step. */
 interface Failed {
   readonly error: unknown;
   readonly last: boolean;
   readonly failure: Failure;
 }
 
-/** What failed in one pass, and whose the errors are that the workflow's code hears. */
+/** The failed attempts of one replay, and the step of each error that the workflow's code receives. */
 export class Failures {
   readonly #attempts = new Map<string, Failed>();
   readonly #heard = new Map<unknown, string>();
   readonly #unclear = new Set<string>();
   #trouble = false;
 
-  /** An attempt at a step threw; `last` when the platform will not try it again. */
+  /** Records a failed attempt. `last`: the platform will not retry the step. */
   note(label: string, attempt: number, error: unknown, last: boolean): void {
     this.#attempts.set(label, { error, last, failure: describeFailure(label, attempt, error) });
   }
 
-  /** Of an attempt at a step nobody knows what it did: a later one's refusal says nothing of that. */
+  /** Records an attempt with an unknown outcome: the refusal of a later attempt does not resolve it. */
   noteUnclear(label: string): void {
     this.#unclear.add(label);
   }
 
-  /** True where a step has had such an attempt in this pass. */
+  /** True if the step has had such an attempt in this replay. */
   isUnclear(label: string): boolean {
     return this.#unclear.has(label);
   }
 
-  /** A step fails with this error without the platform. */
+  /** Records a step that fails without an attempt on the platform. */
   noteEnd(label: string, error: unknown): void {
     this.note(label, 1, error, true);
     this.#heard.set(error, label);
   }
 
-  /** The platform, or an undo on its way through the code, gave a step up with this error. */
+  /** Records that the platform, or an undo, gave a step up with this error. */
   noteRejected(label: string, error: unknown): void {
     this.#trouble = true;
     this.#heard.set(error, label);
   }
 
-  /** True when the platform, or an undo on its way through the code, gave a step up in this pass. */
   get hasRejected(): boolean {
     return this.#trouble;
   }
 
-  /** The error of a step's last attempt in this pass, from which the next delay is read. */
+  /** The error of a step's last attempt in this replay. It may request the next delay. */
   lastOf(label: string): unknown {
     return this.#attempts.get(label)?.error;
   }
 
   /**
-   * Why the run ended with this error: its step's last attempt, also where the code threw an error of its own with that one as its `cause`;
-   * of several the one that the code heard of last (`heard`: in that order), because it may have gone on from the others; or the workflow's
-   * own code. Undefined when the platform gave a step up before its last
-   * attempt by the code's count, which a deployment may have raised: the keeper asks the platform then.
+   * The failure that ended the run: of the step whose error was thrown or is a `cause` of the thrown error; of several, the one that the
+   * code received last (`heard`: in that order). Otherwise the failure of the workflow's own code. Undefined if the platform gave the step
+   * up before the last attempt by the code's limit, which a deployment may have raised. The keeper polls the platform then.
    */
   reasonFor(error: unknown, heard: readonly string[] = []): Failure | undefined {
     const causes = causesOf(error).filter((cause) => this.#heard.has(cause));
@@ -76,14 +74,14 @@ export class Failures {
   }
 }
 
-/** An error, what it says to be its cause, and so on; of several errors in one all of them. */
+/** An error with its chain of causes. An aggregate error has several. */
 function causesOf(error: unknown): readonly unknown[] {
   const causes = new Set<unknown>([error]);
   for (const one of causes) for (const cause of saidBy(one)) if (causes.size < MAX_CAUSES) causes.add(cause);
   return [...causes];
 }
 
-/** Errors of users may be anything: one that throws when it is read says nothing. */
+/** An error of the app may throw when it is read: it has no causes then. */
 function saidBy(error: unknown): readonly unknown[] {
   try {
     if (!(error instanceof Error)) return [];

@@ -1,22 +1,22 @@
 /**
- * The platform takes longer than this to lose a run in one process and begin it again in another that was there already. So a younger run's
- * first step needs no look into the inbox (a `keyed` upstream, which remembers the key for hours, would tell a repeat as well).
+ * The platform needs more than this time to restart a run in another existing process. So the first step of a younger run needs no read of
+ * the inbox. A `keyed` upstream, which remembers the key for hours, would detect a repetition as well.
  */
 export const FRESH_MS = 2000;
 
 let lately = new Set<string>();
 let before = new Set<string>();
 let turnedAt = 0;
-/** When this isolate was asked first: what was created before may have been passed through by one that died. */
+/** Time of the first call in this isolate. An isolate that has ended may have replayed instances created before. */
 let since: number | undefined;
 
 /**
- * True for an instance that was created a moment ago, while this isolate lived, and that it has not passed through yet: then nothing is
- * recorded of it.
+ * True for an instance that was created moments ago, in the lifetime of this isolate, and that it has not replayed yet: no record of it
+ * exists.
  */
 export function isFirstPass(instanceId: string, createdAt: Date | undefined): boolean {
   const at = Date.now();
-  // Asked first while the clock was ahead: it has been there since now at least.
+  // The first call came while the clock was ahead: use the current time.
   since = Math.min(since ?? at, at);
   if (at - turnedAt > FRESH_MS || at < turnedAt) {
     before = lately;
@@ -28,7 +28,7 @@ export function isFirstPass(instanceId: string, createdAt: Date | undefined): bo
   return !known && createdAt !== undefined && createdAt.getTime() > since && at - createdAt.getTime() <= FRESH_MS;
 }
 
-/** True for what began before this isolate was asked for its first pass: it was begun in another, which may have died. */
+/** True for a time before this isolate's first replay: the attempt began in another isolate, which may have ended. */
 export function isOfBefore(at: number): boolean {
   return since === undefined || at < since;
 }

@@ -3,25 +3,25 @@ import type { Seen } from "../store/inbox/entry.ts";
 import { UNDONE } from "../store/inbox/outcome.ts";
 import { type Caught, type LeftBehind, packLeft } from "./caught.ts";
 
-/** How a step came out that code went on from: with an error, if it failed and the code caught that. */
+/** A step with a result that the code received; with the error if the step failed. */
 export interface Settlement {
   label: string;
   failure?: Caught;
 }
 
-/** A settlement as an entry keeps it: the label, in a list of its own when the step had failed. */
+/** A settlement in an entry: the label, in an array if the step failed. */
 type Mark = string | [string];
 
-/** An entry that says already what had settled before it. */
+/** An entry that already contains the steps that had settled before it. */
 export interface Basis {
   readonly label: string;
   readonly generation: number;
 }
 
-/** A basis as an entry keeps it: the label, with the generation when that is not the first. */
+/** A basis in an entry: the label, with the generation if it is not the first. */
 type BasisMark = string | [string, number] | null;
 
-/** What had settled before a step was begun, as its entry keeps it: of all that, what the entry of `basis` does not say already. */
+/** The steps that had settled before a step began, as stored in its entry, without the steps in the entry of `basis`. */
 export function packBefore(basis: Basis | null, settled: readonly Settlement[]): { after: string | null; caught: string | null } {
   if (basis === null && settled.length === 0) return { after: null, caught: null };
   const base: BasisMark = basis && (basis.generation === 1 ? basis.label : [basis.label, basis.generation]);
@@ -33,7 +33,7 @@ export function packBefore(basis: Basis | null, settled: readonly Settlement[]):
   };
 }
 
-/** One recorded step of the workflow's code, in one of its generations. */
+/** One generation of a recorded step. */
 interface Past {
   label: string;
   generation: number;
@@ -46,15 +46,15 @@ interface Past {
   caught: Readonly<Record<string, Caught>>;
 }
 
-/** How far a pass has come. */
+/** The progress of a replay. */
 export interface Progress {
   hasBegun(label: string): boolean;
   hasSettled(label: string, failed: boolean): boolean;
 }
 
-/** What earlier passes wrote down about the order of things: which steps they recorded, and what had settled before each was begun. */
+/** The records of earlier replays: which steps they recorded, and which had settled before each began. */
 export class History {
-  /** In which order steps settled, as far as recorded steps were begun behind them; then the other recorded ones. */
+  /** Order in which steps settled, as far as later recorded steps show it; then the other recorded steps. */
   readonly order: readonly string[];
   readonly #newest = new Map<string, Past>();
   readonly #generations = new Map<string, Past>();
@@ -70,7 +70,7 @@ export class History {
 
   constructor(
     entries: readonly Seen[],
-    /** What the runs before had left. */
+    /** Information that earlier runs left. */
     readonly left: Readonly<Record<string, LeftBehind>> = {},
   ) {
     for (const [label, one] of Object.entries(left)) {
@@ -85,16 +85,16 @@ export class History {
     }
     const newest = [...this.#newest.values()].toSorted(inOrderOfRuns(entries));
     const order = new Set<string>();
-    // What was begun behind a caught failure, and is on record nowhere else, comes last: an entry says it as of a later run.
+    // An effect that began after a caught failure, and has no other record, comes last, as an entry of a later run.
     const begun = Object.values(left).flatMap((one) => ("after" in one && one.after ? [begunAfter(one.after)] : []));
     for (const past of this.#behind([...newest, ...begun])) {
-      // Tried anew, a step has no turn yet: it may wait for what was begun behind it.
+      // A step that is attempted again has no turn yet: it may wait for a step that began after it.
       for (const { label, failed } of past.settled) {
         const isForgotten = past.caught[label]?.forgotten || (failed && this.#open.has(label));
         if (!isForgotten) order.add(label);
       }
     }
-    // What an earlier pass had not heard of when it ended comes last: it may have ended with what it heard before that.
+    // Results that an earlier replay had not received when it ended come last: an earlier result may have ended it.
     const done = newest.filter(({ state }) => state === "done");
     for (const { label } of done) if (!this.#open.has(label)) order.add(label);
     for (const { label } of done) order.add(label);
@@ -111,80 +111,77 @@ export class History {
     for (const { settled } of this.#behind(newest.filter(({ state }) => HAPPENED.has(state)))) {
       for (const { label, failed } of settled) if (!failed) this.#builtOn.add(label);
     }
-    // A run that ended with a step's failure says nothing against what another pass of it, or a run before, did behind that step.
+    // A run that ended with a step's failure does not override an effect that another replay, or an earlier run, began after that step.
     for (const label of this.#builtOn) if (label in left && !failedFor.has(label)) this.#caught.delete(label);
   }
 
   /**
-   * With what error a step failed that recorded steps went on from, also where a late attempt at it was recorded since: the code went its
-   * way without.
+   * The error of a failed step that recorded steps followed, also if a late attempt has recorded its outcome since: the code continued
+   * without it.
    */
   failureOf(label: string): Caught | undefined {
     return this.#caught.get(label);
   }
 
-  /**
-   * True for a failure that every later pass is told as well, with what may have happened behind it: what is under way may still turn out
-   * not to have happened.
-   */
+  /** True for a failure that every later replay receives too, because an effect followed that cannot turn out as "did not happen". */
   keepsFailureOf(label: string): boolean {
     return this.#caught.has(label) && this.#kept.has(label);
   }
 
-  /** The same, also where nothing is known to have happened behind it. */
+  /** The same, or a failure that an earlier run left. */
   isTold(label: string): boolean {
     const left = this.left[label];
     return this.keepsFailureOf(label) || (this.#caught.has(label) && left !== undefined && !("open" in left));
   }
 
-  /** True for a step that had come out well before something was done that stands. */
+  /** True for a step that had succeeded before an effect that is not undone. */
   wasOver(label: string): boolean {
     return this.#over.has(label);
   }
 
-  /** True for a step that had come out well before something was done that stands, and that nobody has asked to be done once more. */
+  /** True for a step that had succeeded before an effect that is neither undone nor to be executed again. */
   isBuiltOn(label: string): boolean {
     return this.#builtOn.has(label);
   }
 
-  /** The run from which on a step is tried anew. */
+  /** The run from which a step is attempted again. */
   openSince(label: string): number | undefined {
     return this.#open.get(label);
   }
 
-  /** What a recorded entry builds on. */
+  /** The basis of a recorded entry. */
   baseOf(entry: Basis): Basis | null {
     return this.#generations.get(keyOf(entry))?.basis ?? null;
   }
 
-  /** True for a step that is tried anew and fails as it did when recorded steps went on from that. */
+  /** True for a step that is attempted again and fails with the error that recorded steps followed. */
   failsAgain(label: string, error: Caught): boolean {
     const before = this.#forgotten.get(label);
     return before !== undefined && before.name === error.name && before.message === error.message;
   }
 
   /**
-   * The entry of a recorded step when it says of all that has settled in this pass (`count`) that it had, and how: those behind it need not
-   * say so again.
+   * The entry of a recorded step, if it contains exactly the steps that have settled in this replay (`count`). Later entries need not
+   * repeat them.
    */
   basisAt(label: string, pass: Progress, count: number): Basis | undefined {
     const step = this.#newest.get(label);
     return step && this.#isDue(step, pass) && this.#tells(step) === count ? step : undefined;
   }
 
-  /** A step that earlier passes recorded, and that code which is the same on every pass would have begun by now. */
+  /** A recorded step that deterministic code would have begun by now. */
   missedBy(pass: Progress): string | undefined {
     for (const [label, step] of this.#newest) if (!pass.hasBegun(label) && this.#isDue(step, pass)) return label;
     return undefined;
   }
 
-  /** True for what happened when all that had settled before it was begun has settled in this pass. */
+  /** True for an effect if all steps that had settled before it have settled in this replay. */
   #isDue(step: Past, pass: Progress): boolean {
     if (!HAPPENED.has(step.state)) return false;
     const chain = this.#chain(step, this.#due);
     if (!this.#isWhole(chain, this.#due)) return false;
     for (const past of chain) {
-      // A generation that is free to be taken has not said yet when that is; nor is it due behind a failure that is forgotten.
+      // A generation that is free to claim has no order yet. A forgotten failure does not define one either.
       const isAsItWas = past.settled.every(({ label, failed }) => hasComeOut(pass, label, failed) && !past.caught[label]?.forgotten);
       if (past.state === "failed" || !isAsItWas) return false;
       this.#due.add(past);
@@ -193,8 +190,8 @@ export class History {
   }
 
   /**
-   * How many steps an entry, with those that it builds on, says to have settled; not a number when it does not say of each failure any more
-   * with what error that was: an operator may have had one forgotten.
+   * Number of settled steps that an entry and its bases contain. NaN if the error of a failure is missing, because an operator retried the
+   * step.
    */
   #tells(step: Past): number {
     for (const past of this.#chain(step, this.#told)) {
@@ -206,22 +203,22 @@ export class History {
     return this.#told.get(step) ?? Number.NaN;
   }
 
-  /** Entries in this order, each behind those that it builds on. */
+  /** Entries in this order, each after its bases. */
   #behind(steps: readonly Past[]): ReadonlySet<Past> {
     const all = new Set<Past>();
     for (const step of steps) for (const past of this.#chain(step, all)) all.add(past);
     return all;
   }
 
-  /** An entry behind those that it builds on, as far as they are not `known`. */
+  /** An entry after its bases, except `known` ones. */
   #chain(step: Past, known: { has(past: Past): boolean }): Past[] {
     const chain = new Set<Past>();
-    // Where it runs in a circle, because entries of it were written anew by other passes, it ends.
+    // Entries that other replays rewrote can form a cycle: the chain ends there.
     for (let past: Past | undefined = step; past && !known.has(past) && !chain.has(past); past = this.#basisOf(past)) chain.add(past);
     return [...chain].toReversed();
   }
 
-  /** False for a chain that begins nowhere. */
+  /** False for a chain whose first basis is missing. */
   #isWhole([first]: Past[], known: { has(past: Past): boolean }): boolean {
     if (!first || first.basis === null) return true;
     const basis = this.#basisOf(first);
@@ -233,7 +230,9 @@ export class History {
   }
 }
 
-/** As it was, or worse: what had answered before, and fails now, leads to no other way than that which was gone. */
+/**
+ * True if the step has settled as recorded. A step that succeeded before and fails now counts too: the code takes no other recorded path.
+ */
 function hasComeOut(pass: Progress, label: string, failed: boolean): boolean {
   return pass.hasSettled(label, failed) || (!failed && pass.hasSettled(label, true));
 }
@@ -251,7 +250,7 @@ function pastOf({ step, item, generation, position, state, token, after, caught,
   };
 }
 
-/** An effect that was begun, and of which nothing else is on record. */
+/** An effect that began and has no other record. */
 function begunAfter(after: string): Past {
   const nothing = { label: "", generation: 0, position: 0, updatedAt: 0, state: "failed", isUndone: false, caught: {} } as const;
   return { ...nothing, ...unpackBefore(after) };
@@ -266,12 +265,12 @@ function unpackBefore(after: string | null): Pick<Past, "basis" | "settled"> {
   };
 }
 
-/** Also an effect that a person had done once more, because nobody knew. */
+/** Includes an effect with an unknown outcome that an operator had executed again. */
 function mayHaveHappened({ state, isUndone }: Past): boolean {
   return state !== "failed" && !isUndone;
 }
 
-/** What can no more turn out not to have happened, but be taken back. */
+/** True for an effect that can only be undone, not turn out as "did not happen". */
 function isForGood({ state }: Past): boolean {
   return state === "done" || state === "superseded";
 }
@@ -281,8 +280,8 @@ function keyOf({ label, generation }: Basis): string {
 }
 
 /**
- * The latest run first: it went the way of those before it as far as that was recorded, and says more. What an undo left standing keeps its
- * place in its own run.
+ * Sorts the latest run first: it followed the recorded path of the earlier ones and contains more. Effects that an undo left keep the
+ * position of their run.
  */
 function inOrderOfRuns(entries: readonly Seen[]): (one: Past, other: Past) => number {
   const undoneAt = entries.flatMap(({ token, updated_at }) => (token === UNDONE ? [updated_at] : []));

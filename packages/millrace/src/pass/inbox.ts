@@ -15,14 +15,14 @@ import { patiently } from "./patiently.ts";
 import type { StepCall } from "./step-call.ts";
 import type { WhichRun } from "./which-run.ts";
 
-/** Longest wait for the recorder's word on whether a pass is the first: a look into the inbox costs less then. */
+/** Timeout of the recorder's answer if a replay is the first: a read of the inbox costs less than a longer wait. */
 const PROOF_MS = 1000;
 
-/** What the inbox holds of an instance, as far as a pass has asked, and what the pass itself adds to that. */
+/** The inbox records of an instance that a replay has read, and the changes of the replay itself. */
 export class Inbox {
-  /** With what its attempts' tokens begin, and those of no other pass. */
+  /** Prefix of the tokens of this replay's attempts, unique per replay. */
   readonly #pass = attemptToken().slice(0, 8);
-  /** True while nothing can be in the inbox that another pass has recorded. */
+  /** True while the inbox cannot contain records of another replay. */
   #isFirst: boolean;
   #proof: Promise<boolean> | undefined;
   readonly #createdAt: Date | undefined;
@@ -46,14 +46,14 @@ export class Inbox {
     this.#isFirst = isFirstPass(instanceId, createdAt);
   }
 
-  /** True where whatever the code begins now is certainly begun for the first time: no pass before can have come so far. */
+  /** True if every step that the code begins now is new: no earlier replay can have reached it. */
   get isAhead(): boolean {
     return (this.#isFirst && this.#proof !== undefined) || this.course.isBeyond;
   }
 
   /**
-   * What this process takes for a first pass asks the recorder, which remembers those of all processes, before it takes a step itself.
-   * Where that does not know, the pass may follow another.
+   * Asks the recorder if this is the instance's first replay, before the replay executes an inline step. The recorder sees all processes.
+   * Without an answer the replay may follow another.
    */
   async proveFirst(): Promise<void> {
     if (!this.#isFirst) return;
@@ -62,50 +62,50 @@ export class Inbox {
     if (!(await this.#proof)) this.#isFirst = false;
   }
 
-  /** False for a pass that certainly is the instance's first. */
+  /** False for the instance's first replay. */
   get mayFollow(): boolean {
     return !this.#isFirst;
   }
 
-  /** True where the database was set back behind an earlier run: an effect without a record may have happened. */
+  /** True if the database was restored to a time before an earlier run: an effect without a record may have happened. */
   get isSetBack(): boolean {
     return this.#lost !== undefined;
   }
 
-  /** True for a step that such a run had begun. Of a lean step nobody knows: it may have been. */
+  /** True for a step that such a run had begun, and for every inline step, because the platform has no record of it. */
   mayBeLost({ label, lean = false }: StepCall): boolean {
     return this.#lost !== undefined && (lean || this.#lost.has(label));
   }
 
-  /** True once the platform has remembered a step of an earlier pass of this run. */
+  /** True if the platform has returned a remembered step of an earlier replay of this run. */
   get followsAnother(): boolean {
     return this.#followsAnother;
   }
 
-  /** What earlier passes wrote down about the order of things; undefined in a first pass, and before it was looked up. */
+  /** The records of earlier replays. Undefined in a first replay, and before the inbox was read. */
   get history(): History | undefined {
     return this.#history;
   }
 
-  /** What the last look into the inbox has shown; none before one. */
+  /** The entries of the last read of the inbox. */
   get seen(): readonly Seen[] {
     return this.#seen;
   }
 
-  /** The platform remembers a step: this pass follows another of the same run. */
+  /** Records that the platform remembers a step, so this replay follows another of the same run. */
   noteReplay(): void {
     this.#followsAnother = true;
     this.#isFirst = false;
   }
 
-  /** Another pass has recorded a step that this one has attempted: what it knew of the inbox is old. */
+  /** Records that another replay has recorded a step which this one attempted: the entries read before are out of date. */
   noteOther({ label }: StepCall): void {
     this.#isFirst = false;
     this.course.noteOther(label);
     this.#entries = undefined;
   }
 
-  /** Everything recorded for the instance but the outputs, newest generation last: looked up once in a pass, or anew. */
+  /** All entries of the instance without outputs, newest generation last. Read once per replay, or `anew`. */
   entries(anew = false): Promise<Seen[]> {
     if (anew) this.#entries = undefined;
     this.#entries ??= this.recorder.history(this.instanceId).then(
@@ -125,18 +125,15 @@ export class Inbox {
     return this.#entries;
   }
 
-  /**
-   * Looks into the inbox if an earlier pass may have written there. Asks patiently, because it is no step of the platform's that would be
-   * tried again: no run ends of a database that is away for minutes.
-   */
+  /** Reads the inbox if an earlier replay may have written. Retries for minutes, because the platform does not retry code between steps. */
   async know(): Promise<void> {
     if (this.#history && this.#entries) return;
     if (!this.#isFirst) await patiently(() => this.entries());
   }
 
   /**
-   * What the inbox already holds for a step that may have run before; undefined when it certainly has not, which costs
-   * no round trip. One look per pass serves all its steps. Errors: `nondeterministic_steps`.
+   * The entry of a step that may have run before. Undefined without a round trip if it has certainly not run. One read per replay serves
+   * all steps. Errors: `nondeterministic_steps`.
    */
   async earlier(step: StepCall, platformAttempt: number): Promise<Entry | undefined> {
     if (platformAttempt <= 1 && this.#isFirst && !this.#entries) return undefined;
@@ -148,20 +145,20 @@ export class Inbox {
     return seen && this.whole(seen);
   }
 
-  /** The newest entry of a step that only reads, as far as this pass has looked: a first one has none. */
+  /** The newest entry of a read, from the entries read before. */
   async known({ name, item }: StepCall): Promise<Entry | undefined> {
     const entries = (await this.#entries) ?? [];
     const seen = entries.findLast((entry) => entry.step === name && entry.item === item);
     return seen && this.whole(seen);
   }
 
-  /** The entry of a step that a pass before has taken itself, and that came out well: the platform remembers nothing of it. */
+  /** The entry of an inline step that an earlier replay completed: the platform has no record of it. */
   kept({ name, item }: StepCall): Seen | undefined {
     const last = this.#seen.findLast((entry) => entry.step === name && entry.item === item);
     return last?.state === "done" && last.ended_at !== null && last.error === null ? last : undefined;
   }
 
-  /** An entry with its output, which is read only now that its step asks for it. */
+  /** An entry with its output, which is read only when its step needs it. */
   async whole(seen: Seen): Promise<Entry> {
     const { step, item, generation, state, output_ref, small } = seen;
     const mayHaveOne =
@@ -172,18 +169,21 @@ export class Inbox {
     return { ...seen, output: mayHaveOne ? await this.recorder.output({ instanceId, step, item, generation }) : null };
   }
 
-  /** True for a step of an earlier pass on which something builds that was done: what was slept once is not slept again. */
+  /** True for a step that succeeded in an earlier replay and was followed by an effect: its sleep is not repeated. */
   wasOver(label: string): boolean {
     return this.#history?.wasOver(label) ?? false;
   }
 
-  /** True for an effect that is tried anew, and that may stand from its tries in a run before: nothing is on record of those. */
+  /** True for an effect that is attempted again, and that may have happened in an earlier run without a record. */
   mayStand(label: string): boolean {
     const left = this.#history?.left[label];
     return left !== undefined && "open" in left && leavesOpen(left);
   }
 
-  /** What a step is called that is tried anew though the platform remembers a failure of it: undefined where the code hears that one. */
+  /**
+   * The platform name for a step that is attempted again although the platform remembers its failure. Undefined if the code receives that
+   * failure.
+   */
   async anewAs(label: string, name: string): Promise<string | undefined> {
     const since = this.#history?.openSince(label);
     if (since === undefined || since > (await patiently(() => this.run.number()))) return undefined;
@@ -192,8 +192,8 @@ export class Inbox {
   }
 
   /**
-   * Refuses a step that nobody recorded while one that was recorded should have been named before it: then the names depend on time or
-   * chance, and the effect would happen once more under another name.
+   * Refuses a new step while a recorded one should have been called before it. Its name then depends on time or chance, and the effect
+   * would be repeated under another name.
    */
   async assertSameSteps({ label }: StepCall): Promise<void> {
     await this.entries();
@@ -204,7 +204,7 @@ export class Inbox {
     }
   }
 
-  /** A new attempt at a step's effect, with a token of its own. */
+  /** A new attempt at a step's effect, with a unique token. */
   attempt(step: StepCall, effectClass: RecordedClass, generation = step.since ?? 1): Attempt {
     const { start, undoable = false } = step;
     if (start) this.course.noteAttempt(step.label, start);
@@ -222,29 +222,29 @@ export class Inbox {
     };
   }
 
-  /** Grows with each outcome that is recorded: effects are taken back in the reverse order. */
+  /** Grows with each recorded outcome: effects are undone in reverse order. */
   nextPosition({ position = this.#positions++ }: StepCall): number {
     return position;
   }
 
-  /** An entry of the step is in the inbox; the write that was asked for then has found the instance so. */
+  /** Records that the inbox has an entry of the step, and the status of the instance that the write returned. */
   noteEntry({ label, start }: StepCall, generation: number, standing: Standing | undefined, askedAt: number): void {
     this.#knownToRun = true;
     this.run.note(standing, askedAt);
     if (start) this.course.noteRecorded({ label, generation }, start);
   }
 
-  /** The outcome of the step is on record, as this pass wrote it. */
+  /** Records that this replay wrote the step's outcome. */
   noteOutcome({ start }: StepCall): void {
     if (start) this.course.noteOutcome(start);
   }
 
-  /** True when the instance's row says that it runs: the pass has written since it began, and since it waited. */
+  /** True if the instance's row has the status "running": the replay has written since it began, and since its last wait. */
   get isKnownToRun(): boolean {
     return this.#knownToRun;
   }
 
-  /** The instance waited: its next write says that it runs again. */
+  /** Records a wait: the next write sets the status to "running" again. */
   noteWaited(): void {
     this.#knownToRun = false;
     this.#hasWaited = true;
@@ -252,7 +252,6 @@ export class Inbox {
   }
 }
 
-/** The error for a step that the code names where an earlier pass recorded another one. */
 function stepsChanged(label: string, recorded: string): MillraceError {
   return new MillraceError(
     "nondeterministic_steps",

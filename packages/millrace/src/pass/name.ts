@@ -3,10 +3,10 @@ import { MillraceError } from "../contract/errors.ts";
 import { UNDO_PREFIX } from "../contract/step-names.ts";
 import { beginning } from "../contract/text.ts";
 
-/** The platform takes names of 256 characters; what the engine appends to one (" · after doubt 12", "undo ") needs room. */
+/** The platform's limit is 256 characters. The rest is for suffixes and prefixes of the engine (" · after doubt 12", "undo "). */
 const MAX_LABEL_CHARACTERS = 216;
 
-/** Refuses a name for a step that is none, or that the platform would refuse or take for another. Errors: `config_invalid`. */
+/** Refuses an invalid step name, also if only the platform would refuse or change it. Errors: `config_invalid`. */
 export function assertNameable(name: string, label: string): void {
   assertDeclared(
     typeof name === "string" && name !== "",
@@ -22,7 +22,7 @@ export function assertNameable(name: string, label: string): void {
     );
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what the platform refuses
   if (/[\u0000-\u001f\u007f]/.test(label)) throw refuse("has a control character in the name or the key: use a digest as the key");
-  // The platform and the database would read it as another one, and two such keys as one.
+  // The platform and the database would change it, and two such keys could become equal.
   if (!label.isWellFormed()) {
     throw refuse(
       "has half of a character (an unpaired surrogate) in the name or the key: cut texts between characters, or use a digest as the key",

@@ -20,29 +20,28 @@ import type { StepCall } from "./step-call.ts";
 import { WhichRun } from "./which-run.ts";
 
 /**
- * Behind so many steps a pass waits for a moment, so that timers and requests of its process have their turn: locally all runs in one, and
- * calls that follow one another leave them none.
+ * After this number of steps a replay yields, so that timers and requests of its process run. Locally all runs share one process, and
+ * consecutive calls leave them no turn.
  */
 const STEPS_IN_A_ROW = 10;
 
-/** Whose pass it is. */
 interface PassOf {
   readonly env: EngineEnv;
   readonly workflow: string;
-  /** What the message travelled on. */
+  /** The queue that delivered the message. */
   readonly queue: string;
   readonly instanceId: string;
   /** The message that started the instance. */
   readonly envelope: Envelope;
-  /** When it was created for the first time; undefined when that may not be the first time. */
+  /** Time of the first creation; undefined if it may not be the first. */
   readonly createdAt: Date | undefined;
-  /** True for a pass that undoes. */
+  /** True for an undo. */
   readonly undoes: boolean;
 }
 
 /**
- * One pass of the platform through a workflow's code: from its start, or again after a crash, a sleep or a restart. What it knows is three
- * things: what is recorded of the instance, in which order the code begins steps and hears of them, and what failed.
+ * One replay: the platform executes the workflow function once, from its start, or again after a crash, a sleep or a restart. It tracks the
+ * recorded steps of the instance, the order in which the code begins steps and receives their results, and the failures.
  */
 export class Pass {
   readonly env: EngineEnv;
@@ -51,7 +50,7 @@ export class Pass {
   readonly instanceId: string;
   readonly envelope: Envelope;
   readonly undoes: boolean;
-  /** When the instance was created, where that is known, and when this pass began. */
+  /** When the instance was created, if known, and when this replay began. */
   readonly createdAt: Date | undefined;
   readonly beganAt = Date.now();
   readonly recorder: RecorderClient;
@@ -62,7 +61,7 @@ export class Pass {
   readonly guarded = new GuardedSteps();
   readonly lean = new LeanSteps();
   readonly spending = new Spending();
-  /** Hides in what is said of a failure what the messages that this pass has opened withhold. */
+  /** Redacts failures: hides the sensitive fields of the messages that this replay has read. */
   hide: Hide = hideNothing;
   readonly #astray = Promise.withResolvers<never>();
   #stopped = false;
@@ -82,16 +81,16 @@ export class Pass {
     this.inbox = new Inbox(instanceId, this.recorder, this.run, this.course, createdAt);
   }
 
-  /** A message was opened: what its schema marks is hidden from here on, beside what others withhold. */
+  /** Adds the sensitive fields of a payload to the values that failures hide. */
   withhold(schema: z.core.$ZodType, payload: unknown): void {
     const [others, more] = [this.hide, hidingIn(schema, payload)];
     if (more !== hideNothing) this.hide = (value) => more(others(value));
   }
 
   /**
-   * Refuses a pass that would do again what was taken back, or take back what was done again, because the platform makes it anew though no
-   * operator wants that. It asks at once which run it belongs to: if it is paused, and wakes up when an operator has begun another run, it
-   * must not take itself for that. `platformId` is its own id on the platform.
+   * Refuses a replay that would repeat an undone effect, or undo a repeated one, because the platform restarted it without an operator's
+   * decision. Reads the run's number at once: a replay that pauses, and resumes after an operator has begun another run, must not take that
+   * number. `platformId`: its own id on the platform.
    */
   async assertWanted(platformId: string): Promise<void> {
     if (this.undoes) return this.run.assertUndoes(platformId);
@@ -99,8 +98,8 @@ export class Pass {
   }
 
   /**
-   * The code calls a step. Errors: `nondeterministic_steps` when one call is made twice; `config_invalid` for a name that the platform would
-   * refuse.
+   * Creates the call of a step. Errors: `nondeterministic_steps` if the same call is made twice; `config_invalid` for a name that the
+   * platform would refuse.
    */
   call(name: string, item: string, undoable = false): StepCall {
     const label = labelOf(name, item);
@@ -116,9 +115,9 @@ export class Pass {
   }
 
   /**
-   * Takes a step, and lets the code hear how it came out when it is its turn. In a pass that may not be the first, a step that had failed
-   * and was caught fails again with the same error: what was recorded behind it is true only then. Before that error a pass that undoes
-   * looks whether something came of the step all the same (`look`). Behind the end of the code nothing is begun any more.
+   * Executes a step, and returns the result to the code when its turn comes. A failure that the code caught in an earlier replay is thrown
+   * again, because the records after it depend on it. An undo calls `look` before, to find an outcome of the step. After the end of the
+   * code no step begins.
    */
   async take<T>(step: StepCall, work: () => Promise<T>, look?: (failure: Error) => Promise<unknown>): Promise<T> {
     if (this.course.isOver) return new Promise(() => undefined);
@@ -153,9 +152,9 @@ export class Pass {
   }
 
   /**
-   * Whether an effect may begin that writes nothing before it: not where a person has stopped the run, or holds it. What the code caught
-   * and went on from is on record by then: whatever becomes of this pass, later ones hear of the same failures, and come by that effect
-   * again. Costs a write only where nothing on record says one of them, and a look where nothing was heard of the run for a while.
+   * True if an effect without a claim may begin. False if an operator has stopped or paused the run. Before that, stores the failures that
+   * the code caught: later replays must receive the same failures to reach the effect again. Writes only if a failure is not recorded, and
+   * reads only if the run's status is older than `HEARD_FOR_MS`.
    */
   async mayBegin({ label, start }: StepCall): Promise<boolean> {
     await this.#keepInTurn(() => start && this.course.unkept(label, start));
@@ -163,24 +162,23 @@ export class Pass {
   }
 
   /**
-   * Behind a caught failure comes what leaves no outcome for long: a sleep, a wait, a question, a read, a back-off, a pause. A person may
-   * take the run back meanwhile, and must hear of an effect that may have happened although it failed. Costs a write only where nothing on
-   * record says that.
+   * Stores caught failures before a step that records no outcome for long: a sleep, wait, question, read, back-off or pause. An operator
+   * may undo the run meanwhile, and the undo needs each failed effect that may have happened. Writes only if a failure is not recorded.
    */
   keepCaught({ start }: Pick<StepCall, "start">): Promise<void> {
     return this.#keepInTurn(() => start && this.course.unkeptEffects(start));
   }
 
-  /** The same where another branch may have begun such a thing before the code of this one has caught a failure, and does no more. */
+  /** The same if another branch may have begun such a step before this one caught a failure. */
   async #keepBeside(heard: Promise<unknown>): Promise<void> {
     await heard.catch(() => undefined);
-    // By then a code that has not caught it has ended.
+    // After this tick, code that did not catch the failure has ended.
     await scheduler.wait(0);
     const all = { at: Number.POSITIVE_INFINITY };
     if (!this.course.isOver) await this.#keepInTurn(() => this.course.unkeptEffects(all)).catch(() => undefined);
   }
 
-  /** Each write says all, so it comes behind the one before it. */
+  /** Each write contains all failures, so writes are sequential. */
   #keepInTurn(unkept: () => Record<string, Caught> | undefined): Promise<void> {
     const kept = this.#keeping.then(() => this.#keep(this.undoes ? undefined : unkept()));
     this.#keeping = kept.catch(() => undefined);
@@ -201,31 +199,33 @@ export class Pass {
     return new Promise(() => undefined);
   }
 
-  /** A person has stopped the run: its code hears nothing any more, and what is under way is recorded. */
+  /** Ends a run that an operator has stopped: its code receives no more results, and attempts in progress are recorded. */
   stop(): Promise<never> {
     this.#stopped = true;
     return this.#goAstray(new MillraceError("not_retryable", "An operator has stopped the run: no further step starts."));
   }
 
-  /** True for a pass that ended because a person stopped its run: its end is nobody's news. */
+  /** True for a replay that ended because an operator stopped its run: it reports no end. */
   get isStopped(): boolean {
     return this.#stopped;
   }
 
-  /** Rejected when a step fails that had answered before, with something done behind that: the run fails of it, unheard by the code. */
+  /**
+   * Rejected if a step fails that had succeeded before and was followed by an effect. The run fails; the code does not receive the error.
+   */
   get astray(): Promise<never> {
     return this.#astray.promise;
   }
 
   /**
-   * The workflow's code has ended. In a pass that follows another of the same run, branches that are still under way come as far as they
-   * came there.
+   * Called at the end of the workflow's code. In a replay that follows another of the same run, branches in the background continue as far
+   * as they did there.
    */
   async catchUp(): Promise<void> {
     if (this.inbox.followsAnother && !this.undoes) await this.course.catchUp();
   }
 
-  /** Why the run ended with this error: see `Failures`. Where the code threw one of its own, also which failure it had just heard of. */
+  /** The failure that ended the run, see `Failures`. If the code threw its own error, also the failure that it had received last. */
   reasonFor(error: unknown): Failure | undefined {
     const failure = this.failures.reasonFor(error, Object.keys(this.course.failures));
     const behind = failure?.step === "" ? this.course.lastFailed : undefined;
@@ -235,7 +235,9 @@ export class Pass {
     return withConfirmed({ ...whole, ...(heard && { effect: heard.effect ?? "none" }) }, this);
   }
 
-  /** What this pass leaves to later ones, as JSON. Null for one that undoes: its own failures say nothing of what there is to undo. */
+  /**
+   * The information that this replay leaves to later ones, as JSON. Null for an undo: its own failures do not change the effects to undo.
+   */
   leftTo(next: number, failure: Failure | null): string | null {
     if (this.undoes) return null;
     const { failures, unheard } = this.course;

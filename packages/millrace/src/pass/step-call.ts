@@ -4,28 +4,28 @@ import type { Start } from "./course.ts";
 export interface StepCall {
   /** The step's name in the code. */
   name: string;
-  /** Tells parallel calls of one step apart; "" for a step that runs once. */
+  /** Distinguishes parallel calls of one step; "" for a step that runs once. */
   item: string;
   /** The name on the platform. */
   label: string;
-  /** The label of the step that it belongs to, where the engine takes one more of its own for that: what failures are called by. */
+  /** For a platform step that the engine adds: the label of the step of the code, which failures name. */
   of?: string;
   /** True for a step that only reads. */
   reads?: boolean;
   /** True for a step with an inbox entry. */
   guarded?: boolean;
-  /** True for an effect of which its outcome is all that is recorded: that of a failed one nobody has. */
+  /** True for an effect that is recorded only by its outcome: a failed attempt has no record. */
   acts?: boolean;
-  /** True for one whose effect is its write. */
+  /** True for a commit. */
   commits?: boolean;
-  /** True for one whose first attempt the pass makes itself, where it certainly is the first. */
+  /** True if the first attempt is inline, unless an earlier replay may have made one. */
   lean?: boolean;
-  /** How far the pass had come when the code made the call; undefined for steps of the engine's own, which take others back. */
+  /** Position in the replay when the code made the call. Undefined for undo steps, which the engine creates. */
   start?: Start;
-  /** Where its effect stands in the order in which effects are taken back; default: behind those that are recorded. */
+  /** Position in the order of undoing; default: after the recorded ones. */
   position?: number;
-  /** Whether the code could take it back. */
+  /** True if the code has an undo handler for it. */
   undoable?: boolean;
-  /** The first generation that counts here; default 1. */
+  /** The first generation that counts; default 1. */
   since?: number;
 }

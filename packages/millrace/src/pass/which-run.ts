@@ -6,22 +6,22 @@ import { isClosed } from "../store/instances/status.ts";
 import { patiently } from "./patiently.ts";
 
 /**
- * How long what a pass has heard of its row holds. No effect is begun by an older word: one that slept, waited or was in its back-off asks
- * first, and steps that follow one another hear it with their own writes.
+ * How long the status of an instance's row remains valid. No effect begins with an older status: a run that slept, waited or was in a
+ * back-off reads it first. Consecutive steps receive it with their own writes.
  */
 export const HEARD_FOR_MS = 700;
 
-/** What a person wants of a run: nothing, that it begins nothing for now, or that it ends. */
+/** An operator's decision about a run: none, begin no more steps for now, or end. */
 type Wanted = "goes on" | "paused" | "stopped";
 
-/** Which run of its instance a pass belongs to, as the row says when it is asked first; and what a person has asked for since. */
+/** The run of its instance that a replay belongs to, by the first read of the row, and an operator's decisions since. */
 export class WhichRun {
   readonly #recorder: RecorderClient;
   readonly #instanceId: string;
   readonly #undoes: boolean;
   #number: Promise<number> | undefined;
   #standing: Standing | undefined;
-  /** A first pass needs not ask: its row was written moments ago. */
+  /** A first replay needs no read: its row was written moments ago. */
   #heardAt = Date.now();
   #complete = false;
 
@@ -31,7 +31,7 @@ export class WhichRun {
     this.#undoes = undoes;
   }
 
-  /** Which run: what the pass's first write found, or its first look; 0 for an instance without a row. */
+  /** The run's number, from the replay's first write or read; 0 for an instance without a row. */
   number(): Promise<number> {
     this.#number ??= this.#look().then(
       (standing) => {
@@ -46,12 +46,12 @@ export class WhichRun {
     return this.#number;
   }
 
-  /** Which run, where that needs not be asked; null where nothing was heard of the row yet. */
+  /** The run's number without a read; null if it is unknown. */
   async heard(): Promise<number | null> {
     return (await this.#number?.catch(() => undefined)) ?? null;
   }
 
-  /** A write of the pass, asked for at that time, has found its row so. */
+  /** Records the row's status that a write returned. `askedAt`: when the write was sent. */
   note(standing: Standing | undefined, askedAt: number): void {
     if (!standing) return;
     this.#number ??= Promise.resolve(standing.run);
@@ -60,21 +60,21 @@ export class WhichRun {
   }
 
   /**
-   * What a person wants of the run, as it was heard a moment ago, or is asked `anew`. A database that does not say it takes no word of a
-   * person either, and no outcome: the run goes on to its own write.
+   * An operator's decision, as received moments ago or read `anew`. If the database is unavailable, no decision and no outcome can be
+   * written: the run continues to its own write.
    */
   async wanted(anew = false): Promise<Wanted> {
     if (anew || Date.now() - this.#heardAt > HEARD_FOR_MS) await this.#look().catch(() => undefined);
     return this.heardLast();
   }
 
-  /** The same, asked now: a run that is to wait must not do so for an old word. Errors: `unavailable` where the database does not say. */
+  /** The same, always read: a run must not wait because of an old status. Errors: `unavailable`. */
   async askWanted(): Promise<Wanted> {
     await this.#look();
     return this.heardLast();
   }
 
-  /** The same as it was heard last, however long ago. */
+  /** The same as received last, however long ago. */
   async heardLast(): Promise<Wanted> {
     if (this.#undoes || !this.#standing) return "goes on";
     const { undo, status, run } = this.#standing;
@@ -84,22 +84,22 @@ export class WhichRun {
     return status === "paused" ? "paused" : "goes on";
   }
 
-  /** The action by which the instance is undone, or being undone, as it was heard last. */
+  /** The last received action that undoes the instance. */
   get undo(): string | null {
     return this.#standing?.undo ?? null;
   }
 
-  /** Time has passed since anything was heard: the run slept or waited. */
+  /** Records a sleep or wait: the status has to be read again. */
   noteWaited(): void {
     this.#heardAt = 0;
   }
 
-  /** True for a pass that the platform makes of a complete run. */
+  /** True if the platform replays a complete run. */
   get isComplete(): boolean {
     return this.#complete;
   }
 
-  /** Refuses to begin an effect in such a pass: what failed in it, and was caught, fails again. */
+  /** Refuses to begin an effect in such a replay: a failure that the code caught is thrown again. */
   assertNotComplete(): void {
     if (this.#complete) throw new MillraceError("not_retryable", "The run is complete: no further step starts.");
   }
@@ -111,9 +111,7 @@ export class WhichRun {
     throw new MillraceError("not_retryable", `The instance ${said}, so no further step starts. To repeat its work, retry it.`);
   }
 
-  /**
-   * Refuses a pass of an undo (its own id on the platform) that is none of the present one: what a retry has done again is not taken back.
-   */
+  /** Refuses a replay of an earlier undo (`own`: its id on the platform): effects that a retry has executed again are not undone. */
   async assertUndoes(own: string): Promise<void> {
     await patiently(() => this.number());
     if (this.undo !== null && platformId(this.#instanceId, this.undo) === own) return;
