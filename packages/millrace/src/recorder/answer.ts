@@ -4,25 +4,25 @@ import type { Attempt, Entry } from "../store/inbox/entry.ts";
 import type { Standing } from "../store/instances/run.ts";
 import type { Outgoing } from "../store/outbox.ts";
 
-/** What one attempt wants written, all of it or nothing. */
+/** The writes of one attempt, all or none. */
 export interface Outcome {
   output: string | null;
   outputRef: string | null;
-  /** The app's own rows. */
+  /** Rows of the app. */
   statements: readonly Statement[];
   messages: readonly Outgoing[];
-  /** Set when the effect happened but its output cannot be kept. */
+  /** Set if the effect happened and its output cannot be stored. */
   error: string | null;
 }
 
-/** An entry, and whether the attempt that asked holds it. */
+/** An entry, and if the attempt that asked holds it. */
 export interface Answer {
   mine: boolean;
-  /** Null when the inbox holds none, because the attempt's pass is not alone. */
+  /** Null if the inbox has no entry, because another replay has written. */
   entry: Entry | null;
-  /** How the write found the instance: what a person has asked for since is heard at no round trip of its own. */
+  /** The instance's status at the write. It includes an operator's decision without another round trip. */
   standing?: Standing | undefined;
-  /** How many rows the app's own statements wrote, as D1 bills them; only where this write committed them. */
+  /** Rows that the app's own statements wrote, as D1 bills them; only if this write committed them. */
   appRows?: number;
 }
 
@@ -30,7 +30,7 @@ export function standingOf(instanceId: string, rows: Row[] | undefined): Standin
   return rows?.find(({ id }) => id === instanceId) as Standing | undefined;
 }
 
-/** The same, as the write of an outcome has found it. */
+/** The same from the result of the statement that records an outcome. */
 export function standingSaid(instanceId: string, rows: Row[] | undefined): Standing | undefined {
   const said = rows?.find(({ id }) => id === instanceId)?.standing;
   return typeof said === "string" ? JSON.parse(said) : undefined;
@@ -40,7 +40,7 @@ export function onlyEntry(rows: Row[] | undefined): Entry | null {
   return (rows?.[0] ?? null) as Entry | null;
 }
 
-/** What an attempt hears of an outcome that is there already: its own, after an ambiguous commit, or another's. */
+/** The answer for an outcome that exists already: the attempt's own, after an ambiguous commit, or another attempt's. */
 export function recorded(attempt: Attempt, entry: Entry | null): Answer | undefined {
   return entry?.state === "done" ? { mine: entry.token === attempt.token, entry } : undefined;
 }

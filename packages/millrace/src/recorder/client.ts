@@ -6,7 +6,7 @@ import { recorderName, shardsOf } from "../contract/recorder-name.ts";
 import { asUnavailable, comeBackMs, troubleOf } from "../store/d1/trouble.ts";
 import type { Recorder } from "./recorder.ts";
 
-/** A recorder as its callers see it. Every call may be repeated: the recorder's statements name their row and fence themselves. */
+/** A recorder for its callers. Every call may be repeated: the statements name their row and are fenced. */
 export type RecorderClient = Pick<Recorder, (typeof METHODS)[number]>;
 
 const METHODS = [
@@ -28,16 +28,12 @@ const METHODS = [
   "finish",
 ] as const satisfies (keyof Recorder)[];
 
-/**
- * Long enough for an object to restart, short enough for the step that waits: its time-out leaves 15 s for what is recorded behind an
- * effect.
- */
+/** Enough time for an object to restart, and less than the 15 s that a step's timeout leaves for recording after an effect. */
 const RESTART = { retries: 6, minTimeout: 50, maxTimeout: 2000, randomize: true, maxRetryTime: 10_000 };
 
 /**
- * Reaches the recorder of an instance. Calls are repeated over the moments in which the object restarts, and as late as it asks when it or
- * the database wants less traffic. What it refuses for good it refuses at once. Errors: `unavailable`, with a time to come back, when that
- * did not help.
+ * A client for the recorder of an instance. Repeats calls while the object restarts, and after the delay that the object or the database
+ * requests. Fatal errors are not repeated. Errors: `unavailable`, with a retry time.
  */
 export function recorderOf(env: EngineEnv, instanceId: string): RecorderClient {
   const objects = objectBinding(env, "RECORDER");
@@ -54,7 +50,7 @@ export function recorderOf(env: EngineEnv, instanceId: string): RecorderClient {
           ...RESTART,
           shouldRetry: ({ error }) => troubleOf(error) !== "fatal" && comeBackMs(error) < leftMs(),
           onFailedAttempt: async ({ error }) => {
-            // A stub breaks with the object behind it.
+            // A stub cannot be used after an error of its object.
             recorder = connect();
             if (troubleOf(error) === "transient" || comeBackMs(error) >= leftMs()) return;
             await scheduler.wait(comeBackMs(error));
@@ -68,7 +64,7 @@ export function recorderOf(env: EngineEnv, instanceId: string): RecorderClient {
   return Object.fromEntries(METHODS.map((name) => [name, call(name)])) as unknown as RecorderClient;
 }
 
-/** The platform's words for a call of more than 32 MiB. */
+/** The platform's error for a call of more than 32 MiB. */
 const TOO_LARGE = /serialized rpc (arguments|return)/i;
 
 function tooLarge(): MillraceError {

@@ -1,11 +1,11 @@
 import { CLOCKS_APART_MS } from "../contract/patience.ts";
 
-/** How long a pass is remembered at least: a pass asks only while its instance is younger than `FRESH_MS`, by its own clock. */
+/** How long a replay is remembered at least. Replays ask only while their instance is younger than `FRESH_MS` by their own clock. */
 const REMEMBERED_MS = 60_000;
 
 /**
- * The passes that have begun lately, in the memory of the one object that all passes of an instance ask. What was created before this
- * memory began may have been passed through already.
+ * The recent replays, in the memory of the one object that all replays of an instance ask. Instances created before this memory existed may
+ * have been replayed already.
  */
 export class KnownPasses {
   #since = Date.now();
@@ -13,10 +13,10 @@ export class KnownPasses {
   #before = new Map<string, string>();
   #turnedAt = this.#since;
 
-  /** A pass begins. True where it certainly is the first of its instance, which was created then; also where it asks again. */
+  /** True if the replay is the first of its instance, also if it asks again. */
   isFirst(instanceId: string, pass: string, createdMs: number): boolean {
     const at = Date.now();
-    // Made while the clock was ahead: it has been there since now at least.
+    // The object was created while the clock was ahead: use the current time.
     this.#since = Math.min(this.#since, at);
     if (at - this.#turnedAt > REMEMBERED_MS || at < this.#turnedAt) {
       this.#before = this.#lately;

@@ -35,10 +35,9 @@ import { KnownPasses } from "./passes.ts";
 import { relay } from "./relay.ts";
 
 /**
- * The writer of step outcomes: takes what the steps of many instances want recorded, commits it in groups, and
- * sends the committed messages on their way from memory. It holds nothing that is not also in D1, so it may die at any
- * moment, and there may be any number of it: callers repeat themselves, the fence sorts repeats out, and the keeper sends what was not
- * sent.
+ * The writer of step outcomes. Receives outcomes of many instances, commits them in groups, and sends the committed messages from memory.
+ * All its state is in D1, so it may end at any time, and any number of recorders may exist. Callers repeat calls, the fence rejects
+ * duplicates, and the keeper sends unsent messages.
  */
 export class Recorder extends DurableObject<EngineEnv> {
   readonly #counts = new GatheredCounts(this.env);
@@ -46,15 +45,15 @@ export class Recorder extends DurableObject<EngineEnv> {
   readonly #passes = new KnownPasses();
   #writesCounts = false;
 
-  /** A pass is about to do a step itself. True where no pass before it can have begun one: out of memory, without the database. */
+  /** True if no earlier replay can have begun a step. Answered from memory, without the database. */
   async begin(instanceId: string, pass: string, createdMs: number): Promise<boolean> {
     return this.#passes.isFirst(instanceId, pass, createdMs);
   }
 
   /**
-   * Everything recorded for an instance, but for the outputs, because an instance may have more of them than one answer carries (32 MiB);
-   * and what its runs have left to the present one (see `LeftBehind`), as JSON, null for nothing. `lost`: the steps of a run that the
-   * database was set back behind.
+   * All entries of an instance without outputs, because outputs may exceed the limit of one answer (32 MiB). `left`: the information that
+   * earlier runs left (see `LeftBehind`), as JSON; null for none. `lost`: the steps of a run that began after the point to which the
+   * database was restored.
    */
   history(instanceId: string): Promise<{ entries: Seen[]; left: string | null; lost: string | null }> {
     return this.#commits.commit({
@@ -66,7 +65,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     });
   }
 
-  /** The output of one entry, as JSON; null when it has none, or one that is kept in R2. */
+  /** The output of one entry, as JSON; null if it has none, or its output is in R2. */
   output(key: EntryKey): Promise<string | null> {
     return this.#commits.commit({
       statements: [selectOutput(key)],
@@ -74,10 +73,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     });
   }
 
-  /**
-   * Claims a key before its effect runs, if it is free. For a class that claims nothing: puts another attempt's claim in doubt, once it ran
-   * out.
-   */
+  /** Claims a key before its effect runs, if it is free. For a class without claims: sets another attempt's expired claim to `in_doubt`. */
   async claim(attempt: Attempt, leaseMs: number, input: string | null): Promise<Answer> {
     const claim = CLAIMED.has(attempt.class) ? claimEntry(attempt, leaseMs, input) : doubtClaim(attempt);
     const statements = [claim, ...this.#running(attempt), markDoubted(attempt.key), selectEntry(attempt.key)];
@@ -99,7 +95,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     }
   }
 
-  /** Keeps a claim while its effect runs. False when somebody else has taken over. */
+  /** Extends a claim while its effect runs. False if another attempt holds it. */
   extend(attempt: Attempt, leaseMs: number): Promise<boolean> {
     return this.#commits.commit({
       statements: [extendLease(attempt, leaseMs)],
@@ -107,18 +103,18 @@ export class Recorder extends DurableObject<EngineEnv> {
     });
   }
 
-  /** Ends a claim whose effect threw. */
+  /** Ends a claim after its effect threw. */
   giveUp(attempt: Attempt, ending: "failed" | "in_doubt" | "expired", error: string): Promise<void> {
     const doubt = ending === "in_doubt" ? [markInDoubt(attempt.key.instanceId)] : [];
     return this.#commits.commit({ statements: [giveUpClaim(attempt, ending, error), ...doubt], read: () => undefined });
   }
 
-  /** The output that a person gave instead of a step is none of it. */
+  /** Refuses the output that an operator gave instead of a step. */
   refuseSkip(given: GivenOutput): Promise<void> {
     return this.#commits.commit({ statements: refuseSkip(given), read: () => undefined });
   }
 
-  /** The last attempt at a commit was given up. Answers what it has written all the same, before nothing of it can be written any more. */
+  /** Stops a commit that was given up from writing later. Returns its entry if it has written before. */
   fence(attempt: Attempt): Promise<Entry | null> {
     return this.#commits.commit({
       statements: [fenceCommit(attempt), selectEntry(attempt.key)],
@@ -126,30 +122,27 @@ export class Recorder extends DurableObject<EngineEnv> {
     });
   }
 
-  /** The last attempt at an effect hangs, and its step was given up. */
+  /** Sets a hanging effect whose step was given up to `in_doubt`. */
   async doubtHanging(key: Omit<EntryKey, "generation">, error: string): Promise<void> {
     return this.#commits.commit({ statements: [doubtHanging(key, error), markInDoubt(key.instanceId)], read: () => undefined });
   }
 
-  /** A run waits for the answer to a doubt: its row says so, however the doubt came about. */
+  /** Sets the row's status for a run that waits for a decision about an unknown outcome. */
   parked(instanceId: string): Promise<void> {
     return this.#commits.commit({ statements: [markInDoubt(instanceId)], read: () => undefined });
   }
 
-  /** An effect is in doubt whose entry is gone: it is there again, and waits for a person. */
+  /** Creates the missing entry of an effect with an unknown outcome, for an operator's decision. */
   async doubtAgain(attempt: Attempt, input: string | null, error: string): Promise<void> {
     const statements = [putDoubtBack(attempt, input, error), markInDoubt(attempt.key.instanceId)];
     return this.#commits.commit({ statements, read: () => undefined });
   }
 
-  /**
-   * Commits an outcome with its rows and messages, then relays the messages. When another attempt was first, answers with what that one
-   * stored.
-   */
+  /** Commits an outcome with its rows and messages, then relays the messages. If another attempt was first, returns its stored outcome. */
   async record(attempt: Attempt, outcome: Outcome): Promise<Answer> {
     const answer = await this.#write(attempt, outcome);
-    // Of a first pass the row says that nothing has begun, unless its message was given up while it was started: then it wakes up behind
-    // the outcome; also where an answer that was lost has left unknown how it stood.
+    // The first write sets the row to "running", unless the row has an end: its message may have failed while the instance was started.
+    // Then reopen the row after the outcome; also if a lost answer left the status unknown.
     const { mine, standing } = answer;
     if (attempt.begins && mine && (!standing || isAsleep(standing))) await this.#awaken(attempt.key.instanceId);
     return answer;
@@ -175,7 +168,7 @@ export class Recorder extends DurableObject<EngineEnv> {
           appRows: written.slice(1, 1 + outcome.statements.length).reduce((sum, one) => sum + one, 0),
         }),
         already,
-        // Two passes that each believe to be alone must see each other.
+        // Two replays that each assume to be the only one must not share a batch.
         ...(attempt.aloneAs !== null && { apart: { what: instanceId, by: attempt.aloneAs } }),
       });
       if ("mine" in answer) return answer;
@@ -186,19 +179,19 @@ export class Recorder extends DurableObject<EngineEnv> {
     }
     const about = { step: labelOf(attempt.key.step, attempt.key.item), messages: outcome.messages };
     await crashPoint("O01 committed, not relayed", instanceId, about);
-    // What the next step sends to a lane must come behind it.
+    // Wait, so that the lane gets these messages before those of the next step.
     if (outcome.messages.some(({ queue }) => laneIn(queue) !== undefined)) await relay(this.env, outcome.messages);
     else if (outcome.messages.length > 0) this.ctx.waitUntil(relay(this.env, outcome.messages));
     await crashPoint("W04 committed, caller saw an error", instanceId, about);
     return { mine: true, entry: doneEntry(attempt, outcome), ...committed };
   }
 
-  /** How an instance stands; undefined when it has no row. */
+  /** The status of an instance; undefined if it has no row. */
   standing(instanceId: string): Promise<Standing | undefined> {
     return this.#commits.commit({ statements: [selectRun(instanceId)], read: ([rows]) => standingOf(instanceId, rows) });
   }
 
-  /** Keeps what a run leaves to later passes in its midst (see `LeftBehind`, as JSON). Answers how its instance stands. */
+  /** Stores caught failures during a run for later replays (see `LeftBehind`, as JSON). Returns the instance's status. */
   keepCaught(instanceId: string, left: string): Promise<Standing | undefined> {
     return this.#commits.commit({
       statements: [keepCaught(instanceId, left), selectRun(instanceId)],
@@ -206,14 +199,14 @@ export class Recorder extends DurableObject<EngineEnv> {
     });
   }
 
-  /** A step that was tried anew failed as it had before. */
+  /** Records that a retried step failed with its earlier error. */
   remember(instanceId: string, label: string): Promise<void> {
     return this.#commits.commit({ statements: [rememberFailure(instanceId, label)], read: () => undefined });
   }
 
   /**
-   * Notes that a run ended. Answered before it is committed, unless it must be `certain`: if it is lost, the keeper asks the platform and
-   * writes it again.
+   * Records the end of a run. Returns before the commit, unless `certain`: if the write is lost, the keeper polls the platform and repeats
+   * it.
    */
   async finish(end: End, certain = false): Promise<void> {
     const committed = this.#commits.commit({ statements: [finishInstance(end)], read: () => undefined });
@@ -222,15 +215,15 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /**
-   * Takes what an isolate has counted. It goes along with a commit that happens anyway, or by itself where none comes: until then it is in
-   * memory only.
+   * Adds the counts of an isolate. They are written with the next commit, or separately if none follows; until then they are in memory
+   * only.
    */
   async tally(counted: Tally): Promise<void> {
     this.#counts.add(counted);
     if (!this.#writesCounts) this.ctx.waitUntil(this.#writeCountsInTime());
   }
 
-  /** Writes what was counted, if it is due or `atOnce`. Never throws: what could not be written is written later. */
+  /** Writes the counts if they are due or `atOnce`. Never throws: failed writes are repeated later. */
   async writeCounts(atOnce = false): Promise<void> {
     const along = this.#counts.along(atOnce);
     if (along === undefined) return;

@@ -8,20 +8,20 @@ import { count } from "../observe/metrics/count.ts";
 import { troubleOf } from "../store/d1/trouble.ts";
 import type { Outgoing } from "../store/outbox.ts";
 
-/** A queue takes at most 100 messages or 256 KB in one call; a little is left for what the platform adds. */
+/** Limits of a queue per call: 100 messages and 256 KB. The rest is for bytes that the platform adds. */
 const MAX_SEND_MESSAGES = 100;
 const MAX_SEND_BYTES = 240_000;
 
-/** What could not be sent, and the queue's word on why. */
+/** A message that was not sent, with the queue's error. */
 export interface SendFailure {
   id: string;
   error: string;
 }
 
 /**
- * Sends messages in as few calls as the queues allow. A call that is refused is made again in halves, one after the other, so that a
- * message the queue will not take holds back none of the others; a queue that asks for less is left alone. Never throws: what is not sent
- * stays in the outbox, and the keeper comes for it.
+ * Sends messages in as few calls as possible. A refused call is split in halves, one after the other, so that one refused message does not
+ * block the others. An overloaded queue gets no further calls. Never throws: unsent messages remain in the outbox, and the keeper sends
+ * them.
  */
 export async function relay(env: object, messages: readonly Outgoing[]): Promise<SendFailure[]> {
   const groups = Map.groupBy(messages, (message) => message.queue);
@@ -40,7 +40,7 @@ async function sendAll(env: object, queue: string, messages: readonly Outgoing[]
   return failures;
 }
 
-/** `line.hangs`: the queue has left a call without an answer. It is asked no more for now: each further call would take as long. */
+/** `line.hangs`: a call to the queue timed out. No further calls follow, because each would take as long. */
 async function send(env: object, queue: string, chunk: Outgoing[], line: { hangs: boolean }): Promise<SendFailure[]> {
   try {
     if (line.hangs) throw new MillraceError("unavailable", "The queue did not answer the previous call.");
