@@ -4,13 +4,13 @@ import { INSTANCE_STATUSES } from "../store/instances/status.ts";
 import { replayedHeader, replayedHeaderSchema } from "./idempotency-key.ts";
 import { isoOrNull, timestamp } from "./time.ts";
 
-/** The status of the instance that has the key of a command. */
+/** Status of the instance with a command's key. */
 export const instanceStatus = z.enum([...INSTANCE_STATUSES, "pruned"]).meta({
   description:
     "The status of the instance with this key. A repeat of an instance that is `errored`, `terminated`, `dead` or `skipped` starts nothing. `pruned`: the instance ended and was removed by retention.",
 });
 
-/** The fields of the answer to an accepted command. */
+/** Fields of the response to an accepted command. */
 export const acceptedShape = {
   instance_id: z.string(),
   replayed: z.boolean().meta({ description: "True for a repeat: the command was accepted before, and nothing new started." }),
@@ -22,7 +22,7 @@ export const acceptedShape = {
 };
 const AcceptedSchema = z.object(acceptedShape);
 
-/** Documents the answer to an accepted command. */
+/** Documents the response to an accepted command. */
 export function acceptedAnswer<Schema extends z.ZodType>(schema: Schema) {
   return {
     description: "Accepted",
@@ -35,7 +35,7 @@ export function acceptedView({ instanceId, replayed, status, dueAt, correlationI
   return { instance_id: instanceId, replayed, instance_status: status, due_at: isoOrNull(dueAt), correlation_id: correlationId };
 }
 
-/** The headers of that answer: where the instance is, and whether the request was a repeat. */
+/** Headers of that response: the instance's location, and `Idempotency-Replayed` for a repeat. */
 export function acceptedHeaders({ instanceId, replayed }: Accepted): Record<string, string> {
   return { location: `/v1/instances/${instanceId}`, ...replayedHeader({ replayed }) };
 }

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { isVisible } from "../contract/chosen-name.ts";
 
-/** Every action of an operator says why: it is what the audit shows. */
+/** Body of every operator action: the reason, which the audit stores. */
 const reason = z
   .string()
   .trim()
@@ -11,7 +11,7 @@ const reason = z
   .meta({ description: "The reason, kept in the audit." });
 export const reasoned = z.strictObject({ reason });
 
-/** What any request with a body may be refused for, whatever it asks. */
+/** Problems that any request with a body can return. */
 export const BODY_REFUSALS = [
   "invalid_json",
   "unauthorized",

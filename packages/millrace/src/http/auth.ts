@@ -10,15 +10,14 @@ import type { Asked, HttpEnv } from "./env.ts";
 import { personOf } from "./person.ts";
 import { countStranger, countToken, refuseCounted } from "./request-limits.ts";
 
-/** Said to whoever has no good token. */
+/** Appended to errors about a missing or invalid token. */
 const MINTED_BY = "Mint one with POST /v1/tokens (scope `tokens`), or with `npx millrace token` and access to the database.";
 
 const INVALID_TOKEN = 'Bearer realm="millrace", error="invalid_token"';
 
 /**
- * Lets nobody in without a good token, or Cloudflare Access's word for a person, where no token is sent. Whose data a request reads and
- * writes follows from that and from nothing else. `own` are the app's own scopes. Where the migrations are not applied, the refusal says
- * so: no token can be known.
+ * Authenticates a request by its token or, without one, by Cloudflare Access. The caller alone determines the tenant of the data that the
+ * request reads and writes. `own`: scopes of the app. If migrations are missing, the error names them, because no token can be checked.
  */
 export const authenticate =
   (own: readonly string[], schema: Schema): MiddlewareHandler<HttpEnv> =>
@@ -43,17 +42,17 @@ export const authenticate =
     context.set("caller", { ...caller, tokenId: person ? undefined : caller.id });
     await countToken(context);
     await next();
-    // A handler that writes may find the token revoked, which this isolate did not know.
+    // A handler that writes may find that the token was revoked after this isolate cached it.
     if (context.res.status === 401) context.header("www-authenticate", INVALID_TOKEN);
   };
 
-/** The token a request carries, if it is good. Errors: `rate_limited` for an address whose tokens had to be looked up too often. */
+/** The token of a request, if it is valid. Errors: `rate_limited` if lookups for this address are too frequent. */
 export async function callerOf(context: Asked): Promise<Token | undefined> {
   const [, bearer] = /^Bearer +(\S+)$/i.exec(context.req.header("authorization") ?? "") ?? [];
   return bearer === undefined ? undefined : await findToken(context.env, bearer, () => countStranger(context, "token"));
 }
 
-/** The caller that opens a stream by a token in its address, which is read nowhere else. Errors: `unauthorized` for a token that does not. */
+/** The caller of a stream with a token in its query, which only streams accept. Errors: `unauthorized` for an invalid token. */
 async function openerOf(context: Asked): Promise<Token | undefined> {
   const { env, req } = context;
   const token = req.query("token");
@@ -70,7 +69,7 @@ const OPENS_NOTHING = {
   foreign: "The stream token is for another stream. Mint one for this path with POST /v1/stream-tokens.",
 } as const;
 
-/** True while the caller of an open stream may read: its token still works, or the token that minted its stream token. */
+/** True while the caller of an open stream may read: its token, or the token that minted its stream token, is valid. */
 export async function mayStillRead(context: Asked & Pick<Context<HttpEnv>, "var">): Promise<boolean> {
   const { caller } = context.var;
   if (isPersonId(caller.id)) return true;
@@ -80,17 +79,17 @@ export async function mayStillRead(context: Asked & Pick<Context<HttpEnv>, "var"
     : (await callerOf(context)) !== undefined;
 }
 
-/** What a route says about the token it needs, to the router and to the document: every one of these scopes. */
+/** Requires all of these scopes, in the router and in the document. */
 export function needs(...scopes: Scope[]) {
   return needing([scopes]);
 }
 
-/** The same where one of these scopes will do. */
+/** Requires one of these scopes. */
 export function needsOneOf(...scopes: Scope[]) {
   return needing(scopes.map((scope) => [scope]));
 }
 
-/** Alternatives: a token needs every scope of one of them. */
+/** `alternatives`: a token needs every scope of one of them. */
 function needing(alternatives: readonly Scope[][]): { middleware: MiddlewareHandler<HttpEnv>; security: { bearer: string[] }[] } {
   return {
     security: alternatives.map((scopes) => ({ bearer: scopes })),

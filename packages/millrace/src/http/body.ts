@@ -6,29 +6,29 @@ import { type Items, parseBounded } from "../contract/limits.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { mediaTypeOf, notTaken } from "./media-type.ts";
 
-/** Largest body of a route that does not say otherwise: many at once fit an isolate's memory. */
+/** Default limit of a body: small enough for many concurrent bodies in an isolate's memory. */
 const USUAL_MAX_BYTES = 64 * 1024;
-/** How much of what is too large is read all the same, and for how long: who is still sending does not hear the answer. */
+/** Bytes and time for which a refused body is still read: a client that is sending does not receive the response. */
 const MAX_DRAINED_BYTES = 8 * 1024 * 1024;
 const MAX_DRAINING_MS = 5000;
-/** How long a body may take to come: 4 MB at 1.1 Mbit/s. The bytes that have come are held in memory meanwhile. */
+/** Default time for a body to arrive: enough for 4 MB at 1.1 Mbit/s. The received bytes are in memory meanwhile. */
 const USUAL_WITHIN_MS = 30_000;
 
 interface BodyOptions {
-  /** What the body may be, beside what `isTaken` says; default `application/json`. */
+  /** Accepted media type. Default `application/json`. */
   mediaType?: string;
-  /** Says of other media types whether they are read the same. */
+  /** Accepts further media types, which are parsed in the same way. */
   isTaken?: (mediaType: string) => boolean;
   maxBytes?: number;
-  /** How long it may take to come; default 30 s. */
+  /** Time for the body to arrive. Default 30 s. */
   withinMs?: number;
-  /** The list whose items are answered one by one: one that cannot be taken is its own error, in its place. */
+  /** The list whose items are answered one by one: an invalid item becomes an error at its position. */
   items?: Items;
 }
 
 /**
- * Reads a JSON body: its type, its size, its shape, then its schema, in the order of what each costs. The handlers call it
- * themselves, because the router's own validator would parse whatever size and depth it is sent.
+ * Reads a JSON body. Checks media type, size, depth, then schema, in the order of their cost. Handlers call it themselves, because the
+ * router's own validator would parse a body of any size and depth.
  */
 export async function readBody<Schema extends z.ZodType>(
   request: HonoRequest,
@@ -46,16 +46,16 @@ export async function readBody<Schema extends z.ZodType>(
   return parseWith(schema, parseBounded(await readText(request.raw, maxBytes, withinMs), maxBytes, items));
 }
 
-/** A value that fits its schema. Errors: `invalid_payload` with an issue per wrong field. */
+/** Errors: `invalid_payload` with an issue per invalid field. */
 export function parseWith<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   throw invalidRequest(issuesIn(schema, value, parsed.error));
 }
 
-/** Documents the body of a route: the same schema that its handler passes to `readBody`. */
+/** Documents the body of a route. Pass the same schema as to `readBody`. */
 export function jsonBody(schema: z.ZodType) {
-  // As plain JSON Schema, which OpenAPI 3.1 takes as it is: a zod schema here would switch the router's validator on.
+  // Plain JSON Schema, which OpenAPI 3.1 accepts. A zod schema here would enable the router's validator.
   return { required: true, content: { "application/json": { schema: jsonSchema(schema) } } };
 }
 
@@ -65,8 +65,8 @@ export function jsonSchema(schema: z.ZodType): Record<string, unknown> {
 }
 
 /**
- * Reads no further than the limit: a body without a length could fill the isolate's memory. The whole body has to come in time as well.
- * Errors: `payload_too_large`, `invalid_json` for bytes that are no text, that break off or that come too late.
+ * Reads a body up to the limit, because a body without a length could fill the isolate's memory. Errors: `payload_too_large`;
+ * `invalid_json` for bytes that are not UTF-8, end early or arrive too late.
  */
 export async function readText(request: Request, maxBytes: number, withinMs = USUAL_WITHIN_MS): Promise<string> {
   const reader = request.body?.getReader();
@@ -104,7 +104,7 @@ function after(ms: number): Deadline {
   return { ms, passed, clear: () => clearTimeout(timer) };
 }
 
-/** The next bytes; undefined at the end. A caller who hangs up hears no answer, so it is none of ours to log as an error. */
+/** The next bytes; undefined at the end. An aborted upload is the client's error, not a 5xx to log. */
 async function next(reader: Reader, deadline: Deadline): Promise<Uint8Array | undefined> {
   const read = await Promise.race([deadline.passed, reader.read().catch(() => "broken" as const)]);
   if (typeof read === "object") return read.value;
@@ -114,8 +114,8 @@ async function next(reader: Reader, deadline: Deadline): Promise<Uint8Array | un
 }
 
 /**
- * Reads on and keeps nothing, within bounds: a connection that is closed on somebody who is still sending loses the answer with it. The
- * time is looked at while nothing comes, too: who is refused could otherwise hold a request open for nothing.
+ * Reads and discards the rest of a refused body, within bounds: a client that is still sending would lose the response if the connection
+ * closed. The timeout also ends an idle upload.
  */
 async function drain(reader: Reader): Promise<void> {
   const deadline = after(MAX_DRAINING_MS);
@@ -133,7 +133,7 @@ export async function drainBody({ body, bodyUsed }: Request): Promise<void> {
   if (body && !bodyUsed && !body.locked) await drain(body.getReader());
 }
 
-/** What cannot be read is not guessed: a replaced character would be stored as if it had been sent. */
+/** Invalid UTF-8 is refused: replacement characters would be stored as if they had been sent. */
 function decoded(decode: () => string): string {
   try {
     return decode();

@@ -1,4 +1,3 @@
-/** The answers to the codes of bulk actions. */
 export const BULK_PROBLEMS = {
   bulk_action_not_found: {
     status: 404,

@@ -10,12 +10,12 @@ import {
 import { MAX_MATCHED } from "../store/bulk-lists.ts";
 import { reasoned } from "./actions.ts";
 
-/** Ids that one request names: what is more is meant by a filter. */
+/** Limit of ids in one request. Use a filter for more. */
 const MAX_IDS = 10_000;
-/** As many ids of the longest kind as may be, in JSON. */
+/** Enough for 10,000 ids of the longest kind, as JSON. */
 export const MAX_BULK_BYTES = 1_500_000;
 
-/** A bulk action as it is asked for. */
+/** The request for a bulk action. */
 export const bulkSchema = reasoned.extend({
   verb: z.string().min(1).max(32).meta({
     description:

@@ -12,11 +12,11 @@ import { invalidRequest } from "./invalid-request.ts";
 import { isJsonType, mediaTypeOf } from "./media-type.ts";
 import type { Described } from "./router.ts";
 
-/** An event in structured mode, and events in batched mode, by their media types. */
+/** Media types of one event (structured mode) and of a list (batched mode). */
 export const CLOUD_EVENT = "application/cloudevents+json";
 export const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";
 
-/** CloudEvents 1.0. Extensions are anybody's; those named here are read, others and `subject` are not. */
+/** CloudEvents 1.0. The extensions named here are read; others, and `subject`, are ignored. */
 const cloudEventSchema = z.looseObject({
   specversion: z.literal("1.0"),
   id: chosenName(MAX_KEY_CHARACTERS),
@@ -42,7 +42,7 @@ const identified = cloudEventSchema.refine(({ source, id }) => characterCount(ke
 });
 
 const header = (description: string) => z.string().optional().meta({ description });
-/** The headers of binary mode, documented for those who check requests against the document. */
+/** The headers of binary mode, for clients that validate requests against the document. */
 export const cloudEventHeaders = {
   "ce-specversion": header("CloudEvents in binary mode: `1.0`."),
   "ce-id": header("Identifies the event within its source. Percent-encoded UTF-8, like all of these headers."),
@@ -54,10 +54,10 @@ export const cloudEventHeaders = {
   "ce-callbackurl": header("For a command: its `callback_url`."),
 };
 
-/** What the body of an event in binary mode is. */
+/** The body of an event in binary mode. */
 const dataSchema = z.record(z.string(), z.unknown()).meta({ title: "CloudEventData", description: "With `ce-` headers: the payload." });
 
-/** An event as JSON Schema: an attribute that is not asked for may also be null. */
+/** JSON Schema of an event. Optional attributes may also be null. */
 function eventDocument(): Record<string, unknown> {
   const { properties, required, ...rest } = jsonSchema(cloudEventSchema) as { properties: Record<string, object>; required: string[] };
   const nullable = Object.entries(properties).map(([name, one]) => [
@@ -68,8 +68,8 @@ function eventDocument(): Record<string, unknown> {
 }
 
 /**
- * Documents a body that may be a CloudEvent instead: binary or structured. In binary mode the body is any object; so that a generated
- * client has a type all the same that knows a misspelt field, what is asked for otherwise goes by a name.
+ * Documents a body that may also be a CloudEvent in binary or structured mode. A binary body is any object. So the schema of the JSON body
+ * is referenced by name: a generated client has a type for it and detects misspelt fields.
  */
 export function orCloudEvent(name: NamedBody) {
   return {
@@ -78,7 +78,7 @@ export function orCloudEvent(name: NamedBody) {
   };
 }
 
-/** Documents a body of many that may be CloudEvents instead: batched. */
+/** Documents a list that may also be CloudEvents in batched mode. */
 export function orCloudEvents(schema: z.ZodType, most: number) {
   return {
     "application/json": { schema: jsonSchema(schema) },
@@ -86,35 +86,35 @@ export function orCloudEvents(schema: z.ZodType, most: number) {
   };
 }
 
-/** Bodies that the document has by name. */
+/** Bodies that are components of the document. */
 type NamedBody = "Command" | "Event" | "CloudEvent";
 const named = (name: NamedBody) => ({ $ref: `#/components/schemas/${name}` });
 
-/** Puts those bodies into the document. */
+/** Adds those components to the document. */
 export function nameBodies(described: Described, bodies: Record<Exclude<NamedBody, "CloudEvent">, z.ZodType>): void {
   for (const [name, schema] of Object.entries(bodies)) described.component("schemas", name, jsonSchema(schema));
   described.component("schemas", "CloudEvent", eventDocument());
 }
 
-/** An event whose attributes are what CloudEvents asks for. */
+/** A validated CloudEvent. */
 export type CloudEvent = z.output<typeof identified>;
 
-/** An attribute that every event has: a header of its name is a sign of binary mode. */
+/** Required attributes: a `ce-` header with such a name marks binary mode. */
 const REQUIRED = ["specversion", "id", "source", "type"];
 
-/** True when the request is one CloudEvent: by its content type (structured), or by its `ce-` headers (binary). */
+/** True for one CloudEvent: by its content type (structured), or by its `ce-` headers (binary). */
 export function isCloudEvent(request: HonoRequest): boolean {
   const sent = mediaTypeOf(request);
   if (sent === CLOUD_EVENT) return true;
   return sent !== CLOUD_EVENT_BATCH && REQUIRED.some((name) => request.header(`ce-${name}`) !== undefined);
 }
 
-/** True when the request is a list of CloudEvents (batched). */
+/** True for a list of CloudEvents (batched). */
 export function isCloudEventBatch(request: HonoRequest): boolean {
   return mediaTypeOf(request) === CLOUD_EVENT_BATCH;
 }
 
-/** Reads one CloudEvent, structured or binary. Errors: `invalid_payload` with the attributes that are wrong. */
+/** Reads one CloudEvent, structured or binary. Errors: `invalid_payload` with the invalid attributes. */
 export async function readCloudEvent(request: HonoRequest): Promise<CloudEvent> {
   const { maxBytes } = INTAKE_LIMITS;
   if (mediaTypeOf(request) === CLOUD_EVENT) return parseEvent(await readBody(request, z.unknown(), { mediaType: CLOUD_EVENT, maxBytes }));
@@ -123,8 +123,8 @@ export async function readCloudEvent(request: HonoRequest): Promise<CloudEvent> 
 }
 
 /**
- * Reads CloudEvents in batched mode, each by itself: a wrong one is its own error. Errors: `invalid_payload` for what is no list, or too
- * long a one.
+ * Reads CloudEvents in batched mode. An invalid event becomes an error at its position. Errors: `invalid_payload` if the body is not a
+ * list, or too long.
  */
 export async function readCloudEvents(
   request: HonoRequest,
@@ -142,16 +142,12 @@ export async function readCloudEvents(
   });
 }
 
-/** What was read of an item. Errors: why it could not be. */
 export function orThrow<Read>(read: Read | MillraceError): Read {
   if (read instanceof MillraceError) throw read;
   return read;
 }
 
-/**
- * A CloudEvent as a command, or as an event of ours: `type` and `data` say which, and source and id together, which the standard makes
- * unique per event, are its idempotency key.
- */
+/** Converts a CloudEvent to a command or event. Its idempotency key is source and id, which the standard makes unique per event. */
 export function commandOf(event: CloudEvent): UntypedRequest & { idempotencyKey: string } {
   return {
     type: event.type,
@@ -167,29 +163,28 @@ export function commandOf(event: CloudEvent): UntypedRequest & { idempotencyKey:
   };
 }
 
-/** An event's name among all events. No URI holds a space, so source and id cannot run into each other. */
+/** A URI contains no space, so the space separates source and id unambiguously. */
 function keyOf(source: string, id: string): string {
   return `${source} ${id}`;
 }
 
-/** The attributes of CloudEvents are absent where they are null. `data` is none of them. */
+/** CloudEvents treats a null attribute as absent. `data` is not an attribute. */
 function parseEvent(value: unknown): CloudEvent {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return parseWith(identified, value);
   return parseWith(identified, Object.fromEntries(Object.entries(value).filter(([name, one]) => one !== null || name === "data")));
 }
 
-/** The `ce-` headers. */
 function attributesOf(request: HonoRequest): Record<string, string> {
   const sent = Object.entries(request.header()).filter(([name]) => name.startsWith("ce-"));
   return Object.fromEntries(sent.map(([name, value]) => [name.slice("ce-".length), attributeIn(name, value ?? "")]));
 }
 
-/** A text in quotes, as earlier versions of the standard wrote what holds spaces. */
+/** A quoted value, which earlier versions of the standard used for values with spaces. */
 const QUOTED = /^"((?:[^"\\]|\\.)*)"$/;
 
 /**
- * The value of a header: percent-encoded UTF-8. What could mean two things is refused: bytes beyond ASCII reach us as one and the same
- * replacement character, and a header that came twice as one with a comma.
+ * Decodes a header: percent-encoded UTF-8. Ambiguous values are refused: the runtime replaces bytes outside ASCII by one replacement
+ * character, and joins a repeated header with a comma.
  */
 function attributeIn(header: string, value: string): string {
   const refuse = (message: string) => invalidRequest([{ path: header, message }]);

@@ -23,7 +23,6 @@ const PartsSchema = z.object({
   log_lines: PartSchema,
 });
 
-/** What an instance has cost. */
 export const CostSchema = z
   .object({
     usd: z.number().meta({ description: "List prices beyond the included usage of the plan. Without CPU time and storage." }),
@@ -33,7 +32,6 @@ export const CostSchema = z
   })
   .meta({ id: "Cost" });
 
-/** A cost as the API answers it. */
 export function costView({ usd, usdCounted, messages, parts }: Cost): z.infer<typeof CostSchema> {
   const view = Object.fromEntries(COST_PARTS.map((part) => [inSnakeCase(part), partView(parts[part])]));
   return { usd: usdView(usd), usd_counted: usdView(usdCounted), messages, parts: view as z.infer<typeof PartsSchema> };
@@ -43,7 +41,6 @@ function partView({ amount, mark, usd }: CostPart): z.infer<typeof PartSchema> {
   return { amount: Math.round(amount * 100) / 100, mark, usd: usdView(usd) };
 }
 
-/** A name of the engine as the API says it. */
 export function inSnakeCase(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

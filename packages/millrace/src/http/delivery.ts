@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { Delivery } from "../inspect/delivery.ts";
 import { INSTANCE_STATUSES } from "../store/instances/status.ts";
 
-/** What came of a notice to somebody outside. */
+/** Status of a delivery to an external address. */
 export const DeliverySchema = z
   .object({
     instance_id: z.string(),

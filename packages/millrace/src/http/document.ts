@@ -15,14 +15,14 @@ export interface Operation extends Json {
   responses: Record<string, object>;
 }
 
-/** An OpenAPI document, as far as it is made here. */
+/** The parts of an OpenAPI document that this module creates. */
 export interface Document {
   readonly components: Record<string, Record<string, Json>>;
   readonly paths: Record<string, Record<string, Operation>>;
   readonly webhooks: Record<string, Record<string, Operation>>;
 }
 
-/** Makes the document's parts about routes. A schema with an `id` in its metadata becomes a component with that name. */
+/** Builds the parts of the document about routes. A schema with an `id` in its metadata becomes a component with that name. */
 export function documentOf({ routes, webhooks, components }: Described): Document {
   const schemas: Record<string, Json> = {};
   const known = new Map<z.ZodType, Json>();

@@ -32,7 +32,7 @@ import type { streamTokens } from "./routes/stream-tokens.ts";
 import type { tokens } from "./routes/tokens.ts";
 import type { undo } from "./routes/undo.ts";
 
-/** What the engine's routes take and answer, by path and method: the types of a client. */
+/** Requests and responses of the engine's routes, by path and method: the types of a client. */
 export type EngineApi = ReturnType<
   | typeof callbacks
   | typeof commands

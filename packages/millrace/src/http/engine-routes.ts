@@ -59,32 +59,35 @@ import { tokens } from "./routes/tokens.ts";
 import { undo } from "./routes/undo.ts";
 import { refuseParameters, refuseUnreadable } from "./unknown-parameters.ts";
 
-/** What an app has beside the engine's routes. */
+/** Additions of an app to the engine's routes. */
 export interface EngineRoutesOptions {
-  /** Its own routes: in the same document, and under /v1 behind the same tokens. */
+  /** Routes of the app, in the same document. Routes under /v1 require the same tokens. */
   // biome-ignore lint/suspicious/noExplicitAny: their bindings are the app's, and nothing here reads them
   routes?: readonly Routes<any, any>[];
-  /** The groups of its routes in the document. */
+  /** Groups of the app's routes in the document. */
   groups?: readonly Group[];
-  /** All codes it answers with; default the engine's. */
+  /** All problem codes of the deployment. Default: the engine's. */
   problems?: Problems;
-  /** Scopes of its own, which tokens can be given beside the engine's. */
+  /** Scopes of the app, which tokens can have besides the engine's. */
   scopes?: readonly string[];
-  /** Verbs of its own, which its audit holds beside the engine's. */
+  /** Verbs of the app, which the audit stores besides the engine's. */
   verbs?: readonly string[];
-  /** Beginnings of its paths outside /v1 that know their callers: no address is counted for them. */
+  /** First path segments outside /v1 whose routes authenticate their callers. They are exempt from the limit per address. */
   knowsCallers?: readonly string[];
-  /** What its own things are found by in GET /v1/search. */
+  /** Finders of the app's items for GET /v1/search. */
   finders?: readonly Finder[];
-  /** Its own lists that hold more of a job: GET /v1/correlations/{id} names them. */
+  /** Lists of the app with more members of a job, which GET /v1/correlations/{id} names. */
   elsewhere?: Elsewhere;
-  /** What names the work of its routes that take no `Idempotency-Key`, by method and path. */
+  /** For routes that do not accept `Idempotency-Key`: the reason, by method and path. */
   namedBy?: Readonly<Record<string, string>>;
-  /** What each migration of the app makes: `/healthz` reports the first that is not applied. The engine's own are always checked. */
+  /**
+   * The tables and columns that each migration of the app creates: `/healthz` reports the first missing migration. The engine's own are
+   * always checked.
+   */
   schema?: Schema;
-  /** False leaves out the operator's page at /console, and signing in to it. Default true. */
+  /** False removes the console at /console and its sign-in. Default true. */
   console?: boolean;
-  /** What an empty console of a development machine lets a new user send first. Default nothing. */
+  /** The command that an empty console suggests on a development machine. Default: none. */
   firstCommand?: FirstCommand;
 }
 
@@ -130,7 +133,7 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
 
   const asked = [commands(catalog), statedEvents(catalog), callbacks()];
   const nouns = [
-    // Before the routes that take any id in that place.
+    // Before the routes with an id in this position.
     causes(catalog, Object.keys(problems)),
     instances(catalog),
     steps(catalog),
@@ -155,7 +158,7 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
   return api;
 }
 
-/** What is missing in `wrangler.jsonc` is said in the first answer, whichever route it is. */
+/** Every response reports a missing binding or variable of `wrangler.jsonc`. */
 const ready: MiddlewareHandler<HttpEnv> = (context, next) => {
   assertReady(context.env);
   return next();
@@ -165,11 +168,11 @@ const marked: MiddlewareHandler<HttpEnv> = async (context, next) => {
   await next();
   context.header(ENGINE_HEADER, "v1");
   context.header("x-content-type-options", "nosniff");
-  // Without a rule of the route, a cache revalidates each time: a deployment, or another request, may change the answer.
+  // Default: a cache revalidates each time, because a deployment or another request may change the response.
   if (!context.res.headers.has("cache-control")) context.header("cache-control", "no-cache");
 };
 
-/** What a refusal left unread is read all the same, within bounds: who is still sending would not hear the answer. */
+/** Reads the rest of a refused body, within bounds: otherwise a client that is still sending does not receive the response. */
 const drained =
   (unmatched: WeakSet<Request>): MiddlewareHandler<HttpEnv> =>
   async (context, next) => {
@@ -182,7 +185,7 @@ const noStore: MiddlewareHandler<HttpEnv> = async (context, next) => {
   context.header("cache-control", "no-store");
 };
 
-/** Why nothing answered: no route has this path, or none takes this method on it. */
+/** Distinguishes an unknown path (404) from an unsupported method (405). */
 function refusalOf(api: Routes<HttpEnv>, { req: { method, path } }: Context<HttpEnv>): HttpRefusal {
   const methods = ["GET", "POST", "PUT", "DELETE"].filter((method) =>
     api.router.match(method, path)[0].some(([[, route]]) => route.method !== "ALL"),

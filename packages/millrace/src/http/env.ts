@@ -8,43 +8,43 @@ import type { Operator } from "../store/actions.ts";
 import type { Problems } from "./problems.ts";
 import type { BeforeRoute } from "./router.ts";
 
-/** Limits of requests; without a binding there is none. */
+/** Limits of requests; none without a binding. */
 interface RequestLimits {
-  /** Counts for each token; and for each address, where the platform does not. */
+  /** Counts per token; and per address, unless the platform does. */
   RATE_LIMIT?: LimitEnv["RATE_LIMIT"];
-  /** Requests of one token in 10 seconds; default 2,000, and 0 for no limit. */
+  /** Requests per token and 10 s. Default 2,000; 0 for no limit. */
   REQUESTS_PER_TOKEN?: string | number;
-  /** The platform's own count for each address, where no token is known. */
+  /** The platform's counter per address, for requests without a token. */
   STRANGER_REQUESTS?: RateLimit;
-  /** Requests of one address in 10 seconds, where the platform does not count them; default 200, and 0 for no limit. */
+  /** Requests per address and 10 s, unless the platform counts. Default 200; 0 for no limit. */
   REQUESTS_PER_ADDRESS?: string | number;
 }
 
-/** Who asks, as the audit names them: by a token, or known otherwise. */
+/** The caller of a request, as the audit names it. */
 export type Caller = Token & Operator;
 
-/** A route, and what it needs of whoever asks. */
+/** A route, and the scopes that it requires. */
 export interface Needed {
-  /** Its method and path, as the document has them. */
+  /** Method and path, as in the document. */
   readonly route: string;
-  /** Scopes, each of which allows some of it, or any of which will do. */
+  /** All scopes of all alternatives. */
   readonly scopes: readonly Scope[];
 }
 
-/** What every handler finds in its context. */
+/** Bindings and variables of every handler. */
 export interface HttpEnv {
   Bindings: EngineEnv & RequestLimits & AccessEnv & LockEnv;
   Variables: {
-    /** Whose request it is; set for everything under /v1. */
+    /** The caller; set for every route under /v1. */
     caller: Caller;
-    /** What a route needs of its caller, once a caller has come as far as that. */
+    /** Set when the scope check of a route begins. */
     needed: Needed;
-    /** The codes that this deployment answers with. */
+    /** The problem codes of this deployment. */
     problems: Problems;
-    /** The checks of `engineRoutes` ahead of each described route. */
+    /** Checks of `engineRoutes` before each described route. */
     beforeRoute?: BeforeRoute;
   };
 }
 
-/** A request with the bindings that it is answered by, whatever the app has besides. */
+/** A request with its bindings, whatever else the app's context contains. */
 export type Asked = Pick<Context<HttpEnv>, "env" | "req">;

@@ -5,51 +5,50 @@ import { holdStream } from "./open-streams.ts";
 
 const EVENT_STREAM = "text/event-stream";
 
-/** One event of a stream. */
 export interface StreamEvent {
-  /** What a client sends as `Last-Event-ID` to hear what comes behind it. */
+  /** The id that a client sends as `Last-Event-ID` to continue after this event. */
   readonly id: string;
   readonly event: string;
   readonly data: unknown;
 }
 
-/** What one look has found. */
+/** The result of one poll. */
 export interface Look {
   readonly events: readonly StreamEvent[];
-  /** An id behind all that has happened, for the client to come back with: also where nothing is told. */
+  /** The position after this poll, for the next connection; also without events. */
   readonly place?: string;
-  /** True when nothing more will come. */
+  /** True if no more events will come. */
   readonly isOver?: boolean;
 }
 
-/** What is followed, and how patiently. */
+/** A source of events, and its poll interval. */
 export interface Followed {
-  /** Looks for what has happened since the look before. */
+  /** Polls for events since the last poll. */
   look(): Promise<Look>;
-  /** Asked before each look but the first: false where the caller may not read any more. */
+  /** Called before each poll but the first: false if the caller may no longer read. */
   mayRead(): Promise<boolean>;
-  /** Comes where there is something to look at before a longer pause is over; no pause is shorter than the first. */
+  /** Resolves when a poll is worthwhile before a longer pause ends. A pause is never shorter than the first. */
   sooner?(): Promise<unknown>;
-  /** What is held while it is followed. */
+  /** Releases resources at the end of the stream. */
   close?(): void;
-  /** Between two looks: the first pause comes behind news, each further one is longer by half, up to the longest. */
+  /** Poll interval: the first value after events, then 50 % longer each time, up to the longest. */
   readonly pausesMs: readonly [first: number, longest: number];
-  /** When the stream ends, and the client asks again. */
+  /** Duration of the stream; the client reconnects afterwards. */
   readonly lastsMs: number;
-  /** The same by looks that found something. Default: any number. */
+  /** The same limit as a number of polls with events. Default: no limit. */
   readonly mostNews?: number;
 }
 
-/** The pace of the engine's own streams: at most 120 looks a minute while there is news, 30 while there is none. */
+/** Pace of the engine's own streams: at most 120 polls a minute with events, 30 without. */
 export const STREAM_PACE = { pausesMs: [500, 2000], lastsMs: 180_000, mostNews: 100 } as const;
 
-/** A proxy that hears nothing for long hangs up. */
+/** Interval of keep-alive comments: proxies close idle connections. */
 const SIGN_OF_LIFE_MS = 15_000;
-/** When a client asks again whose stream has ended, or broken off. */
+/** Delay after which a client reconnects. */
 const RETRY_MS = 1000;
 const RETRY = `retry: ${RETRY_MS}\n\n`;
 
-/** How a stream is asked for by a browser: its EventSource sends no headers of ours, and a new one no `Last-Event-ID`. */
+/** Query of a stream for browsers: EventSource sends no custom headers, and a new one sends no `Last-Event-ID`. */
 export const streamQuery = {
   token: z.string().max(2000).optional().meta({
     description: "A stream token for this path (`POST /v1/stream-tokens`), instead of `Authorization`.",
@@ -61,21 +60,20 @@ export const streamHeaders = z.object({
   "last-event-id": z.string().max(1000).optional().meta({ description: "The id of the last event received." }),
 });
 
-/** The answer of a stream in the document. */
+/** Documents the response of a stream. */
 export const streamed = (description: string) => ({ description, content: { [EVENT_STREAM]: { schema: z.string() } } });
 
-/** The id of the last event that a client has heard; undefined where it has heard none. */
+/** The id of the last event that the client received; undefined on its first connection. */
 export function heardLast({ req }: Pick<Context, "req">): string | undefined {
   return req.header("last-event-id") || req.query("last_event_id") || undefined;
 }
 
-/** Who opens a stream, and what hears that nobody listens any more. */
 type Opening = Pick<Context<HttpEnv>, "req" | "var" | "body">;
 
 /**
- * Answers with server-sent events: looks, tells, pauses, and says now and then that it lives. It ends when all is told, when its time is
- * over, when the caller may not read any more, and with its connection: no look is begun after that. A HEAD is answered by the headers
- * alone. Errors: `rate_limited` where too many streams of the caller or its tenant are open here.
+ * Responds with server-sent events. Polls, sends events, pauses and sends keep-alive comments. Ends when the source is complete, the
+ * duration is over, the caller may no longer read, or the connection closes; no poll starts afterwards. A HEAD gets the headers only.
+ * Errors: `rate_limited` if the caller or its tenant has too many open streams.
  */
 export function answerEvents(context: Opening, follow: () => Followed): Response {
   const headers = { "content-type": EVENT_STREAM };
@@ -87,7 +85,7 @@ export function answerEvents(context: Opening, follow: () => Followed): Response
   const texts = tell(follow(), hungUp.signal);
   const encoder = new TextEncoder();
   const body = new ReadableStream<Uint8Array>({
-    // The client's patience is the brake: nothing is looked for before it is asked for.
+    // Back-pressure: polls only when the client reads.
     async pull(controller) {
       try {
         const { value, done } = await texts.next();
@@ -134,19 +132,19 @@ async function* tell(followed: Followed, hungUp: AbortSignal): AsyncGenerator<st
   }
 }
 
-/** Until the time is over, there is something to look at, or nobody listens any more. */
+/** Ends at the timeout, on `sooner`, or when the connection closes. */
 async function pause(ms: number, sooner: Promise<unknown> | undefined, hungUp: AbortSignal): Promise<void> {
   if (ms <= 0 || hungUp.aborted) return;
   const aborted = new Promise((resolve) => hungUp.addEventListener("abort", resolve, { once: true }));
   await Promise.race([scheduler.wait(ms), aborted, ...(sooner ? [sooner] : [])]);
 }
 
-/** JSON has no line ends of its own, so that one line is the whole. */
+/** JSON contains no line breaks, so the data fits in one line. */
 function textOf({ id, event, data }: StreamEvent): string {
   return `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
-/** An id alone tells nobody anything, and moves the client's place. */
+/** An id without data changes the client's position, and is no event. */
 function placeOf(place: string | undefined): string {
   return place === undefined ? "" : `id: ${place}\n\n`;
 }

@@ -1,6 +1,6 @@
 type Json = Record<string, unknown>;
 
-/** A JSON Schema as far as an example is made from it. */
+/** The part of JSON Schema that examples use. */
 interface Schema {
   $ref?: string;
   type?: string | string[];
@@ -31,7 +31,7 @@ type Content = Record<string, { schema: object; example?: unknown }>;
 /** Operations by path and method. */
 type Paths = Readonly<Record<string, Readonly<Record<string, { requestBody?: unknown; responses: Record<string, object> }>>>>;
 
-/** Adds an example to each JSON body and each JSON answer of status 2xx whose schema has none. */
+/** Adds an example to each JSON body and each JSON response of status 2xx whose schema has none. */
 export function addExamples(paths: Paths, schemas: Readonly<Record<string, Json>>): void {
   for (const { requestBody, responses } of Object.values(paths).flatMap((item) => Object.values(item))) {
     for (const one of [requestBody, ...good(responses)] as ({ content?: Content } | undefined)[]) ofContent(one?.content ?? {}, schemas);
@@ -96,7 +96,7 @@ function ofNumber({ minimum = 0, exclusiveMinimum = -1, maximum = Number.POSITIV
   return Math.min(maximum, Math.max(minimum, exclusiveMinimum + 1, typeof sample === "number" ? sample : 1));
 }
 
-/** References inside references are followed so far. */
+/** Depth to which nested references are followed. */
 const DEEPEST = 8;
 
 const FORMATS: Readonly<Record<string, string>> = {

@@ -4,15 +4,15 @@ import { answerProblem } from "./problem.ts";
 
 type AnswerFailure = (error: unknown, context: Context<HttpEnv>) => Response;
 
-/** Routers whose clients read failures in a shape of their own. */
+/** Routers that respond to failures in their own format. */
 const OWN = new WeakMap<object, { base: string; answer: AnswerFailure }>();
 
-/** Every failure below a path is answered in its router's own shape, also one that comes before its routes, or where it has none. */
+/** Registers the failure format of a router for every path below `base`, including unknown paths and errors before its routes. */
 export function answersBelow(router: object, base: string, answer: AnswerFailure): void {
   OWN.set(router, { base, answer });
 }
 
-/** Answers a failure as the router does whose path it is; else with problem details. */
+/** Responds to a failure in the format of the router that owns the path; otherwise with problem details. */
 export function answererOf(routers: readonly object[]): AnswerFailure {
   const own = routers.flatMap((router) => OWN.get(router) ?? []);
   return (error, context) => {

@@ -7,8 +7,8 @@ export const fingerprintSchema = z.string().meta({
 });
 
 /**
- * A payload's fingerprint as people may see it, of 32 hex characters. It is signed: of a bare one, whoever sees the rest of a payload finds
- * a short field that is withheld by trying.
+ * A payload's fingerprint for the API: 32 hex characters, signed. With an unsigned digest, a reader who sees the rest of a payload could
+ * find a short redacted field by trying values.
  */
 export function fingerprintView({ MILLRACE_KEY }: HttpEnv["Bindings"], tenantId: string, fingerprint: string): string {
   return signed(MILLRACE_KEY, "fingerprint", tenantId, fingerprint);

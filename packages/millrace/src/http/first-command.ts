@@ -2,15 +2,15 @@ import { MillraceError } from "../contract/errors.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { messagesIn } from "../topology/described.ts";
 
-/** A command that a new user is shown first: one that fails once on a development machine shows most. */
+/** The command that the console suggests to a new user. A command that fails once on a development machine shows most. */
 export interface FirstCommand {
   readonly type: string;
   readonly payload: unknown;
-  /** A sentence about what will come of it. */
+  /** One sentence about its result. */
   readonly why: string;
 }
 
-/** Refuses a first command that is not open to the outside. Errors: `config_invalid`. */
+/** Errors: `config_invalid` for a command that is not open to external callers. */
 export function assertOpen(catalog: Catalog, { type }: FirstCommand): void {
   const open = messagesIn(catalog).filter(({ definition: { kind, door } }) => kind === "command" && door?.scope != null);
   if (open.some(({ definition }) => definition.type === type)) return;

@@ -3,12 +3,12 @@ import { isDotsAlone, NO_ADDRESS } from "../contract/chosen-name.ts";
 import { invalidRequest } from "./invalid-request.ts";
 
 export const MAX_KEY_CHARACTERS = 500;
-/** The string of RFC 8941: printable ASCII in quotes, where `\` stands before a quote or itself. */
+/** A string of RFC 8941: printable ASCII in quotes, with `\` before a quote or a backslash. */
 const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/;
-/** A comma is what two headers are joined by. */
+/** Without commas, because a comma joins repeated headers. */
 const BARE = /^[\x21-\x2b\x2d-\x7e][\x20-\x2b\x2d-\x7e]*$/;
 
-/** Documents the header for a route that reads it: every other one that changes something refuses it. */
+/** Documents the header for a route that reads it. Other routes that change data refuse it. */
 export function keyHeader(description: string) {
   return {
     "idempotency-key": z
@@ -18,10 +18,7 @@ export function keyHeader(description: string) {
   };
 }
 
-/**
- * Reads `Idempotency-Key`, bare as most send it or quoted as the draft standard says; undefined where there is none. Errors:
- * `invalid_payload`.
- */
+/** Reads `Idempotency-Key`, bare or quoted (as in the draft standard); undefined if it is absent. Errors: `invalid_payload`. */
 export function idempotencyKey(header: string | undefined): string | undefined {
   if (header === undefined) return undefined;
   const text = header.trim();
@@ -37,7 +34,7 @@ export function idempotencyKey(header: string | undefined): string | undefined {
 
 const REPLAYED = "Idempotency-Replayed";
 
-/** Documents the header for an answer to a request that may be a repeat. */
+/** Documents the header for responses to possible repeats. */
 export const replayedHeaderSchema = {
   [REPLAYED]: {
     description: "`true` if the request repeats an earlier one and started nothing.",
@@ -45,7 +42,7 @@ export const replayedHeaderSchema = {
   },
 };
 
-/** The header that marks the answer to a repeat; none for a new request. */
+/** The header for the response to a repeat; none for a new request. */
 export function replayedHeader({ replayed }: { replayed: boolean }): Record<string, string> {
   return replayed ? { [REPLAYED]: "true" } : {};
 }

@@ -1,4 +1,4 @@
-// The door `millrace/http`: the engine's routes to mount, and what an app's own routes beside them are made of.
+// Entry point `millrace/http`: the engine's routes to mount, and the parts to build an app's own routes from.
 
 export type { Schema } from "../store/schema.ts";
 export { acceptedAnswer, acceptedHeaders, acceptedShape, acceptedView } from "./accepted.ts";

@@ -6,13 +6,13 @@ import { problemOf } from "./problem.ts";
 import type { Problems } from "./problems.ts";
 import { traceOf } from "./trace.ts";
 
-/** Messages in one request, at most, and their bytes together: they are committed as one value, and D1 takes values of 2 MB. */
+/** Limits of one request, because D1 commits its messages as one value, of at most 2 MB. */
 export const BATCH_LIMITS = { most: 100, maxBytes: 1024 * 1024 } as const;
 
-/** A message as CloudEvents and JSON both say it. */
+/** A message as read from a CloudEvent or from JSON. */
 type Said = ReturnType<typeof commandOf>;
 
-/** How the items of a JSON body are found and read. */
+/** Finds and reads the items of a JSON body. */
 interface Reading<Item> {
   json: () => Promise<readonly unknown[]>;
   read: (item: unknown) => Item;
@@ -20,7 +20,7 @@ interface Reading<Item> {
   assertMay: (type: string) => void;
 }
 
-/** The messages of a request that sends many, as CloudEvents in batched mode or as JSON: each is read or refused by itself. */
+/** Reads the messages of a batch, from CloudEvents in batched mode or JSON. An invalid message becomes an error at its position. */
 export async function readItems<Item extends { type: string }>(
   request: HonoRequest,
   { json, read, assertMay }: Reading<Item>,
@@ -40,7 +40,7 @@ export async function readItems<Item extends { type: string }>(
   });
 }
 
-/** Asks for those items that could be read, together. One answer per item, in order. */
+/** Sends the valid items together. Returns one result per item, in order. */
 export async function answerEach<Item, Answer>(
   items: readonly (Item | MillraceError)[],
   ask: (read: Item[]) => Promise<(Answer | MillraceError)[]>,
@@ -49,7 +49,7 @@ export async function answerEach<Item, Answer>(
   return items.map((one) => (one instanceof MillraceError ? one : answers.shift()));
 }
 
-/** The answer to one item: what came of it, or why it was refused. */
+/** The response to one item: its result, or the problem. */
 export function itemResult<Answer extends object, View>(
   result: Answer | MillraceError | undefined,
   problems: Problems,
@@ -60,7 +60,7 @@ export function itemResult<Answer extends object, View>(
   return { status: problem.status, problem };
 }
 
-/** Whose word a message is that comes with a token. */
+/** The tenant and source that a token's messages get. */
 export function requesterOf({ tenantId, actor }: Pick<Token, "tenantId" | "actor">) {
   return { tenantId, source: `api/${actor}` };
 }

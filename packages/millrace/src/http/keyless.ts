@@ -2,7 +2,7 @@ import type { HonoRequest } from "hono";
 import { invalidRequest } from "./invalid-request.ts";
 import type { Route } from "./router.ts";
 
-/** What names the work where a route has a name for it in its body; an app adds those of its own routes. */
+/** Reasons why these routes do not read `Idempotency-Key`; an app adds reasons for its routes. */
 const NAMED_BY: Readonly<Record<string, string>> = {
   "POST /v1/catalog/check": "it writes nothing; to check a key, send `idempotency_key` in the body",
   "POST /v1/commands/batch": "a batch has one key per item: set `idempotency_key` in each item",
@@ -14,7 +14,7 @@ const NAMED_BY: Readonly<Record<string, string>> = {
 
 /**
  * Refuses `Idempotency-Key` on a route that does not document it, other than a GET: its sender expects that the request can be repeated.
- * `namedBy` holds the app's own reasons. Errors: `invalid_payload`.
+ * `namedBy`: reasons of the app. Errors: `invalid_payload`.
  */
 export function refuseKey({ method, path, request }: Route, asked: HonoRequest, namedBy: Readonly<Record<string, string>>): void {
   if (method === "get" || asked.header("idempotency-key") === undefined) return;

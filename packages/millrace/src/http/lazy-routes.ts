@@ -7,16 +7,16 @@ import { assertOpen } from "./first-command.ts";
 
 let builder: typeof import("./engine-routes.ts").builtRoutes | undefined;
 
-/** Loads the code of the routes: the first request does, or tests before it. Requests share no promise: each has its own context. */
+/** Loads the code of the routes on the first request. Requests must not share a promise, because each has its own context. */
 export async function loadRoutes(): Promise<NonNullable<typeof builder>> {
   builder ??= (await import("./engine-routes.ts")).builtRoutes;
   return builder;
 }
 
 /**
- * The engine's routes under /v1, /metrics, /healthz, /problems and /openapi.json, with tokens, limits and problem details. They are a Worker's
- * `fetch`, or any Hono app mounts them at its root: `app.route("/", engineRoutes(catalog))`. The first request builds them, so that a Worker
- * starts without them. Errors: `config_invalid` for a `firstCommand` that is not open.
+ * The engine's routes under /v1, /metrics, /healthz, /problems and /openapi.json, with tokens, limits and problem details. Use them as a
+ * Worker's `fetch`, or mount them at the root of a Hono app: `app.route("/", engineRoutes(catalog))`. The first request builds them, so
+ * that a Worker starts without them. Errors: `config_invalid` for a `firstCommand` that is not open.
  */
 export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}): Hono<HttpEnv> {
   if (options.firstCommand) assertOpen(catalog, options.firstCommand);
@@ -41,7 +41,7 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
   return routes;
 }
 
-/** Undefined where there is none, as in a test. */
+/** The execution context; undefined in a test. */
 function executionOf(context: Context<HttpEnv>): Context<HttpEnv>["executionCtx"] | undefined {
   try {
     return context.executionCtx;

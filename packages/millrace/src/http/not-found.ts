@@ -1,4 +1,3 @@
-/** The answers to names of what is looked for that nothing has. */
 export const NOT_FOUND_PROBLEMS = {
   alert_not_found: {
     status: 404,

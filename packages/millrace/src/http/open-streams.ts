@@ -1,22 +1,22 @@
 import type { Token } from "../access/tokens.ts";
 import { MillraceError } from "../contract/errors.ts";
 
-/** Open streams in one isolate, at most: of a token, or a person; of a first token with all its descendants; of a tenant. */
+/** Limits of open streams in one isolate: per token or user, per first token with its descendants, per tenant. */
 const BOUNDS: readonly { most: number; of: (caller: Token) => string; holder: string }[] = [
   { most: 10, of: ({ id }) => `token ${id}`, holder: "This token holds" },
   { most: 30, of: ({ rootId }) => `family ${rootId}`, holder: "The tokens minted from the same first token hold" },
   { most: 60, of: ({ tenantId }) => `tenant ${tenantId}`, holder: "The tokens of this tenant hold" },
 ];
 
-/** No stream is open for longer: one whose connection died without a word gives its place back. */
+/** Longest count of a stream, in case its connection closes without a signal. No stream lasts longer. */
 const FORGOTTEN_AFTER_MS = 300_000;
-/** Who finds no place may find one after so long. */
+/** Retry delay of a refused stream. */
 const FULL_MS = 10_000;
 
-/** When each open stream is forgotten at the latest, by the names of its bounds. */
+/** Expiry of each open stream's count, by the names of its limits. */
 const open = new Map<string, Set<{ until: number }>>();
 
-/** Counts a stream until it is released. Errors: `rate_limited` where its token, the token's family or the tenant has no room for it. */
+/** Counts a stream until it is released. Errors: `rate_limited` if a limit is reached. */
 export function holdStream(caller: Token): () => void {
   const counted = BOUNDS.map(({ of, ...bound }) => ({ ...bound, name: of(caller), held: heldBy(of(caller)) }));
   const full = counted.find(({ held, most }) => held.size >= most);

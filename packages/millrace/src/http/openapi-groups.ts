@@ -1,11 +1,10 @@
-/** A group of the document: the beginnings of the paths that belong to it. */
+/** A group of the document. `paths`: path prefixes of its routes. */
 export interface Group {
   name: string;
   description: string;
   paths: readonly string[];
 }
 
-/** The groups of the engine's own routes. */
 export const ENGINE_GROUPS: readonly Group[] = [
   {
     name: "Commands",
@@ -65,7 +64,7 @@ export const ENGINE_GROUPS: readonly Group[] = [
   { name: "Deployment", paths: ["/"], description: "The API document, the health check and the problem reference." },
 ];
 
-/** The name of the group that a path belongs to: of those whose beginnings fit, the longest decides. */
+/** The group of a path: the longest matching prefix decides. */
 export function tagOf(path: string, groups: readonly Group[]): string {
   const fitting = groups
     .flatMap(({ name, paths }) => paths.map((start) => ({ name, start })))

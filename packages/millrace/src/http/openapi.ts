@@ -18,7 +18,7 @@ const INFO = {
     "An orchestration engine for Cloudflare Workers. Every route under /v1 needs a token and reads and changes only the data of the token's tenant. Errors are problem details (RFC 9457).",
 };
 
-/** Relative: whoever served the document answers the routes. */
+/** Relative: the server of the document also serves the routes. */
 const SERVERS = [{ url: "/", description: "The deployment that serves this document" }];
 
 const show = createRoute({
@@ -31,16 +31,16 @@ const show = createRoute({
   responses: { 200: answers("OpenAPI 3.1", z.looseObject({ openapi: z.string() })), ...problems() },
 });
 
-/** What the document says beside the routes. */
+/** Parts of the document besides the routes. */
 interface Beside {
   /** Groups of the app's own routes. */
   groups: readonly Group[];
   problems: Problems;
-  /** Scopes of the app's own. */
+  /** Scopes of the app. */
   scopes: readonly string[];
 }
 
-/** Serves the document of the `described` routes. The first request makes it. */
+/** Serves the document of the `described` routes. The first request builds it. */
 export function openApi(described: Described, { groups, problems: known, scopes }: Beside) {
   let document: object | undefined;
   const named = [...new Set(["enqueue", "read", "operate", ...scopes, "pull", "observe", "tokens"])].map((scope) => `\`${scope}\``);
@@ -69,7 +69,7 @@ function wholeOf(described: Described, groups: readonly Group[], problems: Probl
   for (const [path, item] of Object.entries(document.paths)) {
     for (const operation of Object.values(item)) {
       operation.tags = [tagOf(path, groups)];
-      // What a query does not know is refused everywhere.
+      // Every route refuses unknown query parameters.
       if (path.startsWith("/v1/")) operation.responses[422] ??= UNKNOWN_PARAMETER;
     }
   }
@@ -77,7 +77,7 @@ function wholeOf(described: Described, groups: readonly Group[], problems: Probl
   return { openapi: "3.1.0", info: INFO, servers: SERVERS, tags, ...document };
 }
 
-/** Where the document says what the code of a problem may be. */
+/** The schema of a problem's code, which gets the codes of this deployment. */
 function codesOf(document: object): { enum?: string[] } {
   const { components } = document as { components: { schemas: { Problem: { properties: { code: object } } } } };
   return components.schemas.Problem.properties.code;

@@ -25,7 +25,7 @@ const STYLE = `
 
 type Html = HtmlEscapedString | Promise<HtmlEscapedString>;
 
-/** Answers a page for people that runs nothing, and loads nothing but the one style that it brings, which is named by a nonce. */
+/** Responds with a static HTML page. Its policy allows only the page's own style, by a nonce. */
 export function answerHtml(context: Context, title: string, content: Html) {
   const nonce = randomBytes(16).toString("base64");
   context.header(

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Page } from "../store/d1/paging.ts";
 
-/** An integer of a query or path, in decimal digits and nothing else: `0x10`, ` 5` and `05` are none. */
+/** An integer in a query or path, in plain decimal digits. Refuses `0x10`, ` 5` and `05`. */
 export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER) {
   return z
     .string()
@@ -10,18 +10,17 @@ export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER) {
     .pipe(z.int().min(min).max(max));
 }
 
-/** How a list's length is asked for. */
 function pageLimit(usual: number, most: number) {
   return wholeNumber(1, most).default(usual).meta({ type: "integer", minimum: 1, maximum: most, default: usual });
 }
 
-/** No list is in the order of times that are further ahead. */
+/** Limit of a cursor's time: no list contains later times. */
 const FARTHEST_MS = 3660 * 86_400_000;
 
 export const NO_CURSOR = "is not a cursor: pass the `next_cursor` of the previous page, or omit it";
 const CURSOR = { type: "string", description: "The `next_cursor` of the previous page." } as const;
 
-/** The cursor of a list in the order of times: `timeOf` says which time one stands for; undefined for what is none. */
+/** The cursor of a list in the order of time. `timeOf`: the time of a cursor; undefined for an invalid one. */
 export function timeCursor(timeOf: (cursor: string) => number | undefined) {
   return z
     .string()
@@ -30,13 +29,13 @@ export function timeCursor(timeOf: (cursor: string) => number | undefined) {
     .meta(CURSOR);
 }
 
-/** How every list in the order of times is asked for. */
+/** Query of every list in the order of time. */
 export const pageQuery = {
   cursor: timeCursor((cursor) => (/^(0|[1-9]\d{0,15})\.[A-Za-z0-9_-]{1,128}$/.test(cursor) ? Number.parseInt(cursor, 10) : undefined)),
   limit: pageLimit(50, 200),
 };
 
-/** How a list in the order of names is asked for. Read, the cursor is the name that the page is behind. */
+/** Query of a list in the order of names. The parsed cursor is the last name of the previous page. */
 export function nameQuery(usual: number, most: number) {
   return {
     cursor: z
@@ -53,12 +52,12 @@ export function nameQuery(usual: number, most: number) {
   };
 }
 
-/** Not the bare name: `null` and `undefined`, which a program sends by mistake, could be one. */
+/** Encoded: a plain name could equal `null` or `undefined`, which programs send by mistake. */
 function nameCursor(name: string): string {
   return `~${Buffer.from(name).toString("base64url")}`;
 }
 
-/** How every list is answered. */
+/** Schema of every list. */
 export function pageOf<Item extends z.ZodType>(item: Item) {
   return z.object({
     items: z.array(item),
@@ -66,14 +65,14 @@ export function pageOf<Item extends z.ZodType>(item: Item) {
   });
 }
 
-/** A page of what is in the order of names: of what was found, one more than asked for says that there is a next page. */
+/** A page in the order of names. `found` has one row more than `limit` if there is a next page. */
 export function pageByName<Row, Item>(found: readonly Row[], limit: number, nameOf: (row: Row) => string, view: (row: Row) => Item) {
   const rows = found.slice(0, limit);
   const last = found.length > limit ? rows.at(-1) : undefined;
   return { items: rows.map(view), next_cursor: last === undefined ? null : nameCursor(nameOf(last)) };
 }
 
-/** A page of what is in the order of names, where the last name is known that it was looked for up to. */
+/** A page in the order of names, if the query returns the last name that it scanned. */
 export function pageBehind<Row, Item>(found: Page<Row>, view: (row: Row) => Item): { items: Item[]; next_cursor: string | null } {
   return { items: found.items.map(view), next_cursor: found.next === null ? null : nameCursor(found.next) };
 }

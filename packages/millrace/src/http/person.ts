@@ -6,10 +6,10 @@ import { sayUnmeant } from "../contract/settings.ts";
 import type { Asked } from "./env.ts";
 import { countStranger } from "./request-limits.ts";
 
-/** Where Access says whom it has let in. The cookie that it also sets is not read: pages of others would send it along. */
+/** The assertion of Cloudflare Access. Its cookie is not read: browsers send cookies with requests of other sites too. */
 const HEADER = "cf-access-jwt-assertion";
 
-/** Says at once, and once, what of the variables of Access cannot be meant. */
+/** Logs invalid variables of Access once, at the first request. */
 export function sayAccess(env: AccessEnv, own: readonly string[]): void {
   try {
     settingsOf(env, own);
@@ -19,8 +19,8 @@ export function sayAccess(env: AccessEnv, own: readonly string[]): void {
 }
 
 /**
- * The person whom Access has let in; undefined where it says nobody, or is not relied on here. Errors: `config_invalid`, `forbidden`,
- * `unavailable`.
+ * The user whom Access has authenticated. Undefined without an assertion, or if Access is not configured. Errors: `config_invalid`,
+ * `forbidden`, `unavailable`.
  */
 export async function personOf(context: Asked, own: readonly string[]): Promise<Person | undefined> {
   const assertion = context.req.header(HEADER);
@@ -31,10 +31,7 @@ export async function personOf(context: Asked, own: readonly string[]): Promise<
   return findPerson(settings, assertion, () => countStranger(context, "token"));
 }
 
-/**
- * Refuses what a browser was made to send by a page of somebody else: Access adds its header to whatever comes with its cookie. Errors:
- * `forbidden`.
- */
+/** Refuses cross-site requests: Access adds its header to every request with its cookie. Errors: `forbidden`. */
 function assertOwnPage({ req }: Asked): void {
   if (req.method === "GET" || req.method === "HEAD") return;
   const site = req.header("sec-fetch-site");
@@ -48,7 +45,7 @@ function assertOwnPage({ req }: Asked): void {
     );
 }
 
-/** By what the variables say: an env is asked at each request. */
+/** Parsed settings by the variables' values, because each request passes its env. */
 const known = new Map<string, AccessSettings | undefined>();
 
 function settingsOf(env: AccessEnv, own: readonly string[]): AccessSettings | undefined {

@@ -8,9 +8,9 @@ import { isTransient } from "../store/d1/trouble.ts";
 import type { HttpEnv } from "./env.ts";
 import { ENGINE_PROBLEMS, type Problem, type Problems } from "./problems.ts";
 
-/** Where the page about all of them is served. */
+/** Path of the page that explains all codes. */
 export const PROBLEMS_PATH = "/problems";
-/** How long to stay away when the database is in trouble and named no time itself. */
+/** `Retry-After` if the database is unavailable and names no time. */
 const RETRY_AFTER_SECONDS = 5;
 const MAX_LOGGED_CHARACTERS = 500;
 const MAX_LOGGED_FRAMES = 10;
@@ -37,10 +37,10 @@ export const ProblemSchema = z
   })
   .meta({ id: "Problem" });
 
-/** An error as its caller reads it. */
+/** An error as the caller receives it. */
 type Answered = z.infer<typeof ProblemSchema>;
 
-/** A request that HTTP itself refuses. */
+/** A refusal at the HTTP level, with its headers. */
 export class HttpRefusal extends Error {
   constructor(
     readonly code: string,
@@ -51,12 +51,12 @@ export class HttpRefusal extends Error {
   }
 }
 
-/** The problem's type: relative (RFC 9457 allows it), so that it leads to the deployment that answered. */
+/** The problem's type: a relative URI (RFC 9457), so that it resolves to this deployment. */
 function typeOf(code: string): string {
   return `${PROBLEMS_PATH}#${code}`;
 }
 
-/** What anything thrown looks like to the caller. An error nobody named keeps its words to itself. */
+/** The problem for any thrown error. The message of an error without a code is not shown. */
 export function problemOf(error: unknown, problems: Problems): Answered {
   const { code, message: detail } = namedBy(error, problems) ?? unnamed(error);
   const { status, title, retryable = false }: Problem = problems[code] ?? ENGINE_PROBLEMS.invariant;
@@ -75,13 +75,12 @@ export function problemOf(error: unknown, problems: Problems): Answered {
   };
 }
 
-/** Answers a thrown error with problem details. */
 export function answerProblem(error: unknown, context: Context<HttpEnv>): Response {
   const problem = problemOf(error, context.var.problems);
   return answerFailure(error, problem, context, { type: "application/problem+json", body: problem });
 }
 
-/** Answers a thrown error in any shape. Errors from 500 on are logged with code and message; a bug also with the frames of its stack. */
+/** Responds to an error in any format. Errors from 500 on are logged with code and message; a bug also with the frames of its stack. */
 export function answerFailure(
   error: unknown,
   problem: Answered,
@@ -93,7 +92,7 @@ export function answerFailure(
     const stack = problem.code === "invariant" ? framesOf(error) : undefined;
     logLine("error", { log: "api", code: problem.code, message: beginning(messageOf(error), MAX_LOGGED_CHARACTERS), method, path, stack });
   }
-  // Through the context, which adds the headers that whoever threw had set on it.
+  // Through the context, which adds the headers that were set before the error.
   return context.body(JSON.stringify(body), problem.status as ContentfulStatusCode, {
     "content-type": type,
     ...headersOf(error, problem),
@@ -109,7 +108,7 @@ function framesOf(error: unknown): string[] {
 
 const FRAME = /^ {4}at ([^\n]+:\d+:\d+\)?)$/gm;
 
-/** The fields of a 429, as the document has them. */
+/** Headers of a 429, as documented. */
 export const LIMIT_HEADER_COMPONENTS = {
   "Retry-After": { description: "Seconds to wait before the same request is sent again.", schema: { type: "integer" } },
   RateLimit: {
@@ -127,7 +126,8 @@ const LIMIT_HEADERS = Object.fromEntries(
 );
 
 /**
- * Documents the problems a route may answer, by their codes in `table`. Every route may fail for reasons of ours, and be asked too often.
+ * Documents the problems of a route, by their codes in `table`. Adds those that every route can return: `rate_limited`, `unavailable`,
+ * `invariant`.
  */
 export function documentsProblems<Table extends typeof ENGINE_PROBLEMS>(table: Table): (...codes: (keyof Table)[]) => Record<never, never> {
   const of: Problems = table;
@@ -144,10 +144,10 @@ export function documentsProblems<Table extends typeof ENGINE_PROBLEMS>(table: T
   };
 }
 
-/** Documents the problems of a route of the engine's own. */
+/** Documents the problems of an engine route. */
 export const problems = documentsProblems(ENGINE_PROBLEMS);
 
-/** What is said for errors that nobody wrote for the caller's eyes. */
+/** Messages for errors without a code. */
 const UNNAMED = {
   unavailable: "The database did not answer. Send the same request again in a few seconds. The same key has no second effect.",
   config_invalid:
@@ -155,7 +155,7 @@ const UNNAMED = {
   invariant: "This is a bug in the server, not in your request. Report the route and the time; see the page under `type`.",
 } as const satisfies Partial<Record<keyof typeof ENGINE_PROBLEMS, string>>;
 
-/** SQLite's words for a statement that is wrong, whenever it is sent: everything else D1 says is about the moment. */
+/** SQLite's codes for wrong statements. Other errors of D1 are temporary. */
 const WRONG_STATEMENT = /SQLITE_(ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG)/;
 
 function unnamed(error: unknown): { code: string; message: string } {
@@ -170,7 +170,7 @@ function unnamedCode(error: unknown): keyof typeof UNNAMED {
   return isTransient(error) || databaseTrouble ? "unavailable" : "invariant";
 }
 
-/** The code and the words of our own errors; the engine's also where they come from an object, as plain errors with a code. */
+/** Code and message of an error with a code. Errors from a Durable Object are plain errors with a code. */
 function namedBy(error: unknown, problems: Problems): { code: string; message: string } | undefined {
   const code = error instanceof HttpRefusal ? error.code : codeOf(error);
   return error instanceof Error && code !== undefined && Object.hasOwn(problems, code) ? { code, message: error.message } : undefined;

@@ -2,23 +2,23 @@ import type { EngineCode } from "../contract/errors.ts";
 import { BULK_PROBLEMS } from "./bulk-problems.ts";
 import { NOT_FOUND_PROBLEMS } from "./not-found.ts";
 
-/** How a code is answered over HTTP, and what people are told of it. */
+/** The response to a code, and its explanation. */
 export interface Problem {
   status: number;
   title: string;
   /** True when the same request may succeed later. */
   retryable?: boolean;
   means: string;
-  /** What its reader does next. */
+  /** The reader's next action. */
   next: string;
 }
 
 export type Problems = Readonly<Record<string, Problem>>;
 
-/** Codes that only HTTP can be refused with. */
+/** Codes that exist only in HTTP. */
 type HttpCode = "route_not_found" | "token_not_found" | "method_not_allowed" | "unsupported_media_type";
 
-/** The answers to the engine's own codes: a code without a line here does not compile. */
+/** The responses to the engine's codes. The type requires an entry for each code. */
 export const ENGINE_PROBLEMS = {
   invalid_json: {
     status: 400,
@@ -293,7 +293,6 @@ export const ENGINE_PROBLEMS = {
   },
 } as const satisfies Record<EngineCode | HttpCode, Problem>;
 
-/** Codes with their answers, in the order of their status. */
 export function byStatus(problems: Problems): [code: string, Problem][] {
   return Object.entries(problems).toSorted(([, one], [, other]) => one.status - other.status);
 }

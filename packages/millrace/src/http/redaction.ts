@@ -9,7 +9,7 @@ import { query } from "../store/d1/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { HttpEnv } from "./env.ts";
 
-/** The parameter by which somebody who may sees what is marked as sensitive. */
+/** The query parameter that shows sensitive fields. */
 export const revealQuery = {
   reveal: z.enum(["true", "false"]).optional().meta({
     description: "True shows fields marked as sensitive. It needs the scope `reveal` and is recorded in the audit. Default: `[redacted]`.",
@@ -19,9 +19,9 @@ export const revealQuery = {
 const MINUTE_MS = 60_000;
 
 /**
- * What the caller of a view may see: what the definitions mark is withheld, unless it is to be revealed. That is audited before anything is
- * answered, once for each token, path and minute: so a view asks for it once it has found what it shows, because what is not there reveals
- * nothing. Errors: `forbidden` without the scope `reveal`.
+ * The redaction of a view: hides the fields that definitions mark, unless the caller reveals them. A reveal is audited before the response,
+ * once per token, path and minute. Call it after the data was found, so that a 404 is not audited. Errors: `forbidden` without the scope
+ * `reveal`.
  */
 export async function redactionFor(context: Context<HttpEnv>, catalog: Catalog): Promise<Redaction> {
   if (!asksToReveal(context)) return redactionOf(catalog);
@@ -33,7 +33,7 @@ export async function redactionFor(context: Context<HttpEnv>, catalog: Catalog):
   return REVEALED;
 }
 
-/** True for a caller who asks to see what is marked, and may. Errors: `forbidden` without the scope `reveal`. */
+/** True if the caller asks to see sensitive fields. Errors: `forbidden` without the scope `reveal`. */
 export function asksToReveal({ req, var: { caller } }: Context<HttpEnv>): boolean {
   if (req.query("reveal") !== "true") return false;
   if (caller.scopes.includes("reveal")) return true;

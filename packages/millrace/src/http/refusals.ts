@@ -5,15 +5,14 @@ import { logLine } from "../contract/log-line.ts";
 import type { HttpEnv } from "./env.ts";
 import { HttpRefusal } from "./problem.ts";
 
-/** Answers to somebody who wanted to act, and was not let: without the scope, of something that is not theirs, or not as it stands. */
+/** Statuses of refused actions: missing scope, not found, invalid state or request. */
 const REFUSED: ReadonlySet<number> = new Set([403, 404, 409, 422]);
-/** Scopes of whoever says things, or looks: what is wrong with a message is between them and the route. */
+/** Scopes that only send or read: their invalid requests are not audited. */
 const SAYS: ReadonlySet<string> = new Set(["enqueue", "pull", "read"]);
 
 /**
- * Audits what was attempted and refused, before the answer goes: an action for whatever reason, everything else that changes something
- * where the token was not allowed to. An action that has its row already has no second one. A database that takes no row keeps nobody from
- * their answer.
+ * Audits refused requests before the response: actions for any reason, other changes only if a scope is missing. An action that is in the
+ * audit already is not added again. If the database is unavailable, the response is sent all the same.
  */
 export const auditRefusals: MiddlewareHandler<HttpEnv> = async (context, next) => {
   await next();

@@ -33,7 +33,7 @@ export const ReplayPlanSchema = z
   })
   .meta({ id: "ReplayPlan" });
 
-/** A plan for people. What is withheld of its message is hidden in every text that says something of that; the rest is the engine's own. */
+/** The plan of a replay. Redacts texts that may contain the message's sensitive fields. */
 export function replayPlanView(
   plan: ReplayPlan,
   { env, var: { problems } }: Context<HttpEnv>,

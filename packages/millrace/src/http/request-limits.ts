@@ -7,22 +7,21 @@ import type { Window } from "../limits/windows.ts";
 import type { Asked, HttpEnv } from "./env.ts";
 import { HttpRefusal } from "./problem.ts";
 
-/** The period of both limits; in wrangler.jsonc too, for the one that the platform counts. */
+/** Period of both limits. `wrangler.jsonc` has the same value for the limit that the platform counts. */
 const PERIOD_MS = 10_000;
-/** Requests of a period, where the deployment says nothing: more than any honest caller sends. */
+/** Default requests per period. */
 const PER_TOKEN = 2_000;
 const PER_ADDRESS = 200;
 
-/** This isolate's share of the limits that are counted here. */
+/** This isolate's share of the limits that the engine counts. */
 const leases = new Leases();
-/** Until when addresses are refused, oldest first. */
+/** Refused addresses with the end of their refusal, oldest first. */
 const refusedUntil = new Map<string, number>();
 const MOST_REFUSED = 10_000;
 
 /**
- * Refuses an address that asks for public routes too often, before anything is asked of the database or the bucket. Each first part of a
- * path is counted for itself: readers of pages use up nothing of who watches /healthz. Paths below `knowing` know their callers otherwise:
- * by a token, or by a signature over the body. Errors: `rate_limited`.
+ * Limits requests per address to public routes, before any access to D1 or R2. Each first path segment has its own count: readers of pages
+ * do not use up the limit of /healthz. Paths below `knowing` authenticate their callers by a token or a signature. Errors: `rate_limited`.
  */
 export function limitStrangers(knowing: readonly string[]): MiddlewareHandler<HttpEnv> {
   return async (context, next) => {
@@ -33,8 +32,8 @@ export function limitStrangers(knowing: readonly string[]): MiddlewareHandler<Ht
 }
 
 /**
- * Counts something that costs us, for the address it comes from; without an address nothing. By the platform's binding where there is one,
- * which asks nobody; else by ours. Errors: `rate_limited`.
+ * Counts a costly operation for the address of its request; none without an address. Uses the platform's binding if there is one, otherwise
+ * the engine's counter. Errors: `rate_limited`.
  */
 export async function countStranger({ env, req }: Asked, what: string): Promise<void> {
   const address = req.header("cf-connecting-ip");
@@ -52,7 +51,7 @@ export async function countStranger({ env, req }: Asked, what: string): Promise<
 }
 
 /**
- * Refuses an address that this isolate knows to be beyond its limit, and counts nothing: for a route that counts refusals alone. Errors:
+ * Refuses an address that this isolate knows to be over its limit, without counting: for a route that counts only refusals. Errors:
  * `rate_limited`.
  */
 export function refuseCountedStranger({ env, req }: Asked, what: string): void {
@@ -67,14 +66,14 @@ function addressRefusal(env: HttpEnv["Bindings"], waitMs: number): HttpRefusal {
   return refusal("address", why, waitMs, env.STRANGER_REQUESTS ? undefined : windowOf(env.REQUESTS_PER_ADDRESS, PER_ADDRESS));
 }
 
-/** Refuses a token that this isolate knows to be beyond its limit, before it is looked up. Errors: `rate_limited`. */
+/** Refuses a token that this isolate knows to be over its limit, before its lookup. Errors: `rate_limited`. */
 export function refuseCounted({ env, req }: Asked): void {
   const [, id] = /^Bearer +mr_([0-9a-f]{16})_/i.exec(req.header("authorization") ?? "") ?? [];
   const waitMs = id === undefined ? 0 : leases.refusedFor(`requests/token ${knownRoot(id)}`);
   if (waitMs > 0) throw tokenRefusal(waitMs, windowOf(env.REQUESTS_PER_TOKEN, PER_TOKEN));
 }
 
-/** Counts a request of a token: for its first token, so that descendants share its limit. Errors: `rate_limited`. */
+/** Counts a request for its token's first token, so that descendants share the limit. Errors: `rate_limited`. */
 export async function countToken({ env, var: { caller } }: Context<HttpEnv>): Promise<void> {
   const window = windowOf(env.REQUESTS_PER_TOKEN, PER_TOKEN);
   const waitMs = await countedHere(env, `requests/token ${caller.rootId}`, window);
@@ -85,7 +84,7 @@ function tokenRefusal(waitMs: number, window: Window | undefined): HttpRefusal {
   return refusal("token", "This token exceeds its request limit.", waitMs, window);
 }
 
-/** The deployment's limit, or the usual one; undefined where it wants none, by "0". A setting that is no number counts as not set. */
+/** The configured limit, or the default; undefined for "0". An invalid setting counts as unset. */
 function windowOf(setting: string | number | undefined, usual: number): Window | undefined {
   const limit = setting === undefined || setting === "" ? usual : Number(setting);
   if (limit === 0) return undefined;
@@ -96,13 +95,13 @@ async function countedHere(env: HttpEnv["Bindings"], name: string, window: Windo
   return window && objectsIn(env, "RATE_LIMIT") ? leases.spend(env, name, window) : 0;
 }
 
-/** The platform says no more than yes or no: whoever is refused has room again after a period. One that fails holds nobody back. */
+/** The platform returns only a yes or no, so a refusal lasts one period. If the call fails, the request is allowed. */
 async function countedByPlatform(limit: RateLimit, key: string): Promise<number> {
   const { success } = await limit.limit({ key }).catch(() => ({ success: true }));
   return success ? 0 : PERIOD_MS;
 }
 
-/** In the fields of draft-ietf-httpapi-ratelimit-headers, and in `Retry-After`. */
+/** Headers of draft-ietf-httpapi-ratelimit-headers, and `Retry-After`. */
 function refusal(policy: "address" | "token", why: string, waitMs: number, window: Window | undefined): HttpRefusal {
   const seconds = Math.ceil(waitMs / 1000);
   return new HttpRefusal("rate_limited", `${why} Send this one again in ${seconds} s. It had no effect.`, {
@@ -112,7 +111,7 @@ function refusal(policy: "address" | "token", why: string, waitMs: number, windo
   });
 }
 
-/** What one caller has: an IPv4 address, or a network of IPv6, which is the least that anybody is given. */
+/** The network of an address: the IPv4 address, or the first 64 bits of an IPv6 address, the smallest usual allocation. */
 function networkOf(address: string): string {
   if (!ipaddr.IPv6.isValid(address)) return address;
   const parsed = ipaddr.IPv6.parse(address);

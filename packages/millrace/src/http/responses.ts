@@ -1,6 +1,5 @@
 import type * as z from "zod";
 
-/** Documents one good answer. */
 export function answers<Schema extends z.ZodType>(description: string, schema: Schema) {
   return { description, content: { "application/json": { schema } } };
 }

@@ -16,7 +16,7 @@ import { issuesOf } from "../contract/envelope.ts";
 import type { Issue } from "../contract/errors.ts";
 import { invalidRequest } from "./invalid-request.ts";
 
-/** A body or an answer by its media types: a zod schema, or JSON Schema, which the document takes as it is. */
+/** A body or a response by media type: a zod schema, or JSON Schema, which the document uses unchanged. */
 type Content = Readonly<Record<string, { readonly schema: object }>>;
 
 interface Answer {
@@ -34,7 +34,7 @@ export interface Route {
   readonly summary: string;
   readonly description?: string;
   readonly tags?: readonly string[];
-  /** Schemes of which each by itself lets a request in, each with its scopes. */
+  /** Alternative security schemes, each with its scopes. One is sufficient. */
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   // biome-ignore lint/suspicious/noExplicitAny: a route says nothing of the bindings that its middleware reads
   readonly middleware?: MiddlewareHandler<any> | readonly MiddlewareHandler<any>[];
@@ -47,7 +47,7 @@ export interface Route {
   readonly responses: Readonly<Record<number | string, Answer>>;
 }
 
-/** A route with the exact types of its parts. */
+/** Keeps the exact types of a route's parts. */
 export function createRoute<const Path extends string, Given extends Omit<Route, "path"> & { path: Path }>(route: Given): Given {
   return route;
 }
@@ -58,7 +58,7 @@ export class Described {
   readonly webhooks: Route[] = [];
   readonly components: Record<string, Record<string, object>> = {};
 
-  /** Gives a part of the document a name: `{ $ref: "#/components/<kind>/<name>" }`. */
+  /** Adds a named component: `{ $ref: "#/components/<kind>/<name>" }`. */
   component(kind: string, name: string, value: object): void {
     this.components[kind] = { ...this.components[kind], [name]: value };
   }
@@ -73,12 +73,12 @@ export class Described {
   }
 }
 
-/** The path of a route as the router writes it. */
+/** The path of a route in the router's syntax. */
 type PathOf<Path extends string> = Path extends `${infer Start}/{${infer Name}}${infer Rest}` ? `${Start}/:${Name}${PathOf<Rest>}` : Path;
 
 type Read<Where extends string, Parts, Part extends string> =
   Parts extends Record<Part, infer Of extends z.ZodObject> ? { in: Record<Where, z.input<Of>>; out: Record<Where, z.output<Of>> } : unknown;
-/** The parsed parts of a request: texts in a client, values in the handler. */
+/** The parsed parts of a request: strings in a client, values in the handler. */
 type InputOf<Of extends Route> = Read<"param", Of["request"], "params"> &
   Read<"query", Of["request"], "query"> &
   Read<"header", Of["request"], "headers"> extends infer Input
@@ -96,14 +96,13 @@ type AnswerOf<Said, Status extends StatusCode> = Said extends { content: infer B
         : Response;
     }[keyof By]
   : TypedResponse<object, Status, string>;
-/** The answers of a handler, by status and schema. Errors are thrown. */
+/** The responses of a handler, by status and schema. Errors are thrown. */
 type AnswersOf<Of extends Route> = {
   [Status in keyof Of["responses"] & StatusCode]: AnswerOf<Of["responses"][Status], Status>;
 }[keyof Of["responses"] & StatusCode];
-/** A bare response, where one of the answers has no content. */
+/** A plain response, if one of the responses has no content. */
 type Bare<Of extends Route> = Of["responses"] extends { [status: number]: { content: object } } ? never : Response;
 
-/** The handler of a route. */
 export type RouteHandler<Of extends Route, E extends Env> = Handler<
   E,
   PathOf<Of["path"]>,
@@ -111,14 +110,14 @@ export type RouteHandler<Of extends Route, E extends Env> = Handler<
   AnswersOf<Of> | Bare<Of> | Promise<AnswersOf<Of> | Bare<Of>>
 >;
 
-/** Checks a request ahead of each described route; the app sets it as the variable `beforeRoute`. Errors: its refusal. */
+/** Checks a request before each described route. Set it as the variable `beforeRoute`. Throws to refuse the request. */
 export type BeforeRoute = (route: Route, request: HonoRequest) => void;
 
 /** A Hono app with described routes. It parses their parameters with the described schemas. */
 export class Routes<E extends Env = Env, S extends Schema = BlankSchema, Base extends string = "/"> extends Hono<E, S, Base> {
   readonly described = new Described();
 
-  /** Describes a route, and answers it. Errors: `invalid_payload` for parameters that do not fit. */
+  /** Describes a route and adds its handler. Errors: `invalid_payload` for invalid parameters. */
   openapi<const Of extends Route>(
     route: Of,
     handler: RouteHandler<Of, E>,
@@ -145,7 +144,7 @@ export class Routes<E extends Env = Env, S extends Schema = BlankSchema, Base ex
   }
 }
 
-/** A path with its names as the router writes them. */
+/** A path in the router's syntax. */
 function routerPath(path: string): string {
   return path.replaceAll(/\{(\w+)\}/g, ":$1");
 }
@@ -157,7 +156,7 @@ const PARTS = [
   { part: "headers", where: "header", sent: (request: HonoRequest) => request.header() },
 ] as const;
 
-/** A parameter that came once is its text; one that came twice is a list, and schemas refuse lists. */
+/** A parameter sent once is a string; sent twice, a list, which schemas refuse. */
 function mapped(queries: Record<string, string[]>): Record<string, string | string[] | undefined> {
   return Object.fromEntries(Object.entries(queries).map(([name, values]) => [name, values.length === 1 ? values[0] : values]));
 }
@@ -178,7 +177,7 @@ function reading(schema: z.ZodObject, where: "query" | "param" | "header", sent:
   };
 }
 
-/** Says why a list is refused: the parameter came twice. */
+/** Replaces the message for a parameter that was sent twice. */
 function saidOnce(issue: Issue): Issue {
   return issue.message.endsWith(", not array") ? { ...issue, message: "occurs more than once: send it once" } : issue;
 }

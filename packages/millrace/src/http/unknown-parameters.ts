@@ -5,7 +5,10 @@ import { beginning } from "../contract/text.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import type { Route } from "./router.ts";
 
-/** Refuses an address that is not percent-encoded UTF-8, which would be read as another one's, and NUL in it. Errors: `invalid_payload`. */
+/**
+ * Refuses a URL that is not percent-encoded UTF-8, because it could be read as another URL, or that contains NUL. Errors:
+ * `invalid_payload`.
+ */
 export const refuseUnreadable: MiddlewareHandler = async (context, next) => {
   const { pathname, search } = new URL(context.req.url);
   const unreadable = [...unreadablePath(pathname), ...unreadableValues(search)];
@@ -13,10 +16,7 @@ export const refuseUnreadable: MiddlewareHandler = async (context, next) => {
   await next();
 };
 
-/**
- * Refuses what the query of a route does not know: whoever misspells a filter would be answered as if there were none. Errors:
- * `invalid_payload`.
- */
+/** Refuses unknown query parameters: with a misspelt filter the response would be unfiltered. Errors: `invalid_payload`. */
 export function refuseParameters({ request }: Route, asked: HonoRequest): void {
   const known = Object.keys(request?.query?.shape ?? {});
   const unknown = [...new URL(asked.url).searchParams.keys()].filter((name) => !known.includes(name));
@@ -27,7 +27,7 @@ export function refuseParameters({ request }: Route, asked: HonoRequest): void {
 
 const BY_KEY = "use `GET /v1/keys/{key}` to find an idempotency key";
 const BY_ID = "use `GET /v1/search?q=` to search by id";
-/** Parameters that callers expect of a list, and the route that has them. */
+/** Parameters that callers may expect of a list, and the route that supports them. */
 const BETTER_ROUTES: ReadonlyMap<string, string> = new Map([
   ["idempotency_key", BY_KEY],
   ["key", BY_KEY],
@@ -38,7 +38,7 @@ const BETTER_ROUTES: ReadonlyMap<string, string> = new Map([
   ["correlation_id", "use `GET /v1/correlations/{id}` for a whole job"],
 ]);
 
-/** The refusal of a parameter: with the name that was probably meant, or else with the route that has it. */
+/** The error for an unknown parameter: suggests the probable name, or the route that supports it. */
 function withBetterRoute(name: string, known: readonly string[]): Issue {
   const issue = unknownField([name], known);
   const better = BETTER_ROUTES.get(name);
@@ -51,7 +51,7 @@ function unreadablePath(pathname: string): Issue[] {
   return decoded(pathname) === undefined ? [{ path: "path", message: NOT_ENCODED }] : [];
 }
 
-/** Of a query, as it was sent: the parsed one has had every fault replaced. */
+/** Checks the raw query, because parsing replaces invalid bytes. */
 function unreadableValues(search: string): Issue[] {
   return search
     .slice(1)

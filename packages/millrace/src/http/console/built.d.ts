@@ -1,8 +1,8 @@
-// The built console: its script and its style. The module itself is made of their sources, and git does not have it.
+// The built console: its script and style. The build creates the module; git does not contain it.
 export interface BuiltFile {
-  /** A digest of the text, and what it is. */
+  /** A digest of the text, with the file extension. */
   readonly name: string;
-  /** Not in the package, where it is one of the Worker's static assets. */
+  /** Absent in the npm package, which serves the file as a static asset of the Worker. */
   readonly text?: string;
 }
 export const script: BuiltFile;

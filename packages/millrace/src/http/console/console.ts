@@ -8,7 +8,6 @@ import { createRoute, Routes } from "../router.ts";
 import { consoleSignIn } from "../routes/sign-in.ts";
 import { script, style } from "./built.js";
 
-/** Where the console is. */
 const CONSOLE_PATH = "/console";
 const ASSETS = `${CONSOLE_PATH}/assets/`;
 
@@ -39,22 +38,21 @@ const showBelow = createRoute({
   },
 });
 
-/** The operator's page and all that it is made of: whoever opens it needs no token, and sees nothing without one. */
+/** The console's page and files. They need no token, because they contain no data. */
 export function consolePage(): Routes<HttpEnv> {
   const routes = new Routes<HttpEnv>();
   routes.route("/", consoleSignIn());
   routes.openapi(show, answerShell);
-  // By hand, because OpenAPI has no word for a parameter that holds slashes.
+  // Added by hand, because OpenAPI cannot describe a parameter with slashes.
   routes.described.routes.push(showBelow);
   routes.get(`${CONSOLE_PATH}/:path{.*}`, (context) => (context.req.path.startsWith(ASSETS) ? answerAsset(context) : answerShell(context)));
   return routes;
 }
 
-/** The mark: a wheel in a race. */
 const ICON =
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='6' fill='none' stroke='%230b5cad' stroke-width='2'/%3E%3Cpath d='M8 2v12M2 8h12' stroke='%230b5cad' stroke-width='2'/%3E%3C/svg%3E";
 
-/** The style hides it: it is seen only where the style is not deployed. */
+/** Visible only if the style is missing, because the style hides it. */
 const NOT_DEPLOYED = "The console's files are not deployed with this Worker.";
 const ASSETS_LINE = '"assets": { "directory": "node_modules/millrace/dist/assets" }';
 
@@ -63,18 +61,18 @@ const FILES = new Map([
   [style.name, ["text/css", style.text]],
 ] as const);
 
-/** The script or the style: its name changes with what it says, so that a browser never asks for it twice. */
+/** Serves the script or the style. The name contains a digest of the content, so browsers cache it forever. */
 function answerAsset(context: Context<HttpEnv>): Response {
   const [type, text] = FILES.get(context.req.path.slice(ASSETS.length)) ?? [];
   if (type === undefined) throw new HttpRefusal("route_not_found", "The console was updated. Reload the page.");
-  // The platform answers static assets ahead of the Worker: a request for one that comes here finds none deployed.
+  // The platform serves static assets before the Worker: a request that arrives here found none.
   if (text === undefined) throw new HttpRefusal("route_not_found", `${NOT_DEPLOYED} Add to wrangler.jsonc: ${ASSETS_LINE}.`);
   context.header("content-type", `${type}; charset=utf-8`);
   context.header("cache-control", "public, max-age=31536000, immutable");
   return context.body(text, 200);
 }
 
-/** An empty page that runs the one script and asks our own API alone; nothing in it can be made HTML of, nor sent elsewhere. */
+/** An empty page that runs one script and may call only this API. Its policy forbids HTML from strings and requests to other origins. */
 function answerShell(context: Context<HttpEnv>) {
   const nonce = randomBytes(16).toString("base64");
   context.header(

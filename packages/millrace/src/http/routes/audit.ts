@@ -12,7 +12,7 @@ import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const RESULTS = ["applied", "no_change", "failed", "refused"] as const;
 
-/** `own` are verbs of the app's own. */
+/** `own`: verbs of the app. */
 const auditQueryOf = (own: readonly string[]) =>
   z.strictObject({
     target: z.string().max(500).optional().meta({ description: "The exact target." }),
@@ -30,7 +30,7 @@ const auditQueryOf = (own: readonly string[]) =>
     ...pageQuery,
   });
 
-/** An audited action as the document has it, whose verbs are the engine's and the app's `own`. */
+/** An audited action, with the verbs of the engine and the app. */
 const rowSchemaOf = (own: readonly string[]) =>
   z
     .object({
@@ -83,7 +83,7 @@ const listOf = (own: readonly string[]) =>
     },
   });
 
-/** What operators did. `own` are verbs of the app's own. */
+/** Routes of the audit. `own`: verbs of the app. */
 export function audit(own: readonly string[]) {
   return new Routes<HttpEnv>().openapi(listOf(own), async (context) => {
     const { since, until, bulk, ...filter } = context.req.valid("query");

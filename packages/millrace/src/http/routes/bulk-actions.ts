@@ -142,7 +142,7 @@ const show = createRoute({
   responses: { 200: answers("The bulk action", BulkActionSchema), ...problems(...READ_REFUSALS) },
 });
 
-/** A page begins behind a number: which of the things it was. */
+/** The cursor is the number of an item. */
 const places = nameQuery(50, 200);
 const placeCursor = places.cursor.refine((place) => place === undefined || /^\d{1,9}$/.test(place), NO_CURSOR);
 
@@ -226,7 +226,7 @@ export function bulkActions(catalog: Catalog) {
       const behind = cursor === undefined ? undefined : Number(cursor);
       const found = await listBulkItems(context.env, context.var.caller, context.req.valid("param").id, { result, behind, limit });
       const about = await aboutThese(context.env, context.var.caller, found);
-      // What is withheld of their words was withheld as they were written.
+      // Stored texts of items are redacted already.
       return context.json(
         pageByName(
           found,

@@ -140,7 +140,7 @@ const check = createRoute({
   responses: { 200: answers("The result of the check", CheckedSchema), ...problems(...BODY_REFUSALS) },
 });
 
-/** What a deployment is made of. `first` is what a new user is shown to try. */
+/** Routes of the catalog. `first`: the command that the console suggests to a new user. */
 export function catalogRoutes(catalog: Catalog, first?: FirstCommand) {
   let said: Pick<z.infer<typeof CatalogSchema>, "messages" | "queues"> | undefined;
   return new Routes<HttpEnv>()

@@ -31,7 +31,7 @@ import { ProblemSchema, problems } from "../problem.ts";
 import { createRoute, Routes } from "../router.ts";
 import { traceHeadersSchema, traceOf } from "../trace.ts";
 
-/** What is asked for, where it is no CloudEvent. */
+/** The JSON body of a command. */
 export const commandSchema = z.strictObject({
   type: z.string().min(1).max(100).meta({ description: "The type of the command, such as `content.publish`." }),
   payload: z.unknown().meta({ description: "The payload, by the schema of the command.", examples: [{ order: "1042" }] }),
@@ -57,7 +57,7 @@ const batchItemSchema = commandSchema.extend({
 });
 
 const { most, maxBytes } = BATCH_LIMITS;
-/** What people are told of the body of a batch. Items are read one by one, so that a wrong one refuses only itself. */
+/** The documented body of a batch. Items are read one by one, so that an invalid item refuses only itself. */
 const ratePerSecond = z
   .number()
   .positive()

@@ -75,7 +75,7 @@ const show = createRoute({
   },
 });
 
-/** Lists of an app's own that hold members of a job: the kind, and the path of the list. */
+/** Lists of the app with members of a job: the kind, and the path of the list. */
 export type Elsewhere = (job: string) => { kind: string; url: string }[];
 
 export function correlations({ workflows }: Catalog, elsewhere: Elsewhere) {

@@ -151,7 +151,7 @@ export function deadLetters(catalog: Catalog, codes: readonly string[]) {
     });
 }
 
-/** A dead letter as a list has it: without its message. */
+/** A dead letter in a list, without its message. */
 export function letterView(letter: DeadLetterRow, hide: Hide): z.infer<typeof DeadLetterSchema> {
   return {
     id: letter.id,

@@ -20,7 +20,7 @@ import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
 
-/** What an effect answered that is known to have happened, though it is in doubt. */
+/** The known output of an effect that is `in_doubt`. */
 export const AnsweredSchema = z
   .object({
     output: z.unknown().meta({ description: "Null without an output, and for an output stored elsewhere (`output_ref`)." }),
@@ -54,7 +54,7 @@ const EffectSchema = z
   })
   .meta({ id: "Effect" });
 
-/** What follows from each answer to a doubt. */
+/** The consequences of each decision about an unknown outcome. */
 export const FollowsSchema = z
   .object({
     confirm: z.string(),
@@ -195,7 +195,7 @@ async function resolve(
   return { action_id: actionId, instance_id: instanceId };
 }
 
-/** What is known that an effect answered, as far as the caller may see it. */
+/** The known output of an effect, redacted. */
 export function answeredView({ answered }: Effect, hide: Hide): z.infer<typeof AnsweredSchema> | null {
   if (answered === null) return null;
   return { output: hide(answered.output === null ? null : JSON.parse(answered.output)), output_ref: answered.outputRef };
@@ -226,7 +226,7 @@ function doubtView(doubt: Doubt, hide: Hide): z.infer<typeof DoubtSchema> {
   return { ...effectView(doubt, hide), workflow, subject, follows };
 }
 
-/** What was sent, where its JSON is kept whole; or the beginning of that. */
+/** The stored input: parsed, or the text if it was truncated. */
 function sent(input: string | null): unknown {
   try {
     return input === null ? null : JSON.parse(input);

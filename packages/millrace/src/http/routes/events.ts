@@ -12,7 +12,7 @@ import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 import { timestamp } from "../time.ts";
 
-/** An envelope, which has its own words, with the step it came from before it. */
+/** An envelope with its field names, and the step that sent it. */
 const EmittedMessageSchema = z
   .looseObject({
     step: z.string(),
@@ -65,7 +65,7 @@ export function events(catalog: Catalog) {
     const withPayload = context.req.valid("query").payload === "true";
     const redaction = await redactionFor(context, catalog);
     const { messages, leftOut } = await emittedBy(context.env, context.var.caller, id);
-    // What the instance was told in confidence may stand in any field of what it says.
+    // Sensitive data of the instance may appear in any field of its messages.
     const hide = withPayload ? (await redaction.ofInstances(context.env, context.var.caller, [id]))(id) : hideNothing;
     const shown = (envelope: Envelope) => hide(redaction.payload(envelope, envelope.payload_inline));
     const items = messages.map((message) => messageView(message, withPayload, shown));

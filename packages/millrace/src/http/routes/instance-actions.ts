@@ -14,7 +14,7 @@ import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 
-/** What an operator says of any action on an instance. */
+/** Body of every action on an instance. */
 export const actionSchema = reasoned.extend({
   dry_run: z
     .boolean()
@@ -22,7 +22,7 @@ export const actionSchema = reasoned.extend({
     .meta({ description: "True returns the consequences, as far as they are recorded, and changes nothing." }),
 });
 
-/** What a dry run answers, whatever the action. */
+/** Result of a dry run of any action. */
 export const ActionPlanSchema = z
   .object({
     refused: z.string().nullable().meta({ description: "Why it would be refused now; null if it would be accepted." }),
@@ -41,10 +41,10 @@ export const ActionPlanSchema = z
   })
   .meta({ id: "ActionPlan" });
 
-/** What an action answers that was promised: the keeper carries it out where the platform cannot be told now. */
+/** Result of an accepted action. If the platform is unavailable now, the keeper executes it later. */
 export const PromisedSchema = z.object({ action_id: z.string() }).meta({ id: "PromisedAction" });
 
-/** An action on one instance that asks for a reason alone. */
+/** An action on one instance with only a reason. */
 interface PlainAction<Verb extends string> {
   readonly verb: Verb;
   readonly summary: string;
@@ -151,7 +151,7 @@ const close = () =>
     act: closeInstance,
   });
 
-/** What operators do with one instance, beside a retry and an undo. */
+/** Actions on one instance, except retry and undo. */
 export function instanceActions() {
   return new Routes<HttpEnv>().route("/", cancel()).route("/", pause()).route("/", resume()).route("/", restart()).route("/", close());
 }

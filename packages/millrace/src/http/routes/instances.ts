@@ -206,7 +206,7 @@ export function instances(catalog: Catalog) {
       const { env, req, var: variables } = context;
       const { id } = req.valid("param");
       const { wait } = req.valid("query");
-      // Who may not is told so before anything is waited for.
+      // Checks the scope before the wait.
       asksToReveal(context);
       if (wait > 0) await untilSettled(env, variables.caller, id, wait * 1000, req.raw.signal);
       const instance = await describeInstance(env, variables.caller, id, catalog);
@@ -246,7 +246,7 @@ function doubtView(doubt: InstanceDetail["doubts"][number], hide: Hide): z.infer
   };
 }
 
-/** An instance as a list has it. */
+/** An instance in a list. */
 export function instanceView(instance: Instance, hide: Hide): z.infer<typeof InstanceSchema> {
   return {
     id: instance.id,

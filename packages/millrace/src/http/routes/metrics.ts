@@ -6,7 +6,6 @@ import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { createRoute, Routes } from "../router.ts";
 
-/** Where Prometheus looks. */
 export const METRICS_PATH = "/metrics";
 
 const scrape = createRoute({

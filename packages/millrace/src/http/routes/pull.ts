@@ -20,13 +20,13 @@ interface PullHttpEnv {
   Variables: HttpEnv["Variables"] & { plan: PullPlan };
 }
 
-/** The beginning of the paths, as Cloudflare's API has it: a client's base address differs by its host alone. */
+/** Path prefix of Cloudflare's API: a client changes only the host of its base URL. */
 const BASE = "/client/v4";
 const DEFAULT_BATCH_SIZE = 5;
-/** Lease ids in one request, acknowledged or given back. */
+/** Limit of lease ids in one request. */
 const MAX_SETTLED = 1000;
 const MAX_ACK_BYTES = 256 * 1024;
-/** Errors have a number here, beside their words: this and the status. */
+/** Error code in the envelope: this number plus the status. */
 const ERROR_CODES_FROM = 10_000;
 
 const PROBLEMS = {
@@ -117,8 +117,8 @@ const ack = createRoute({
 const LEASE_OVER = "The lease expired, or its message was settled before. It had no effect.";
 
 /**
- * The routes of pull queues, in the shape of Cloudflare's API and below its path: `engineRoutes(catalog, { routes: [pullRoutes([renders])],
- * knowsCallers: ["client"] })`, or mounted at the root of any Hono app. The account of their path is the token's tenant.
+ * The routes of pull queues, with the paths and format of Cloudflare's API: `engineRoutes(catalog, { routes: [pullRoutes([renders])],
+ * knowsCallers: ["client"] })`, or mounted at the root of any Hono app. The account in their path is the token's tenant.
  */
 export function pullRoutes(queues: readonly AnyPullQueue[]): Routes<PullHttpEnv> {
   const plans = plansOf(queues);
@@ -145,7 +145,7 @@ export function pullRoutes(queues: readonly AnyPullQueue[]): Routes<PullHttpEnv>
     });
 }
 
-/** Lets nobody in without a token of this tenant that has the queue's scope. */
+/** Requires a token of this tenant with the queue's scope. */
 function authorized(plans: ReadonlyMap<string, PullPlan>): MiddlewareHandler<PullHttpEnv> {
   return async (context, next) => {
     const caller = await callerOf(context);
@@ -188,7 +188,7 @@ function succeeded<Result>(result: Result) {
   return { success: true, errors: [], messages: [], result };
 }
 
-/** An error in the envelope that a client of Cloudflare's API reads. */
+/** An error in the envelope of Cloudflare's API. */
 function answerEnveloped(error: unknown, context: Context<HttpEnv>): Response {
   const problem = problemOf(error, PROBLEMS);
   if (problem.status === 401) context.header("www-authenticate", 'Bearer realm="millrace"');

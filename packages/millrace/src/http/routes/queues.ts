@@ -12,7 +12,7 @@ import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
 
-/** Minutes that rates are taken from where nobody says how many. */
+/** Default period of rates, in minutes. */
 const RATE_MINUTES = 5;
 
 const minutesOf = (usual: number) =>

@@ -22,11 +22,11 @@ interface RoomHttpEnv {
   Variables: HttpEnv["Variables"];
 }
 
-/** The subprotocol that a room speaks, and what a ticket stands behind in the list of subprotocols. */
+/** The subprotocol of a room, and the prefix of a ticket in the list of subprotocols. */
 const PROTOCOL = "millrace.room";
 const TICKET = "ticket.";
 
-/** A room that is full may have a place after so long. */
+/** Retry delay for a full room. */
 const FULL_MS = 10_000;
 
 const params = z.object({
@@ -68,7 +68,7 @@ const mint = createRoute({
 
 /**
  * The routes of rooms: `engineRoutes(catalog, { routes: [roomRoutes([desk])], knowsCallers: ["rooms"] })`, or mounted at the root of any
- * Hono app. A room is of the tenant of the token or ticket that asks for it.
+ * Hono app. A room belongs to the tenant of its token or ticket.
  */
 export function roomRoutes(rooms: readonly AnyRoom[]): Routes<RoomHttpEnv> {
   const plans = plansOf(rooms);
@@ -115,13 +115,13 @@ export function roomRoutes(rooms: readonly AnyRoom[]): Routes<RoomHttpEnv> {
     .openapi(enter, opened);
 }
 
-/** Codes are answered as the app answers them, or as the engine does where nobody said. */
+/** Uses the engine's problems if the app defines none. */
 const knowingProblems: MiddlewareHandler<RoomHttpEnv> = async (context, next) => {
   if ((context.var.problems as object | undefined) === undefined) context.set("problems", ENGINE_PROBLEMS);
   await next();
 };
 
-/** Whose token a request carries, if it may come in. Errors: `forbidden`, `rate_limited`. */
+/** The token of a request, if it may join the room. Undefined without a valid token. Errors: `forbidden`, `rate_limited`. */
 async function callerIn(context: Context<RoomHttpEnv>, { join }: RoomPlan): Promise<Token | undefined> {
   const caller = await callerOf(context);
   if (!caller) return undefined;
@@ -136,7 +136,10 @@ function guestOf({ actor, scopes, expiresAt }: Token, { send }: RoomPlan): RoomG
   return { name: actor, maySend: send !== null && scopes.includes(send), until: expiresAt ?? null };
 }
 
-/** Who comes: by a token in the header, or by a ticket among the subprotocols. Errors: `unauthorized`, `forbidden`, `rate_limited`. */
+/**
+ * The guest of a connection, by a token in the header or a ticket among the subprotocols. Errors: `unauthorized`, `forbidden`,
+ * `rate_limited`.
+ */
 async function guestIn(
   context: Context<RoomHttpEnv>,
   plan: RoomPlan,
@@ -157,7 +160,7 @@ async function guestIn(
   );
 }
 
-/** A browser says where its page is from, and cannot be made to lie; a program says nothing. Errors: `forbidden`. */
+/** Checks the origin, which a page cannot forge. Programs send none. Errors: `forbidden`. */
 function assertOrigin(context: Context<RoomHttpEnv>, { origins }: RoomPlan): void {
   const origin = context.req.header("origin");
   if (origin === undefined || origin === new URL(context.req.url).origin || origins.has(origin)) return;

@@ -13,7 +13,7 @@ import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 import { isoOrNull, timestamp } from "../time.ts";
 
-/** What kinds of names look like: people read them in the document, and the tests of plans ask for each. */
+/** An example of each kind of name, for the document and for the tests of query plans. */
 const EXAMPLES = [
   "5f0c2d9a1b3e4c6d8f7a9b0c1d2e3f40",
   "5f0c2d9a",
@@ -76,7 +76,7 @@ const show = createRoute({
   },
 });
 
-/** The box that takes any id. `own` look for things of the app's. */
+/** Search by any id. `own`: finders of the app. */
 export function search(catalog: Catalog, own: readonly Finder[]) {
   const known = namesOf(catalog);
   return new Routes<HttpEnv>().openapi(show, async (context) => {
@@ -85,7 +85,7 @@ export function search(catalog: Catalog, own: readonly Finder[]) {
     const looked = { instances: lookedBack.instances, since: isoOrNull(lookedBack.since) };
     const asked = items.flatMap(({ kind, id }) => (kind === "approval" ? [instanceThatAsks(id)] : []));
     const hide = asked.length === 0 ? () => hideNothing : await redactionOf(catalog).ofInstances(context.env, context.var.caller, asked);
-    // What a question says is text of a run; every other title is made of names.
+    // A question's title is text of a run; other titles consist of names.
     const titled = (one: (typeof items)[number]) => (one.kind === "approval" ? hide(instanceThatAsks(one.id))(one.title) : one.title);
     const shown = items.map((one) => ({ ...one, title: titled(one), at: isoOrNull(one.at) }));
     return context.json({ items: shown, more, looked_back: looked }, 200);

@@ -16,7 +16,7 @@ import { ReplayPlanSchema, replayPlanView } from "../replay-plan.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 
-/** A queue takes messages of 128 KB: a replay with a larger body could never be sent. */
+/** A larger replay could not be sent: the limit of a queue is 128 KB per message. */
 const REPLAY_MAX_BYTES = 120_000;
 
 const ReplayedSchema = z
@@ -100,7 +100,7 @@ const escalate = createRoute({
   },
 });
 
-/** What people decide about one dead letter. */
+/** Decisions about one dead letter. */
 export function settleLetters(catalog: Catalog) {
   return new Routes<HttpEnv>()
     .openapi(replay, async (context) => {

@@ -47,7 +47,7 @@ const mint = createRoute({
 
 const traded = z.strictObject({ code: z.string().max(200).meta({ description: "The value after `#code=` in the link." }) });
 
-/** Nobody is known yet: a body is as small as a code, and comes at once. */
+/** Limits for unauthenticated bodies, which contain only a code. */
 const BODY_OF_STRANGERS = { maxBytes: 1024, withinMs: 3000 } as const;
 
 const trade = createRoute({
@@ -64,7 +64,7 @@ const trade = createRoute({
   },
 });
 
-/** Who asks, and how their browser is let in. */
+/** Routes for the caller's identity and for sign-in codes. */
 export function signIns() {
   return new Routes<HttpEnv>()
     .openapi(show, ({ var: { caller }, json }) => {
@@ -78,7 +78,7 @@ export function signIns() {
     });
 }
 
-/** The trade itself, for a browser that is not let in yet. */
+/** Exchanges a code for a token; not authenticated. */
 export function consoleSignIn() {
   return new Routes<HttpEnv>().openapi(trade, async (context) => {
     context.header("cache-control", "no-store");

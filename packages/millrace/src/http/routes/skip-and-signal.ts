@@ -77,7 +77,7 @@ const signalRoute = createRoute({
   },
 });
 
-/** What an operator puts in the place of what did not come: a step's output, or an event. */
+/** Routes with which an operator supplies a step's output or an event. */
 export function skipAndSignal(catalog: Catalog) {
   return new Routes<HttpEnv>()
     .openapi(skipRoute, async (context) => {

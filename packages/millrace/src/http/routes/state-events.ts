@@ -29,7 +29,7 @@ import { ProblemSchema, problems } from "../problem.ts";
 import { createRoute, Routes } from "../router.ts";
 import { traceHeadersSchema, traceOf } from "../trace.ts";
 
-/** What happened, where it is no CloudEvent. */
+/** The JSON body of an event. */
 export const eventSchema = z.strictObject({
   type: z
     .string()
@@ -52,7 +52,7 @@ const batchItemSchema = eventSchema.extend({
 });
 
 const { most, maxBytes } = BATCH_LIMITS;
-/** What people are told of the body of a batch. Items are read one by one, so that a wrong one refuses only itself. */
+/** The documented body of a batch. Items are read one by one, so that an invalid item refuses only itself. */
 const batchSchema = z.strictObject({ events: z.array(batchItemSchema).min(1).max(BATCH_LIMITS.most) });
 const unreadBatchSchema = z.strictObject({ events: z.array(z.unknown()).min(1).max(BATCH_LIMITS.most) });
 
@@ -116,7 +116,7 @@ const stateMany = createRoute({
   },
 });
 
-/** The door for what happened outside. */
+/** Routes for events from outside. */
 export function statedEvents(catalog: Catalog) {
   return new Routes<HttpEnv>()
     .openapi(stateOne, async ({ env, req, var: { caller }, json }) => {

@@ -27,7 +27,7 @@ import { approvalView } from "./approvals.ts";
 import { letterView } from "./dead-letters.ts";
 import { instanceView } from "./instances.ts";
 
-/** Of what one look finds, the newest so many are told. */
+/** Limit of events per poll: the newest are sent. */
 const TOLD_AT_ONCE = 100;
 
 const kinds = z
@@ -67,7 +67,7 @@ export function stream(catalog: Catalog) {
   });
 }
 
-/** From now on: nothing has happened by then. */
+/** After every existing event. */
 const FROM_NOW: Place = { at: Number.MAX_SAFE_INTEGER };
 
 function followTenant(context: Context<HttpEnv>, catalog: Catalog, heard: Place, asked: readonly LiveKind[]): Followed {
@@ -90,7 +90,7 @@ function followTenant(context: Context<HttpEnv>, catalog: Catalog, heard: Place,
   };
 }
 
-/** What happened, as the lists have it. What has changed once more since it was found is told by the next look. */
+/** Events in the format of the lists. A row that has changed again since is sent by the next poll. */
 async function eventsOf(context: Context<HttpEnv>, catalog: Catalog, happened: readonly Happened[]): Promise<StreamEvent[]> {
   if (happened.length === 0) return [];
   const { env, var: variables } = context;

@@ -13,7 +13,7 @@ import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const MAX_DAYS = 366;
 
-/** Tokens as the document has them, whose scopes are the engine's and the app's `own`. */
+/** Schemas of tokens, with the scopes of the engine and the app (`own`). */
 function schemasOf(own: readonly string[]) {
   const scope = z.enum([...new Set<string>([...SCOPES, ...own])]);
   const newTokenSchema = reasoned.extend({
@@ -77,7 +77,7 @@ const revoke = createRoute({
   },
 });
 
-/** Minting, listing and revoking tokens. `own` are scopes of the app's own. */
+/** Routes of tokens. `own`: scopes of the app. */
 export function tokens(own: readonly string[]) {
   const { newTokenSchema, TokenSchema, MintedSchema } = schemasOf(own);
 
