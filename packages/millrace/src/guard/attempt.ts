@@ -13,7 +13,6 @@ export interface Effect<Input, Output> {
 }
 
 export interface EffectAttempt<Input, Output> extends Effect<Input, Output> {
-  /** The attempt as stored in the inbox. */
   readonly attempt: Attempt;
   /** The platform's number of the attempt, from 1. */
   readonly nth: number;

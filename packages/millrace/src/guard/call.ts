@@ -40,7 +40,6 @@ export function noteKeyRead<Input, Output>(own: EffectAttempt<Input, Output>): (
 const KEY_UNREAD =
   "The step is keyed, but its code did not read `key`: send it to the upstream as the idempotency key. If the upstream identifies the effect by your own id, return that id from the step's `key`. Otherwise give the step another effect class.";
 
-/** The `fetch` that a step's code gets. Headers and a signal that the code sets itself remain in effect. */
 function fetchWithin({ envelope: trace, lean }: Pass, signal: AbortSignal): typeof fetch {
   return (input, init) => {
     lean.noteCall();
@@ -57,10 +56,7 @@ function unreached(url: string, cause: unknown): Error {
   return new Error(`${new URL(url).host} gave no answer: ${messageOf(cause)}`, { cause });
 }
 
-/**
- * Runs an effect with a signal that aborts at the step's timeout. The timer is cleared because a pending one keeps the replay's context
- * alive.
- */
+/** Runs an effect with the step's timeout. The timer is cleared, because a pending one keeps the replay's context alive. */
 export async function inTime<T>(
   { timeout = DEFAULT_TIMEOUT }: { timeout?: Duration },
   effect: (signal: AbortSignal) => Promise<T>,

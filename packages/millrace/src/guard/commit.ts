@@ -17,9 +17,9 @@ interface CommitStep {
 
 /**
  * Attempts a commit: rows, messages and output in one write. The write is the effect, so it needs no claim, and reads in `make` may repeat.
- * If the platform has given the attempt up, nothing is written, because the code may have continued without it (see `fenceCommit`). If the
- * step was an effect before a deployment, its claim is settled first. An output that an operator gave for that effect replaces the commit's
- * own.
+ * After the platform has given the attempt up, nothing is written, because the code may have continued without it (see `fenceCommit`). A
+ * step that was an effect before a deployment settles its claim first; an output that an operator gave for that effect replaces the
+ * commit's own.
  */
 export async function attemptCommit<Output>(
   { pass, step, skipped }: CommitStep,

@@ -32,7 +32,7 @@ export function isDoubtEvent(type: string): boolean {
 }
 
 /**
- * Sets an effect to `in_doubt` again if its entry was deleted or lost with a restored backup. Its outcome is unknown, so it is not repeated
+ * Sets an effect to `in_doubt` again if its entry was deleted or lost with a restored backup: an unknown outcome is not repeated
  * automatically. Returns undefined if its entry, or a later one, exists.
  */
 export async function putBackInDoubt<Input, Output>(

@@ -39,7 +39,6 @@ export async function attemptEffect<Input, Output>(effect: Effect<Input, Output>
   return (isToSettle(earlier) && (await settledBefore(own))) || doAndRecord(own);
 }
 
-/** The outcome of an effect that was claimed under the step's old class. Undefined if the key is free. */
 async function settledBefore<Input, Output>(own: EffectAttempt<Input, Output>): Promise<StepOutcome | undefined> {
   const settled = await settleClaim(own);
   return settled && ("outcome" in settled ? settled.outcome : recordConfirmed(own, settled.confirmed));

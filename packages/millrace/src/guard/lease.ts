@@ -17,10 +17,7 @@ export const HEARTBEAT_MS = 5_000;
 interface Lease {
   /** Aborts if another attempt takes the claim. */
   readonly lost: AbortSignal;
-  /**
-   * Called right before the upstream is called: checks that the claim is still held, also after a pause of the process. Errors:
-   * `lease_lost`.
-   */
+  /** Called right before the upstream, also after a pause of the process: checks that the claim is still held. Errors: `lease_lost`. */
   goOn(to: "ask" | "act"): Promise<void>;
 }
 
@@ -67,7 +64,7 @@ function endingOf<Input, Output>(
   return !acts || isDefiniteRefusal(error) ? "failed" : "in_doubt";
 }
 
-/** Extends the lease while the effect runs, at most for the step's timeout and 5 s. An effect that hangs must not hold its key for ever. */
+/** Extends the lease at most for the step's timeout and 5 s: an effect that hangs must not hold its key for ever. */
 function startHeartbeat(recorder: RecorderClient, attempt: Attempt, timeoutMs: number, askedAt: number) {
   const lost = new AbortController();
   const endsAt = Date.now() + timeoutMs + HEARTBEAT_MS;

@@ -4,8 +4,8 @@ import type { Entry } from "../store/inbox/entry.ts";
 import type { PackedOutput } from "./output.ts";
 
 /**
- * How an attempt ended: with an output; with an unknown outcome, named by its entry's key; or not started, because an operator holds the
- * run. `appRows`: rows that the app's own statements wrote, as D1 bills them. The platform stores it with the output.
+ * The result of an attempt: an output; an unknown outcome, named by its entry's key; or not started, because an operator holds the run.
+ * `appRows`: rows that the app's own statements wrote, as D1 bills them.
  */
 export type StepOutcome = (PackedOutput & { readonly appRows?: number }) | { readonly inDoubt: string } | { readonly held: true };
 
@@ -13,7 +13,7 @@ export function inDoubt(key: EntryKey): StepOutcome {
   return { inDoubt: formatEntryKey(key) };
 }
 
-/** A recorded outcome as the step's result. Throws the recorded error if the output could not be stored. */
+/** Throws the recorded error if the output could not be stored. */
 export function resultOf(instanceId: string, entry: Entry): PackedOutput {
   if (entry.error !== null && entry.output === null && entry.output_ref === null) {
     const { code, message } = JSON.parse(entry.error) as { code: ErrorCode; message: string };

@@ -61,7 +61,6 @@ function assertPlain(value: unknown, text: string): void {
   );
 }
 
-/** Errors: `output_not_serializable`. */
 export function serialize(value: unknown, what: string): string {
   let text: string | undefined;
   try {
@@ -73,10 +72,8 @@ export function serialize(value: unknown, what: string): string {
   return text;
 }
 
-/** Messages of `JSON.stringify` for values without JSON. */
 const NO_JSON = /^(Converting circular structure to JSON|Do not know how to serialize a BigInt)/;
 
-/** Why a value is not JSON. Includes the error of a getter or `toJSON` that throws. */
 function unreadable(cause: unknown, what: string): MillraceError {
   const said = messageOf(cause);
   const why =

@@ -52,7 +52,6 @@ export async function record<Output>(
   return answer.appRows === undefined ? result : { ...result, appRows: answer.appRows };
 }
 
-/** Serializes an output, or returns the problem. The R2 path is the same for the same attempt. */
 export async function pack(pass: Pass, attempt: Attempt, output: unknown): Promise<{ packed: PackedOutput; problem?: unknown }> {
   try {
     const path = () => `${pass.envelope.tenant_id}/${pass.instanceId}/${digest(attempt.key.step, attempt.key.item, attempt.token)}`;

@@ -16,7 +16,6 @@ interface Result {
   readonly changed: string | null;
 }
 
-/** Marks a stored result that JSON changed. */
 const CHANGED = "millrace:changed";
 
 /**

@@ -17,7 +17,6 @@ export function isSkipped({ state, token }: Pick<Entry, "state" | "token">): boo
   return state === "failed" && token === SKIPPED;
 }
 
-/** A skipped step: schema of its output, if known, and the writes stored with it. */
 interface SkippedStep {
   readonly class: RecordedClass;
   readonly output?: z.ZodType | undefined;
@@ -26,8 +25,8 @@ interface SkippedStep {
 
 /**
  * Records the output that an operator gave for a failed step, with its rows and messages. It is not undoable, because the effect did not
- * happen. Errors: `invalid_payload` if the output does not match, or its writes cannot be made or are refused. The step then keeps its
- * earlier status: it can be skipped again, retried or undone.
+ * happen. Errors: `invalid_payload` if the output does not match, or its writes are refused. The step then keeps its earlier status and can
+ * be skipped again, retried or undone.
  */
 export async function recordSkipped(
   { pass, step }: { pass: Pass; step: StepCall },
@@ -83,7 +82,7 @@ export async function skippedRead(pass: Pass, step: StepCall): Promise<StepOutco
   return settled && ("outcome" in settled ? settled.outcome : recordGiven(own, settled.confirmed));
 }
 
-/** Records the output that an operator gave for an effect which is a commit now, with the writes of that commit. Default: none. */
+/** For an effect that is a commit now: records the output that an operator gave, with the writes of that commit. Default: none. */
 export async function recordGiven(
   { pass, step, attempt }: { pass: Pass; step: StepCall; attempt: Attempt },
   { generation, token, epoch, output, output_ref: outputRef }: Entry,

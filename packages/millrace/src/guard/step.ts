@@ -137,7 +137,6 @@ export function defineStep<Input, Output>(definition: StepDefinition<Input, Stor
   return definition as StepDefinition<Input, Output>;
 }
 
-/** Errors: `config_invalid`. */
 function assertStep(definition: unknown): void {
   const { effect, run, lookup, key, input, output } = (definition ?? {}) as Readonly<Record<string, unknown>>;
   assertDeclared(EFFECTS.has(String(effect)), `effect must be "keyed", "natural", "lookup" or "once", not "${String(effect)}".`);

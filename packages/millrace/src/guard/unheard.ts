@@ -6,7 +6,6 @@ import type { StepCall } from "../pass/step-call.ts";
 import { resultOf } from "./outcome.ts";
 import type { PackedOutput } from "./output.ts";
 
-/** A guarded step that the platform gave up, without an outcome of its last attempt. */
 interface Unheard {
   readonly step: Partial<StepCall>;
   /** True if the attempt belongs to this replay and may still be running. */

@@ -11,7 +11,6 @@ import { type ApprovalRequest, askerAt, questionOf } from "./approve.ts";
 import type { Platform } from "./platform.ts";
 import type { EventRequest } from "./taking.ts";
 
-/** The waiting step and its replay. */
 interface At {
   readonly pass: Pass;
   readonly platform: Platform;
@@ -56,7 +55,6 @@ export async function awaitEvent(
   throw error;
 }
 
-/** Asks an operator. Waits for the answer or the timeout. */
 export async function askPerson({ pass, platform, step }: At, request: ApprovalRequest): Promise<Approval> {
   const asker = askerAt(pass, step);
   const id = approvalId(asker.instanceId, step.label);

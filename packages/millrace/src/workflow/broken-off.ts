@@ -11,7 +11,6 @@ import { lookSoon } from "../store/instances/look.ts";
 
 /** Timeout for moving the keeper's next check forward: the database may be unavailable as well. */
 const LOOK_LIMIT_MS = 2000;
-/** Length of the platform's error in the log. */
 const MAX_ERROR_CHARACTERS = 500;
 
 /**
@@ -32,7 +31,6 @@ export class BrokenOff {
     this.#rejected.promise.catch(() => undefined);
   }
 
-  /** Rejected with the error that `run` throws. */
   get error(): Promise<never> {
     return this.#rejected.promise;
   }

@@ -18,7 +18,6 @@ export class Doing implements Taking {
   constructor(
     readonly pass: Pass,
     readonly platform: Platform,
-    /** Events that a route signals to waiting runs. A wait for another event fails. */
     readonly signalled: ReadonlySet<string>,
   ) {}
 

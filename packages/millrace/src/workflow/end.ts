@@ -18,8 +18,7 @@ const YOUNG_MS = 60_000;
 
 /**
  * Reports how a run ended, under the number of that run. Never throws: the keeper finds an unreported end when it polls the platform. For a
- * run that has waited or been open for long, that takes minutes or up to a day. For such a run this function retries until the end is
- * written.
+ * run that has waited or been open for long, that may take a day, so this function retries until the end is written.
  */
 export async function tellEnd(pass: Pass, platform: Platform, status: End["status"], why: Failure | null = null): Promise<void> {
   try {
@@ -50,7 +49,6 @@ export async function tellEnd(pass: Pass, platform: Platform, status: End["statu
   await crashPoint("W33 end told, pass not over", pass.instanceId);
 }
 
-/** Timeout of the call to the keeper, which otherwise finds the callback in its next round. */
 const CALL_LIMIT_MS = 2000;
 
 /** Asks the keeper to send the callback at once. Never throws: the keeper finds pending callbacks. */

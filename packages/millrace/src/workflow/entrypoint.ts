@@ -87,7 +87,6 @@ function assertOwn({ name, on }: AnyWorkflow, { message_type: type }: Envelope):
   );
 }
 
-/** The platform's arguments for a replay. */
 interface Given {
   readonly deployment: Deployment;
   readonly env: EngineEnv;
@@ -141,7 +140,6 @@ async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, 
   }
 }
 
-/** Runs the code to its end. Returns its result as the platform stores it. */
 async function performAll(pass: Pass, platform: Platform, code: () => Promise<unknown>): Promise<unknown> {
   const { kept, changed } = asResult(await platform.followed(code()).finally(() => pass.course.end()));
   if (changed) advise(pass, "", `${changed} Return plain data, such as { at: date.toISOString() } or [...map].`);
@@ -151,7 +149,6 @@ async function performAll(pass: Pass, platform: Platform, code: () => Promise<un
   return kept;
 }
 
-/** Replays the code to find its effects, then undoes them. Returns the number of undone effects. */
 async function takeAllBack(pass: Pass, platform: Platform, code: (taking: Taking) => () => Promise<unknown>): Promise<{ undone: number }> {
   const undoing = new Undoing(pass, platform);
   const undone = await platform.followed(undoing.undo(code(undoing)));

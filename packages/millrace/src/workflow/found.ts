@@ -8,12 +8,10 @@ export function newestOf(entries: readonly Seen[], { name, item }: StepCall): Se
   return last?.state === "failed" && before && isOutcome(before) ? before : last;
 }
 
-/** True for a step that succeeded, also if it was undone since. */
 export function isOutcome({ state, token }: Seen): boolean {
   return state === "done" || (state === "superseded" && token === UNDONE);
 }
 
-/** True for an effect without a recorded outcome. */
 export function isUnknown({ state }: Seen): boolean {
   return state === "claimed" || state === "confirmed" || state === "in_doubt";
 }

@@ -12,7 +12,6 @@ interface Awaited {
   readonly left: Left;
 }
 
-/** The platform's steps that waits use. */
 interface WaitSteps {
   do(step: Pick<StepCall, "label"> & Partial<StepCall>, policy: Policy, body: () => Promise<object>): Promise<object>;
   reading<T>(step: Pick<StepCall, "label" | "guarded">, read: () => Promise<T>): Promise<T>;
@@ -30,7 +29,7 @@ export class Holds {
   readonly #pass: Pass;
   readonly #steps: WaitSteps;
   #resumed: Promise<unknown> | undefined;
-  /** Number of holds per step label: each wait for the end of a hold needs its own name. */
+  /** Each wait for the end of a hold needs its own name. */
   readonly #counts = new Map<string, number>();
 
   constructor(pass: Pass, steps: WaitSteps) {
@@ -38,7 +37,6 @@ export class Holds {
     this.#steps = steps;
   }
 
-  /** Registers a wait. In a paused run, after it is resumed. */
   async begin<T extends object>(step: StepCall, begin: () => Promise<T | Held>): Promise<T> {
     let begun = await this.#steps.do(step, {}, begin);
     for (let round = 1; "held" in begun; round++) {

@@ -1,6 +1,5 @@
 import { IN_PASS_MS, type LeanSteps } from "../pass/lean.ts";
 
-/** The result of the first attempt at an inline step; or the attempt itself, if the step needs a platform step. */
 type FirstAttempt<T> = { readonly result: T } | { readonly attempt: Promise<T> };
 
 /**
@@ -26,7 +25,6 @@ export async function attemptInPass<T>(lean: LeanSteps, label: string, make: () 
   return done;
 }
 
-/** True for an outcome that needs an operator's decision, or waits until the run is resumed. */
 function isParked(outcome: unknown): boolean {
   return typeof outcome === "object" && outcome !== null && ("inDoubt" in outcome || "held" in outcome);
 }

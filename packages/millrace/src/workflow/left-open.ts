@@ -29,7 +29,6 @@ export class LeftOpen {
     );
   }
 
-  /** Steps that were interrupted, including reads. */
   async cutOff(): Promise<ReadonlySet<string>> {
     return (await this.#known()).cutOff;
   }

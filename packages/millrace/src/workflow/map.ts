@@ -3,10 +3,7 @@ import { EndOfRecord } from "./end-of-record.ts";
 
 const DEFAULT_CONCURRENCY = 10;
 
-/**
- * Runs a function for each item, at most `concurrency` at a time. Returns the results in the order of the items. Errors: `config_invalid`
- * if `items` is not an array, or `concurrency` not a whole number from 1.
- */
+/** See `Steps.map`. */
 export async function mapItems<Item, Output>(
   items: readonly Item[],
   concurrency = DEFAULT_CONCURRENCY,

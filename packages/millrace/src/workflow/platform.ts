@@ -25,7 +25,6 @@ import { endsStep, fromStepError } from "./step-error.ts";
 /** A platform step: from the code, or added by the engine for a step of the code. */
 type PlatformStep = Pick<StepCall, "label"> & Partial<StepCall>;
 
-/** Limit of rounds in `reading`. */
 const MOST_ROUNDS = 10;
 
 /** The platform steps of one replay: each is billed once and stored once. The replay makes the first attempt at an inline step. */
@@ -33,9 +32,7 @@ export class Platform {
   readonly #pass: Pass;
   readonly #steps: WorkflowStep;
   readonly holds: Holds;
-  /** Ends the replay when the platform rejects a call with its own error. */
   readonly brokenOff: BrokenOff;
-  /** Attempts in progress, with the time when the platform gives each up. */
   readonly #attempts = new Map<Promise<unknown>, number>();
   #code: "runs" | "returned" | "threw" | "over" = "runs";
 
@@ -132,12 +129,10 @@ export class Platform {
     }
   }
 
-  /** Awaits the author's code, until the platform breaks the replay off or a step contradicts its record. */
   followed<T>(code: Promise<T>): Promise<T> {
     return Promise.race([code, this.brokenOff.error, this.#pass.astray]);
   }
 
-  /** True if the replay makes the first attempt at a step itself: no earlier replay can have made one. */
   #goesLean({ lean, of }: PlatformStep): boolean {
     return lean === true && of === undefined && this.#pass.inbox.isAhead && this.#pass.lean.goesOn;
   }
@@ -163,7 +158,6 @@ export class Platform {
     return isAwaited ? this.brokenOff.by(error, step) : never();
   }
 
-  /** An invalid policy fails this step, not the replay between steps. */
   #checked(policy: Policy, label: string): Required<Policy> & { timeoutMs: number } {
     try {
       return checkedPolicy(policy);
@@ -181,8 +175,8 @@ export class Platform {
   }
 
   /**
-   * Reads data that a replay needs between its steps; free of charge if it succeeds. If D1 or R2 is unavailable, a platform step with long
-   * retries repeats the read: an error between steps would end the instance at once.
+   * Reads data between steps. If D1 or R2 is unavailable, a platform step with long retries repeats the read: an error between steps would
+   * end the instance at once.
    */
   async reading<T>({ label, guarded = false }: PlatformStep, read: () => Promise<T>, begins: "in code" | "always" = "in code"): Promise<T> {
     for (let round = 1; ; round++) {
@@ -211,7 +205,6 @@ export class Platform {
     await this.holds.unlessPaused(step, rest < 0 ? "heard" : "asked");
   }
 
-  /** Waits for an event and returns its payload. Throws the platform's error on timeout. */
   async waitFor<T extends Rpc.Serializable<T>>(label: string, type: string, timeout: Duration): Promise<T> {
     this.#noteStep();
     const event = await this.#steps

@@ -22,7 +22,6 @@ const HUNG = new MillraceError(
 /** The attempts of this replay at one platform step, and their errors. */
 export class StepAttempts {
   #ran = false;
-  /** Number of the last failed attempt in this replay. */
   #failed = 0;
   #underWay: { attempt: number; since: number; watched: WatchedAttempt } | undefined;
   /** The last attempt's error as the platform received it. Undefined during an attempt, and after a successful one. */
@@ -33,7 +32,6 @@ export class StepAttempts {
     readonly label: string,
     /** The step's name in the code; undefined for a step of the engine. */
     readonly name: string | undefined,
-    /** Retries of the platform. */
     readonly limit: number,
     readonly timeoutMs: number,
   ) {}
@@ -43,7 +41,6 @@ export class StepAttempts {
     return this.#ran;
   }
 
-  /** Makes an attempt. Its error is recorded and thrown in the form for the platform. */
   async make<T>(attempt: number, work: () => Promise<T>): Promise<T> {
     this.#ran = true;
     this.#thrown = undefined;

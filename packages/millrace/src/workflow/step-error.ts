@@ -10,7 +10,6 @@ export function endsStep(told: unknown): boolean {
   return told instanceof NonRetryableError;
 }
 
-/** The error in the form for the platform: an error that must not be retried ends the step at once. */
 export function asPlatformError(error: unknown): unknown {
   return isTerminal(error) && !(error instanceof NonRetryableError)
     ? new NonRetryableError(messageOf(error))
@@ -18,7 +17,8 @@ export function asPlatformError(error: unknown): unknown {
 }
 
 /**
- * The same for the error of a step, with its code in the message: the platform stores only the message, and later replays need the code.
+ * The error of a step in the form for the platform. The message contains the code: the platform stores only the message, and later replays
+ * need the code.
  */
 export function asStepError(error: unknown): unknown {
   // The platform could throw the same message. The code marks it as the error of an attempt, in this and every later replay.
@@ -37,12 +37,10 @@ function withoutCode(error: unknown): unknown {
   return inWords(error, text);
 }
 
-/** True for an error that ends its step, because a retry cannot help. */
 function endsAtOnce(error: unknown): boolean {
   return isTerminal(error) || error instanceof NonRetryableError || isByName(error);
 }
 
-/** The error itself if it has this message; otherwise a new one with the same name. */
 function inWords(error: unknown, message: string): unknown {
   if (!(error instanceof Error)) return new Error(message);
   return error.message === message ? error : errorOf({ name: error.name, message });

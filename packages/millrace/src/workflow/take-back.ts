@@ -10,7 +10,6 @@ import { FIRST_UNDO_POSITION, nextGeneration, SKIPPED, takenBack } from "../stor
 import { newestOf } from "./found.ts";
 import type { Platform } from "./platform.ts";
 
-/** An effect that happened. It is undone if its record says that its code had an undo handler. */
 export interface Undoable {
   readonly step: StepCall;
   readonly done: Done<unknown, unknown>;

@@ -6,7 +6,6 @@ import type { StepCall } from "../pass/step-call.ts";
 import type { Approval } from "../signals/approval.ts";
 import type { ApprovalRequest } from "./approve.ts";
 
-/** An effect that the code requests. */
 export interface EffectRequest<Input, Output> {
   readonly definition: StepDefinition<Input, Output>;
   readonly input: Input;
@@ -14,7 +13,6 @@ export interface EffectRequest<Input, Output> {
   readonly undo: ((output: Output) => Writes) | undefined;
 }
 
-/** A commit that the code requests. */
 export interface CommitRequest<Output> extends Policy {
   readonly make: () => Commit<Output> | Promise<Commit<Output>>;
   readonly undo: (() => Writes) | undefined;

@@ -99,7 +99,6 @@ export class Undoing implements Taking {
     });
   }
 
-  /** The recorded output of a commit. */
   commit<Output>(step: StepCall, { undo }: CommitRequest<Output>): Promise<Output> {
     return this.#find(step, async () => {
       const output = await this.#recorded<Output>(step);
@@ -109,12 +108,10 @@ export class Undoing implements Taking {
     });
   }
 
-  /** An undo does not repeat sleeps. */
   sleep(step: StepCall, _duration: Duration): Promise<void> {
     return this.#find(step, () => Promise.resolve());
   }
 
-  /** The event that a wait consumed. */
   waitFor<Payload>(step: StepCall, _request: EventRequest, open: (envelope: string) => Promise<Payload>): Promise<Payload> {
     return this.#find(step, async () => open((await this.#orAbort(step, () => heldSignal(this.#pass, step.label))) ?? endOfRecord(step)));
   }
@@ -134,7 +131,6 @@ export class Undoing implements Taking {
     );
   }
 
-  /** Tracks steps in progress: no effect is undone while a parallel branch continues. */
   #track<T>(step: () => Promise<T>): Promise<T> {
     const tracked = step();
     this.#underWay.add(tracked);
@@ -241,7 +237,6 @@ function unlessNothingCame(error: unknown): void {
   if (!(error instanceof EndOfRecord)) throw error;
 }
 
-/** How to determine an unknown outcome. */
 interface Unsettled {
   readonly settle: (entry: Seen | undefined) => Promise<unknown>;
   /** True if the effect may have happened without a record, and a repetition under its key is harmless. */
