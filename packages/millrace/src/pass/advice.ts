@@ -15,7 +15,6 @@ const between = new AsyncLocalStorage<Advised | undefined>();
 let watches = false;
 const watching = new WeakSet<typeof fetch>();
 
-/** Advice logged in this isolate. */
 const given = new Set<string>();
 
 /** Logs that a workflow's code is probably wrong; the run continues. Deployed: once per isolate. In development: once per run. */
@@ -28,7 +27,6 @@ export function advise({ env, workflow, instanceId }: Advised, step: string, sai
 
 const MAX_GIVEN = 1000;
 
-/** Runs a workflow's code. In development, advises against a `fetch` between steps. */
 export function betweenSteps<T>(run: Advised, code: () => Promise<T>): Promise<T> {
   const own = () => asCodeOf({ instanceId: run.instanceId }, code);
   if (!inDevelopment(run.env)) return own();
@@ -36,7 +34,6 @@ export function betweenSteps<T>(run: Advised, code: () => Promise<T>): Promise<T
   return between.run(run, own);
 }
 
-/** Runs the body of a step, in which `fetch` is allowed. */
 export function withinStep<T>(body: () => T): T {
   return watches ? between.run(undefined, body) : body();
 }

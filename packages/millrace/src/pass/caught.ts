@@ -28,12 +28,11 @@ export interface Reopened {
 }
 
 /**
- * Information about an unrecorded step that a run leaves to later replays: the error that the code received, or that the step is attempted
- * again because the code received none or an operator retried it.
+ * The state of an unrecorded step that a run leaves to later replays: an error that the code received, or a new attempt, because the code
+ * received none or an operator retried the step.
  */
 export type LeftBehind = Caught | Reopened;
 
-/** Characters of a stored message. */
 const MAX_MESSAGE_CHARACTERS = 1000;
 
 /** `acts`: the step's effect is recorded only by its outcome. `undoable`: its code has an undo handler. */
@@ -64,14 +63,13 @@ export function asRemembered(error: unknown): unknown {
 
 const KINDS = new Map([EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError].map((kind) => [kind.name, kind]));
 
-/** The stored error as the code received it. */
 export function errorOf({ name, code, message, effect }: Caught): Error {
   const known = effect === undefined ? {} : { unclear: leavesOpen({ effect }) };
   if (name === "MillraceError" && code) return new MillraceError(code, message, known);
   return Object.assign(new (KINDS.get(name) ?? Error)(message), { name }, code && { code });
 }
 
-/** Serializes failures. If they are too long for a row, each message is shortened. */
+/** If the failures are too long for a row, each message is shortened. */
 export function packLeft(left: Readonly<Record<string, LeftBehind>>): string {
   const whole = JSON.stringify(left);
   if (whole.length <= MAX_LEFT_CHARACTERS) return whole;
@@ -85,12 +83,10 @@ export function packLeft(left: Readonly<Record<string, LeftBehind>>): string {
 
 /** A D1 row has at most 2 MB, a character up to 3 bytes, and the entry has other fields. */
 const MAX_LEFT_CHARACTERS = 300_000;
-/** Shortest message that is stored. */
 const SHORT_MESSAGE_CHARACTERS = 40;
 
 /** The events that the code of a replay has received, by step label. */
 interface Heard {
-  /** Errors of failed steps. */
   readonly failures: Readonly<Record<string, Caught>>;
   /** Steps that began, without a result so far. */
   readonly unheard: readonly string[];
@@ -106,8 +102,8 @@ export function reopened(open: number, effect: Unrecorded | undefined): Reopened
 }
 
 /**
- * The information that a replay leaves to the next run, as JSON: the failures that its code received except the one that ended it, and the
- * steps to attempt again. Null if there is none.
+ * The state that a replay leaves to the next run, as JSON: the failures that its code received, without the last one, and the steps to
+ * attempt again. Null if there is none.
  */
 export function leftBy({ failures, unheard, isPast, before }: Heard, next: number, ended: Failure | null): string | null {
   const open = (labels: readonly string[]) =>

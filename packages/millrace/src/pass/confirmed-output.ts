@@ -4,17 +4,13 @@ import type { Seen } from "../store/inbox/entry.ts";
 import { SKIPPED } from "../store/inbox/outcome.ts";
 import type { Failure } from "./failure.ts";
 
-/** A replay that has ended: the records that it read, and the results that its code received. */
 interface Passed {
   readonly instanceId: string;
   readonly inbox: { readonly seen: readonly Seen[] };
   readonly course: { hasSettled(label: string, failed: boolean): boolean };
 }
 
-/**
- * Adds a hint to the failure of a run if the code itself failed: the output that an operator confirmed last may be the reason, and a retry
- * keeps it.
- */
+/** Adds a hint to a failure of the code itself: the output that an operator confirmed last may be the reason, and a retry keeps it. */
 export function withConfirmed(failure: Failure, { instanceId, inbox: { seen }, course }: Passed): Failure {
   const [last] = seen.filter((entry) => isConfirmed(entry, course)).toSorted((one, other) => other.updated_at - one.updated_at);
   if (last === undefined || (failure.step !== "" && !BY_ITSELF.has(failure.code))) return failure;

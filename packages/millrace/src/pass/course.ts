@@ -2,7 +2,7 @@ import { type Acting, type Caught, caughtOf, leavesOpen } from "./caught.ts";
 import { type Basis, type History, type Progress, packBefore, type Settlement } from "./history.ts";
 
 /**
- * The position of a step in its replay: the number of steps that had settled when the code called it, and the entry that already records
+ * The position of a step in its replay: the number of steps that had settled when the code called it, and an entry that already records
  * some of them.
  */
 export interface Start {
@@ -32,7 +32,6 @@ export class Course implements Progress {
   readonly #settled: Settlement[] = [];
   readonly #failed = new Map<string, boolean>();
   readonly #held: { settlement: Settlement; release: () => void }[] = [];
-  /** The basis of each entry that this replay wrote. */
   readonly #bases = new Map<string, Basis | null>();
   #history: History | undefined;
   #expected: string[] = [];
@@ -45,7 +44,7 @@ export class Course implements Progress {
   #over = false;
   /** Number of results that the code had received when it ended. */
   #heardAtEnd: number | undefined;
-  /** Steps that this replay executes: no earlier result exists. */
+  /** Steps that this replay executes itself: no earlier result exists. */
   readonly #anew = new Set<string>();
   readonly #unnamed = new Set<string>();
   readonly #attempted = new Map<string, number>();
@@ -114,12 +113,10 @@ export class Course implements Progress {
     return this.#over;
   }
 
-  /** Records that this replay executes a step itself. */
   noteAnew(label: string): void {
     this.#anew.add(label);
   }
 
-  /** Errors that the code has received from failed steps, in that order. */
   get failures(): Readonly<Record<string, Caught>> {
     const failed = this.#settled.flatMap(({ label, failure }, index): [string, Caught][] => {
       const wentOn = this.#doneSince(index + 1);
@@ -139,13 +136,11 @@ export class Course implements Progress {
     return [...this.#attempted].find(([, at]) => at >= settled)?.[0];
   }
 
-  /** Loads the records of earlier replays. */
   learn(history: History): void {
     this.#history = history;
     this.#expected = history.order.filter((label) => !this.#failed.has(label));
   }
 
-  /** Called when the code calls a step. */
   begin(label: string): Start {
     const start = { at: this.#settled.length, basis: this.#basis };
     this.#begun.add(label);
@@ -209,12 +204,10 @@ export class Course implements Progress {
     });
   }
 
-  /** Records that these failures are stored for later replays. */
   noteKept(failures: Readonly<Record<string, Caught>>): void {
     for (const [label, failure] of Object.entries(failures)) this.#kept.set(label, failure);
   }
 
-  /** Returns the result of a step to the code when its turn comes. */
   async settle<T>(step: Acting & { readonly label: string }, taken: Promise<T>): Promise<T> {
     const { label } = step;
     const [outcome] = await Promise.allSettled([taken]);
@@ -226,7 +219,6 @@ export class Course implements Progress {
     return outcome.value;
   }
 
-  /** A recorded step that the code should have called by now. */
   missed(): string | undefined {
     return this.#history?.missedBy(this);
   }

@@ -4,8 +4,8 @@ import { framesOf } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
 
 /**
- * Status of an effect whose step failed without a record. `refused`: the upstream refused it, so it did not happen · `unknown`: it may have
- * happened · `undoable`: it may have happened, and its code has an undo handler.
+ * Status of an effect without a record, after its step failed. `refused`: the upstream refused it, so it did not happen. `unknown`: it may
+ * have happened. `undoable`: it may have happened, and its code has an undo handler.
  */
 export type Unrecorded = "refused" | "unknown" | "undoable";
 
@@ -104,7 +104,6 @@ const REFUSED = new RegExp(
   "s",
 );
 
-/** The platform's message for BEGIN and similar statements. */
 const TRANSACTION = /^(?:D1_ERROR: )?To execute a transaction, please use the state\.storage\.transaction\(\)/;
 const ONE_TRANSACTION =
   "BEGIN, COMMIT, ROLLBACK, SAVEPOINT and RELEASE are not for Workers. The statements of one commit are one transaction without them";
@@ -130,7 +129,6 @@ export function causeOfFailure(workflow: string, { step, code, message }: Failur
   return causeId({ place: workflow, step, code, message });
 }
 
-/** The first frame of the author's code in an error's stack. */
 function thrownAt(error: unknown): string | undefined {
   try {
     if (!(error instanceof Error)) return undefined;

@@ -2,7 +2,6 @@ import { beforeWords, messageBeside } from "../contract/error-words.ts";
 import { beginning } from "../contract/text.ts";
 import { describeFailure, type Failure } from "./failure.ts";
 
-/** A failed attempt. `last`: the platform will not retry the step. */
 interface Failed {
   readonly error: unknown;
   readonly last: boolean;
@@ -26,18 +25,15 @@ export class Failures {
     this.#unclear.add(label);
   }
 
-  /** True if the step has had such an attempt in this replay. */
   isUnclear(label: string): boolean {
     return this.#unclear.has(label);
   }
 
-  /** Records a step that fails without an attempt on the platform. */
   noteEnd(label: string, error: unknown): void {
     this.note(label, 1, error, true);
     this.#heard.set(error, label);
   }
 
-  /** Records that the platform, or an undo, gave a step up with this error. */
   noteRejected(label: string, error: unknown): void {
     this.#trouble = true;
     this.#heard.set(error, label);
@@ -53,9 +49,9 @@ export class Failures {
   }
 
   /**
-   * The failure that ended the run: of the step whose error was thrown or is a `cause` of the thrown error; of several, the one that the
-   * code received last (`heard`: in that order). Otherwise the failure of the workflow's own code. Undefined if the platform gave the step
-   * up before the last attempt by the code's limit, which a deployment may have raised. The keeper polls the platform then.
+   * The failure that ended the run. If the thrown error, or a `cause` of it, is a step's error: the failure of that step; of several, the
+   * last in `heard`, the order in which the code received them. Otherwise the failure of the workflow's own code. Undefined if the platform
+   * gave the step up before the code's limit of attempts, which a deployment may have raised: the keeper polls the platform then.
    */
   reasonFor(error: unknown, heard: readonly string[] = []): Failure | undefined {
     const causes = causesOf(error).filter((cause) => this.#heard.has(cause));
@@ -74,7 +70,6 @@ export class Failures {
   }
 }
 
-/** An error with its chain of causes. An aggregate error has several. */
 function causesOf(error: unknown): readonly unknown[] {
   const causes = new Set<unknown>([error]);
   for (const one of causes) for (const cause of saidBy(one)) if (causes.size < MAX_CAUSES) causes.add(cause);

@@ -5,7 +5,6 @@ export class GuardedSteps {
   readonly #awaited = new Set<string>();
   readonly #failed = new Map<string, unknown>();
 
-  /** Records a step as in progress until `outcome` settles. */
   begin(label: string, outcome: Promise<unknown>): void {
     this.#begun.add(label);
     this.#underWay.add(outcome);
@@ -13,12 +12,10 @@ export class GuardedSteps {
     outcome.then(release, release);
   }
 
-  /** Records that the code awaits a step, so it receives a failure. */
   noteAwaited(label: string): void {
     this.#awaited.add(label);
   }
 
-  /** Records a step's final failure. */
   noteFailed(label: string, error: unknown): void {
     this.#failed.set(label, error);
   }
@@ -34,7 +31,6 @@ export class GuardedSteps {
     return [...this.#begun].filter((label) => !this.#awaited.has(label));
   }
 
-  /** True for a failed step that the code did not await. */
   failedUnheard(label: string): boolean {
     return this.#failed.has(label) && !this.#awaited.has(label);
   }

@@ -33,7 +33,6 @@ export function packBefore(basis: Basis | null, settled: readonly Settlement[]):
   };
 }
 
-/** One generation of a recorded step. */
 interface Past {
   label: string;
   generation: number;
@@ -46,7 +45,6 @@ interface Past {
   caught: Readonly<Record<string, Caught>>;
 }
 
-/** The progress of a replay. */
 export interface Progress {
   hasBegun(label: string): boolean;
   hasSettled(label: string, failed: boolean): boolean;
@@ -70,7 +68,6 @@ export class History {
 
   constructor(
     entries: readonly Seen[],
-    /** Information that earlier runs left. */
     readonly left: Readonly<Record<string, LeftBehind>> = {},
   ) {
     for (const [label, one] of Object.entries(left)) {
@@ -144,12 +141,10 @@ export class History {
     return this.#builtOn.has(label);
   }
 
-  /** The run from which a step is attempted again. */
   openSince(label: string): number | undefined {
     return this.#open.get(label);
   }
 
-  /** The basis of a recorded entry. */
   baseOf(entry: Basis): Basis | null {
     return this.#generations.get(keyOf(entry))?.basis ?? null;
   }

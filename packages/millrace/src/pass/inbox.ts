@@ -22,7 +22,6 @@ const PROOF_MS = 1000;
 export class Inbox {
   /** Prefix of the tokens of this replay's attempts, unique per replay. */
   readonly #pass = attemptToken().slice(0, 8);
-  /** True while the inbox cannot contain records of another replay. */
   #isFirst: boolean;
   #proof: Promise<boolean> | undefined;
   readonly #createdAt: Date | undefined;
@@ -62,7 +61,6 @@ export class Inbox {
     if (!(await this.#proof)) this.#isFirst = false;
   }
 
-  /** False for the instance's first replay. */
   get mayFollow(): boolean {
     return !this.#isFirst;
   }
@@ -82,12 +80,10 @@ export class Inbox {
     return this.#followsAnother;
   }
 
-  /** The records of earlier replays. Undefined in a first replay, and before the inbox was read. */
   get history(): History | undefined {
     return this.#history;
   }
 
-  /** The entries of the last read of the inbox. */
   get seen(): readonly Seen[] {
     return this.#seen;
   }
@@ -227,14 +223,12 @@ export class Inbox {
     return position;
   }
 
-  /** Records that the inbox has an entry of the step, and the status of the instance that the write returned. */
   noteEntry({ label, start }: StepCall, generation: number, standing: Standing | undefined, askedAt: number): void {
     this.#knownToRun = true;
     this.run.note(standing, askedAt);
     if (start) this.course.noteRecorded({ label, generation }, start);
   }
 
-  /** Records that this replay wrote the step's outcome. */
   noteOutcome({ start }: StepCall): void {
     if (start) this.course.noteOutcome(start);
   }
@@ -244,7 +238,6 @@ export class Inbox {
     return this.#knownToRun;
   }
 
-  /** Records a wait: the next write sets the status to "running" again. */
   noteWaited(): void {
     this.#knownToRun = false;
     this.#hasWaited = true;

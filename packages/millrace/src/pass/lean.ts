@@ -7,16 +7,14 @@ export const IN_PASS_MS = 1000;
  */
 export const STRETCH = { steps: 50, ms: 30_000, calls: 1000 } as const;
 
-/** Calls of an inline step to the recorder: claim, extend and record. */
+/** Calls of an inline step to the recorder: claim and record. */
 const OWN_CALLS = 2;
 
-/** An inline attempt: its start, and if it has become a platform step. */
 interface Begun {
   readonly at: number;
   readonly isHandedOver: boolean;
 }
 
-/** The inline steps of a replay, counted per stretch. */
 export class LeanSteps {
   readonly #begun = new Map<string, Begun>();
   #since = Date.now();
@@ -28,42 +26,36 @@ export class LeanSteps {
     return this.#steps < STRETCH.steps && this.#calls < STRETCH.calls && Date.now() - this.#since < STRETCH.ms;
   }
 
-  /** Records a platform step, which starts the next stretch. */
   noteStep(): void {
     this.#since = Date.now();
     this.#steps = 0;
     this.#calls = 0;
   }
 
-  /** Counts a call of a step's code. */
   noteCall(): void {
     this.#calls++;
   }
 
-  /** Records the start of an inline attempt. */
   begin(label: string): void {
     this.#steps++;
     this.#calls += OWN_CALLS;
     this.#begun.set(label, { at: Date.now(), isHandedOver: false });
   }
 
-  /** Records that the attempt continues as the first attempt of a platform step, which owns its later records. */
+  /** The attempt continues as the first attempt of a platform step, which owns its later records. */
   handOver(label: string): void {
     const begun = this.#begun.get(label);
     if (begun) this.#begun.set(label, { ...begun, isHandedOver: true });
   }
 
-  /** Records the end of an attempt: the next one is a platform step. */
   end(label: string): void {
     this.#begun.delete(label);
   }
 
-  /** Start of the inline attempt at a step; null for a platform step. */
   beganAt(label: string): number | null {
     return this.#begun.get(label)?.at ?? null;
   }
 
-  /** True while the attempt at a step is inline. */
   isOwn(label: string): boolean {
     return this.#begun.get(label)?.isHandedOver === false;
   }

@@ -28,21 +28,15 @@ const STEPS_IN_A_ROW = 10;
 interface PassOf {
   readonly env: EngineEnv;
   readonly workflow: string;
-  /** The queue that delivered the message. */
   readonly queue: string;
   readonly instanceId: string;
-  /** The message that started the instance. */
   readonly envelope: Envelope;
   /** Time of the first creation; undefined if it may not be the first. */
   readonly createdAt: Date | undefined;
-  /** True for an undo. */
   readonly undoes: boolean;
 }
 
-/**
- * One replay: the platform executes the workflow function once, from its start, or again after a crash, a sleep or a restart. It tracks the
- * recorded steps of the instance, the order in which the code begins steps and receives their results, and the failures.
- */
+/** One replay: the platform executes the workflow function once, from its start, or again after a crash, a sleep or a restart. */
 export class Pass {
   readonly env: EngineEnv;
   readonly workflow: string;
@@ -61,7 +55,6 @@ export class Pass {
   readonly guarded = new GuardedSteps();
   readonly lean = new LeanSteps();
   readonly spending = new Spending();
-  /** Redacts failures: hides the sensitive fields of the messages that this replay has read. */
   hide: Hide = hideNothing;
   readonly #astray = Promise.withResolvers<never>();
   #stopped = false;
@@ -81,7 +74,6 @@ export class Pass {
     this.inbox = new Inbox(instanceId, this.recorder, this.run, this.course, createdAt);
   }
 
-  /** Adds the sensitive fields of a payload to the values that failures hide. */
   withhold(schema: z.core.$ZodType, payload: unknown): void {
     const [others, more] = [this.hide, hidingIn(schema, payload)];
     if (more !== hideNothing) this.hide = (value) => more(others(value));

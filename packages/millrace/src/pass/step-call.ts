@@ -1,8 +1,6 @@
 import type { Start } from "./course.ts";
 
-/** One call of a step in a workflow's code. */
 export interface StepCall {
-  /** The step's name in the code. */
   name: string;
   /** Distinguishes parallel calls of one step; "" for a step that runs once. */
   item: string;
@@ -10,7 +8,6 @@ export interface StepCall {
   label: string;
   /** For a platform step that the engine adds: the label of the step of the code, which failures name. */
   of?: string;
-  /** True for a step that only reads. */
   reads?: boolean;
   /** True for a step with an inbox entry. */
   guarded?: boolean;
@@ -24,7 +21,6 @@ export interface StepCall {
   start?: Start;
   /** Position in the order of undoing; default: after the recorded ones. */
   position?: number;
-  /** True if the code has an undo handler for it. */
   undoable?: boolean;
   /** The first generation that counts; default 1. */
   since?: number;

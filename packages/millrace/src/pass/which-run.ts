@@ -51,7 +51,7 @@ export class WhichRun {
     return (await this.#number?.catch(() => undefined)) ?? null;
   }
 
-  /** Records the row's status that a write returned. `askedAt`: when the write was sent. */
+  /** `askedAt`: when the write was sent. */
   note(standing: Standing | undefined, askedAt: number): void {
     if (!standing) return;
     this.#number ??= Promise.resolve(standing.run);
@@ -84,12 +84,10 @@ export class WhichRun {
     return status === "paused" ? "paused" : "goes on";
   }
 
-  /** The last received action that undoes the instance. */
   get undo(): string | null {
     return this.#standing?.undo ?? null;
   }
 
-  /** Records a sleep or wait: the status has to be read again. */
   noteWaited(): void {
     this.#heardAt = 0;
   }

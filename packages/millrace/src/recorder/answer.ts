@@ -8,7 +8,6 @@ import type { Outgoing } from "../store/outbox.ts";
 export interface Outcome {
   output: string | null;
   outputRef: string | null;
-  /** Rows of the app. */
   statements: readonly Statement[];
   messages: readonly Outgoing[];
   /** Set if the effect happened and its output cannot be stored. */

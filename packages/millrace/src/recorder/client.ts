@@ -6,7 +6,7 @@ import { recorderName, shardsOf } from "../contract/recorder-name.ts";
 import { asUnavailable, comeBackMs, troubleOf } from "../store/d1/trouble.ts";
 import type { Recorder } from "./recorder.ts";
 
-/** A recorder for its callers. Every call may be repeated: the statements name their row and are fenced. */
+/** Every call may be repeated: the statements name their row and are fenced. */
 export type RecorderClient = Pick<Recorder, (typeof METHODS)[number]>;
 
 const METHODS = [

@@ -95,7 +95,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     }
   }
 
-  /** Extends a claim while its effect runs. False if another attempt holds it. */
+  /** False if another attempt holds the claim. */
   extend(attempt: Attempt, leaseMs: number): Promise<boolean> {
     return this.#commits.commit({
       statements: [extendLease(attempt, leaseMs)],
@@ -103,13 +103,11 @@ export class Recorder extends DurableObject<EngineEnv> {
     });
   }
 
-  /** Ends a claim after its effect threw. */
   giveUp(attempt: Attempt, ending: "failed" | "in_doubt" | "expired", error: string): Promise<void> {
     const doubt = ending === "in_doubt" ? [markInDoubt(attempt.key.instanceId)] : [];
     return this.#commits.commit({ statements: [giveUpClaim(attempt, ending, error), ...doubt], read: () => undefined });
   }
 
-  /** Refuses the output that an operator gave instead of a step. */
   refuseSkip(given: GivenOutput): Promise<void> {
     return this.#commits.commit({ statements: refuseSkip(given), read: () => undefined });
   }
@@ -186,7 +184,6 @@ export class Recorder extends DurableObject<EngineEnv> {
     return { mine: true, entry: doneEntry(attempt, outcome), ...committed };
   }
 
-  /** The status of an instance; undefined if it has no row. */
   standing(instanceId: string): Promise<Standing | undefined> {
     return this.#commits.commit({ statements: [selectRun(instanceId)], read: ([rows]) => standingOf(instanceId, rows) });
   }
@@ -199,7 +196,6 @@ export class Recorder extends DurableObject<EngineEnv> {
     });
   }
 
-  /** Records that a retried step failed with its earlier error. */
   remember(instanceId: string, label: string): Promise<void> {
     return this.#commits.commit({ statements: [rememberFailure(instanceId, label)], read: () => undefined });
   }

@@ -20,8 +20,7 @@ export interface SendFailure {
 
 /**
  * Sends messages in as few calls as possible. A refused call is split in halves, one after the other, so that one refused message does not
- * block the others. An overloaded queue gets no further calls. Never throws: unsent messages remain in the outbox, and the keeper sends
- * them.
+ * block the others; an overloaded queue gets no repetition. Never throws: unsent messages remain in the outbox, and the keeper sends them.
  */
 export async function relay(env: object, messages: readonly Outgoing[]): Promise<SendFailure[]> {
   const groups = Map.groupBy(messages, (message) => message.queue);
