@@ -4,7 +4,6 @@ import { INSTANCE_STATUSES } from "../store/instances/status.ts";
 import { replayedHeader, replayedHeaderSchema } from "./idempotency-key.ts";
 import { isoOrNull, timestamp } from "./time.ts";
 
-/** Status of the instance with a command's key. */
 export const instanceStatus = z.enum([...INSTANCE_STATUSES, "pruned"]).meta({
   description:
     "The status of the instance with this key. A repeat of an instance that is `errored`, `terminated`, `dead` or `skipped` starts nothing. `pruned`: the instance ended and was removed by retention.",

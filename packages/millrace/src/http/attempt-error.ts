@@ -1,7 +1,6 @@
 import type { Hide } from "../contract/hide.ts";
 import type { AttemptError } from "../inspect/history.ts";
 
-/** The error of an attempt, redacted. */
 export function attemptErrorView({ name, message }: AttemptError, hide: Hide): { name: string; message: string } {
   return hide({ name, message });
 }

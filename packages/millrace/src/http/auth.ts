@@ -10,7 +10,6 @@ import type { Asked, HttpEnv } from "./env.ts";
 import { personOf } from "./person.ts";
 import { countStranger, countToken, refuseCounted } from "./request-limits.ts";
 
-/** Appended to errors about a missing or invalid token. */
 const MINTED_BY = "Mint one with POST /v1/tokens (scope `tokens`), or with `npx millrace token` and access to the database.";
 
 const INVALID_TOKEN = 'Bearer realm="millrace", error="invalid_token"';

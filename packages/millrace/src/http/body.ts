@@ -128,7 +128,6 @@ async function drain(reader: Reader): Promise<void> {
   void reader.cancel().catch(() => {});
 }
 
-/** Drains the body of a request, unless a handler has begun to read it. */
 export async function drainBody({ body, bodyUsed }: Request): Promise<void> {
   if (body && !bodyUsed && !body.locked) await drain(body.getReader());
 }

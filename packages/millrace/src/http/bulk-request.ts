@@ -15,7 +15,6 @@ const MAX_IDS = 10_000;
 /** Enough for 10,000 ids of the longest kind, as JSON. */
 export const MAX_BULK_BYTES = 1_500_000;
 
-/** The request for a bulk action. */
 export const bulkSchema = reasoned.extend({
   verb: z.string().min(1).max(32).meta({
     description:

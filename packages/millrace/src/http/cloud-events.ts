@@ -54,7 +54,6 @@ export const cloudEventHeaders = {
   "ce-callbackurl": header("For a command: its `callback_url`."),
 };
 
-/** The body of an event in binary mode. */
 const dataSchema = z.record(z.string(), z.unknown()).meta({ title: "CloudEventData", description: "With `ce-` headers: the payload." });
 
 /** JSON Schema of an event. Optional attributes may also be null. */
@@ -90,13 +89,11 @@ export function orCloudEvents(schema: z.ZodType, most: number) {
 type NamedBody = "Command" | "Event" | "CloudEvent";
 const named = (name: NamedBody) => ({ $ref: `#/components/schemas/${name}` });
 
-/** Adds those components to the document. */
 export function nameBodies(described: Described, bodies: Record<Exclude<NamedBody, "CloudEvent">, z.ZodType>): void {
   for (const [name, schema] of Object.entries(bodies)) described.component("schemas", name, jsonSchema(schema));
   described.component("schemas", "CloudEvent", eventDocument());
 }
 
-/** A validated CloudEvent. */
 export type CloudEvent = z.output<typeof identified>;
 
 /** Required attributes: a `ce-` header with such a name marks binary mode. */
@@ -109,7 +106,6 @@ export function isCloudEvent(request: HonoRequest): boolean {
   return sent !== CLOUD_EVENT_BATCH && REQUIRED.some((name) => request.header(`ce-${name}`) !== undefined);
 }
 
-/** True for a list of CloudEvents (batched). */
 export function isCloudEventBatch(request: HonoRequest): boolean {
   return mediaTypeOf(request) === CLOUD_EVENT_BATCH;
 }

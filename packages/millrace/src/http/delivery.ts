@@ -2,7 +2,6 @@ import * as z from "zod";
 import type { Delivery } from "../inspect/delivery.ts";
 import { INSTANCE_STATUSES } from "../store/instances/status.ts";
 
-/** Status of a delivery to an external address. */
 export const DeliverySchema = z
   .object({
     instance_id: z.string(),

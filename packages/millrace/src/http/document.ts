@@ -3,13 +3,11 @@ import { addExamples } from "./examples.ts";
 import type { Described, Route } from "./router.ts";
 
 type Json = Record<string, unknown>;
-/** The JSON Schema of an object. */
 interface Held {
   properties?: Record<string, Json>;
   required?: string[];
 }
 
-/** A route in the document. */
 export interface Operation extends Json {
   tags?: readonly string[];
   responses: Record<string, object>;

@@ -23,9 +23,7 @@ interface RequestLimits {
 /** The caller of a request, as the audit names it. */
 export type Caller = Token & Operator;
 
-/** A route, and the scopes that it requires. */
 export interface Needed {
-  /** Method and path, as in the document. */
   readonly route: string;
   /** All scopes of all alternatives. */
   readonly scopes: readonly Scope[];
@@ -39,7 +37,6 @@ export interface HttpEnv {
     caller: Caller;
     /** Set when the scope check of a route begins. */
     needed: Needed;
-    /** The problem codes of this deployment. */
     problems: Problems;
     /** Checks of `engineRoutes` before each described route. */
     beforeRoute?: BeforeRoute;

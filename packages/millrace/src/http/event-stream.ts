@@ -12,7 +12,6 @@ export interface StreamEvent {
   readonly data: unknown;
 }
 
-/** The result of one poll. */
 export interface Look {
   readonly events: readonly StreamEvent[];
   /** The position after this poll, for the next connection; also without events. */
@@ -132,7 +131,6 @@ async function* tell(followed: Followed, hungUp: AbortSignal): AsyncGenerator<st
   }
 }
 
-/** Ends at the timeout, on `sooner`, or when the connection closes. */
 async function pause(ms: number, sooner: Promise<unknown> | undefined, hungUp: AbortSignal): Promise<void> {
   if (ms <= 0 || hungUp.aborted) return;
   const aborted = new Promise((resolve) => hungUp.addEventListener("abort", resolve, { once: true }));

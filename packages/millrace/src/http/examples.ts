@@ -1,6 +1,5 @@
 type Json = Record<string, unknown>;
 
-/** The part of JSON Schema that examples use. */
 interface Schema {
   $ref?: string;
   type?: string | string[];
@@ -28,7 +27,6 @@ interface Schema {
 
 type Content = Record<string, { schema: object; example?: unknown }>;
 
-/** Operations by path and method. */
 type Paths = Readonly<Record<string, Readonly<Record<string, { requestBody?: unknown; responses: Record<string, object> }>>>>;
 
 /** Adds an example to each JSON body and each JSON response of status 2xx whose schema has none. */
@@ -96,7 +94,6 @@ function ofNumber({ minimum = 0, exclusiveMinimum = -1, maximum = Number.POSITIV
   return Math.min(maximum, Math.max(minimum, exclusiveMinimum + 1, typeof sample === "number" ? sample : 1));
 }
 
-/** Depth to which nested references are followed. */
 const DEEPEST = 8;
 
 const FORMATS: Readonly<Record<string, string>> = {

@@ -9,10 +9,8 @@ import { traceOf } from "./trace.ts";
 /** Limits of one request, because D1 commits its messages as one value, of at most 2 MB. */
 export const BATCH_LIMITS = { most: 100, maxBytes: 1024 * 1024 } as const;
 
-/** A message as read from a CloudEvent or from JSON. */
 type Said = ReturnType<typeof commandOf>;
 
-/** Finds and reads the items of a JSON body. */
 interface Reading<Item> {
   json: () => Promise<readonly unknown[]>;
   read: (item: unknown) => Item;

@@ -2,7 +2,6 @@ import type { HonoRequest } from "hono";
 import { invalidRequest } from "./invalid-request.ts";
 import type { Route } from "./router.ts";
 
-/** Reasons why these routes do not read `Idempotency-Key`; an app adds reasons for its routes. */
 const NAMED_BY: Readonly<Record<string, string>> = {
   "POST /v1/catalog/check": "it writes nothing; to check a key, send `idempotency_key` in the body",
   "POST /v1/commands/batch": "a batch has one key per item: set `idempotency_key` in each item",

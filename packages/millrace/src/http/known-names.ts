@@ -2,13 +2,11 @@ import { unknownName } from "../contract/known-fields.ts";
 import type { Page } from "../store/d1/paging.ts";
 import { invalidRequest } from "./invalid-request.ts";
 
-/** A filter by name, and the names in the deployment. */
 interface NameFilter {
   readonly name: string | undefined;
   readonly known: Iterable<string>;
 }
 
-/** Describes such filters in the document. */
 export const KNOWN_NAMES =
   "A name that is no longer deployed, such as a removed workflow, is accepted while rows with it exist. Other unknown names are refused.";
 

@@ -14,6 +14,7 @@ export function isJsonType(mediaType: string): boolean {
   return /^[\w!#$&^.-]+\/([\w!#$&^.+-]+\+)?json$/.test(mediaType);
 }
 
+/** The error for a body in an unsupported media type. `taken`: the supported types. */
 export function notTaken(sent: string, ...taken: string[]): HttpRefusal {
   const types = taken.map((type) => `\`Content-Type: ${type}\``).join(" or ");
   return new HttpRefusal("unsupported_media_type", `Send ${types}${sent ? `, not ${beginning(sent, 100)}` : ""}.`);

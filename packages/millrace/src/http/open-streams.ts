@@ -10,7 +10,6 @@ const BOUNDS: readonly { most: number; of: (caller: Token) => string; holder: st
 
 /** Longest count of a stream, in case its connection closes without a signal. No stream lasts longer. */
 const FORGOTTEN_AFTER_MS = 300_000;
-/** Retry delay of a refused stream. */
 const FULL_MS = 10_000;
 
 /** Expiry of each open stream's count, by the names of its limits. */

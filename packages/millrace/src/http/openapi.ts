@@ -31,12 +31,9 @@ const show = createRoute({
   responses: { 200: answers("OpenAPI 3.1", z.looseObject({ openapi: z.string() })), ...problems() },
 });
 
-/** Parts of the document besides the routes. */
 interface Beside {
-  /** Groups of the app's own routes. */
   groups: readonly Group[];
   problems: Problems;
-  /** Scopes of the app. */
   scopes: readonly string[];
 }
 

@@ -57,7 +57,6 @@ function nameCursor(name: string): string {
   return `~${Buffer.from(name).toString("base64url")}`;
 }
 
-/** Schema of every list. */
 export function pageOf<Item extends z.ZodType>(item: Item) {
   return z.object({
     items: z.array(item),

@@ -37,7 +37,6 @@ export const ProblemSchema = z
   })
   .meta({ id: "Problem" });
 
-/** An error as the caller receives it. */
 type Answered = z.infer<typeof ProblemSchema>;
 
 /** A refusal at the HTTP level, with its headers. */
@@ -99,7 +98,6 @@ export function answerFailure(
   });
 }
 
-/** The frames of an error's stack, the innermost first, without its message. */
 function framesOf(error: unknown): string[] {
   const { stack = "", message } = error instanceof Error ? error : new Error();
   const behind = stack.slice(stack.indexOf(message) + message.length);
@@ -144,10 +142,8 @@ export function documentsProblems<Table extends typeof ENGINE_PROBLEMS>(table: T
   };
 }
 
-/** Documents the problems of an engine route. */
 export const problems = documentsProblems(ENGINE_PROBLEMS);
 
-/** Messages for errors without a code. */
 const UNNAMED = {
   unavailable: "The database did not answer. Send the same request again in a few seconds. The same key has no second effect.",
   config_invalid:

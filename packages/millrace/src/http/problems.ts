@@ -9,7 +9,6 @@ export interface Problem {
   /** True when the same request may succeed later. */
   retryable?: boolean;
   means: string;
-  /** The reader's next action. */
   next: string;
 }
 

@@ -9,7 +9,6 @@ import { HttpRefusal } from "./problem.ts";
 
 /** Period of both limits. `wrangler.jsonc` has the same value for the limit that the platform counts. */
 const PERIOD_MS = 10_000;
-/** Default requests per period. */
 const PER_TOKEN = 2_000;
 const PER_ADDRESS = 200;
 

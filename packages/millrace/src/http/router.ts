@@ -52,7 +52,6 @@ export function createRoute<const Path extends string, Given extends Omit<Route,
   return route;
 }
 
-/** Routes for the document, and its components. */
 export class Described {
   readonly routes: Route[] = [];
   readonly webhooks: Route[] = [];
@@ -73,7 +72,6 @@ export class Described {
   }
 }
 
-/** The path of a route in the router's syntax. */
 type PathOf<Path extends string> = Path extends `${infer Start}/{${infer Name}}${infer Rest}` ? `${Start}/:${Name}${PathOf<Rest>}` : Path;
 
 type Read<Where extends string, Parts, Part extends string> =
@@ -144,7 +142,6 @@ export class Routes<E extends Env = Env, S extends Schema = BlankSchema, Base ex
   }
 }
 
-/** A path in the router's syntax. */
 function routerPath(path: string): string {
   return path.replaceAll(/\{(\w+)\}/g, ":$1");
 }

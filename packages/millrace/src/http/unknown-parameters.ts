@@ -38,7 +38,6 @@ const BETTER_ROUTES: ReadonlyMap<string, string> = new Map([
   ["correlation_id", "use `GET /v1/correlations/{id}` for a whole job"],
 ]);
 
-/** The error for an unknown parameter: suggests the probable name, or the route that supports it. */
 function withBetterRoute(name: string, known: readonly string[]): Issue {
   const issue = unknownField([name], known);
   const better = BETTER_ROUTES.get(name);

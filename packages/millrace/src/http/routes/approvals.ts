@@ -130,7 +130,6 @@ function decided({ actionId, instanceId }: { actionId: string; instanceId: strin
   return { action_id: actionId, instance_id: instanceId };
 }
 
-/** A question in a list. */
 export function approvalView(row: ApprovalRow, hide: Hide): z.infer<typeof ApprovalSchema> {
   return {
     id: row.id,

@@ -12,7 +12,6 @@ import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const RESULTS = ["applied", "no_change", "failed", "refused"] as const;
 
-/** `own`: verbs of the app. */
 const auditQueryOf = (own: readonly string[]) =>
   z.strictObject({
     target: z.string().max(500).optional().meta({ description: "The exact target." }),
@@ -30,7 +29,6 @@ const auditQueryOf = (own: readonly string[]) =>
     ...pageQuery,
   });
 
-/** An audited action, with the verbs of the engine and the app. */
 const rowSchemaOf = (own: readonly string[]) =>
   z
     .object({

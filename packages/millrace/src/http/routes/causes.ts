@@ -74,7 +74,6 @@ const ofInstances = createRoute({
   responses: { 200: answers("A page of causes", pageOf(InstanceCauseSchema)), ...refusals },
 });
 
-/** Failures grouped by cause. */
 export function causes(catalog: Catalog, codes: readonly string[]) {
   return new Routes<HttpEnv>()
     .openapi(ofLetters, async (context) => {

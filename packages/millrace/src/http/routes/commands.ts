@@ -31,7 +31,6 @@ import { ProblemSchema, problems } from "../problem.ts";
 import { createRoute, Routes } from "../router.ts";
 import { traceHeadersSchema, traceOf } from "../trace.ts";
 
-/** The JSON body of a command. */
 export const commandSchema = z.strictObject({
   type: z.string().min(1).max(100).meta({ description: "The type of the command, such as `content.publish`." }),
   payload: z.unknown().meta({ description: "The payload, by the schema of the command.", examples: [{ order: "1042" }] }),

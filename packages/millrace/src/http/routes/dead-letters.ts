@@ -151,7 +151,6 @@ export function deadLetters(catalog: Catalog, codes: readonly string[]) {
     });
 }
 
-/** A dead letter in a list, without its message. */
 export function letterView(letter: DeadLetterRow, hide: Hide): z.infer<typeof DeadLetterSchema> {
   return {
     id: letter.id,

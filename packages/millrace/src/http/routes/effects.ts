@@ -20,7 +20,6 @@ import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
 
-/** The known output of an effect that is `in_doubt`. */
 export const AnsweredSchema = z
   .object({
     output: z.unknown().meta({ description: "Null without an output, and for an output stored elsewhere (`output_ref`)." }),
@@ -54,7 +53,6 @@ const EffectSchema = z
   })
   .meta({ id: "Effect" });
 
-/** The consequences of each decision about an unknown outcome. */
 export const FollowsSchema = z
   .object({
     confirm: z.string(),
@@ -195,7 +193,6 @@ async function resolve(
   return { action_id: actionId, instance_id: instanceId };
 }
 
-/** The known output of an effect, redacted. */
 export function answeredView({ answered }: Effect, hide: Hide): z.infer<typeof AnsweredSchema> | null {
   if (answered === null) return null;
   return { output: hide(answered.output === null ? null : JSON.parse(answered.output)), output_ref: answered.outputRef };

@@ -14,7 +14,6 @@ import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 
-/** Body of every action on an instance. */
 export const actionSchema = reasoned.extend({
   dry_run: z
     .boolean()
@@ -22,7 +21,6 @@ export const actionSchema = reasoned.extend({
     .meta({ description: "True returns the consequences, as far as they are recorded, and changes nothing." }),
 });
 
-/** Result of a dry run of any action. */
 export const ActionPlanSchema = z
   .object({
     refused: z.string().nullable().meta({ description: "Why it would be refused now; null if it would be accepted." }),
@@ -44,7 +42,6 @@ export const ActionPlanSchema = z
 /** Result of an accepted action. If the platform is unavailable now, the keeper executes it later. */
 export const PromisedSchema = z.object({ action_id: z.string() }).meta({ id: "PromisedAction" });
 
-/** An action on one instance with only a reason. */
 interface PlainAction<Verb extends string> {
   readonly verb: Verb;
   readonly summary: string;
@@ -151,7 +148,6 @@ const close = () =>
     act: closeInstance,
   });
 
-/** Actions on one instance, except retry and undo. */
 export function instanceActions() {
   return new Routes<HttpEnv>().route("/", cancel()).route("/", pause()).route("/", resume()).route("/", restart()).route("/", close());
 }

@@ -246,7 +246,6 @@ function doubtView(doubt: InstanceDetail["doubts"][number], hide: Hide): z.infer
   };
 }
 
-/** An instance in a list. */
 export function instanceView(instance: Instance, hide: Hide): z.infer<typeof InstanceSchema> {
   return {
     id: instance.id,

@@ -23,7 +23,6 @@ interface PullHttpEnv {
 /** Path prefix of Cloudflare's API: a client changes only the host of its base URL. */
 const BASE = "/client/v4";
 const DEFAULT_BATCH_SIZE = 5;
-/** Limit of lease ids in one request. */
 const MAX_SETTLED = 1000;
 const MAX_ACK_BYTES = 256 * 1024;
 /** Error code in the envelope: this number plus the status. */
@@ -188,7 +187,6 @@ function succeeded<Result>(result: Result) {
   return { success: true, errors: [], messages: [], result };
 }
 
-/** An error in the envelope of Cloudflare's API. */
 function answerEnveloped(error: unknown, context: Context<HttpEnv>): Response {
   const problem = problemOf(error, PROBLEMS);
   if (problem.status === 401) context.header("www-authenticate", 'Bearer realm="millrace"');

@@ -12,7 +12,6 @@ import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
 
-/** Default period of rates, in minutes. */
 const RATE_MINUTES = 5;
 
 const minutesOf = (usual: number) =>

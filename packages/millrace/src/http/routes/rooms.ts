@@ -26,7 +26,6 @@ interface RoomHttpEnv {
 const PROTOCOL = "millrace.room";
 const TICKET = "ticket.";
 
-/** Retry delay for a full room. */
 const FULL_MS = 10_000;
 
 const params = z.object({
@@ -115,7 +114,6 @@ export function roomRoutes(rooms: readonly AnyRoom[]): Routes<RoomHttpEnv> {
     .openapi(enter, opened);
 }
 
-/** Uses the engine's problems if the app defines none. */
 const knowingProblems: MiddlewareHandler<RoomHttpEnv> = async (context, next) => {
   if ((context.var.problems as object | undefined) === undefined) context.set("problems", ENGINE_PROBLEMS);
   await next();

@@ -100,7 +100,6 @@ const escalate = createRoute({
   },
 });
 
-/** Decisions about one dead letter. */
 export function settleLetters(catalog: Catalog) {
   return new Routes<HttpEnv>()
     .openapi(replay, async (context) => {

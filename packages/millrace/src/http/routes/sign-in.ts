@@ -64,7 +64,6 @@ const trade = createRoute({
   },
 });
 
-/** Routes for the caller's identity and for sign-in codes. */
 export function signIns() {
   return new Routes<HttpEnv>()
     .openapi(show, ({ var: { caller }, json }) => {

@@ -77,7 +77,6 @@ const signalRoute = createRoute({
   },
 });
 
-/** Routes with which an operator supplies a step's output or an event. */
 export function skipAndSignal(catalog: Catalog) {
   return new Routes<HttpEnv>()
     .openapi(skipRoute, async (context) => {

@@ -29,7 +29,6 @@ import { ProblemSchema, problems } from "../problem.ts";
 import { createRoute, Routes } from "../router.ts";
 import { traceHeadersSchema, traceOf } from "../trace.ts";
 
-/** The JSON body of an event. */
 export const eventSchema = z.strictObject({
   type: z
     .string()
@@ -116,7 +115,6 @@ const stateMany = createRoute({
   },
 });
 
-/** Routes for events from outside. */
 export function statedEvents(catalog: Catalog) {
   return new Routes<HttpEnv>()
     .openapi(stateOne, async ({ env, req, var: { caller }, json }) => {

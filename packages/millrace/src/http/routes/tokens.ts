@@ -13,7 +13,6 @@ import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const MAX_DAYS = 366;
 
-/** Schemas of tokens, with the scopes of the engine and the app (`own`). */
 function schemasOf(own: readonly string[]) {
   const scope = z.enum([...new Set<string>([...SCOPES, ...own])]);
   const newTokenSchema = reasoned.extend({
