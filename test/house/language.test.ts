@@ -128,7 +128,7 @@ function measure(sentences: readonly Sentence[]): Bounds & { misses: string[] } 
 
 /** Rooms whose comments are rewritten. The others follow with the changes that rebuild them. */
 const CORE =
-  /^packages\/millrace\/src\/(?:contract|store|intake|topology|signals|schedules|callbacks|erase|keeper|reconcile|lanes|turns|limits|locks|counters|pull|rooms|observe|alerts|access|testing)\/.*\.ts$/;
+  /^packages\/millrace\/src\/(?:contract|store|intake|topology|signals|schedules|callbacks|erase|keeper|reconcile|lanes|turns|limits|locks|counters|pull|rooms|observe|alerts|access|testing|guard|workflow|pass|recorder|http)\/.*\.ts$/;
 const PAGES = files.filter((file) => file.endsWith(".md") && !file.startsWith("src/") && file !== "CHANGELOG.md");
 const { true: TESTS = [], false: SOURCES = [] } = Object.groupBy(
   files.filter((file) => /\.tsx?$/.test(file) && !file.endsWith(".d.ts")),

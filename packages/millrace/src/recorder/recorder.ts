@@ -52,8 +52,8 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   /**
    * All entries of an instance without outputs, because outputs may exceed the limit of one answer (32 MiB). `left`: the information that
-   * earlier runs left (see `LeftBehind`), as JSON; null for none. `lost`: the steps of a run that began after the point to which the
-   * database was restored.
+   * earlier runs left (see `LeftBehind`), as JSON; null for none. `lost`: steps without a record, because the database was restored to an
+   * earlier time.
    */
   history(instanceId: string): Promise<{ entries: Seen[]; left: string | null; lost: string | null }> {
     return this.#commits.commit({

@@ -84,7 +84,7 @@ export class Holds {
 
   /**
    * Holds a sleep or a wait of a paused run, before it begins and after it ends. "asked": polls the status, so that the next step does not
-   * need to. "heard": uses the status received last, for a wait that the platform had completed before.
+   * need to. "heard": uses the status received last, for a wait that an earlier replay completed.
    */
   async unlessPaused(step: StepCall, how: "asked" | "heard"): Promise<void> {
     const { run } = this.#pass;
