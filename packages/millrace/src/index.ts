@@ -1,4 +1,4 @@
-// The door `millrace`: what the author of messages, steps, workflows and consumers writes with.
+// Entry point `millrace`: definitions of messages, steps, workflows, queues and consumers, and the functions that their code calls.
 
 export { AlertChanged, type AlertNotice } from "./alerts/notice.ts";
 export { type AlertSenderOptions, alertSender } from "./alerts/send-alert.ts";

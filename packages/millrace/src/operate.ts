@@ -1,4 +1,4 @@
-// The door `millrace/operate`: to inspect what runs, and to act on it.
+// Entry point `millrace/operate`: inspect instances, and act on them.
 
 export { findToken } from "./access/find-token.ts";
 export { assertMayAsk, assertMayState } from "./access/may-ask.ts";

@@ -1,4 +1,4 @@
-// The door `millrace/worker`: what a Worker exports, and what its own Durable Objects need.
+// Entry point `millrace/worker`: the exports of a Worker, and the parts that its own Durable Objects need.
 
 export type { AlertChanges, RuleChange } from "./alerts/rule.ts";
 export { type Address, address } from "./contract/address.ts";

@@ -1,4 +1,4 @@
-// The door `millrace/testing`: for tests of workflows in vitest's pool of Workers.
+// Entry point `millrace/testing`: tests of workflows in the Workers pool of vitest.
 export type { CodeAtWork, CrashPoint } from "../contract/crash-points.ts";
 export type { Boundary } from "./broken.ts";
 export { expireLeases, keeperRound, skipPauses } from "./clock.ts";
