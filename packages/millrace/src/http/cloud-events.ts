@@ -85,7 +85,6 @@ export function orCloudEvents(schema: z.ZodType, most: number) {
   };
 }
 
-/** Bodies that are components of the document. */
 type NamedBody = "Command" | "Event" | "CloudEvent";
 const named = (name: NamedBody) => ({ $ref: `#/components/schemas/${name}` });
 

@@ -13,7 +13,6 @@ export interface Operation extends Json {
   responses: Record<string, object>;
 }
 
-/** The parts of an OpenAPI document that this module creates. */
 export interface Document {
   readonly components: Record<string, Record<string, Json>>;
   readonly paths: Record<string, Record<string, Operation>>;

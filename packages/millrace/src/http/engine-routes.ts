@@ -185,7 +185,6 @@ const noStore: MiddlewareHandler<HttpEnv> = async (context, next) => {
   context.header("cache-control", "no-store");
 };
 
-/** Distinguishes an unknown path (404) from an unsupported method (405). */
 function refusalOf(api: Routes<HttpEnv>, { req: { method, path } }: Context<HttpEnv>): HttpRefusal {
   const methods = ["GET", "POST", "PUT", "DELETE"].filter((method) =>
     api.router.match(method, path)[0].some(([[, route]]) => route.method !== "ALL"),

@@ -34,7 +34,7 @@ export interface Followed {
   readonly pausesMs: readonly [first: number, longest: number];
   /** Duration of the stream; the client reconnects afterwards. */
   readonly lastsMs: number;
-  /** The same limit as a number of polls with events. Default: no limit. */
+  /** Limit of the stream as a number of polls with events. Default: no limit. */
   readonly mostNews?: number;
 }
 

@@ -4,7 +4,6 @@ import { answerProblem } from "./problem.ts";
 
 type AnswerFailure = (error: unknown, context: Context<HttpEnv>) => Response;
 
-/** Routers that respond to failures in their own format. */
 const OWN = new WeakMap<object, { base: string; answer: AnswerFailure }>();
 
 /** Registers the failure format of a router for every path below `base`, including unknown paths and errors before its routes. */

@@ -74,7 +74,6 @@ function wholeOf(described: Described, groups: readonly Group[], problems: Probl
   return { openapi: "3.1.0", info: INFO, servers: SERVERS, tags, ...document };
 }
 
-/** The schema of a problem's code, which gets the codes of this deployment. */
 function codesOf(document: object): { enum?: string[] } {
   const { components } = document as { components: { schemas: { Problem: { properties: { code: object } } } } };
   return components.schemas.Problem.properties.code;

@@ -45,7 +45,6 @@ function assertOwnPage({ req }: Asked): void {
     );
 }
 
-/** Parsed settings by the variables' values, because each request passes its env. */
 const known = new Map<string, AccessSettings | undefined>();
 
 function settingsOf(env: AccessEnv, own: readonly string[]): AccessSettings | undefined {

@@ -62,7 +62,6 @@ export class Described {
     this.components[kind] = { ...this.components[kind], [name]: value };
   }
 
-  /** Adds the routes of another app, mounted at a path. */
   takeOver({ routes, webhooks, components }: Described, below: string): void {
     this.routes.push(...routes.map((route) => ({ ...route, path: `${below}${route.path}` })));
     this.webhooks.push(...webhooks);
@@ -174,7 +173,6 @@ function reading(schema: z.ZodObject, where: "query" | "param" | "header", sent:
   };
 }
 
-/** Replaces the message for a parameter that was sent twice. */
 function saidOnce(issue: Issue): Issue {
   return issue.message.endsWith(", not array") ? { ...issue, message: "occurs more than once: send it once" } : issue;
 }

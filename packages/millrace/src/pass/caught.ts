@@ -88,11 +88,10 @@ const SHORT_MESSAGE_CHARACTERS = 40;
 /** The events that the code of a replay has received, by step label. */
 interface Heard {
   readonly failures: Readonly<Record<string, Caught>>;
-  /** Steps that began, without a result so far. */
   readonly unheard: readonly string[];
   /** True for a failure that the code did not await, or of a step that had succeeded before and was followed by an effect. */
   readonly isPast: (label: string) => boolean;
-  /** The same information from earlier runs. */
+  /** The state that earlier runs left. */
   readonly before: Readonly<Record<string, LeftBehind>> | undefined;
 }
 

@@ -125,7 +125,7 @@ export class History {
     return this.#caught.has(label) && this.#kept.has(label);
   }
 
-  /** The same, or a failure that an earlier run left. */
+  /** True for such a failure, and for one that an earlier run left. */
   isTold(label: string): boolean {
     const left = this.left[label];
     return this.keepsFailureOf(label) || (this.#caught.has(label) && left !== undefined && !("open" in left));
@@ -245,7 +245,6 @@ function pastOf({ step, item, generation, position, state, token, after, caught,
   };
 }
 
-/** An effect that began and has no other record. */
 function begunAfter(after: string): Past {
   const nothing = { label: "", generation: 0, position: 0, updatedAt: 0, state: "failed", isUndone: false, caught: {} } as const;
   return { ...nothing, ...unpackBefore(after) };

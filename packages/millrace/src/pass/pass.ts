@@ -44,7 +44,6 @@ export class Pass {
   readonly instanceId: string;
   readonly envelope: Envelope;
   readonly undoes: boolean;
-  /** When the instance was created, if known, and when this replay began. */
   readonly createdAt: Date | undefined;
   readonly beganAt = Date.now();
   readonly recorder: RecorderClient;

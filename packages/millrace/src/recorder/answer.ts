@@ -29,7 +29,7 @@ export function standingOf(instanceId: string, rows: Row[] | undefined): Standin
   return rows?.find(({ id }) => id === instanceId) as Standing | undefined;
 }
 
-/** The same from the result of the statement that records an outcome. */
+/** The instance's status, from the result of the statement that records an outcome. */
 export function standingSaid(instanceId: string, rows: Row[] | undefined): Standing | undefined {
   const said = rows?.find(({ id }) => id === instanceId)?.standing;
   return typeof said === "string" ? JSON.parse(said) : undefined;

@@ -3,7 +3,6 @@ import { EndOfRecord } from "./end-of-record.ts";
 
 const DEFAULT_CONCURRENCY = 10;
 
-/** See `Steps.map`. */
 export async function mapItems<Item, Output>(
   items: readonly Item[],
   concurrency = DEFAULT_CONCURRENCY,

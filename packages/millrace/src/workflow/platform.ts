@@ -137,7 +137,6 @@ export class Platform {
     return lean === true && of === undefined && this.#pass.inbox.isAhead && this.#pass.lean.goesOn;
   }
 
-  /** The outcome of an inline step that an earlier replay recorded. */
   async #kept(step: StepCall): Promise<StepOutcome | undefined> {
     const { inbox, instanceId } = this.#pass;
     const seen = step.guarded ? inbox.kept(step) : undefined;

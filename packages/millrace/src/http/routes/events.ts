@@ -12,7 +12,6 @@ import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 import { timestamp } from "../time.ts";
 
-/** An envelope with its field names, and the step that sent it. */
 const EmittedMessageSchema = z
   .looseObject({
     step: z.string(),
