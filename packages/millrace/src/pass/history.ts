@@ -113,8 +113,8 @@ export class History {
   }
 
   /**
-   * The error of a failed step that recorded steps followed, also if a late attempt has recorded its outcome since: the code continued
-   * without it.
+   * The error of a failed step after which other steps were recorded; also if a late attempt has recorded an outcome since, because the
+   * code continued without it.
    */
   failureOf(label: string): Caught | undefined {
     return this.#caught.get(label);
@@ -149,7 +149,7 @@ export class History {
     return this.#generations.get(keyOf(entry))?.basis ?? null;
   }
 
-  /** True for a step that is attempted again and fails with the error that recorded steps followed. */
+  /** True for a step that is attempted again and fails with its earlier error. */
   failsAgain(label: string, error: Caught): boolean {
     const before = this.#forgotten.get(label);
     return before !== undefined && before.name === error.name && before.message === error.message;

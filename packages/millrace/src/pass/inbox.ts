@@ -141,7 +141,7 @@ export class Inbox {
     return seen && this.whole(seen);
   }
 
-  /** The newest entry of a read, from the entries read before. */
+  /** The newest entry of a read, if this replay has read the inbox. */
   async known({ name, item }: StepCall): Promise<Entry | undefined> {
     const entries = (await this.#entries) ?? [];
     const seen = entries.findLast((entry) => entry.step === name && entry.item === item);
