@@ -12,10 +12,13 @@ export const OWN_WORKER = readFileSync(join(ROOT, "docs/own-worker.md"), "utf8")
 
 /** The folder that `npx millrace init` makes beside the checkout, with its packages, and the page's other files. */
 export function greeter(): string {
-  const beside = emptyFolder();
-  symlinkSync(ROOT, join(beside, "millrace"), "dir");
-  const folder = join(beside, "greeter");
-  execFileSync("millrace", ["init", folder, "--yes"], { cwd: ROOT, env: withPrograms(), stdio: "pipe" });
+  const folder = join(emptyFolder(), "greeter");
+  const said = execFileSync("millrace", ["init", folder, "--yes"], { cwd: ROOT, env: withPrograms(), encoding: "utf8" });
+  const pack = `npm pack ./packages/millrace --pack-destination ${relative(ROOT, folder)}`;
+  expect(said).toContain(`Next: ${pack} && cd ${relative(ROOT, folder)} && npm install && npx millrace dev`);
+  expect(OWN_WORKER).toContain(`\n${pack.replace(relative(ROOT, folder), "../greeter")}\n`);
+  const { dependencies: own } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  expect(own.millrace).toBe("file:millrace-0.1.0.tgz");
   for (const { comment, text } of fencesOf(OWN_WORKER)) {
     const [, name = ""] = /^test\/docs\/own-worker\/(.+)$/.exec(comment ?? "") ?? [];
     if (/^(worker\.ts|migrations\/.+)$/.test(name)) {

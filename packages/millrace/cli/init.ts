@@ -9,7 +9,7 @@ import { beside, type Edit, isTooOpen } from "./init/beside.ts";
 import { edited, linesOf, refuseNull } from "./init/configuration.ts";
 import { unifiedDiff } from "./init/diff.ts";
 import { readText, writeAll } from "./init/files.ts";
-import { newWorker, packageSpec } from "./init/new-worker.ts";
+import { newWorker, packageSpec, tarball } from "./init/new-worker.ts";
 import { editSource } from "./init/source.ts";
 import { type Beside, type Change, CONSOLE_ASSETS, changesOf, EVERY_MINUTE } from "./init/wanted.ts";
 import { packageFolder } from "./local/doors.ts";
@@ -101,7 +101,13 @@ function next(root: string): string {
   const packages = ["millrace", "hono", "zod"].filter((name) => !declared.includes(name) && !isInstalled(root, name));
   const named = packages.map((name) => (name === "millrace" ? `millrace@${packageSpec(root)}` : name));
   const isMissing = named.length > 0 || !existsSync(join(root, "node_modules")) || declared.some((name) => !isInstalled(root, name));
-  return `${there}${isMissing ? `npm install${named.map((one) => ` ${one}`).join("")} && ` : ""}npx millrace dev`;
+  const packed = tarball();
+  const from = (path: string) => relative(process.cwd(), path).replace(/^(?!\.)/, "./");
+  const pack =
+    packed === undefined || existsSync(join(root, packed)) || isInstalled(root, "millrace")
+      ? ""
+      : `npm pack ${from(packageFolder())} --pack-destination ${from(root)} && `;
+  return `${pack}${there}${isMissing ? `npm install${named.map((one) => ` ${one}`).join("")} && ` : ""}npx millrace dev`;
 }
 
 /** True where a folder's programs find a package. */
@@ -157,7 +163,9 @@ async function planOfOwn(project: Project, database: string | undefined): Promis
   if (!existsSync(source)) throw new Refusal(`${shown(file)} names ${main} as "main", and there is no such file.`);
   const { text: before, as } = readText(source);
   const ownsMinute = (config.triggers?.crons ?? []).includes(EVERY_MINUTE);
-  const edit = await editSource(before, (text) => namesIn(project, text), ownsMinute);
+  // Outside of `exporting`, whose errors mean that the text does not compile.
+  const { wrangler } = project;
+  const edit = await editSource(before, (text) => namesIn({ root, main, wrangler }, text), ownsMinute);
   if (edit.kind === "paste") notes.push(`${main} is not changed, because ${edit.why}. ${edit.lines}`);
   const { assets } = config;
   const site =
@@ -255,7 +263,7 @@ const requiredIn = (config: Config | undefined) => (config as Deployed | undefin
 const LOADERS: Readonly<Record<string, string>> = { ".ts": "ts", ".mts": "ts", ".cts": "ts", ".tsx": "tsx", ".jsx": "jsx" };
 
 /** The names that a source exports, by wrangler's own compiler. */
-async function namesIn({ root, main, wrangler }: Project, text: string): Promise<string[]> {
+async function namesIn({ root, main, wrangler }: Pick<Project, "root" | "main" | "wrangler">, text: string): Promise<string[]> {
   const { build }: Compiler = createRequire(wrangler)("esbuild");
   const stdin = { contents: text, sourcefile: main, resolveDir: root, loader: LOADERS[extname(main)] ?? "js" };
   const { metafile } = await build({

@@ -111,7 +111,7 @@ it("a Worker with a wrangler.toml, a queue of its own and worker.ts in the root 
   await engine.says("Stop   ");
   expect(await (await fetch(`http://localhost:${port}/`)).text()).toBe("my own");
   expect(await (await fetch(`http://localhost:${port}/healthz`)).json()).toMatchObject({ ok: true });
-  expect(engine.said()).toContain("No command yet");
+  expect(engine.said()).toMatch(/No command yet\n.*save, then send its command/);
   expect(engine.said()).not.toContain("✗");
   expect(await engine.end()).toBe(0);
   expect(existsSync(join(root, ".millrace/state"))).toBe(true);

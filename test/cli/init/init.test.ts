@@ -101,9 +101,11 @@ it("the written configuration has the settings that production needs", () => {
       consumers: [{ queue: "hono-app-millrace", dead_letter_queue: "hono-app-millrace-dlq" }, { queue: "hono-app-millrace-dlq" }],
     },
     assets: { directory: "node_modules/millrace/dist/assets" },
-    minify: true,
-    keep_names: false,
   });
+  expect([Object.keys(config), readFileSync(join(root, "wrangler.jsonc"), "utf8")]).toEqual([
+    expect.not.arrayContaining(["minify", "keep_names"]),
+    expect.stringMatching(/\/\/ Optional: [^\n]+strictly_public[^\n]+\n +"compatibility_flags"[\s\S]+\/\/ Optional: [^\n]+\n +"limits"/),
+  ]);
   expect(config.d1_databases?.[0]?.database_id).toBeUndefined();
   expect(readFileSync(join(root, ".gitignore"), "utf8").split("\n")).toEqual(expect.arrayContaining([".dev.vars", ".millrace"]));
 });
@@ -260,7 +262,7 @@ it("a wrangler.json stays JSON, and a section that is null is named", () => {
   const { "wrangler.jsonc": text, ...files } = HELLO;
   const root = userFolder(built.folder, { ...files, "wrangler.json": text });
   expect(run(root, "millrace", "init", "--yes").code).toBe(0);
-  expect(JSON.parse(readFileSync(join(root, "wrangler.json"), "utf8"))).toMatchObject({ name: "hello", minify: true });
+  expect(JSON.parse(readFileSync(join(root, "wrangler.json"), "utf8"))).toMatchObject({ name: "hello", limits: { cpu_ms: 300_000 } });
   const other = userFolder(built.folder, { ...files, "wrangler.jsonc": text.replace("{", '{ "queues": null,') });
   expect(run(other, "millrace", "init", "--yes").err).toContain('wrangler.jsonc: "queues" is null. Remove it');
 });
@@ -289,6 +291,7 @@ it("init in an empty folder makes a Worker that compiles and bundles, and init N
   expect(run(root, "millrace", "init", "my-worker", "--dry-run")).toMatchObject({ code: 0, err: "" });
   expect(existsSync(join(root, "my-worker"))).toBe(false);
   expect(run(root, "millrace", "init", "--yes")).toMatchObject({ code: 0, err: "" });
+  expect(configured(root)).toMatchObject({ minify: true, keep_names: false });
   expect(run(root, "tsc", "-p", root).out).toBe("");
   const bundled = run(root, "wrangler", "deploy", "--dry-run", "--outdir", join(root, ".wrangler/out"));
   expect(bundled.code, bundled.err + bundled.out).toBe(0);
@@ -318,6 +321,15 @@ it("beside the package alone, init . makes a Worker, and init NAME has the packa
   expect(written("package.json")).toMatchObject({ ...manifest, type: "module", scripts: { dev: "millrace dev" } });
   expect(here.out).toContain("Next: npx millrace dev");
   expect(run(root, "tsc", "-p", root).out).toBe("");
+});
+
+it("without wrangler, init names the package to install, and changes nothing", () => {
+  const root = userFolder(built.folder, { "package.json": "{}", ...SHAPES[1]?.files });
+  rmSync(join(root, "node_modules/wrangler"));
+  const before = readFileSync(join(root, "src/index.ts"), "utf8");
+  const { code, out, err } = run(root, "millrace", "init", "--yes");
+  expect([code, out, err]).toEqual([1, "", expect.stringContaining("Install it there: npm install --save-dev wrangler")]);
+  expect(readFileSync(join(root, "src/index.ts"), "utf8")).toBe(before);
 });
 
 it("a list or a table that TOML cannot extend is named with its value, and the rest is written", () => {

@@ -44,11 +44,12 @@ function insert(
   const isList = node.type === "array";
   if (!inside.includes("\n") && (last || isList)) {
     const put = entries.map((entry) => entry(depth)).join(", ");
-    const long = text.slice(text.lastIndexOf("\n", node.offset) + 1, close).length + put.length > WIDTH;
-    if (!last && !long) return `${text.slice(0, node.offset + 1)}${put}${text.slice(close)}`;
-    if (last && !long) {
-      const end = last.offset + last.length;
-      return `${text.slice(0, end)}, ${put}${text.slice(end)}`;
+    const start = text.lastIndexOf("\n", node.offset) + 1;
+    if (text.slice(start, close).length + put.length <= WIDTH) {
+      const [margin] = /^[ \t]*(?="[^"]*": ?$)/.exec(text.slice(start, node.offset)) ?? [];
+      const above = why === undefined || margin === undefined ? "" : `${margin}// ${why}\n`;
+      const end = last ? last.offset + last.length : node.offset + 1;
+      return `${text.slice(0, start)}${above}${text.slice(start, end)}${last ? ", " : ""}${put}${text.slice(end)}`;
     }
   }
   const margin = indent.repeat(depth);

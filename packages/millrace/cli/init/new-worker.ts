@@ -20,7 +20,10 @@ export function newWorker(root: string, date: string): Edit[] {
   "$schema": "node_modules/wrangler/config-schema.json",
   "name": "${name}",
   "main": "src/worker.ts",
-  "compatibility_date": "${date}"
+  "compatibility_date": "${date}",
+  // Optional: half the upload.
+  "minify": true,
+  "keep_names": false
 }
 `;
   const file = join(root, "wrangler.jsonc");
@@ -39,7 +42,7 @@ export function newWorker(root: string, date: string): Edit[] {
 
 /** A package.json with the packages and scripts of a Worker. Its own entries stay as they are. */
 function manifest(text: string, name: string, root: string): string {
-  const { peerDependencies } = JSON.parse(readFileSync(join(packageFolder(), "package.json"), "utf8"));
+  const { peerDependencies } = manifestOfPackage();
   const wanted = {
     scripts: { dev: "millrace dev", deploy: "millrace deploy", check: "tsc --noEmit" },
     dependencies: { hono: peerDependencies.hono, millrace: packageSpec(root), zod: peerDependencies.zod },
@@ -55,6 +58,8 @@ function manifest(text: string, name: string, root: string): string {
   );
   return editJsonc(text, [...(own.type === undefined ? [{ path: ["type"], value: "module" }] : []), ...missing]);
 }
+
+const manifestOfPackage = () => JSON.parse(readFileSync(join(packageFolder(), "package.json"), "utf8"));
 
 interface Manifest {
   type?: string;
@@ -74,8 +79,16 @@ function manifestIn(text: string, file: string): Manifest {
 /** A path without links. Its last parts need not exist. */
 const realOf = (path: string): string => (existsSync(path) ? realpathSync(path) : join(realOf(dirname(path)), basename(path)));
 
-/** The version of this package for a package.json in `root`: as the project that runs it has it, or else its folder. */
+/** The tarball that `npm pack` makes of a clone. Undefined for an installed package. */
+export function tarball(): string | undefined {
+  const [{ version }, isClone] = [manifestOfPackage(), existsSync(join(packageFolder(), "src"))];
+  return isClone ? `${PACKAGE}-${version}.tgz` : undefined;
+}
+
+/** The version of this package for a package.json in `root`: a clone's tarball, the version of the project that runs it, or its folder. */
 export function packageSpec(root: string): string {
+  const packed = tarball();
+  if (packed !== undefined) return `file:${packed}`;
   const installed = packageFolder();
   const pathOf = (file: string) => `file:${relative(realOf(root), realOf(file)).replaceAll("\\", "/")}`;
   for (let folder = dirname(installed); folder !== dirname(folder); folder = dirname(folder)) {

@@ -93,13 +93,13 @@ function shared(config: Config, { name, secrets }: Beside): Change[] {
   const hasSite = assets !== undefined && assets.directory !== CONSOLE_ASSETS;
   return [
     ...added(["compatibility_flags"], flags, needed, {
-      why: "Strictly public: a fetch to a name of your zone passes its rules. No wait: a batch ends when its messages are settled.",
+      why: "Optional: fetches to your zone pass its rules (strictly_public), and a batch ends when its messages are settled (no_wait).",
     }),
     ...missing(
       observability,
       ["observability"],
       { enabled: true, logs: { enabled: true, invocation_logs: false } },
-      "Without a line for each invocation: the engine logs each run.",
+      "Optional: without a line for each invocation, because the engine logs each run.",
     ),
     ...Object.entries({ subrequests: 10_000_000, cpu_ms: 300_000 })
       .filter(([field]) => !Object.hasOwn(limits, field))
@@ -107,7 +107,9 @@ function shared(config: Config, { name, secrets }: Beside): Change[] {
         path: ["limits", field],
         value,
         ...(Object.keys(limits).length === 0 &&
-          field === "subrequests" && { why: "The defaults end an instance after 10,000 calls, and a run of its code after 30 s of CPU." }),
+          field === "subrequests" && {
+            why: "Optional: the defaults end an instance after 10,000 calls, and a run of its code after 30 s of CPU.",
+          }),
       })),
     ...secretsOf(config, secrets),
     ...together(config, [
@@ -122,8 +124,6 @@ function shared(config: Config, { name, secrets }: Beside): Change[] {
     ...(hasSite && assets.not_found_handling && assets.run_worker_first === undefined
       ? [{ path: ["assets", "run_worker_first"], value: ENGINE_PATHS, why: SITE }]
       : []),
-    ...missing(config.minify, ["minify"], true, "Half the upload."),
-    ...missing(config.keep_names, ["keep_names"], false),
   ];
 }
 
@@ -158,7 +158,7 @@ function objects(config: Config): Change[] {
     (durable_objects as { code_update_strategy?: object } | undefined)?.code_update_strategy,
     ["durable_objects", "code_update_strategy"],
     { mode: "deferred", max_delay: 60 },
-    "After a deployment, an object that works keeps its code for up to 60 s.",
+    "Optional: after a deployment, an object that works keeps its code for up to 60 s.",
   );
   const bound = durable_objects?.bindings ?? [];
   if (migrations.length === 0 && bound.length === 0) {
