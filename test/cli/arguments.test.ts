@@ -17,7 +17,7 @@ function run(args: readonly string[], env: Record<string, string> = {}) {
 it.each([
   [["dev", "--help"], "Usage: npx millrace dev [--port 8787]"],
   [["dev", "-h", "--port", "1"], "Usage: npx millrace dev [--port 8787]"],
-  [["cost", "--help"], "Usage: npm run cost -- [--url http://localhost:8787]"],
+  [["cost", "--help"], "Usage: npx millrace cost [--url http://localhost:8787]"],
   [["--help"], "dev           run the Worker on this machine"],
   [["--version"], "0.1.0"],
   [["instances", "retry", "--help"], "Usage: npx millrace instances retry ID [options]."],
@@ -31,7 +31,7 @@ it.each([
 it.each([
   [["dev", "9155"], 'dev has no "9155". To choose a port: npx millrace dev --port 9155'],
   [["dev", "--prot", "9155"], 'There is no option "--prot". Usage: npx millrace dev'],
-  [["cost", "--month", "3"], "Unknown option '--month'. Usage: npm run cost"],
+  [["cost", "--month", "3"], "Unknown option '--month'. Usage: npx millrace cost"],
   [["cost", "--runs", "many"], '--runs must be a whole number from 1; got "many".'],
   [["strat"], 'There is no command "strat". Commands: init, dev, migrate'],
   [["instnces", "list"], "Did you mean instances?"],
@@ -74,7 +74,12 @@ it.each(scripts)("npm run %s -- --help lists its options, and does nothing", (na
   const { status, stdout, stderr } = script(line, "--help");
   expect(stderr).toBe("");
   expect(stdout).toMatch(/^Usage: np[mx] /);
-  const own: Record<string, string> = { start: "npx millrace dev ", token: "npx millrace token ", test: "npm test -- " };
+  const own: Record<string, string> = {
+    start: "npx millrace dev ",
+    cost: "npx millrace cost ",
+    token: "npx millrace token ",
+    test: "npm test -- ",
+  };
   expect(stdout).toContain(own[name] ?? `npm run ${name} -- `);
   expect(status).toBe(0);
 });

@@ -3,7 +3,7 @@ import { nodeRefusal } from "../../packages/millrace/cli/node-version.js";
 
 it.each(["18.20.0", "20.20.2", "22.12.0", "22.17.1", "23.5.0"])("Node %s gets an instruction", (version) => {
   expect(nodeRefusal(version)).toBe(
-    `This is Node ${version}; Millrace needs 22.18 or newer. \`npm install\` brings one along, and \`npm start\` uses it.`,
+    `This is Node ${version}; Millrace needs 22.18 or newer. Add it to this folder: npm install --save-dev node (in a clone of Millrace: npm install).`,
   );
 });
 

@@ -29,7 +29,7 @@ it("sends a command, shows its steps as they happen, and then the instance, with
   const id = idIn(asked.out);
   expect(asked.out).toBe(`${id}\n`);
   expect(asked.err).toMatch(/^Accepted\.\n(.*\n)*\d\d:\d\d:\d\d {2}search the web: done, [\d.]+ m?s\n/);
-  expect(asked.err).toContain(`research-keyword of acme/${keyword} is complete.\n`);
+  expect(asked.err).toContain(`research-keyword of acme/${keyword} is complete.\nResult: {"`);
 
   const listed = await say(["instances", "list", "--workflow", "research-keyword", "--status", "complete", "--since", "5m"]);
   const shown = await say(["instances", "show", id]);
@@ -146,6 +146,8 @@ it("shows an unknown outcome, the ways to answer it, and continues with the answ
   expect(lost.err).toContain(`change-order of ${order} is in_doubt.`);
   expect(lost.err).toMatch(/^\d\d:\d\d:\d\d {2}write to the customer: in doubt: unknown whether it happened$/m);
   expect(lost.err).not.toContain("write to the customer: done");
+  expect(lost.err).toMatch(/may have happened: .*[.!?] Check the upstream, then decide:\n/);
+  expect(lost.err).toContain("  it did not happen; send it now: npx millrace effects reject ");
   const [, key = ""] = /npx millrace effects confirm (\S+) --reason … --output …/.exec(lost.err) ?? [];
   expect((await say(["effects", "list"])).out).toMatch(new RegExp(`^${key} +write to the customer +once +in_doubt `, "m"));
   expect(await say(["effects", "confirm", key, "--reason", "they have it"])).toMatchObject({

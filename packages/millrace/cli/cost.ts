@@ -7,11 +7,10 @@ import { wantsHelp, whatIsWrong } from "./options.ts";
 import { say } from "./terminal.ts";
 
 const USAGE =
-  `Usage: npm run cost -- [--url ${LOCAL}] [--runs <a month>] [--json]. Prints the cost of each workflow on that engine, ` +
+  `Usage: npx millrace cost [--url ${LOCAL}] [--runs <a month>] [--json]. Prints the cost of each workflow on a running engine, ` +
   "from its newest runs and its rate of the last day; with --runs, for that many runs a month. For a remote engine, " +
   "MILLRACE_TOKEN must be a token with the scope observe.";
 
-/** `npm run cost`: what workflows cost, on the engine of this machine or a deployed one. */
 async function cost({ args }: Call): Promise<number> {
   if (wantsHelp(args)) {
     say(USAGE);

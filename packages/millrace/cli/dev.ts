@@ -142,7 +142,7 @@ ${heading("See its run")}
   npx millrace instances list --correlation my-first-job
   ${paint("dim", "One run: npx millrace instances show latest. More commands: npx millrace --help; all routes: /openapi.json")}
 `;
-  const none = `${heading("No command yet")}\n  List a workflow in millrace({ workflows: […] }): its command appears here at the next start.\n`;
+  const none = `${heading("No command yet")}\n  List a workflow in millrace({ workflows: […] }): save, then send its command with npx millrace enqueue NAME --payload '{…}'.\n`;
   const more = (settings.welcome ?? []).map((line) => `${line.replaceAll("{url}", url)}\n`).join("");
   return `
 ${paint("green", "●")} ${heading(`Millrace runs at ${url}`)} ${paint("dim", `(after ${seconds(tookMs)})`)}

@@ -8,5 +8,5 @@ const FIRST_MINOR = { 22: 18, 23: 6 };
 export function nodeRefusal(version) {
   const [major = 0, minor = 0] = version.split(".").map(Number);
   if (major > 23 || minor >= (FIRST_MINOR[major] ?? Number.POSITIVE_INFINITY)) return undefined;
-  return `This is Node ${version}; Millrace needs 22.18 or newer. \`npm install\` brings one along, and \`npm start\` uses it.`;
+  return `This is Node ${version}; Millrace needs 22.18 or newer. Add it to this folder: npm install --save-dev node (in a clone of Millrace: npm install).`;
 }

@@ -183,7 +183,7 @@ function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, to
     return [
       `its input: ${callOf("effects list --instance", instance_id)}`,
       `if it happened, with its output (null if none): ${confirmed(effect)}`,
-      `if it did not happen: ${because("effects reject", effect)}`,
+      `if it did not happen, to send it now: ${because("effects reject", effect)}`,
     ];
   if (dead_letter !== undefined && log === "delivery")
     return [

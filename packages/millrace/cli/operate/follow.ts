@@ -1,3 +1,4 @@
+import { oneLine } from "../terminal.ts";
 import type { Instance, InstanceDetail } from "./answers.ts";
 import { heardOf, type StreamEvent } from "./events.ts";
 import { nextLines, standing } from "./instance-words.ts";
@@ -5,7 +6,7 @@ import { type StepEvent, StepTeller } from "./step-words.ts";
 import { callOf } from "./usage.ts";
 import type { Asked } from "./verb.ts";
 import { pathOf } from "./which.ts";
-import { sayJson, tell } from "./words.ts";
+import { sayJson, shownJson, tell } from "./words.ts";
 
 /** Exit code: the run ended without success, or waits for an operator. */
 export const NOT_COME_TO_IT = 3;
@@ -54,6 +55,7 @@ async function waitFor(asked: Asked<"wait">, id: string, wanted: Instance["statu
   }
   const instance = await asked.api.get<InstanceDetail>(pathOf("instances", id));
   tell(standing(instance));
+  if (instance.result !== null) tell(`Result: ${oneLine(shownJson(instance.result))}`);
   for (const line of nextLines(instance)) tell(line);
   if (asked.isJson) sayJson(instance);
   return instance.status === wanted ? 0 : NOT_COME_TO_IT;

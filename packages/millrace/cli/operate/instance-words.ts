@@ -19,7 +19,7 @@ export function whyOf({ status, error, waiting_for: [wait], retrying, sleeping, 
     const nowhere = status === "accepted" || status === "queued" ? "it cannot start" : "between its steps";
     return `${step === "" ? nowhere : `“${step}”`}${tried}${upstream}: ${message} (${code})`;
   }
-  if (retrying) return `“${retrying.step}” failed at attempt ${retrying.attempt}and will be retried: ${retrying.error}`;
+  if (retrying) return `“${retrying.step}” failed at attempt ${retrying.attempt} and will be retried: ${retrying.error}`;
   if (wait?.approval_id) return `“${wait.step}” asks an operator`;
   if (wait?.event_type) return `“${wait.step}” waits for ${wait.event_type} about ${wait.subject}`;
   if (sleeping) return `it sleeps${sleeping.until === null ? "" : ` until ${moment(sleeping.until)}`}`;
@@ -55,9 +55,11 @@ function doubtLines(id: string, { step, effect, why, answered, retry }: Instance
     ];
   }
   return [
-    oneLine(`Unknown outcome: “${step}” may have happened${why === null ? "" : `: ${why}`} Check the upstream, then decide:`),
+    oneLine(
+      `Unknown outcome: “${step}” may have happened${why === null ? "." : `: ${why.replace(/[^.!?]$/, "$&.")}`} Check the upstream, then decide:`,
+    ),
     `  it happened, with this output (null if none): ${answer("confirm")} --output …`,
-    `  it did not happen: ${answer("reject")}`,
+    `  it did not happen; send it now: ${answer("reject")}`,
     `  unknown; run it again, and it may happen twice: ${answer("retry")}`,
   ];
 }
