@@ -16,7 +16,7 @@ async function post(path: string, body: object, { env, key, fetch }: EffectCall<
 
 /** The undo of a step gets the input and the output of the step. */
 const undoAt = (path: string) => ({
-  effect: "natural" as const,
+  effect: "keyed" as const,
   run: (call: EffectCall<Done<object, Made>>) => post(path, { id: call.input.output.id }, call),
 });
 

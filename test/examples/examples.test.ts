@@ -146,6 +146,8 @@ it("the example order undoes in reverse order on a cancel, refunds a refused ord
   expect(paths()).toEqual([...cancelled, ...undone]);
   const [charged, , , refund] = shop.calls;
   expect(refund?.body).toEqual({ id: charged?.key });
+  const { items } = await ask<Listed<{ step: string; class: string }>>("GET", `/v1/instances/${placed?.id}/effects`);
+  expect(items.filter(({ step }) => step.startsWith("undo")).map((one) => one.class)).toEqual(["keyed", "keyed"]);
 
   shop.refused.by = ({ path }) => path === "/bookings";
   const payload = { order: "A-3", cents: 700, address: "3 Weir Street" };
