@@ -4,7 +4,7 @@ import { ENGINE_HEADER } from "../src/contract/engine-header.ts";
 import type { EngineApi } from "../src/http/engine-api.ts";
 import { Refusal } from "./command.ts";
 
-// What a route answers is said by the route itself: where one changes, this does not compile.
+// The types come from the routes: a changed route is a type error here.
 export type Output<
   Routes,
   Path extends keyof ExtractSchema<Routes>,
@@ -28,7 +28,7 @@ interface Command {
   correlation_id?: string;
 }
 
-/** What an answer says that is none, as far as it is the API's (RFC 9457). */
+/** An RFC 9457 problem of the API, as far as the commands read it. */
 export interface Problem {
   code: string;
   title: string;
@@ -38,11 +38,11 @@ export interface Problem {
   did_you_mean?: string;
 }
 
-/** What came of a request that did not succeed. */
+/** An API request that did not succeed. */
 export class ApiRefusal extends Refusal {
-  /** The answer's; undefined where there was none. */
+  /** The HTTP status. Undefined if the server did not answer. */
   readonly status: number | undefined;
-  /** What the API says of it; undefined where something else answered, or nothing. */
+  /** The problem in the answer. Undefined if there was no answer, or if it is not from an engine. */
   readonly problem: Problem | undefined;
 
   constructor(message: string, { status, problem, cause }: { status?: number; problem?: Problem | undefined; cause?: unknown } = {}) {
@@ -52,16 +52,16 @@ export class ApiRefusal extends Refusal {
   }
 }
 
-/** Longest that an answer may take with its body: a thousand asks at once are slow on a busy machine. */
+/** Timeout of a request and its body. */
 const ANSWER_MS = 60_000;
-/** Tries of a request that a limit turns away: it says when there is room, and that nothing was done. */
+/** Attempts at a request that is refused with 429, which means that it had no effect. */
 const TRIES = 10;
-/** The API's largest page. */
+/** The largest page of the API. */
 const PAGE = 200;
 
 /**
- * Returns a function that sends a request to an engine's API and reads the answer as JSON. A request that a limit refuses is repeated after
- * its `Retry-After`. Errors: an `ApiRefusal` with the problem's own words, also for an answer that `isWanted` does not accept.
+ * Returns a function that sends a request to an engine's API and parses the JSON answer. A request that is refused with 429 is repeated
+ * after its `Retry-After`. Errors: an `ApiRefusal` with the problem, also for an answer that `isWanted` does not accept.
  */
 export function askerOf(url: string, token: string, isWanted: (response: Response) => boolean = isGood) {
   return async function ask<Answer>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
@@ -85,7 +85,6 @@ export function askerOf(url: string, token: string, isWanted: (response: Respons
   };
 }
 
-/** Three calls of an engine's API. Errors: a `Refusal` with the problem's own words. */
 export function apiOf(url: string, token: string) {
   const ask = askerOf(url, token);
   return {
@@ -96,12 +95,12 @@ export function apiOf(url: string, token: string) {
   };
 }
 
-/** True for an engine's answer that is a success. Whatever else took the request says 200 as well, and nothing was done. */
+/** True for a success of an engine. Other servers answer 200 too: the engine's header is required. */
 export function isGood({ ok, headers }: Response): boolean {
   return ok && headers.has(ENGINE_HEADER);
 }
 
-/** What an answer that is no success, or no engine's, says, with the request that it answers. */
+/** The error for an answer. `request` is the method and the path. */
 export function refusalOf(request: string, { status, headers }: Response, text: string): ApiRefusal {
   const said = saidIn(text);
   const isProblem = headers.has(ENGINE_HEADER) && said.code !== undefined && said.detail !== undefined;

@@ -9,23 +9,23 @@ import { oneLine } from "./terminal.ts";
 
 export const LOCAL = "http://localhost:8787";
 
-/** The engine that a command asks, and who asks it. */
+/** The engine that a command calls, and its token. */
 export interface AskedEngine {
   url: string;
   token: string;
-  /** Where the token was found, for who is told that it is no good. */
+  /** The variable or the file of the token, for error messages. */
   tokenFrom: string;
 }
 
-/** No engine could be asked: nothing answers there, something else does, or there is no token for it. */
+/** There is no token, no answer, or the server is not an engine. */
 export class NotReached extends Refusal {
   override readonly exitCode = 4;
 }
 
 /**
- * The engine at an address; without one at that of MILLRACE_URL, or the one that runs on this checkout, or would. Its token is that of
- * MILLRACE_TOKEN. The token of this checkout goes to this machine and nowhere else: a process list shows neither. Errors: a `Misuse` for what
- * is no address or no token, `NotReached` where there is no token.
+ * Selects the engine. Its address: `given`, else MILLRACE_URL, else the running engine of this project, else localhost:8787. Its token:
+ * MILLRACE_TOKEN, or for a local engine the token file, which is sent to loopback addresses only. Errors: a `Misuse` for an invalid address
+ * or token, `NotReached` without a token.
  */
 export function askedEngine(given: string | undefined): AskedEngine {
   const named = given ?? (process.env.MILLRACE_URL?.trim() || undefined);
@@ -46,10 +46,10 @@ export function askedEngine(given: string | undefined): AskedEngine {
   return { url, token: sendable(readFileSync(file, "utf8").trim(), shown(file)), tokenFrom: file };
 }
 
-/** The state of the local engine of the current folder's project. */
+/** The state folder of the project in the current folder. */
 const stateFolder = () => join(dirname(nearestConfig(process.cwd()) ?? join(process.cwd(), "wrangler.jsonc")), ".millrace");
 
-/** Errors: a `Misuse`, which tells no password. */
+/** Errors: a `Misuse`, without the password of the address. */
 function assertAddress(url: string, from: string): void {
   const { protocol = "", username = "", password = "" } = URL.canParse(url) ? new URL(url) : {};
   if (username || password) throw new Misuse(`${from} contains a user name or a password. Remove them and set MILLRACE_TOKEN.`);
@@ -57,13 +57,13 @@ function assertAddress(url: string, from: string): void {
   throw new Misuse(`${from} must be an address, such as ${LOCAL}; got "${oneLine(url.replace(/^([a-z]+:\/\/)?.*@/i, "$1…@"))}".`);
 }
 
-/** A token as a header takes it. Errors: a `Misuse` that does not tell it. */
+/** Checks that a token fits in a header. Errors: a `Misuse` without the token. */
 function sendable(token: string, from: string): string {
   if (/^[\x21-\x7e]+$/.test(token)) return token;
   throw new Misuse(`${from} does not hold a token: it contains a space, a line break or another invalid character. Copy the token again.`);
 }
 
-/** An error of asking, with what to do where nothing answered, or something that is no engine. */
+/** Converts a connection error, or an answer of another server, to `NotReached` with the next step. */
 export function orNotReached({ url }: AskedEngine, error: unknown): unknown {
   if (!(error instanceof ApiRefusal) || error.problem !== undefined) return error;
   if (error.status !== undefined)

@@ -8,7 +8,7 @@ const USAGE: Usage = {
   values: [],
 };
 
-/** Builds what is built: npm does it behind every install, and wrangler before every deployment. */
+/** Builds the console, if its sources have changed. npm runs this after an install, wrangler before a deployment. */
 async function build({ args }: Call): Promise<number> {
   if (wantsHelp(args)) {
     say(USAGE.text);

@@ -3,38 +3,35 @@ import { errorWords } from "./disk.ts";
 import { MISUSED } from "./options.ts";
 import { failed } from "./terminal.ts";
 
-/** What stops a command and is for people to read: what happened, and what to do. */
+/** An error that ends a command. Its message is for the user: the problem and the next step. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
-  /** What the command ends with. */
+  /** The exit code of the command. */
   readonly exitCode: number = 1;
 }
 
-/** A command that was called in a way it does not know. */
+/** A wrong call of a command: exit code 2. */
 export class Misuse extends Refusal {
   override readonly exitCode = MISUSED;
 }
 
-/** What a command gets: its arguments, and a signal for Ctrl-C and its relatives. */
+/** The arguments of a command, and a signal that aborts on SIGINT, SIGTERM and SIGHUP. */
 export interface Call {
   args: string[];
   stop: AbortSignal;
 }
 
-/** What a command can be given. */
+/** The options of a command. */
 export interface Usage {
-  /** Shown by `--help`, and behind a refusal. */
+  /** Printed by `--help` and after an error. */
   readonly text: string;
-  /** Options that are followed by a value, such as `--port`. */
+  /** Options with a value, such as `--port`. */
   readonly values: readonly string[];
-  /** Options that stand by themselves. */
+  /** Options without a value. */
   readonly flags?: readonly string[];
 }
 
-/**
- * The arguments that stand beside a command's options. Errors: a `Misuse` for an option it does not have: nobody should believe that it was
- * heard.
- */
+/** The arguments that are not options. Errors: a `Misuse` for an unknown option. */
 export function besideOptions(args: readonly string[], { text, values, flags = [] }: Usage): string[] {
   const beside: string[] = [];
   for (let at = 0; at < args.length; at++) {
@@ -47,7 +44,7 @@ export function besideOptions(args: readonly string[], { text, values, flags = [
   return beside;
 }
 
-/** The value of an option: `--env live` or `--env=live`. Errors: a `Misuse` where the value is missing. */
+/** The value of an option: `--env live` or `--env=live`. Errors: a `Misuse` if the value is missing. */
 export function optionIn(args: readonly string[], name: string): string | undefined {
   const at = args.findIndex((arg) => arg === name || arg.startsWith(`${name}=`));
   if (at < 0) return undefined;
@@ -56,7 +53,7 @@ export function optionIn(args: readonly string[], name: string): string | undefi
   return value;
 }
 
-/** Asks on a terminal. True for `y`. */
+/** Asks a question on the terminal. True for `y`. */
 export async function agreed(question: string, stop: AbortSignal): Promise<boolean> {
   const asking = createInterface({ input: process.stdin, output: process.stdout });
   try {
@@ -66,18 +63,18 @@ export async function agreed(question: string, stop: AbortSignal): Promise<boole
   }
 }
 
-/** Shells report a process ended by Ctrl-C so. */
+/** The exit code that shells report for Ctrl-C. */
 const INTERRUPTED = 130;
-/** The reader has closed the pipe, as in `millrace instances list | head`: no error. */
+/** The reader closed the pipe, as in `millrace instances list | head`. This is not an error. */
 const GONE = "EPIPE";
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
- * Runs a command to its exit code: its own; that of the refusal which stopped it, with a sentence; or 130 when a signal ended it. Whatever
- * it started, its `finally` must end.
+ * Runs a command and ends the process with its exit code, that of its `Refusal`, or 130 after a signal. The command must stop its own
+ * processes and timers in a `finally`.
  */
 export async function runCommand(command: (call: Call) => Promise<number>): Promise<void> {
-  // What an engine keeps is its owner's: payloads, hashes of tokens, logs.
+  // The state has payloads, hashes of tokens and logs: only the owner may read it.
   process.umask(0o077);
   const stopping = new AbortController();
   for (const signal of SIGNALS) process.on(signal, () => stopping.abort());
@@ -87,20 +84,20 @@ export async function runCommand(command: (call: Call) => Promise<number>): Prom
     stopping.abort();
   });
   const code = await exitCodeOf(command, { args: process.argv.slice(2), stop: stopping.signal });
-  // Answers once all before it is written, or is lost.
+  // Resolves when all earlier output is written or lost.
   await new Promise((written) => process.stdout.write("", written));
   process.exitCode = lost === undefined || lost.code === GONE ? code : notWritten(lost, code);
-  // A keep-alive connection to an engine that is gone must not hold the command up.
+  // Ends although a keep-alive connection is open.
   process.exit();
 }
 
-/** What a command ends with whose words are lost: nobody is to take what was kept of them for all, or a code of 0 for an answer. */
+/** The exit code if output was lost: never 0, because the output is incomplete. */
 function notWritten({ message }: Error, code: number): number {
   failed(`The output could not be written (${message}) and is incomplete. The command may still have succeeded.`);
   return code === 0 || code === INTERRUPTED ? 1 : code;
 }
 
-/** What a command ends with. What stopped it is said to people. */
+/** Runs a command, and prints the message of its error. Returns the exit code. */
 export async function exitCodeOf(command: (call: Call) => Promise<number>, call: Call): Promise<number> {
   try {
     return await command(call);
@@ -111,7 +108,7 @@ export async function exitCodeOf(command: (call: Call) => Promise<number>, call:
   }
 }
 
-/** Rejects when the signal comes, so that waiting for something can end early. */
+/** Rejects when the signal aborts. */
 export function stopped(stop: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     if (stop.aborted) reject(new Refusal("Stopped."));

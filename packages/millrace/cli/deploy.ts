@@ -24,7 +24,6 @@ To continue after an interruption, run it again. --dry-run prints the plan.
 --take-database takes the database from a Worker that no longer runs. --location is the place of a new database:
 ${LOCATIONS.join(", ")}.`;
 
-/** `millrace deploy`: from an empty account, or from a deployment that was interrupted, to a running engine. */
 async function deploy({ args, stop }: Call): Promise<number> {
   const { values: options } = readOptions(USAGE, {
     args,
@@ -96,7 +95,7 @@ interface Work {
   stop: AbortSignal;
 }
 
-/** Carries out a plan. A step does not change existing things. So the next call continues after an interruption. */
+/** Carries out a plan. No step changes existing resources, so a second call continues after an interruption. */
 async function carryOut({ account, project, plan, wanted, place, values, step, stop }: Work): Promise<void> {
   const { name } = wanted.database;
   let { database } = plan;
@@ -105,21 +104,21 @@ async function carryOut({ account, project, plan, wanted, place, values, step, s
       step(`Creating the database "${name}" …`);
       const body = { name, ...(place && { primary_location_hint: place }) };
       const made = await account.make<{ uuid: string }>("/d1/database", `the database "${name}"`, body);
-      // The plan has neither its migrations nor its instances.
+      // The plan does not include the migrations and the instances of this database.
       if (!made) throw new Refusal(`The database "${name}" exists by now: the plan is out of date.`);
       database = made.uuid;
     }
     for (const bucket of plan.buckets) await account.make("/r2/buckets", `the bucket "${bucket}"`, { name: bucket });
     if (plan.queues.length > 0) step(`Creating ${plan.queues.length} queues …`);
     for (const queue of plan.queues) await account.make("/queues", `the queue "${queue}"`, { queue_name: queue });
-    // The old code runs on the new tables for a moment. The new code would fail on the old tables.
+    // Before the new code: the old code runs with the new tables, but the new code fails with the old ones.
     step("Applying the migrations …");
     if (plan.owner !== wanted.worker)
       await claimDatabase(account, database, { name: wanted.worker, database: name, takes: plan.owner !== undefined });
     const left = async () => (await remoteDatabase(account, project, database)).migrations;
     await applyRemotely(project, plan.migrations, left, { account: account.id, stop });
     step("Deploying the Worker …");
-    // Another deployment may have set them since the plan: a second key would repeat effects.
+    // Another deployment may have set the secrets since the plan. A second key would repeat effects.
     const set = Object.keys(values).length === 0 ? [] : await secretsOf(account, wanted);
     const lacking = Object.fromEntries(Object.entries(values).filter(([secret]) => !set?.includes(secret)));
     await withSecretsFile(project.stateFolder, lacking, (input) => {
@@ -136,7 +135,7 @@ function assertLocation(place: string): void {
   if (!LOCATIONS.includes(place)) throw new Misuse(`--location must be one of ${LOCATIONS.join(", ")}, not "${place}".`);
 }
 
-/** Asks for the location of a new database. The objects' place of the configuration is the default. */
+/** Asks for the location of a new database. The default is LOCATION_HINT of the configuration. */
 async function askLocation({ vars }: Deployed, stop: AbortSignal): Promise<string | undefined> {
   const hint = typeof vars?.LOCATION_HINT === "string" ? vars.LOCATION_HINT : "";
   const places = `${LOCATIONS.join(", ")}; empty: ${hint || "Cloudflare chooses"}`;

@@ -28,11 +28,11 @@ const USAGE: Usage = {
 
 /** The entry `millrace.dev` of a project's package.json. */
 interface Settings {
-  /** Variables that the local engine gets, beside those of the configuration. */
+  /** Variables of the local engine, in addition to those of the configuration. */
   vars?: Record<string, string>;
-  /** The command that is shown. Default: the first one of the catalog. */
+  /** The command that `dev` prints. Default: the first command of the catalog. */
   command?: Command;
-  /** Lines that are shown below it; `{url}` is the engine's address. */
+  /** Lines that `dev` prints after the command. `{url}` is replaced. */
   welcome?: string[];
 }
 
@@ -41,7 +41,6 @@ interface Command {
   payload: unknown;
 }
 
-/** `npx millrace dev`: the project's Worker on this machine, with all its state in `.millrace`. */
 async function dev({ args, stop }: Call): Promise<number> {
   if (wantsHelp(args)) {
     say(USAGE.text);
@@ -60,7 +59,7 @@ async function dev({ args, stop }: Call): Promise<number> {
   const port = portFrom(args, process.env.PORT, DEFAULT_PORT);
   await requireCallable(port);
   requireUnlocked(folder);
-  // Read now: without wrangler nothing below runs.
+  // Throws here if wrangler is not installed.
   const { wrangler } = project;
   prepare(project);
   const with_ = existsSync(state) ? "the state of the last run" : "an empty database";
@@ -93,7 +92,6 @@ async function dev({ args, stop }: Call): Promise<number> {
   }
 }
 
-/** Makes the folder of the state, and the secrets. */
 function prepare({ stateFolder, secrets }: Project): void {
   closedFolder(stateFolder);
   if (ensureDevVars(secrets)) say(`Made ${shown(secrets)} with a new MILLRACE_KEY. Keep it: open instances depend on it.`);
@@ -106,12 +104,11 @@ function settingsOf({ root }: Project): Settings {
   return millrace.dev ?? {};
 }
 
-/** As far as it is used here. */
 interface Catalog {
   messages: { kind: string; type: string; door: { route: string } | null; payload_schema: object }[];
 }
 
-/** The first command that anyone with the token may send, with a payload that its schema allows. */
+/** The first command that the route for commands accepts, with a payload of its schema. */
 async function firstCommand({ url, token }: Engine): Promise<Command | undefined> {
   const { messages } = await askerOf(url, token)<Catalog>("GET", "/v1/catalog");
   const [first] = messages.filter(({ kind, door }) => kind === "command" && door?.route === "POST /v1/commands");

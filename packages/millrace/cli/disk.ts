@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 
-/** The text of a settings file, without the byte order mark that some editors put before it. */
+/** Reads a settings file without its byte order mark. */
 export function settingsIn(file: string): string {
   return readFileSync(file, "utf8").replace(/^\ufeff/, "");
 }
 
-/** SQLite's own number for a disk without room. */
+/** The error code of SQLite for a full disk. */
 const SQLITE_FULL = 13;
 
 const NOT_YOURS = "It belongs to another user. Change its owner (chown -R), or work in your own copy of the checkout";
@@ -17,12 +17,11 @@ const WHAT_TO_DO: Readonly<Record<string, string>> = {
   EPERM: NOT_YOURS,
 };
 
-/** True for an error of the disk or its rights. */
 export function isOfDisk(error: unknown): boolean {
   return whatToDo(error) !== undefined;
 }
 
-/** Says what to do about an error of the disk, `then` what comes after that, and the system's own words; of any other error its message. */
+/** The message of an error. For an error of the disk: the action, then `then`, then the message of the system. */
 export function errorWords(error: unknown, then: string): string {
   const message = error instanceof Error ? error.message : String(error);
   const says = whatToDo(error);

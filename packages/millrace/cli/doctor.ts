@@ -16,7 +16,6 @@ Examines the configuration, the sources, the packages and the local database.
 --remote also examines the account, and the deployed Worker at --url or at its own address.
 The exit code is 1 where it finds a mistake.`;
 
-/** `millrace doctor`: each mistake of a project in a sentence, with the line to paste. */
 async function doctor({ args, stop }: Call): Promise<number> {
   const { values: options } = readOptions(USAGE, {
     args,

@@ -32,15 +32,14 @@ const USAGE: Usage = {
 interface Plan {
   root: string;
   edits: Edit[];
-  /** Folders to copy: of the console, into the site's own assets. */
+  /** Folders to copy: the console, into the assets of the site. */
   copies: [from: string, to: string][];
-  /** Sentences that are shown below the changes. */
+  /** Sentences to print after the changes. */
   notes: string[];
-  /** Files into which the user has to paste lines. */
+  /** Files that the user must complete with printed lines. */
   unchanged: string[];
 }
 
-/** `npx millrace init`: the engine in the Worker of the current folder, or a new Worker. */
 async function init({ args, stop }: Call): Promise<number> {
   if (wantsHelp(args)) {
     say(USAGE.text);
@@ -72,7 +71,7 @@ async function init({ args, stop }: Call): Promise<number> {
       return 1;
     }
   }
-  // Secrets have a mode of their own; sources are as all files of a repository.
+  // Sources get the usual mode of a repository; secrets have their own mode.
   process.umask(0o022);
   const files = edits.map(({ file, before, after, as, mode }) => ({
     ...{ file, before: as(before), after: as(after) },
@@ -85,14 +84,14 @@ async function init({ args, stop }: Call): Promise<number> {
   return ended(plan);
 }
 
-/** Prints the files that need pasted lines, and returns 1 for them: the engine does not run yet. */
+/** Prints the files that the user must complete. Returns 1 for them, because the engine does not run yet. */
 function ended({ root, unchanged }: Plan): number {
   if (unchanged.length === 0) return 0;
   say(`${paint("yellow", "●")} Not complete: paste the lines above into ${unchanged.join(" and ")}. Next: ${next(root)}`);
   return 1;
 }
 
-/** The commands that come after. */
+/** The commands to run next. */
 function next(root: string): string {
   const folder = relative(process.cwd(), root);
   const there = folder === "" ? "" : `cd ${folder} && `;
@@ -110,13 +109,13 @@ function next(root: string): string {
   return `${pack}${there}${isMissing ? `npm install${named.map((one) => ` ${one}`).join("")} && ` : ""}npx millrace dev`;
 }
 
-/** True where a folder's programs find a package. */
+/** True if a program in `root` finds the package. */
 function isInstalled(root: string, name: string): boolean {
   const folders = createRequire(join(root, "package.json")).resolve.paths(name) ?? [];
   return folders.some((folder) => existsSync(join(folder, name, "package.json")));
 }
 
-/** Files that a folder may have before its Worker is made: those of package managers, and papers. */
+/** Files that a new Worker may already have: of package managers, and texts such as a README. */
 const BEFORE_A_WORKER = /^(?:\..*|node_modules|package\.json|tsconfig\.json|.*\.tgz|.*[.-]lock(?:\.\w+|b)?|(?:README|LICENSE)[^/]*)$/i;
 
 async function planOf(args: readonly string[], name: string | undefined): Promise<Plan> {
@@ -163,7 +162,7 @@ async function planOfOwn(project: Project, database: string | undefined): Promis
   if (!existsSync(source)) throw new Refusal(`${shown(file)} names ${main} as "main", and there is no such file.`);
   const { text: before, as } = readText(source);
   const ownsMinute = (config.triggers?.crons ?? []).includes(EVERY_MINUTE);
-  // Outside of `exporting`, whose errors mean that the text does not compile.
+  // Read here: an error in the callback of `editSource` means that the source does not compile.
   const { wrangler } = project;
   const edit = await editSource(before, (text) => namesIn({ root, main, wrangler }, text), ownsMinute);
   if (edit.kind === "paste") notes.push(`${main} is not changed, because ${edit.why}. ${edit.lines}`);
@@ -183,10 +182,10 @@ async function planOfOwn(project: Project, database: string | undefined): Promis
   };
 }
 
-/** With Vite, the folder of the assets is what it builds; it copies `public` there. */
+/** Vite copies `public` into the assets that it builds. */
 const isVite = (root: string) => readdirSync(root).some((file) => /^vite\.config\.[mc]?[jt]s$/.test(file));
 
-/** The console's files, where the site's assets do not have those of this version. */
+/** The files of the console, unless the assets have those of this version. */
 function consoleInto(site: string): Plan["copies"] {
   const from = join(packageFolder(), "dist/assets/console");
   const to = join(site, "console");
@@ -262,7 +261,7 @@ const requiredIn = (config: Config | undefined) => (config as Deployed | undefin
 
 const LOADERS: Readonly<Record<string, string>> = { ".ts": "ts", ".mts": "ts", ".cts": "ts", ".tsx": "tsx", ".jsx": "jsx" };
 
-/** The names that a source exports, by wrangler's own compiler. */
+/** The names that a source exports, by the esbuild of wrangler. */
 async function namesIn({ root, main, wrangler }: Pick<Project, "root" | "main" | "wrangler">, text: string): Promise<string[]> {
   const { build }: Compiler = createRequire(wrangler)("esbuild");
   const stdin = { contents: text, sourcefile: main, resolveDir: root, loader: LOADERS[extname(main)] ?? "js" };
@@ -278,7 +277,6 @@ async function namesIn({ root, main, wrangler }: Pick<Project, "root" | "main" |
   return Object.values(metafile.outputs).flatMap((output) => output.exports);
 }
 
-/** As far as it is used here. */
 interface Compiler {
   build(options: object): Promise<{ metafile: { outputs: Record<string, { exports: string[] }> } }>;
 }

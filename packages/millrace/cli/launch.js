@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The door of every command. Plain JavaScript, so that a Node too old to read TypeScript says so in a sentence.
+// The entry point of every command. It is plain JavaScript, so that a Node that cannot run TypeScript prints an error.
 import { existsSync, readFileSync } from "node:fs";
 import * as module from "node:module";
 import { join } from "node:path";
@@ -7,10 +7,10 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { nodeRefusal } from "./node-version.js";
 
-// The package's folder: above `cli` in the repository, above `dist/cli` where it is installed.
+// The folder of the package: above `cli` in the repository, above `dist/cli` if installed.
 const ABOVE = fileURLToPath(new URL("..", import.meta.url));
 const PACKAGE = existsSync(join(ABOVE, "package.json")) ? ABOVE : join(ABOVE, "..");
-// Node keeps the compiled code of the command and of wrangler: the next start is a second faster.
+// Node caches the compiled code of the command and of wrangler, which saves about one second at each start.
 const packages = PACKAGE === ABOVE ? join(PACKAGE, "../../node_modules") : join(PACKAGE, "..");
 process.env.NODE_COMPILE_CACHE ??= join(packages, ".cache/node");
 module.enableCompileCache?.(process.env.NODE_COMPILE_CACHE);

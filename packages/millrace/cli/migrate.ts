@@ -19,7 +19,6 @@ const USAGE: Usage = {
   flags: ["--remote", "--yes", "--dry-run"],
 };
 
-/** `npx millrace migrate`: brings a database up to date, here or deployed. */
 async function migrate({ args, stop }: Call): Promise<number> {
   if (wantsHelp(args)) {
     say(USAGE.text);
@@ -55,7 +54,7 @@ async function migrate({ args, stop }: Call): Promise<number> {
     await applyRemotely(project, missing, () => missingRemotely(project)).finally(release);
   } else if (persistTo !== undefined) applyLocally(state, project);
   else {
-    // A running engine applies them itself, as it starts again after a save.
+    // A running engine applies them itself at its next restart.
     requireUnlocked(project.stateFolder);
     closedFolder(project.stateFolder);
     applyLocally(state, project);
@@ -66,7 +65,7 @@ async function migrate({ args, stop }: Call): Promise<number> {
 
 const placeOf = ({ config, env }: Project) => ["--remote", "--config", config, ...(env === undefined ? [] : ["--env", env])];
 
-/** The migrations that the deployed database lacks, by the tables that record them. */
+/** The migrations that the deployed database does not have. */
 async function missingRemotely(project: Project): Promise<Migration[]> {
   const all = project.migrations.files();
   const tables = [...new Set(all.map(({ table }) => table))];
@@ -77,7 +76,7 @@ async function missingRemotely(project: Project): Promise<Migration[]> {
   return all.filter(({ name, table }) => !applied.has(`${table} ${name}`));
 }
 
-/** The names that a statement selects in the deployed database. */
+/** The column `name` of a statement on the deployed database. */
 async function query(project: Project, sql: string): Promise<string[]> {
   const command = ["d1", "execute", DATABASE, ...placeOf(project), "--yes", "--json", "--command", sql];
   const said = await runWrangler(project, logsOf(project), "read the deployed database", command);
@@ -85,7 +84,7 @@ async function query(project: Project, sql: string): Promise<string[]> {
   return first?.results.map(({ name }) => name) ?? [];
 }
 
-/** Wrangler writes its logs there. */
+/** The folder for the logs of wrangler. */
 const logsOf = ({ root, stateFolder }: Project) => (existsSync(stateFolder) ? stateFolder : join(root, ".wrangler"));
 
 await runCommand(migrate);

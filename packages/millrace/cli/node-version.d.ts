@@ -1,2 +1,2 @@
-/** Why this Node cannot run the commands; undefined when it can. */
+/** The reason why this Node cannot run the commands. Undefined if it can. */
 export function nodeRefusal(version: string): string | undefined;

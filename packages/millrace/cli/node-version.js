@@ -1,8 +1,8 @@
-// The first Node of each line that runs TypeScript without a flag. Wrangler itself is content with 22.12.
+// The first minor version of each major version that runs TypeScript without a flag. Wrangler needs 22.12.
 const FIRST_MINOR = { 22: 18, 23: 6 };
 
 /**
- * Why this Node cannot run the commands; undefined when it can.
+ * The reason why this Node cannot run the commands. Undefined if it can.
  * @param {string} version such as `22.18.0`
  */
 export function nodeRefusal(version) {

@@ -1,16 +1,15 @@
 import { type ParseArgsConfig, parseArgs } from "node:util";
 
-/** Exit code of a command that was called in a way it does not know. */
+/** The exit code of a wrong call. */
 export const MISUSED = 2;
 
-/** True when help is asked for, and nothing else is to be done. */
 export function wantsHelp(args: readonly string[]): boolean {
   return args.includes("--help") || args.includes("-h");
 }
 
 /**
- * What a script was given, by Node's `parseArgs`. With `--help` it says how it is used, and ends; so it does, with exit code 2, with what
- * it does not take.
+ * Parses the options of a script with `parseArgs` of Node. Prints the usage and ends for `--help`, and for unknown options with exit code
+ * 2.
  */
 export function readOptions<const Config extends ParseArgsConfig>(usage: string, config: Config) {
   if (wantsHelp(process.argv.slice(2))) {
@@ -24,7 +23,7 @@ export function readOptions<const Config extends ParseArgsConfig>(usage: string,
   }
 }
 
-/** An option's number. Ends the script with exit code 2 where it is none, or out of bounds. */
+/** The number of an option. Ends the script with exit code 2 if it is invalid or out of bounds. */
 export function numberOption(
   usage: string,
   name: string,
@@ -39,13 +38,13 @@ export function numberOption(
   return misused(`--${name} must be ${kind} ${bounds}; got "${value}".`, usage);
 }
 
-/** Ends a script that was called in a way it does not know: one line, and how it is used. */
+/** Ends the script with exit code 2, an error and the usage. */
 export function misused(what: string, usage: string): never {
   console.error(`${what}\n${usage}`);
   process.exit(MISUSED);
 }
 
-/** The first sentence of what `parseArgs` says; the others are about programming. */
+/** The first sentence of an error of `parseArgs`. The others are advice for programmers. */
 export function whatIsWrong(error: unknown): string {
   const [first = ""] = (error instanceof Error ? error.message : String(error)).split(/\. To specify|\n/);
   return `${first.replace(/\.$/, "")}.`;

@@ -6,59 +6,53 @@ import { packageFolder } from "./local/doors.ts";
 import { ROOT, shown } from "./local/wrangler.ts";
 import { type Config, configOf, formatOf, readConfig } from "./wiring/config.ts";
 
-/** The binding of the engine's database. */
 export const DATABASE = "DB";
 
-/** The names that wrangler looks for, in its order. */
+/** The file names that wrangler looks for, in its order. */
 const CONFIGS = ["wrangler.json", "wrangler.jsonc", "wrangler.toml"];
 const DEFAULT_MIGRATIONS = "migrations";
 
-/** A Worker that a command works in: the folder of its configuration, and the tools that the folder has. */
+/** The Worker that a command works on. */
 export interface Project {
-  /** The folder of the configuration. */
   readonly root: string;
-  /** The path of the configuration. */
   readonly config: string;
   readonly format: "jsonc" | "toml";
-  /** The Worker's name; of an environment, the name that wrangler gives it. */
+  /** The name of the Worker. With an environment: the name that wrangler gives it. */
   readonly name: string;
-  /** The Worker's first source file, relative to the root, with `/`. */
+  /** The main source file, relative to the root, with `/`. */
   readonly main: string;
-  /** The environment of the configuration, where one is named. */
   readonly env?: string;
-  /** Folders with migrations of the database, and the migrations, in the order in which they are applied. */
   readonly migrations: Migrations;
-  /** `.millrace` in the root: the state of the local engine. */
+  /** `.millrace` in the root, with the state of the local engine. */
   readonly stateFolder: string;
-  /** The secrets of the local engine. */
+  /** The path of `.dev.vars`. */
   readonly secrets: string;
-  /** The path of the project's own wrangler. Errors: a `Refusal` with the line that installs it. */
+  /** The path of the project's wrangler. Errors: a `Refusal` if it is not installed. */
   readonly wrangler: string;
 }
 
 export interface Migrations {
   readonly folders: readonly string[];
-  /** Those of the engine, then those of the project, each under the name that wrangler records. */
+  /** The migrations of the engine, then of the project, in the order in which wrangler applies them. */
   files(): Migration[];
 }
 
 export interface Migration {
   readonly name: string;
   readonly file: string;
-  /** The table that records it as applied. */
+  /** The table in which wrangler records it as applied. */
   readonly table: string;
 }
 
-/** What a command's options say of the project. */
 export interface ProjectOptions {
-  /** A configuration, instead of the nearest one. */
+  /** The path of a configuration, in place of the nearest one. */
   config?: string | undefined;
   env?: string | undefined;
   /** Default: the current folder. */
   from?: string;
 }
 
-/** The configuration in a folder or in the nearest folder above it; undefined where there is none. */
+/** The configuration in a folder or in the nearest folder above it. */
 export function nearestConfig(from: string): string | undefined {
   for (let folder = resolve(from); ; folder = dirname(folder)) {
     const found = CONFIGS.map((name) => join(folder, name)).find((file) => existsSync(file));
@@ -66,7 +60,7 @@ export function nearestConfig(from: string): string | undefined {
   }
 }
 
-/** The project of the current folder. Errors: a `Refusal` where no configuration is found, or where it cannot be read. */
+/** The project of the current folder. Errors: a `Refusal` if the configuration is missing or cannot be read. */
 export function findProject({ config, env, from = process.cwd() }: ProjectOptions = {}): Project {
   if (config !== undefined && !existsSync(config))
     throw new Refusal(`There is no file ${config}: --config names the wrangler.jsonc of a Worker.`);
@@ -77,10 +71,10 @@ export function findProject({ config, env, from = process.cwd() }: ProjectOption
   );
 }
 
-/** The app of this checkout. */
+/** The app of this repository. */
 export const checkout = () => projectAt(join(ROOT, "wrangler.jsonc"));
 
-/** The project of a configuration. Errors: a `Refusal`. */
+/** Errors: a `Refusal` if the configuration cannot be read or does not have the environment. */
 export function projectAt(config: string, env?: string): Project {
   const root = dirname(config);
   const read = configOf(readConfig(config), env);
@@ -97,15 +91,14 @@ export function projectAt(config: string, env?: string): Project {
   };
 }
 
-/** The folder of a project's own sources: that of its first source file. */
 export const sourcesOf = ({ root, main }: Pick<Project, "root" | "main">) => join(root, posix.dirname(main));
 
-/** The first source file that a configuration names, as a path below its folder. */
+/** The main source file of a configuration, normalized. */
 export function mainOf({ main = "src/index.ts" }: Config): string {
   return posix.normalize(main.replaceAll("\\", "/"));
 }
 
-/** The path of the wrangler that a folder's programs get. Errors: a `Refusal` with the line that installs it. */
+/** The wrangler that a folder resolves. Errors: a `Refusal` with the command that installs it. */
 export function wranglerOf(root: string): string {
   try {
     const manifest = createRequire(join(root, "package.json")).resolve("wrangler/package.json");
@@ -115,10 +108,10 @@ export function wranglerOf(root: string): string {
   }
 }
 
-/** The migrations of the engine have a table of their own, so that those of a project keep their names and their folder. */
+/** The engine's migrations have their own table, so that the names of a project's migrations cannot collide with theirs. */
 export const ENGINE_MIGRATIONS = { folder: join(packageFolder(), "migrations"), table: "millrace_migrations" };
 
-/** Finds the migrations of the engine, and those of the binding `DB` as wrangler does. */
+/** Finds the migrations as wrangler does: by the folder and the pattern of the binding `DB`. */
 function migrationsOf(root: string, { d1_databases = [] }: Config): Migrations {
   const bound = d1_databases.find(({ binding }) => binding === DATABASE);
   const dir = posix.normalize(bound?.migrations_dir ?? DEFAULT_MIGRATIONS).replace(/\/$/, "");
@@ -145,13 +138,13 @@ function migrationsOf(root: string, { d1_databases = [] }: Config): Migrations {
   };
 }
 
-/** The patterns that a pattern with `{a,b}` stands for. */
+/** Expands `{a,b}` in a pattern. */
 function choicesOf(pattern: string): string[] {
   const [, before = "", choices = "", after = ""] = /^([^{]*)\{([^{}]*)\}(.*)$/s.exec(pattern) ?? [];
   return choices === "" ? [pattern] : choices.split(",").flatMap((choice) => choicesOf(posix.normalize(`${before}${choice}${after}`)));
 }
 
-/** Wrangler's order: part by part, numbers first and by their size, then by the characters. */
+/** The order of wrangler: by path segment, numeric prefixes by value, then by code unit. */
 function comparePaths(one: readonly string[], other: readonly string[]): number {
   const at = one.findIndex((part, index) => part !== other[index]);
   const [a, b] = [one[at], other[at]];

@@ -16,8 +16,8 @@ import { findStatement, listStatement, mintStatements, revokeStatements } from "
 type Row = Record<string, string | number | null>;
 
 /**
- * `npx millrace token`: mints, lists and revokes tokens where the database can be reached: here, or with `--remote` on the deployed engine; with
- * `--config` or `--persist-to` those of another Worker. `link` prints a link that signs in. What is to be kept goes to stdout.
+ * `npx millrace token`: mints, lists and revokes tokens in a local or, with `--remote`, a deployed database. A token and a sign-in link are
+ * printed on stdout, all other text on stderr.
  */
 async function token({ args }: Call): Promise<number> {
   if (wantsHelp(args)) {
@@ -68,7 +68,7 @@ async function token({ args }: Call): Promise<number> {
 }
 
 async function locally(project: Project, sql: string): Promise<Row[]> {
-  // Tests have a state that is theirs alone.
+  // Tests set their own state folder.
   const state = process.env.MILLRACE_STATE ?? join(project.stateFolder, "state");
   if (!existsSync(state))
     throw new Refusal("There is no local engine yet: start one with npx millrace dev. For a deployed one, add --remote.");
@@ -99,7 +99,7 @@ function throughWrangler(project: Project, { remote, config, persistTo }: Whose)
   };
 }
 
-/** To people, not to whatever keeps the token. */
+/** Prints on stderr, because stdout may be redirected into a file. */
 function tell(sentence: string): void {
   process.stderr.write(`${sentence}\n`);
 }

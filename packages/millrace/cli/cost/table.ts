@@ -6,14 +6,14 @@ type WorkflowCost = Costs["workflows"][number];
 const NUMBERS = ["runs a day", "steps", "rows", "messages", "$ per 1,000 runs", "$ a month"];
 const COLUMNS: Column[] = [{ title: "workflow" }, ...NUMBERS.map((title) => ({ title, isNumber: true })), { title: "by" }];
 
-/** What a basis is called, and said of. */
+/** The label and the explanation of each basis of an estimate. */
 const BASES = {
   runs: (seen: number) => `${seen} ${seen === 1 ? "run" : "runs"}`,
   code: () => "its code *",
   nothing: () => "not known **",
 };
 
-/** What workflows cost, as a table for people; with `runs` as if each ran so often a month. */
+/** The cost of each workflow as a table. `runs`: as if each workflow ran so many times a month. */
 export function costTable({ workflows, month, fixed, prices_of }: Costs, runs: number | undefined): string {
   const rows = [...workflows]
     .sort((a, b) => monthly(b, runs) - monthly(a, runs) || b.runs_seen - a.runs_seen)

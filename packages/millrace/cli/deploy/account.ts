@@ -4,9 +4,9 @@ import type { Project } from "../project.ts";
 import { oneLine } from "../terminal.ts";
 import { runProjectWrangler } from "./wrangler.ts";
 
-/** Most attempts at a request that Cloudflare limits. */
+/** Attempts at a request that Cloudflare rate-limits. */
 const TRIES = 4;
-/** Longest pause before a request is repeated, in seconds. */
+/** The longest pause before a repeat, in seconds. */
 const MOST_SECONDS = 60;
 
 interface Answer<T> {
@@ -16,12 +16,11 @@ interface Answer<T> {
   result_info?: { total_pages?: number; total_count?: number };
 }
 
-/** The codes by which D1, R2 and Queues refuse a name that exists. */
+/** The codes of D1, R2 and Queues for a name that already exists. */
 const EXISTS = [7502, 10004, 11009];
-/** R2 is not enabled in the account. */
+/** The code for an account without R2. */
 const NO_R2 = 10042;
 
-/** A request that Cloudflare refused. */
 class ApiError extends Refusal {
   readonly status: number;
   readonly code: number;
@@ -33,7 +32,7 @@ class ApiError extends Refusal {
   }
 }
 
-/** A Cloudflare account, by the API and the login that wrangler uses. */
+/** The API of a Cloudflare account, with the login of wrangler. */
 export class Account {
   readonly id: string;
   readonly #headers: Record<string, string>;
@@ -47,7 +46,7 @@ export class Account {
     this.#stop = stop;
   }
 
-  /** The account that wrangler would deploy a project to. Errors: a `Refusal` without a login, or where the login has several accounts. */
+  /** The account that wrangler would deploy a project to. Errors: a `Refusal` without a login, or if the login has several accounts. */
   static async of(project: Project, given: unknown, say: (sentence: string) => void, stop: AbortSignal): Promise<Account> {
     const headers = headersOf(await login(project));
     const id = (typeof given === "string" && given) || process.env.CLOUDFLARE_ACCOUNT_ID;
@@ -55,7 +54,7 @@ export class Account {
     return id ? account : new Account(await account.#only(), headers, say, stop);
   }
 
-  /** The result of a GET below the account; undefined where it does not exist. */
+  /** The result of a GET below the account. Undefined for 404. */
   async find<T>(path: string, what: string): Promise<T | undefined> {
     try {
       return (await this.#ask<T>("GET", `/accounts/${this.id}${path}`, `read ${what}`)).result;
@@ -65,7 +64,7 @@ export class Account {
     }
   }
 
-  /** All pages of a list. */
+  /** Reads all pages of a list. */
   async list<T>(path: string, what: string): Promise<T[]> {
     const all: T[] = [];
     for (let page = 1; ; page++) {
@@ -73,12 +72,12 @@ export class Account {
       const { result, result_info } = await this.#ask<T[]>("GET", at, `read ${what}`);
       all.push(...result);
       const { total_pages = 1, total_count } = result_info ?? {};
-      // Some lists have no total_pages. An empty page ends a list that became shorter meanwhile.
+      // Some lists do not return total_pages. An empty page ends a list that has become shorter.
       if (result.length === 0 || (total_count === undefined ? page >= total_pages : all.length >= total_count)) return all;
     }
   }
 
-  /** Creates a resource. Undefined where it exists already. */
+  /** Creates a resource. Undefined if it exists. */
   async make<T>(path: string, what: string, body: object): Promise<T | undefined> {
     try {
       return (await this.#ask<T>("POST", `/accounts/${this.id}${path}`, `create ${what}`, body)).result;
@@ -88,7 +87,6 @@ export class Account {
     }
   }
 
-  /** Runs one statement on a D1 database. */
   async query<T>(database: string, sql: string): Promise<T[]> {
     const path = `/accounts/${this.id}/d1/database/${database}/query`;
     const { result } = await this.#ask<{ results: T[] }[]>("POST", path, "read the database", { sql });
@@ -144,7 +142,7 @@ export class Account {
   }
 }
 
-/** The seconds of a `retry-after`, which is a number or a date; undefined for another text. */
+/** The seconds of a `retry-after`: a number or a date. Undefined for other text. */
 function secondsOf(text: string | null): number | undefined {
   const seconds = text === null ? Number.NaN : /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - Date.now()) / 1000);
   return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
@@ -158,7 +156,6 @@ interface Reason {
   seconds: number;
 }
 
-/** A refusal in a sentence with the next step. */
 function refusalOf({ doing, status, code, reason, seconds }: Reason): string {
   const said = `Cloudflare refuses to ${doing}: ${reason}.`;
   if (code === NO_R2) return `${said} Enable R2 in the account: https://dash.cloudflare.com/?to=/:account/r2`;

@@ -10,7 +10,7 @@ import { configOf, readConfig } from "../wiring/config.ts";
 import type { Account } from "./account.ts";
 import { type Run, runProjectWrangler } from "./wrangler.ts";
 
-/** One command at a time writes the temporary files in a project's folder, and changes its account. Returns the release. */
+/** Locks the project against a second deployment. Returns the release. */
 export function lockDeployment(project: Project): () => void {
   const folder = join(project.stateFolder, "deploy");
   closedFolder(project.stateFolder);
@@ -18,14 +18,14 @@ export function lockDeployment(project: Project): () => void {
   return takeTurn(folder, `Another deployment or remote migration runs in ${project.root}.`);
 }
 
-/** Has one row: the name of the Worker that a deployment gave the database to. */
+/** A table with one row: the name of the Worker that uses the database. */
 const OWNER = "millrace_worker";
 
-/** A remote database, as a deployment compares it. */
+/** The state of a remote database. */
 interface Remote {
-  /** Those that it lacks; all where it does not exist. */
+  /** The migrations that are missing in it. */
   migrations: Migration[];
-  /** The Worker that it belongs to; undefined before the first deployment. */
+  /** The Worker that uses it. Undefined before the first deployment. */
   owner: string | undefined;
 }
 
@@ -41,7 +41,7 @@ export async function remoteDatabase(account: Account, project: Project, databas
   return { migrations: files.filter(({ table, name }) => !applied.has(`${table}/${name}`)), owner };
 }
 
-/** Gives a remote database to a Worker. Errors: a `Refusal` where another deployment gave it to another Worker meanwhile. */
+/** Records the Worker that uses a remote database. Errors: a `Refusal` if another deployment recorded another Worker meanwhile. */
 export async function claimDatabase(account: Account, database: string, { name: worker, ...of }: Claim): Promise<void> {
   const name = `'${worker.replaceAll("'", "''")}'`;
   await account.query(
@@ -55,9 +55,9 @@ export async function claimDatabase(account: Account, database: string, { name: 
 
 interface Claim {
   name: string;
-  /** The database's name. */
+  /** The name of the database. */
   database: string;
-  /** True takes it from another Worker. */
+  /** True replaces another Worker. */
   takes: boolean;
 }
 
@@ -70,8 +70,8 @@ export function assertOwner(database: string, owner: string | undefined, worker:
 }
 
 /**
- * Applies migrations to a remote database by wrangler. The engine's migrations are in another folder than the project's: a temporary
- * configuration names it. `left` returns those that are not applied after a failure. Errors: a `Refusal` that names the first of them.
+ * Applies migrations to a remote database with wrangler. A temporary configuration names the engine's folder of migrations. `left` returns
+ * the migrations that are missing after a failure. Errors: a `Refusal` that names the first of them.
  */
 export async function applyRemotely(
   project: Project,
@@ -99,7 +99,7 @@ async function apply(project: Project, missing: readonly Migration[], how: Run):
     const migrations_dir = relative(dirname(config), folder).replaceAll("\\", "/");
     const { env, name } = project;
     const own = { name, account_id, d1_databases: [{ ...bound, migrations_dir, migrations_table: table }] };
-    // With the environment's name, wrangler reads its login from the same .env files as for the project's configuration.
+    // With the name of the environment, wrangler reads its login from the same .env files.
     const all = { ...own, compatibility_date: "2026-10-01", ...(env !== undefined && { env: { [env]: own } }) };
     writeFileSync(config, JSON.stringify(all));
     await runProjectWrangler(project, "apply the engine's migrations", args, { ...how, config });

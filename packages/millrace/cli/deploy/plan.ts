@@ -7,19 +7,19 @@ import type { Account } from "./account.ts";
 import { assertOwner, remoteDatabase } from "./migrations.ts";
 import { KEY, type Resources } from "./resources.ts";
 
-/** The difference between an account and a deployment. */
+/** The resources that an account lacks for a deployment. */
 export interface Plan {
-  /** The id of the database; undefined where it has to be created. */
+  /** The id of the database. Undefined if it must be created. */
   database: string | undefined;
   buckets: string[];
   queues: string[];
   workflows: string[];
-  /** True where the Worker exists already. */
+  /** True if the Worker exists. */
   isUpdate: boolean;
   migrations: Migration[];
-  /** The Worker that the database belongs to; undefined before the first deployment. */
+  /** The Worker that uses the database. Undefined before the first deployment. */
   owner: string | undefined;
-  /** Secrets that have no value in the account. */
+  /** Required secrets that the Worker does not have. */
   secrets: string[];
 }
 
@@ -29,15 +29,15 @@ interface Queue {
 }
 
 interface Given {
-  /** True where the caller has the key of the instances in the database. */
+  /** True if the caller passes the key of the existing instances. */
   hasKey?: boolean;
-  /** True where the database may belong to another Worker. */
+  /** True if the database may be taken from another Worker. */
   takesDatabase?: boolean;
 }
 
 /**
- * Compares the account with a deployment. Errors: a `Refusal` where a name or the database belongs to another Worker, or where instances would
- * get a new key.
+ * Compares the account with a deployment. Errors: a `Refusal` if a name or the database belongs to another Worker, or if existing instances
+ * would get a new key.
  */
 export async function planOf(account: Account, project: Project, wanted: Resources, given: Given = {}): Promise<Plan> {
   const [database, queues, buckets, secrets, workflows] = await Promise.all([
@@ -73,7 +73,7 @@ export async function planOf(account: Account, project: Project, wanted: Resourc
   };
 }
 
-/** The names of the Worker's secrets; undefined where the account has no such Worker. */
+/** The names of the Worker's secrets. Undefined if the account does not have the Worker. */
 export async function secretsOf(account: Account, { worker }: Resources): Promise<string[] | undefined> {
   const found = await account.find<{ name: string }[]>(`/workers/scripts/${worker}/secrets`, "the names of the Worker's secrets");
   return found?.map(({ name }) => name);
@@ -91,7 +91,7 @@ async function databaseOf(account: Account, { database: { name, id } }: Resource
   );
 }
 
-/** Keys for upstreams derive from the secret: with another one, an effect that was done is done a second time. */
+/** Upstream keys derive from the secret: a new secret would repeat completed effects. */
 async function assertNoInstances(account: Account, database: string, { worker }: Resources): Promise<void> {
   const rows = await account.query(database, anyInstance.text).catch((error: unknown) => {
     if (error instanceof Refusal && error.message.includes("no such table")) return [];
@@ -112,7 +112,6 @@ function assertOurs(kind: string, name: string, owner: string | undefined, worke
   throw new Refusal(`The ${kind} "${name}" belongs to the Worker "${owner}". ${other}`);
 }
 
-/** The lines of a plan, for people. */
 export function planLines(plan: Plan, wanted: Resources, place: string | undefined): string[] {
   const { worker, database, buckets, queues, workflows } = wanted;
   const lines = (what: string, all: readonly string[], lacking: readonly string[]) =>

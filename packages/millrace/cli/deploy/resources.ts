@@ -14,7 +14,7 @@ export interface Deployed extends Config {
   workers_dev?: boolean;
 }
 
-/** The resources of a deployment in the account, by name. */
+/** The resources of a deployment, by name. */
 export interface Resources {
   worker: string;
   database: { name: string; id: string | undefined };
@@ -27,10 +27,10 @@ export interface Resources {
   secrets: string[];
 }
 
-/** The secret that keys for upstreams are derived from. */
+/** The secret from which upstream keys are derived. */
 export const KEY = "MILLRACE_KEY";
 
-/** The resources that a configuration names. Errors: a `Refusal` with the line that is wrong or missing. */
+/** The resources that a configuration names. Errors: a `Refusal` with the wrong or missing line. */
 export function resourcesOf(config: Deployed, worker: string, file: string): Resources {
   const { d1_databases = [], r2_buckets = [], queues: { producers = [], consumers = [] } = {}, workflows = [], exports = {} } = config;
   const bound = d1_databases.find(({ binding }) => binding === DATABASE);
@@ -59,7 +59,7 @@ export function resourcesOf(config: Deployed, worker: string, file: string): Res
   };
 }
 
-/** True for an id that no database has: all zeros, or a word in its place. */
+/** True for zeros or a placeholder text. */
 export function isPlaceholder(id: string | undefined): id is string {
   return id !== undefined && (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id) || /^[0-]+$/.test(id));
 }

@@ -10,8 +10,8 @@ import { settingsIn } from "../disk.ts";
 import { KEY } from "./resources.ts";
 
 /**
- * Values for the secrets that the account lacks: those given in a file, of a terminal without echo, and a new random key for `MILLRACE_KEY`. Errors: a
- * `Refusal` with the names of the others.
+ * Values for missing secrets: from a file, from the terminal without echo, or for `MILLRACE_KEY` a new random key. Errors: a `Refusal` with
+ * the names of the others.
  */
 export async function valuesOf(names: readonly string[], given: Given, isAsking: boolean): Promise<Record<string, string>> {
   const lacking = names.filter((name) => !given[name] && name !== KEY);
@@ -26,8 +26,8 @@ export async function valuesOf(names: readonly string[], given: Given, isAsking:
 }
 
 /**
- * Passes an open file with the secrets to a deployment. Every user of a machine sees a command line. The file has no name when it gets its
- * text, so a command that is killed leaves no secret behind.
+ * Passes the secrets to a deployment in an open file, because all users of a machine can read a command line. The file is unlinked before
+ * the secrets are written: a killed command leaves none behind.
  */
 export async function withSecretsFile<T>(
   folder: string,
@@ -51,10 +51,10 @@ export async function withSecretsFile<T>(
 
 type Given = Readonly<Record<string, string | undefined>>;
 
-/** Fewest characters of the key: random ones have about 96 bits then. */
+/** The minimum length of the key. 16 random characters have about 96 bits. */
 export const KEY_LEAST = 16;
 
-/** The secrets of a file: lines NAME=value, or JSON. Errors: a `Refusal` that names a mistake's place, and no value. */
+/** Parses a file of secrets: lines NAME=value, or JSON. Errors: a `Refusal` with the place of the mistake, without values. */
 export function secretsIn(file: string): Given {
   const text = settingsIn(file);
   const given = text.trimStart().startsWith("{") ? objectIn(file, text) : parseEnv(text);
@@ -68,7 +68,7 @@ export function secretsIn(file: string): Given {
   return given;
 }
 
-/** The object of a file in JSON. The parser's own message repeats a part of the text. */
+/** Parses JSON. The message of the parser is not used, because it quotes the text. */
 function objectIn(file: string, text: string): Given {
   try {
     return JSON.parse(text) as Given;
@@ -80,7 +80,7 @@ function objectIn(file: string, text: string): Given {
   }
 }
 
-/** Reads a line from the terminal, without showing it. */
+/** Reads a line from the terminal without echo. */
 async function hidden(question: string): Promise<string> {
   process.stderr.write(question);
   const output = new Writable({ write: (_chunk, _encoding, done) => done() });

@@ -9,23 +9,22 @@ import { closedFolder } from "../local/engine-process.ts";
 import { lastError, wranglerEnv } from "../local/wrangler.ts";
 import type { Project } from "../project.ts";
 
-/** The oldest wrangler that deployments are tested with. */
+/** The oldest version of wrangler that is tested with deployments. */
 const OLDEST = [4, 156];
 
-/** How a wrangler is run. */
 export interface Run {
   account?: string | undefined;
-  /** A configuration in place of the project's, with the same environment. */
+  /** A configuration in place of the project's. */
   config?: string;
-  /** An open file that wrangler reads as /dev/stdin. */
+  /** A file descriptor that wrangler reads as /dev/stdin. */
   input?: number | undefined;
   /** Ends wrangler. */
   stop?: AbortSignal;
 }
 
 /**
- * Runs the project's own wrangler on the project's configuration and environment. Answers its output. Errors: a `Refusal` that ends with
- * wrangler's error.
+ * Runs the project's wrangler with the project's configuration and environment, and returns its output. Errors: a `Refusal` that ends with
+ * the error of wrangler.
  */
 export async function runProjectWrangler(
   project: Project,
@@ -46,12 +45,11 @@ export async function runProjectWrangler(
   throw new Refusal(`Could not ${doing}: ${errorOf(`${out}\n${err}`)}`);
 }
 
-/** The version of the project's wrangler. */
 export function wranglerVersion({ wrangler }: Project): string {
   return (JSON.parse(readFileSync(join(dirname(wrangler), "../package.json"), "utf8")) as { version: string }).version;
 }
 
-/** Why a wrangler cannot deploy an engine; undefined where it can. */
+/** The reason why a version of wrangler cannot deploy an engine. Undefined if it can. */
 export function wranglerRefusal(version: string): string | undefined {
   const [major = 0, minor = 0] = version.split(".").map(Number);
   const [oldestMajor = 0, oldestMinor = 0] = OLDEST;
@@ -59,7 +57,7 @@ export function wranglerRefusal(version: string): string | undefined {
   return `wrangler ${version} is too old: Millrace needs ${OLDEST.join(".")} or newer. Install it: npm install --save-dev wrangler@latest`;
 }
 
-/** Wrangler's error, with the reason that Cloudflare gave, which wrangler prints below it. */
+/** The error of wrangler, with the reason from Cloudflare, which wrangler prints on a later line. */
 function errorOf(output: string): string {
   const error = lastError(output);
   const reason = /^\s*(\S.*\[code: \d+\])\s*$/m.exec(output)?.[1];

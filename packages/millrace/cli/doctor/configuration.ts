@@ -7,32 +7,31 @@ import { configOf } from "../wiring/config.ts";
 import { json } from "../wiring/mistakes.ts";
 import type { Finding } from "./finding.ts";
 
-/** The oldest compatibility date that the engine is tested with. */
+/** The oldest compatibility date that is tested. */
 export const OLDEST_DATE = "2026-10-01";
-/** Flags that the engine needs, each with the consequence of its absence. */
+/** Flags that the engine needs, with the consequence of their absence. */
 const FLAGS = {
   nodejs_compat: "modules of Node are missing",
   global_fetch_strictly_public: "a webhook to a host of your own zone bypasses its front",
   queue_consumer_no_wait_for_wait_until: "each batch waits for work that continues after its messages are settled",
 };
-/** Limits that an instance needs, above the defaults of the platform. */
+/** Limits that an instance needs. The defaults of the platform are lower. */
 const LIMITS = { subrequests: 10_000_000, cpu_ms: 300_000 };
 
 /** The ways to write a cron trigger for each minute. */
 const EACH_MINUTE = /^(\*|0-59)(\/1)?\s+(\*|0-23)(\/1)?\s+(\*|1-31)(\/1)?\s+(\*|1-12|JAN-DEC)(\/1)?\s+(\*|1-7|SUN-SAT)(\/1)?$/i;
 
-/** The context of a configuration. */
 interface Compared {
-  /** The configuration's file, as the user writes it. */
+  /** The path of the configuration, as it is printed. */
   file: string;
   /** The folder of the project. */
   root: string;
   worker: string;
-  /** True where the account is examined too. */
+  /** True if the account is examined too. */
   remote: boolean;
 }
 
-/** Mistakes that the configuration alone shows. */
+/** Checks the configuration alone. */
 export function configurationFindings(config: Deployed, compared: Compared): Finding[] {
   return [database, twice, folders, bucket, secrets, settings].flatMap((check) => check(config, compared));
 }
@@ -46,7 +45,7 @@ function database({ d1_databases = [] }: Deployed, { file, worker, remote }: Com
   return [{ code: "database_placeholder", says, line }];
 }
 
-/** Names that several resources of one kind have as their binding. */
+/** Bindings that are declared twice in one section. */
 function twice({ d1_databases = [], r2_buckets = [], queues = {}, workflows = [] }: Deployed, { file }: Compared): Finding[] {
   const kinds = { d1_databases, r2_buckets, "queues.producers": queues.producers ?? [], workflows };
   return Object.entries(kinds).flatMap(([field, bound]) => {
@@ -59,7 +58,7 @@ function twice({ d1_databases = [], r2_buckets = [], queues = {}, workflows = []
   });
 }
 
-/** Folders that the configuration names and that do not exist, and a site that hides the engine's paths. */
+/** Named folders that do not exist, and assets that hide the engine's paths. */
 function folders({ d1_databases = [], assets, build }: Deployed, { file, root }: Compared): Finding[] {
   const { migrations_dir: dir, migrations_pattern } = d1_databases.find(({ binding }) => binding === DATABASE) ?? {};
   const lacks = (code: string, what: string, folder: string) =>
@@ -71,7 +70,7 @@ function folders({ d1_databases = [], assets, build }: Deployed, { file, root }:
     ...(dir === undefined || migrations_pattern !== undefined
       ? []
       : lacks("migrations_dir_missing", `"migrations_dir" of ${DATABASE}`, dir)),
-    // A custom build makes the folder at the deployment.
+    // A custom build creates the folder.
     ...(directory === undefined || build !== undefined ? [] : lacks("assets_missing", '"directory" of "assets"', directory)),
     ...(handling && handling !== "none" && first === undefined
       ? [
@@ -102,7 +101,7 @@ function secrets({ secrets, vars = {} }: Deployed, { file, remote }: Compared): 
       line: `npx wrangler secret put ${name}`,
       stops: true,
     }));
-  // The account shows whether the deployed Worker has the key.
+  // For these, the account shows whether the deployed Worker has the key.
   if (remote || secrets?.required?.includes(KEY)) return [];
   const line = `"secrets": { "required": ${JSON.stringify([...(secrets?.required ?? []), KEY])} }`;
   return [
@@ -157,10 +156,7 @@ function settings(config: Deployed, { file }: Compared): Finding[] {
   ];
 }
 
-/**
- * Names that two environments of one account share: the second deployment would use resources of the first. They stop the deployment of
- * both environments.
- */
+/** Resources that two environments name. The second deployment would use those of the first, so they stop the deployment of both. */
 export function sharedNames(config: Deployed, file: string, deployed: string | undefined): Finding[] {
   const environments = [undefined, ...Object.keys(config.env ?? {})].map((env) => ({ env, own: configOf(config, env) as Deployed }));
   const seen = new Map<string, { env: string | undefined }>();

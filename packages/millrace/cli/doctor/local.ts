@@ -15,7 +15,7 @@ import { configurationFindings, sharedNames } from "./configuration.ts";
 import type { Finding } from "./finding.ts";
 import { packageFindings } from "./packages.ts";
 
-/** Compares the configuration, the sources, the packages and the local database of a project. */
+/** Checks the configuration, the sources, the packages and the local database. */
 export async function localFindings(project: Project, whole: Deployed, config: Deployed, remote: boolean): Promise<Finding[]> {
   const file = shown(project.config);
   const secrets = existsSync(project.secrets) ? parseEnv(settingsIn(project.secrets)) : undefined;

@@ -7,7 +7,6 @@ import { nodeRefusal } from "../node-version.js";
 import type { Project } from "../project.ts";
 import type { Finding } from "./finding.ts";
 
-/** The package that has this file. */
 const MILLRACE = packageFolder();
 
 interface Manifest {
@@ -17,7 +16,7 @@ interface Manifest {
 
 const manifestIn = (folder: string) => JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Manifest;
 
-/** The versions of the programs and packages that a project uses. */
+/** The versions of Node, wrangler and the packages of a project. */
 export function versionsOf(project: Project): Record<string, string> {
   const found = ["workerd", ...Object.keys(manifestIn(MILLRACE).peerDependencies ?? {})].flatMap((name) => {
     const folder = folderOf(name, name === "workerd" ? project.wrangler : join(project.root, "package.json"));
@@ -31,7 +30,7 @@ export function versionsOf(project: Project): Record<string, string> {
   };
 }
 
-/** Packages that are missing, too old, or there twice. */
+/** Packages that are missing, too old or installed twice. */
 export function packageFindings(project: Project): Finding[] {
   const refusals = [nodeRefusal(process.versions.node), wranglerRefusal(wranglerVersion(project))];
   return [
@@ -53,7 +52,7 @@ function peer({ root }: Project, name: string, range: string): Finding[] {
   return [{ code: "package_twice", says, line: `${line} && npm dedupe ${name}` }];
 }
 
-/** The folder of a package as a file finds it; undefined where it finds none. */
+/** The folder of a package, resolved from a file. */
 function folderOf(name: string, from: string): string | undefined {
   for (const folder of createRequire(from).resolve.paths(name) ?? []) {
     const manifest = join(folder, name, "package.json");
@@ -62,7 +61,7 @@ function folderOf(name: string, from: string): string | undefined {
   return undefined;
 }
 
-/** True for a version within a range of the form `^1.2.3`. */
+/** True for a version within a range such as `^1.2.3`. */
 function isIn(version: string, range: string): boolean {
   const numbers = (text: string) => text.replace(/^\D+/, "").split(/[.-]/).map(Number);
   const [[major = 0, ...rest], [least = 0, ...leastRest]] = [numbers(version), numbers(range)];

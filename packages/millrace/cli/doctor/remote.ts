@@ -7,22 +7,22 @@ import type { Project } from "../project.ts";
 import { counted, oneLine } from "../terminal.ts";
 import type { Finding } from "./finding.ts";
 
-/** How long a new address may take until it answers. */
+/** The longest time until a new workers.dev address answers. */
 const NEW_ADDRESS_MS = 60_000;
 const PAUSE_MS = 2000;
-/** Difference of two clocks, in ms, from which leases and tokens are wrong. */
+/** Clock difference from which leases and tokens fail. */
 const MOST_SKEW_MS = 30_000;
-/** Seconds without a round of the keeper after which runs are not repaired. */
+/** Time since the keeper's last run after which crashed instances are not restarted. */
 const KEEPER_SECONDS = 90;
 
 interface Options {
   url: string | undefined;
-  /** True just after the Worker's first deployment: DNS may not have its address yet. */
+  /** True after the first deployment: DNS may not have the address yet. */
   isNew: boolean;
   stop: AbortSignal;
 }
 
-/** Compares an account and a deployed Worker with a project. */
+/** Checks the account and the deployed Worker. */
 export async function remoteFindings(
   account: Account,
   project: Project,
@@ -72,7 +72,7 @@ export async function remoteFindings(
   }
 }
 
-/** Where a deployed Worker answers: its custom domain, or its address below workers.dev. */
+/** The address of a deployed Worker: its custom domain or its workers.dev address. */
 async function addressOf(account: Account, { routes = [], route, vars }: Deployed, worker: string): Promise<string> {
   const domain = [...routes, ...(route ? [route] : [])].find((one) => typeof one === "object" && one.custom_domain);
   if (typeof domain === "object") return `https://${domain.pattern}`;
@@ -110,7 +110,6 @@ interface Health {
   detail?: string;
 }
 
-/** Mistakes that `/healthz` of a deployed Worker reports. */
 async function health(url: string, isNew: boolean, stop: AbortSignal): Promise<Finding[]> {
   const at = `${url}/healthz`;
   let says = "";

@@ -3,19 +3,18 @@ import { basename, join } from "node:path";
 import { newKey } from "../local/dev-vars.ts";
 import { readText, type TextFile } from "./files.ts";
 
-/** A file as it is, and as it will be. */
+/** A change of a file. */
 export interface Edit extends Pick<TextFile, "as"> {
   /** Its path. */
   file: string;
   before: string;
   after: string;
-  /** True where the values are not shown. */
+  /** True hides the values in the printed diff. */
   isSecret?: boolean;
   /** The mode that the file must have. */
   mode?: number;
 }
 
-/** An edit of a file, by its text. */
 export function editOf(file: string, after: (before: string) => string): Edit {
   const { text, as } = readText(file);
   return { file, before: text, after: after(text), as };
@@ -24,7 +23,7 @@ export function editOf(file: string, after: (before: string) => string): Edit {
 const withLines = (text: string, lines: string) =>
   lines === "" ? text : `${text}${text === "" || text.endsWith("\n") ? "" : "\n"}${lines}`;
 
-/** Files beside the sources: secrets and state are not for a repository. `more` are further names that git ignores. */
+/** Edits .gitignore and .dev.vars, so that secrets and state are not committed. `more` are further names to ignore. */
 export function beside(root: string, more: readonly string[] = []): { edits: Edit[]; notes: string[] } {
   const gitignore = editOf(join(root, ".gitignore"), (text) => {
     const missing = [...more, ".dev.vars", ".millrace", ".wrangler"].filter((name) => !isIgnored(text, name));
@@ -43,7 +42,7 @@ export function beside(root: string, more: readonly string[] = []): { edits: Edi
   };
 }
 
-/** True where the last line about a name ignores it. */
+/** True if the last matching line ignores the name. */
 function isIgnored(gitignore: string, name: string): boolean {
   let ignored = false;
   for (const line of gitignore.split("\n")) {
@@ -55,7 +54,7 @@ function isIgnored(gitignore: string, name: string): boolean {
 
 const OWNER_ONLY = 0o600;
 
-/** `.dev.vars` with a key. Wrangler does not read `.env` beside it: its variables are copied. */
+/** Adds a key to `.dev.vars`. Wrangler does not read `.env` if this file exists, so the variables of `.env` are copied. */
 function secretsOf(root: string): { edit: Edit; notes: string[] } {
   const file = join(root, ".dev.vars");
   const isNew = !existsSync(file);
@@ -81,5 +80,4 @@ function secretsOf(root: string): { edit: Edit; notes: string[] } {
   };
 }
 
-/** True where the mode of a file has to change. */
 export const isTooOpen = ({ file, mode }: Edit) => mode !== undefined && existsSync(file) && (statSync(file).mode & 0o777 & ~mode) !== 0;

@@ -7,9 +7,9 @@ import { editJsonc } from "./jsonc.ts";
 import { editToml } from "./toml.ts";
 import { type Change, changed } from "./wanted.ts";
 
-/** A configuration with the changes, and the changes that its form does not allow. */
+/** Applies changes to a configuration. `left` are changes that cannot be inserted safely. */
 export function edited(file: string, text: string, changes: readonly Change[]): { text: string; left: Change[] } {
-  // Other programs read a file named .json as JSON without comments.
+  // A .json file without comments stays without comments, because other programs may read it.
   const isStrict = file.endsWith(".json") && stripComments(text) === text;
   let now = text;
   const left: Change[] = [];
@@ -22,7 +22,7 @@ export function edited(file: string, text: string, changes: readonly Change[]): 
   return { text: now, left };
 }
 
-/** Without the prototypes that a parser gives its objects. */
+/** Removes the prototypes of parsed objects. */
 const plain = (config: Config | undefined): unknown => config && JSON.parse(JSON.stringify(config));
 
 function safely(file: string, text: string): Config | undefined {
@@ -33,7 +33,7 @@ function safely(file: string, text: string): Config | undefined {
   }
 }
 
-/** The line or lines of a change that the user has to make. */
+/** The lines that the user must add for a change. */
 export function linesOf(file: string, { path, value, adds }: Change): string {
   const keys = path.slice(0, -1).map((key) => (/^\w+$/.test(key) ? key : JSON.stringify(key)));
   const [key = ""] = path.slice(-1);
@@ -53,7 +53,7 @@ const SECTIONS = [
   ...["d1_databases", "r2_buckets", "queues", "vars", "secrets", "workflows", "env"],
 ];
 
-/** Errors: a `Refusal` for a section without a value, which `init` cannot add to. */
+/** Errors: a `Refusal` for a section that is null, which cannot be extended. */
 export function refuseNull(file: string, config: Config): void {
   const environments = Object.entries(config.env ?? {});
   for (const [where, one] of [["", config], ...environments.map(([env, own]) => [`env.${env}.`, own] as const)] as const) {

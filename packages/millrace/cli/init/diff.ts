@@ -2,7 +2,7 @@ import { paint } from "../terminal.ts";
 
 const CONTEXT = 3;
 
-/** The difference of two texts, as `diff -u` shows it; coloured on a terminal. Empty where they are the same. */
+/** The difference of two texts in the format of `diff -u`, coloured on a terminal. */
 export function unifiedDiff(name: string, before: string, after: string): string {
   if (before === after) return "";
   const steps = stepsOf(linesOf(before), linesOf(after));
@@ -32,12 +32,12 @@ const linesOf = (text: string) => (text === "" ? [] : text.replace(/\n$/, "").sp
 interface Step {
   kind: " " | "-" | "+";
   line: string;
-  /** How many lines of each text come before it. */
+  /** The number of preceding lines in each text. */
   before: number;
   after: number;
 }
 
-/** The shortest way from one list of lines to the other, by their longest common part. */
+/** The shortest edit script between two lists of lines, by their longest common subsequence. */
 function stepsOf(one: readonly string[], other: readonly string[]): Step[] {
   const common = Array.from({ length: one.length + 1 }, () => new Uint16Array(other.length + 1));
   const at = (row: number, column: number) => common[row]?.[column] ?? 0;

@@ -20,7 +20,7 @@ import { Refusal } from "../command.ts";
 import { errorWords } from "../disk.ts";
 import { shown } from "../local/wrangler.ts";
 
-/** A text file, with Unix line ends and without the byte order mark. `as` gives a changed text the file's own line ends and mark. */
+/** A text with Unix line ends and without a byte order mark. `as` restores both for a changed text. */
 export interface TextFile {
   readonly text: string;
   as(text: string): string;
@@ -28,7 +28,7 @@ export interface TextFile {
 
 const MARK = "\ufeff";
 
-/** Reads a text file. A file that does not exist is an empty text. */
+/** Reads a text file. A missing file is an empty text. */
 export function readText(file: string): TextFile {
   const raw = existsSync(file) ? readFileSync(file, "utf8") : "";
   const hasMark = raw.startsWith(MARK);
@@ -40,19 +40,18 @@ export function readText(file: string): TextFile {
   };
 }
 
-/** A file to write. */
 export interface Written {
   readonly file: string;
-  /** The text that the file must still have; empty where it does not exist. */
+  /** The expected current text. Empty for a new file. */
   readonly before: string;
   readonly after: string;
-  /** Default: the mode of the file, and 0644 for a new file. */
+  /** Default: the current mode, or 0644 for a new file. */
   readonly mode?: number;
 }
 
 /**
- * Writes all files, or none: each text is written beside its file, and renamed when all of them are on the disk. Errors: a `Refusal`, after
- * which every file is as before. `also` runs between both, and its error has the same effect.
+ * Writes all files, or none: each text is written to a temporary file, and the files are renamed at the end. `also` runs before the
+ * renames. Errors: a `Refusal`, after which every file is unchanged.
  */
 export function writeAll(files: readonly Written[], also: () => void): void {
   const beside: string[] = [];
@@ -76,10 +75,10 @@ export function writeAll(files: readonly Written[], also: () => void): void {
 function prepare({ file, before, after, mode }: Written, beside: string[]) {
   mkdirSync(dirname(file), { recursive: true });
   const isThere = existsSync(file);
-  // A link remains a link.
+  // A symbolic link remains.
   const target = isThere ? realpathSync(file) : file;
   const own = isThere ? statSync(target).mode & 0o777 : 0o644;
-  // A rename does not ask for the right to write the file itself, and root has every right.
+  // A rename succeeds for a read-only file, and root may write every file.
   if ((own & 0o200) === 0) throw new Refusal(`${shown(file)} is read-only. No file is changed. Make it writable: chmod u+w ${shown(file)}`);
   if (isThere) accessSync(target, constants.W_OK);
   if ((isThere ? readFileSync(target, "utf8") : "") !== before)

@@ -1,10 +1,10 @@
 import { findNodeAtLocation, type Node, parseTree, stripComments } from "jsonc-parser";
 import type { Change } from "./wanted.ts";
 
-/** How wide a line may become before a value is broken into lines. */
+/** The line width from which a value is broken into lines. */
 const WIDTH = 140;
 
-/** Adds to a text in JSON with comments. All that is there stays as it is, to the character. */
+/** Inserts changes into JSON with comments. The existing text is not changed. */
 export function editJsonc(text: string, changes: readonly Change[]): string {
   return changes.reduce(edit, text);
 }
@@ -21,7 +21,7 @@ function edit(text: string, { path, value, adds, why }: Change): string {
       (value as unknown[]).map((one) => (depth: number) => shown(one, indent, depth)),
       { indent, why },
     );
-  // The deepest part of the path that is there gets the rest of it as one value.
+  // The deepest existing part of the path gets the rest as one value.
   let depth = path.length - 1;
   while (depth > 0 && !findNodeAtLocation(root, path.slice(0, depth))) depth--;
   const parent = findNodeAtLocation(root, path.slice(0, depth)) ?? root;
@@ -30,7 +30,7 @@ function edit(text: string, { path, value, adds, why }: Change): string {
   return insert(text, parent, [line], { indent, why });
 }
 
-/** Puts entries at the end of an object or a list, and a comment above them where they get lines of their own. */
+/** Inserts entries at the end of an object or list. The comment is put above them, or above the line of a list that stays on one line. */
 function insert(
   text: string,
   node: Node,
@@ -61,7 +61,7 @@ function insert(
   if (!last) return `${text.slice(0, node.offset + 1)}${inside.trimEnd()}\n${block}\n${indent.repeat(depth - 1)}${text.slice(close)}`;
   const end = last.offset + last.length;
   if (!inside.includes("\n")) {
-    // What is in the line gets a line of its own, as it is.
+    // The existing entries move to a line below the bracket.
     return `${text.slice(0, node.offset + 1)}\n${margin}${inside.trim().replace(/,$/, "")},\n${block}\n${indent.repeat(depth - 1)}${text.slice(close)}`;
   }
   const behind = text.slice(end, close);
@@ -69,13 +69,12 @@ function insert(
   return `${text.slice(0, end)}${hasComma ? "" : ","}${behind.trimEnd()}\n${block}${hasComma ? "," : ""}\n${indent.repeat(depth - 1)}${text.slice(close)}`;
 }
 
-/** How deep the line of a node is indented. */
 function depthOf(text: string, { offset }: Node, indent: string): number {
   const [margin = ""] = /^[ \t]*/.exec(text.slice(text.lastIndexOf("\n", offset) + 1, offset)) ?? [];
   return Math.round(margin.length / indent.length);
 }
 
-/** A value as JSON: in one line where it fits. */
+/** Formats a value as JSON, on one line if it fits. */
 function shown(value: unknown, indent: string, depth: number): string {
   const flat = inline(value);
   if (typeof value !== "object" || value === null) return flat;

@@ -11,7 +11,7 @@ import { changesOf } from "./wanted.ts";
 const PACKAGE = "millrace";
 const NAME = /^[a-z0-9][a-z0-9-]{0,50}$/;
 
-/** The files of a new Worker, but for those beside the sources. A package.json and a tsconfig.json that are there keep their contents. */
+/** The files of a new Worker. Existing entries of package.json and tsconfig.json are not changed. */
 export function newWorker(root: string, date: string): Edit[] {
   const name = basename(root).toLowerCase();
   if (!NAME.test(name))
@@ -40,7 +40,7 @@ export function newWorker(root: string, date: string): Edit[] {
   ];
 }
 
-/** A package.json with the packages and scripts of a Worker. Its own entries stay as they are. */
+/** Adds the packages and scripts of a Worker to a package.json. */
 function manifest(text: string, name: string, root: string): string {
   const { peerDependencies } = manifestOfPackage();
   const wanted = {
@@ -76,16 +76,19 @@ function manifestIn(text: string, file: string): Manifest {
   }
 }
 
-/** A path without links. Its last parts need not exist. */
+/** Resolves symbolic links of a path whose last parts may not exist. */
 const realOf = (path: string): string => (existsSync(path) ? realpathSync(path) : join(realOf(dirname(path)), basename(path)));
 
-/** The tarball that `npm pack` makes of a clone. Undefined for an installed package. */
+/** The name of the tarball that `npm pack` makes of a clone. Undefined for an installed package. */
 export function tarball(): string | undefined {
   const [{ version }, isClone] = [manifestOfPackage(), existsSync(join(packageFolder(), "src"))];
   return isClone ? `${PACKAGE}-${version}.tgz` : undefined;
 }
 
-/** The version of this package for a package.json in `root`: a clone's tarball, the version of the project that runs it, or its folder. */
+/**
+ * The version of millrace for a package.json in `root`: the tarball of a clone, the version in the project that runs this package, or its
+ * folder.
+ */
 export function packageSpec(root: string): string {
   const packed = tarball();
   if (packed !== undefined) return `file:${packed}`;

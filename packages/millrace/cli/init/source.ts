@@ -1,36 +1,35 @@
 import { EVERY_MINUTE } from "./wanted.ts";
 
-/** The result for a Worker's first source file. */
 export type SourceEdit =
   | { readonly kind: "none" }
   | { readonly kind: "edited"; readonly text: string }
-  /** Its shape is not edited: the reason, and the steps of the user with all lines to paste. */
+  /** The source must be edited by the user: the reason, and the lines. */
   | { readonly kind: "paste"; readonly why: string; readonly lines: string };
 
 const PACKAGE = "millrace";
 const IMPORT = `import { millrace } from "${PACKAGE}";`;
-/** Handlers that the engine shares with the Worker. */
+/** Handlers that `millrace({ … })` accepts. */
 const HANDLERS = ["fetch", "queue", "scheduled"] as const;
-/** Handlers that are the Worker's alone. */
+/** Handlers that the engine does not have. */
 const OTHERS = ["email", "tail", "tailStream", "trace", "test", "connect"];
 type HandlerName = (typeof HANDLERS)[number];
 
 /** The handlers of a Worker. */
 interface Own {
-  /** The name of the object that has them. */
+  /** The name of the object with the handlers. */
   name: string;
   handlers: readonly HandlerName[];
-  /** True where it has handlers that the engine does not have. */
+  /** True if it has handlers that the engine does not have. */
   hasOthers?: boolean;
-  /** How their `this` is bound, where they use it. */
+  /** The way to bind their `this`, if they use it. */
   bind?: ".bind" | "?.bind" | undefined;
-  /** True for a Worker that has a cron of each minute for itself. */
+  /** True if the Worker already had a cron for each minute. */
   ownsMinute: boolean;
-  /** The source without texts: its names are not used again. */
+  /** The source without comments and strings, to find unused names. */
   plain: string;
 }
 
-/** The lines that export the engine's handler and classes, with the handlers that the Worker has. */
+/** The lines that export the engine's handler and classes. */
 function exportsOf({ name: own, handlers, hasOthers, bind, ownsMinute, plain }: Own): string {
   const options = handlers.map((name) => `  ${name}: ${own}.${name}${bind === undefined ? "" : `${bind}(${own})`},`);
   if (handlers.includes("scheduled") && !ownsMinute) options.push(`  engineCron: ${JSON.stringify(EVERY_MINUTE)},`);
@@ -51,12 +50,12 @@ function exportsOf({ name: own, handlers, hasOthers, bind, ownsMinute, plain }: 
 
 const isUsed = (plain: string, name: string) => new RegExp(`(?<![.\\w$])${name}\\b`).test(plain);
 
-/** A name for the Worker's default export that its source does not have. */
+/** An unused name for the Worker's default export. */
 const nameIn = (plain: string) => ["worker", "own", "ownWorker"].find((name) => !isUsed(plain, name)) ?? "workerOfThisFile";
 
 /**
- * Adds the engine to a source that exports a Hono app or an object with handlers. All other lines stay as they are. `exporting` compiles a
- * text, and returns the names that it exports; `ownsMinute` is true for a Worker that has a cron of each minute for itself.
+ * Adds the engine to a source that exports a Hono app or an object with handlers. Other lines are not changed. `exporting` compiles a text
+ * and returns its exports. `ownsMinute`: the Worker already had a cron for each minute.
  */
 export async function editSource(text: string, exporting: (text: string) => Promise<string[]>, ownsMinute: boolean): Promise<SourceEdit> {
   if (/from\s+["']millrace(?:\/worker)?["']/.test(text)) return { kind: "none" };
@@ -75,7 +74,7 @@ export async function editSource(text: string, exporting: (text: string) => Prom
   return paste("it does not compile with the engine's names. Rename your own Runs, Recorder, Keeper or millrace, if it has one");
 }
 
-/** The steps of the user in a source of another shape: the change of the default export, and all lines to add. */
+/** The instructions for a source that is not edited: the change of the default export, and the lines to add. */
 function linesFor(text: string, plain: string, ownsMinute: boolean): string {
   const name = nameIn(plain);
   const own: Own = { name, handlers: ["fetch"], hasOthers: true, bind: "?.bind", ownsMinute, plain };
@@ -114,15 +113,15 @@ function linesFor(text: string, plain: string, ownsMinute: boolean): string {
 /** A default export in a source. */
 interface Place {
   text: string;
-  /** The text without comments and the contents of texts. */
+  /** The source without comments and strings. */
   plain: string;
   from: number;
-  /** Where the exported value begins. */
+  /** The offset of the exported value. */
   start: number;
   ownsMinute: boolean;
 }
 
-/** `export default app`, of a Hono app or of an object in the same file. */
+/** Edits `export default app`, for a Hono app or an object in the same file. */
 function ofIdentifier({ text, plain, from, start, ownsMinute }: Place, [whole, name = ""]: RegExpExecArray): string | { why: string } {
   const declared = new RegExp(`\\b(?:const|let|var)\\s+${name}\\b([^=\\n]*)=\\s*`).exec(plain);
   if (!declared) return { why: `\`${name}\` is not declared in it by const` };
@@ -132,13 +131,13 @@ function ofIdentifier({ text, plain, from, start, ownsMinute }: Place, [whole, n
   if (isObject && members === undefined) return { why: `\`${name}\` has handlers that are not written out` };
   if (!isObject && !/^(?:new\s+[\w.]*Hono\b|fromHono\(|await\s+fromHono\(|[\w.]*[hH]ono\w*\()/.test(plain.slice(at)))
     return { why: `\`${name}\` is neither a Hono app nor an object with handlers in the same file` };
-  // In an object with a declared type, each handler may be undefined.
+  // With a declared type, each handler may be undefined.
   const bind = !isObject || !usesThis(plain, at) ? undefined : declared[1]?.trim() === "" ? ".bind" : "?.bind";
   const lines = exportsOf({ name, ...(members ?? { handlers: ["fetch"] }), bind, ownsMinute, plain });
   return withImport(`${text.slice(0, from)}${lines.trimEnd()}${text.slice(start + whole.length)}`);
 }
 
-/** `export default { fetch… }`, with or without `satisfies ExportedHandler<Env>`. */
+/** Edits `export default { fetch… }`, with or without `satisfies ExportedHandler<Env>`. */
 function ofObject({ text, plain, from, start, ownsMinute }: Place): string | { why: string } {
   if (plain[start] !== "{") return { why: "its default export is neither a name nor an object" };
   const members = membersIn(plain, start);
@@ -152,7 +151,7 @@ function ofObject({ text, plain, from, start, ownsMinute }: Place): string | { w
 ${exportsOf(own)}`);
 }
 
-/** The handlers of an object, by its members at the first level; undefined where one of them is spread into it, or has no plain name. */
+/** The handlers of an object literal. Undefined if it has a spread or a computed name. */
 function membersIn(plain: string, open: number): Pick<Own, "handlers" | "hasOthers"> | undefined {
   let depth = 0;
   let flat = "";
@@ -180,7 +179,7 @@ function closing(plain: string, open: number): number {
   return plain.length;
 }
 
-/** The import goes before the first one that is there, or above the code. */
+/** Adds the import before the first import, or above the code. */
 function withImport(text: string): string {
   const first = /^import\s/m.exec(withoutTexts(text));
   if (first) return `${text.slice(0, first.index)}${IMPORT}\n${text.slice(first.index)}`;
@@ -188,7 +187,7 @@ function withImport(text: string): string {
   return `${above}${IMPORT}\n\n${text.slice(above.length)}`;
 }
 
-/** Comments and the contents of texts as spaces, so that each place stays where it was. */
+/** Replaces comments and strings by spaces, so that offsets stay the same. */
 function withoutTexts(text: string): string {
   const blank = (found: string) => found.replace(/[^\n]/g, " ");
   return text.replace(/\/\/[^\n]*|\/\*[\s\S]*?\*\/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\[\s\S]|[^`\\])*`/g, blank);

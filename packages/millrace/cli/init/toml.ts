@@ -1,8 +1,8 @@
 import type { Change } from "./wanted.ts";
 
 /**
- * Adds to a text in TOML. All that is there stays as it is, to the character. The caller compares the result: inline tables and dotted keys
- * are not extended.
+ * Inserts changes into TOML. The existing text is not changed. The caller must compare the result: inline tables and dotted keys are not
+ * extended.
  */
 export function editToml(text: string, changes: readonly Change[]): string {
   return changes.reduce(edit, text.endsWith("\n") || text === "" ? text : `${text}\n`);
@@ -29,7 +29,7 @@ function edit(text: string, { path, value, adds, why }: Change): string {
   const line = `${comment}${key} = ${inline(value)}\n`;
   const { from, to, isThere } = tableIn(text, table);
   if (!isThere) return `${text}\n${comment}[${table}]\n${key} = ${inline(value)}\n`;
-  // At the end of the table, but before the comments and empty lines that belong to the next one.
+  // Inserts at the end of the table, before the comments and blank lines of the next one.
   const lines = withoutTexts(text)
     .slice(from, to)
     .split(/(?<=\n)/);
@@ -38,13 +38,13 @@ function edit(text: string, { path, value, adds, why }: Change): string {
   return `${text.slice(0, end)}${line}${text.slice(end)}`;
 }
 
-/** Texts of several lines with spaces as their contents, so that each place stays where it was. */
+/** Replaces multi-line strings by spaces, so that offsets stay the same. */
 function withoutTexts(text: string): string {
   const blank = (found: string) => (/^(?:"""|''')/.test(found) ? `"${found.slice(1, -1).replaceAll(/[^\n]/g, " ")}"` : found);
   return text.replaceAll(/"""[\s\S]*?(?:"""|$)|'''[\s\S]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*/g, blank);
 }
 
-/** The place after the bracket of a table that is written in one line, `vars = { A = "1" }`; undefined where it is not. */
+/** The offset after the brace of an inline table, such as `vars = { A = "1" }`. */
 function inlineTable(text: string, path: readonly string[]): number | undefined {
   const [key = ""] = path.slice(-1);
   if (key === "") return undefined;
@@ -53,14 +53,13 @@ function inlineTable(text: string, path: readonly string[]): number | undefined 
   return found ? from + found.index + found[0].length : undefined;
 }
 
-/** One more entry at the end of a table in one line. */
 function intoInline(text: string, at: number, entry: string): string {
   const [body = ""] = /^(?:"(?:\\.|[^"\\\n])*"|'[^'\n]*'|[^}"'\n])*/.exec(text.slice(at)) ?? [];
   const before = body.trimEnd();
   return `${text.slice(0, at)}${before}${before.trim() === "" ? " " : ", "}${entry} ${text.slice(at + body.length)}`;
 }
 
-/** Where the lines of a table are: those before the first header for the top level. */
+/** The lines of a table. The top level ends at the first header. */
 function tableIn(text: string, table: string): { from: number; to: number; isThere: boolean } {
   const header =
     table === ""
@@ -72,7 +71,7 @@ function tableIn(text: string, table: string): { from: number; to: number; isThe
   return { from, to: next ? from + next.index : text.length, isThere: true };
 }
 
-/** More items at the end of an array of simple values; `at` is the place after its bracket. */
+/** Adds items to an array of simple values. `at` is the offset after its bracket. */
 function extended(text: string, at: number, items: readonly unknown[]): string {
   const [body = ""] = /^(?:"[^"\n]*"|'[^'\n]*'|#[^\n]*|[^\]"'#])*/.exec(text.slice(at)) ?? [];
   const close = at + body.length;

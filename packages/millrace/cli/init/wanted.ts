@@ -2,31 +2,30 @@ import { Refusal } from "../command.ts";
 import { DATABASE } from "../project.ts";
 import { type Config, configOf, type D1 } from "../wiring/config.ts";
 
-/** A change of a configuration: a value at a path that has none, or more items of a list. */
+/** A change of a configuration: a value for a missing path, or more items of a list. */
 export interface Change {
   readonly path: readonly string[];
   readonly value: unknown;
-  /** True where `value` is a list whose items are added behind those that are there. */
+  /** True if the items of `value` are appended to an existing list. */
   readonly adds?: boolean;
   /** The comment above it. */
   readonly why?: string;
 }
 
-/** The parts of a project beside its configuration that the changes depend on. */
+/** The parts of a project, other than the configuration, that determine the changes. */
 export interface Beside {
-  /** The Worker's name; of an environment, the name that wrangler gives it. */
+  /** The name of the Worker. With an environment: the name that wrangler gives it. */
   name: string;
   env: string | undefined;
   /** Names in `.dev.vars`. */
   secrets: readonly string[];
-  /** The database that the engine uses, by its binding or name, where there are several. */
+  /** The binding or name of the database to use, if there are several. */
   database?: string | undefined;
 }
 
-/** The cron of the engine. */
 export const EVERY_MINUTE = "* * * * *";
 export const CONSOLE_ASSETS = "node_modules/millrace/dist/assets";
-/** The engine's paths: a site with `not_found_handling` would answer them with a page. */
+/** The paths of the engine. With `not_found_handling`, the assets would answer them. */
 export const ENGINE_PATHS = [
   "/v1/*",
   "/console",
@@ -38,10 +37,10 @@ export const ENGINE_PATHS = [
   "/problems/*",
 ];
 const SITE = "The engine answers these paths, and not a page of the site.";
-/** From this date on, a Worker's own classes are in `exports` without a flag. */
+/** From this compatibility date on, `exports` needs no flag. */
 const HAS_EXPORTS = "2025-11-17";
 
-/** The changes that make the engine run in a Worker, or in an environment of it. None where everything is there. */
+/** The changes that add the engine to a Worker or an environment. */
 export function changesOf(whole: Config, beside: Beside): Change[] {
   const { env } = beside;
   const config = configOf(whole, env) ?? {};
@@ -51,7 +50,9 @@ export function changesOf(whole: Config, beside: Beside): Change[] {
   return (isInherited ? withOwnExports(config, env, all) : all).map((one) => ({ ...one, path: ["env", env, ...one.path] }));
 }
 
-/** An environment inherits `exports` as a whole, and a Workflow has one name in an account: the environment gets its own. */
+/**
+ * An environment inherits `exports` as a whole, but a Workflow's name is unique in an account, so the environment gets its own `exports`.
+ */
 function withOwnExports({ exports = {}, name }: Config, env: string, changes: readonly Change[]): Change[] {
   const hasWorkflow = Object.values(exports).some(({ type }) => type === "workflow");
   const added = changes.filter(({ path }) => path[0] === "exports");
@@ -68,7 +69,7 @@ function withOwnExports({ exports = {}, name }: Config, env: string, changes: re
   return [...changes.filter((one) => !added.includes(one)), { path: ["exports"], value, why }];
 }
 
-/** Everything but resources. An environment inherits most of it, unless it overrides the value. */
+/** The changes that an environment inherits. */
 function shared(config: Config, { name, secrets }: Beside): Change[] {
   const { compatibility_flags: flags = [], compatibility_date: date = "" } = config as {
     compatibility_flags?: string[];
@@ -127,7 +128,7 @@ function shared(config: Config, { name, secrets }: Beside): Change[] {
   ];
 }
 
-/** Where a configuration requires secrets, wrangler loads their names alone from `.dev.vars`: all that are there are required. */
+/** With `secrets.required`, wrangler loads only these names from `.dev.vars`, so all names of the file are added. */
 function secretsOf({ secrets, vars = {} }: Config, names: readonly string[]): Change[] {
   const { required } = (secrets ?? {}) as { required?: string[] };
   const loaded = required === undefined ? names.filter((one) => one !== "MILLRACE_KEY" && !Object.hasOwn(vars, one)) : [];
@@ -139,7 +140,7 @@ function secretsOf({ secrets, vars = {} }: Config, names: readonly string[]): Ch
 const RUNS = "Runs executes every workflow of millrace({ workflows: […] }).";
 const OBJECTS = "The recorder stores the outcomes of steps. The keeper restarts runs after crashes.";
 
-/** The exports as one value, where the configuration has none. */
+/** Merges the entries of `exports` into one value, if the configuration has none. */
 function together({ exports }: Config, changes: Change[]): Change[] {
   const within = changes.filter(({ path }) => path[0] === "exports");
   if (exports !== undefined || within.length < 2) return changes;
@@ -150,7 +151,10 @@ function together({ exports }: Config, changes: Change[]): Change[] {
 const runsIn = (config: Config) =>
   (config.exports as Record<string, unknown> | undefined)?.Runs ?? (config.workflows ?? []).find(({ class_name }) => class_name === "Runs");
 
-/** The Durable Objects: by `exports`, or by bindings where the configuration has `migrations`, which wrangler does not take beside it. */
+/**
+ * Declares the Durable Objects in `exports`. Beside `migrations`, which wrangler does not accept together with them, they are bound
+ * instead.
+ */
 function objects(config: Config): Change[] {
   const classes = ["Recorder", "Keeper"];
   const { durable_objects, migrations = [], exports = {} } = config as Config & { exports?: Record<string, unknown> };
@@ -190,7 +194,7 @@ function objects(config: Config): Change[] {
   ];
 }
 
-/** What each environment has for itself. */
+/** The changes that each environment needs for itself. */
 function bindings(config: Config, { name, env, database: chosen }: Beside): Change[] {
   const {
     d1_databases = [],
@@ -201,7 +205,7 @@ function bindings(config: Config, { name, env, database: chosen }: Beside): Chan
     r2_buckets?: { binding: string }[];
   };
   const given = vars.QUEUE_PREFIX;
-  // Where the lines of QUEUE_PREFIX are not pasted yet, the name of the queue has it.
+  // If QUEUE_PREFIX is not set yet, the name of the bound queue contains it.
   const bound = producers.find(({ binding }) => binding === "MILLRACE_QUEUE")?.queue;
   const prefix = typeof given === "string" ? given : bound === undefined ? `${name}-` : (/^(.*)millrace$/.exec(bound)?.[1] ?? "");
   const queue = `${prefix}millrace`;
@@ -247,7 +251,7 @@ function bindings(config: Config, { name, env, database: chosen }: Beside): Chan
   ];
 }
 
-/** The database of the Worker that the engine uses, too: the chosen one, or the only one. */
+/** The database to share with the engine: the chosen one, or the only one. */
 function databaseOf(databases: readonly D1[], chosen: string | undefined): D1 | undefined {
   if (chosen === undefined) return databases.length === 1 ? databases[0] : undefined;
   const found = databases.find(({ binding, database_name }) => binding === chosen || database_name === chosen);
@@ -265,7 +269,7 @@ function added(path: readonly string[], there: readonly unknown[], needed: reado
   return value.length === 0 ? [] : [{ path, value, adds: true, why }];
 }
 
-/** A configuration with the changes, as an object. */
+/** Applies changes to a parsed configuration. */
 export function changed(config: Config, changes: readonly Change[]): Config {
   const result = structuredClone(config);
   for (const { path, value, adds } of changes) {

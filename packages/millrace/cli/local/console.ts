@@ -8,31 +8,31 @@ import { digestOf } from "./made-once.ts";
 import { ROOT } from "./wrangler.ts";
 
 const SOURCES = join(ROOT, "packages/millrace/console");
-/** What the Worker imports: a module of the two texts, which git does not have. */
+/** The generated module that the Worker imports, with the script and the style. git ignores it. */
 const BUILT = join(ROOT, "packages/millrace/src/http/console/built.js");
-/** What a build follows from. */
+/** The inputs of a build. */
 const FROM = [SOURCES, join(import.meta.dirname, "console.ts"), join(ROOT, "package-lock.json")];
-/** Browsers that have `light-dark()` and everything else that is used. */
+/** Browsers with `light-dark()` and all other used features. */
 const BROWSERS = ["chrome125", "firefox125", "safari17.5"];
 
 /**
- * Builds the console, unless it was built of the same files before: this is the one place that knows whether it is fresh, and everything
- * that bundles the Worker calls it first. Errors: a `Refusal` with the bundler's words, where the sources cannot be built.
+ * Builds the console if its sources have changed. Every program that bundles the Worker calls this first. Errors: a `Refusal` with the
+ * bundler's error.
  */
 export async function builtConsole(): Promise<void> {
-  // The installed package has it built, and no sources.
+  // The installed package contains the built console, without sources.
   if (!existsSync(SOURCES)) return;
   const made = `// Made of packages/millrace/console ${digestOf(FROM)}. Change that, and never this.\n`;
   if (existsSync(BUILT) && readFileSync(BUILT, "utf8").startsWith(made)) return;
   const { script, style } = await built();
   const text = `${made}export const script = ${named(script, "js")};\nexport const style = ${named(style, "css")};\n`;
-  // As a whole or as it was: two may build at once.
+  // Replaced by a rename, because two processes may build at the same time.
   const making = `${BUILT}.${process.pid}`;
   writeFileSync(making, text);
   renameSync(making, BUILT);
 }
 
-/** Writes the package's console: its files in the folder `assets`, for a Worker's static assets, and a `module` with their names alone. */
+/** Writes the console of the package: its files into `assets`, for a Worker's static assets, and a `module` with their names. */
 export async function packedConsole(assets: string, module: string): Promise<void> {
   await builtConsole();
   const { script, style }: { script: File; style: File } = await import(pathToFileURL(BUILT).href);
@@ -48,7 +48,7 @@ interface File {
   text: string;
 }
 
-/** The same headers as the Worker sends: a file has the digest of its text in its name. */
+/** The headers that the Worker sends. The name of a file contains the digest of its content. */
 const HEADERS = `/console/assets/*
   cache-control: public, max-age=31536000, immutable
   x-content-type-options: nosniff
@@ -59,7 +59,6 @@ function named(text: string, ending: string): string {
   return JSON.stringify({ name: `${digest}.${ending}`, text });
 }
 
-/** As far as they are used here. */
 interface Output {
   output: readonly { fileName: string; code?: string; source?: string | Uint8Array }[];
 }
@@ -68,7 +67,7 @@ async function built(): Promise<{ script: string; style: string }> {
   if (!isInstalled()) throw new Refusal("The console is not built, and the packages that build it are not installed: run `npm install`.");
   const { build } = await import("vite");
   const options = {
-    // The same whoever asks: a run of tests says of itself that it is one, and would be given a larger build.
+    // Set here, because a run of the tests sets NODE_ENV to test, which gives a larger build.
     ...{ configFile: false, root: SOURCES, logLevel: "silent", mode: "production", define: { "process.env.NODE_ENV": '"production"' } },
     oxc: { jsx: { runtime: "automatic", importSource: "preact", development: false } },
     build: {

@@ -11,20 +11,20 @@ import { shown } from "./wrangler.ts";
 
 const BUSY_MS = 5_000;
 
-/** Where wrangler keeps local databases, in the folder that it is told to persist to. */
+/** The folder of local databases, below the folder that wrangler persists to. */
 const KEPT_IN = "v3/d1/miniflare-D1DatabaseObject";
 
-/** The database of a Worker: its binding in the configuration, and its migrations. */
+/** The configuration and the migrations of a Worker's database. */
 type Of = Pick<Project, "config" | "env" | "migrations">;
 
 /**
- * Applies the migrations that a local database lacks, and stores the token in it. No engine may have it open. The database is read and
- * written as a file: each of wrangler's commands would start a runtime, for seconds.
+ * Applies the missing migrations to a local database, and stores the token. The engine must not be running. The file is opened directly,
+ * because each command of wrangler would start a runtime, which takes seconds.
  */
 export async function prepareDatabase(folder: string, of: Of, token: string, tenant?: string): Promise<void> {
   const state = join(folder, "state");
   if (!existsSync(state)) {
-    // The folder appears complete or not at all.
+    // Renamed at the end, so that the folder is complete or absent.
     const making = join(folder, "state.new");
     rmSync(making, { recursive: true, force: true });
     applyLocally(making, of);
@@ -33,14 +33,16 @@ export async function prepareDatabase(folder: string, of: Of, token: string, ten
   open(fileOf(state, of), (database) => database.exec(insertToken(token, tenant)));
 }
 
-/** The migrations that a local database lacks: all where there is no database yet. */
+/** The missing migrations of a local database. All, if there is no database yet. */
 export function missingLocally(state: string, of: Of): Migration[] {
   const file = fileOf(state, of);
   const all = of.migrations.files();
   return existsSync(file) ? open(file, (database) => missingIn(database, all)) : all;
 }
 
-/** Applies the migrations that a local database lacks; wrangler finds them in its list. Errors: a `Refusal` that names the migration. */
+/**
+ * Applies the missing migrations to a local database, and records them where wrangler looks. Errors: a `Refusal` that names the migration.
+ */
 export function applyLocally(state: string, of: Of): void {
   const file = fileOf(state, of);
   mkdirSync(dirname(file), { recursive: true });
@@ -63,14 +65,16 @@ export function applyLocally(state: string, of: Of): void {
   });
 }
 
-/** Comments, texts and quoted names. */
+/** Comments, strings and quoted names. */
 const QUOTED = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]/g;
 const TRIGGER = /\bCREATE\s+(?:TEMP\w*\s+)?TRIGGER\b[\s\S]*?;\s*END\s*(?=;|$)/gi;
 
-/** A migration is one transaction. Errors: a `Refusal` for a migration that ends it or begins another: half of it would be applied. */
+/**
+ * Each migration runs in one transaction. Errors: a `Refusal` for a migration with its own BEGIN or COMMIT, which could be applied in part.
+ */
 export function requireNoTransactions(missing: readonly Migration[]): void {
   for (const { file } of missing) {
-    // The length stays the same for the line.
+    // Line breaks are kept, so that line numbers stay the same.
     const blank = (text: string) => text.replaceAll(/[^\n]/g, " ");
     const sql = readFileSync(file, "utf8").replaceAll(QUOTED, blank).replaceAll(TRIGGER, blank);
     const found = /(?:^|;)\s*(BEGIN|COMMIT|END|ROLLBACK|SAVEPOINT|RELEASE)\b/i.exec(sql);
@@ -86,7 +90,7 @@ export function requireNoTransactions(missing: readonly Migration[]): void {
 function missingIn(database: DatabaseSync, all: readonly Migration[]): Migration[] {
   const tables = new Set(all.map(({ table }) => table));
   const applied = [...tables].flatMap((table) => {
-    // As wrangler makes it.
+    // The table as wrangler creates it.
     database.exec(`CREATE TABLE IF NOT EXISTS "${table}" (
       id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)`);
     return database
@@ -97,7 +101,7 @@ function missingIn(database: DatabaseSync, all: readonly Migration[]): Migration
   return all.filter(({ name, table }) => !applied.includes(`${table} ${name}`));
 }
 
-/** The binding of the engine's database. Errors: a `Refusal` where the configuration has none. */
+/** The binding of the engine's database. Errors: a `Refusal` if the configuration has none. */
 export function boundIn({ config, env }: Of): D1 {
   const { d1_databases = [] } = configOf(readConfig(config), env) ?? {};
   const bound = d1_databases.find(({ binding }) => binding === DATABASE);
@@ -107,13 +111,12 @@ export function boundIn({ config, env }: Of): D1 {
   throw new Refusal(`${shown(config)} binds no database as ${DATABASE}. Add one to d1_databases.${also}`);
 }
 
-/** The file in which the local runtime keeps a Worker's database. */
 function fileOf(state: string, of: Of): string {
   const { preview_database_id, database_id, binding } = boundIn(of);
   return join(state, KEPT_IN, `${objectOf(preview_database_id ?? database_id ?? binding)}.sqlite`);
 }
 
-/** The id of the object that keeps a database locally, which is the name of its file: the runtime derives it from the database's own id. */
+/** The id of the Durable Object of a local database, which is its file name. The runtime derives it from the id of the database. */
 function objectOf(databaseId: string): string {
   const key = createHash("sha256").update("miniflare-D1DatabaseObject").digest();
   const signed = (what: string | Buffer) => createHmac("sha256", key).update(what).digest().subarray(0, 16);
@@ -122,8 +125,8 @@ function objectOf(databaseId: string): string {
 }
 
 /**
- * Uses a local database, and closes it; waits while a running engine writes. Without `of` it is the state's only database. Errors: a
- * `Refusal` where there is none.
+ * Opens a local database, waits for locks, and closes it. Without `of`, the state must have exactly one database. Errors: a `Refusal` if
+ * there is none.
  */
 export function useDatabase<T>(state: string, use: (database: DatabaseSync) => T, of?: Of): T {
   const folder = join(state, KEPT_IN);

@@ -1,9 +1,9 @@
 import { NAMED, type Told, type Worker } from "./told.ts";
 
-/** Of which the package makes a database's binding: it sends each statement to a Worker, which sends it to the database's object. */
+/** The module from which miniflare makes a D1 binding: it sends each statement to a Worker, which sends it to the Durable Object. */
 const THEIRS = "cloudflare-internal:d1-api";
 
-/** The same binding, but that it asks the object. The `fetcher`, which is that Worker, is what a database needs to be made. */
+/** The same binding, which calls the Durable Object directly. Its constructor needs `fetcher`, the reference to that Worker. */
 const AT_ONCE = {
   name: "millrace:database",
   internal: true,
@@ -20,8 +20,8 @@ const AT_ONCE = {
 };
 
 /**
- * Lets each statement go to its database at once, for seven tenths of what it takes of a processor with a Worker on its way. A database
- * that is elsewhere, and has no object here, is asked as the package asks it.
+ * Sends each statement directly to the Durable Object of its database, which takes 70 % of the processor time of the way through a Worker.
+ * Remote databases are not changed.
  */
 export function databasesAtOnce(told: Told): void {
   const workers = new Map<unknown, Worker | undefined>(told.services.map(({ name, worker }) => [name, worker]));

@@ -5,8 +5,7 @@ import { settingsIn } from "../disk.ts";
 import { shown } from "./wrangler.ts";
 
 /**
- * Makes sure the secrets of a local engine are there: a file with a random MILLRACE_KEY if there is none. One that exists is never
- * touched: open instances depend on its key, and people keep their own secrets in it. Answers whether it made one.
+ * Writes a file with a random MILLRACE_KEY. Returns false if the file exists: it is not changed, because open instances depend on its key.
  */
 export function ensureDevVars(file: string): boolean {
   try {

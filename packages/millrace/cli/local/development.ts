@@ -13,15 +13,15 @@ import { untilSeen, Watchdog } from "./watchdog.ts";
 import { followLog } from "./worker-log.ts";
 import { isLoadingError, lastError, shown } from "./wrangler.ts";
 
-/** A first start that dies is tried again: wrangler ends when it meets its runtime dying. What has run before is tried until it runs. */
+/** Attempts at the first start, because wrangler ends if its runtime dies. After a successful start, there is no limit. */
 const FIRST_TRIES = 3;
 const PAUSE_MS = { each: 500, most: 5000 };
-/** A machine that was too slow for one start is given more time for the next: a minute more at each try. */
+/** The timeout of a start: one more minute at each attempt, because the machine may be slow. */
 const START_MS = { each: 60_000, most: 300_000 };
 
 /**
- * An engine that follows the sources. Each save is looked at before the runtime gets it: what cannot run is told in a sentence, and the
- * last that could runs on. The engine is started anew when its configuration changes, and when it dies.
+ * An engine that follows the sources. Each save is checked first: an invalid one is reported, and the last valid one keeps running. The
+ * engine restarts if its configuration changes or its process dies.
  */
 export class Development {
   readonly #options: EngineOptions;
@@ -29,13 +29,13 @@ export class Development {
   readonly #tell: (line: string) => void;
   readonly #changes: Changes;
   readonly #wiring: Wiring;
-  /** Files and folders that an engine reads as it starts, beside the configuration. */
+  /** Files and folders, other than the configuration, that an engine reads when it starts. */
   readonly #apart: readonly string[];
   readonly #config: string;
   #engine: Engine | undefined;
   #front: readonly number[] = [];
   #ran = false;
-  /** Resolves when the runtime says that it does not take the Worker. */
+  /** Resolves if the runtime rejects the Worker. */
   #refused = Promise.withResolvers<{ refused: string }>();
   readonly #watchdog = new Watchdog();
   #told = "";
@@ -51,7 +51,7 @@ export class Development {
     this.#tell = tell;
   }
 
-  /** Starts as soon as the sources can run. Errors: a `Refusal` when the engine does not come up though they can. */
+  /** Starts when the sources are valid. Errors: a `Refusal` if the engine does not start with valid sources. */
   async start(): Promise<Engine> {
     for (;;) {
       const good = this.#say(await this.#wiring.look());
@@ -64,12 +64,12 @@ export class Development {
   }
 
   /**
-   * Follows the sources and the engine until people stop it, or until the state it runs on is gone. Errors: a `Refusal` when the engine
-   * does not come up again.
+   * Follows the sources and the engine until the user stops it, or its state is removed. Errors: a `Refusal` if the engine does not
+   * restart.
    */
   async run(): Promise<"stopped" | "gone"> {
     const { logFile, logFrom } = this.#engine ?? (await this.start());
-    // What it said as it came up, such as of a variable that cannot be meant, it does not say again.
+    // Lines of the start, such as a warning about a variable, are not repeated.
     const unfollow = followLog(logFile, (line) => this.#hear(line), logFrom);
     return this.#untilOver().finally(unfollow);
   }
@@ -102,7 +102,7 @@ export class Development {
           this.#refused.promise,
         ]);
         if (what === "stop") return "stopped";
-        // Whatever it was noticed by: an engine whose state is gone must not go on without it.
+        // However it was noticed, an engine without its state must stop.
         if (!existsSync(state)) {
           await this.stop();
           return "gone";
@@ -118,7 +118,6 @@ export class Development {
     return "stopped";
   }
 
-  /** Something was saved. */
   async #take(files: readonly string[]): Promise<void> {
     const good = this.#say(await this.#wiring.look());
     if (!good) return;
@@ -129,7 +128,7 @@ export class Development {
     if (anew !== undefined) await this.#startAnew(`${shown(anew)} has changed`);
   }
 
-  /** Where the disk alone keeps a save from what runs, that runs on. */
+  /** An error of the disk does not stop the running engine. */
   #sayDisk(error: unknown): void {
     if (!isOfDisk(error) || !this.#engine) throw error;
     say(
@@ -144,17 +143,17 @@ export class Development {
     if (engine) say(`${paint("green", "●")} It runs again at ${engine.url}.`);
   }
 
-  /** The runtime does not take the Worker: only a save can help. */
+  /** Waits for a save, because the runtime rejects the Worker. */
   async #waitFor(why: string): Promise<void> {
     say(`${paint("red", "✗")} ${why}\n  ${paint("dim", "It starts with the next save; Ctrl-C stops it.")}`);
     await this.stop();
     await this.#changes.next(this.#stop);
   }
 
-  /** Undefined when the Worker's own code kept the runtime from starting, and something has been saved since. */
+  /** Undefined if the Worker's code kept the runtime from starting, and a file was saved since. */
   async #bringUp(): Promise<Engine | undefined> {
     for (let tries = 1; ; tries++) {
-      // A save may mend the reason for which the runtime does not come up.
+      // A save may fix the reason why the runtime does not start.
       const over = new AbortController();
       const saved = this.#changes.next(AbortSignal.any([over.signal, this.#stop])).then(
         () => {
@@ -184,7 +183,7 @@ export class Development {
           tries = 0;
           continue;
         }
-        // The reason is in the folder, such as a migration that fails: after a first run, a save may mend it.
+        // A file caused it, such as a failing migration: after the first start, a save may fix it.
         const isMendable = error instanceof Refusal && !(error instanceof NotStarted) && this.#ran;
         if (isMendable) {
           await this.#waitFor(error.message);
@@ -201,7 +200,7 @@ export class Development {
     }
   }
 
-  /** Tells what is wrong, once; and when it is mended. */
+  /** Reports each mistake once, and its fix. */
   #say({ mistakes, good, inputs }: Verdict): Verdict["good"] {
     this.#changes.watch(inputs);
     const told = mistakes.map(({ says }) => `${paint("red", "✗")} ${says}`).join("\n");

@@ -3,15 +3,15 @@ import { dirname, extname, join } from "node:path";
 
 const PACKAGE = packageFolder();
 
-/** The folder of the package: above `cli` in the repository, above `dist/cli` where the package is installed. */
+/** The folder of the package: above `cli` in the repository, above `dist/cli` if installed. */
 export function packageFolder(): string {
   const above = join(import.meta.dirname, "../..");
   return existsSync(join(above, "package.json")) ? above : join(above, "..");
 }
 
 /**
- * The entry points of the package, each with its source file: in the repository, bundles and tests are made from sources, so that a change
- * needs no build. Empty where the package is installed, which holds no sources.
+ * The source file of each entry point of the package: in the repository, bundles and tests need no build. Empty if the package is
+ * installed.
  */
 export function sourceDoors(): Record<string, string> {
   if (!existsSync(join(PACKAGE, "src/index.ts"))) return {};
@@ -26,7 +26,7 @@ export function sourceDoors(): Record<string, string> {
   );
 }
 
-/** A file in the folder of another one, in the same language: the package holds JavaScript alone. */
+/** A file beside another one, with the same extension: .ts in the repository, .js in the package. */
 export function besideOf(file: string, name: string): string {
   return join(dirname(file), `${name}${extname(file)}`);
 }

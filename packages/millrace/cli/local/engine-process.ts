@@ -14,38 +14,35 @@ import { devArgs, type Engine, LOG_NAME, runDev, serveArgs } from "./wrangler-de
 export type { Engine };
 
 export interface EngineOptions {
-  /** Keeps all of this engine: `state`, `token`, `worker.log`. A later start on the same folder goes on where this one ended. */
+  /** Keeps the state of the engine: `state`, `token` and `worker.log`. A later start continues with it. */
   folder: string;
   port: number;
-  /** The command that errors about the port name before `--port`. Default: `npx millrace dev`. */
+  /** The command before `--port` in error messages. Default: `npx millrace dev`. */
   typed?: string;
-  /** The file with the secrets, in the format of `.dev.vars`. */
+  /** A file in the format of `.dev.vars`. */
   secrets: string;
   vars?: Record<string, string>;
-  /** Default: the app of this checkout. */
+  /** Default: the app of this repository. */
   project?: Project;
-  /** Default: that of `project`. It binds its database, with the project's migrations, as `DB`, and its Worker answers `GET /healthz`. */
+  /** Default: that of `project`. It must bind its database as `DB`, and its Worker must answer `GET /healthz`. */
   config?: string;
-  /**
-   * The Worker as somebody has bundled it, and its configuration: it is loaded anew whenever that file changes. Default: the sources of
-   * `config`, bundled once.
-   */
+  /** A bundle and its configuration. The engine reloads if they change. Default: the sources of `config`, bundled once. */
   worker?: { script: string; config: string };
-  /** The tenant of the engine's token. Default: the tenant of the last start, or else acme. */
+  /** The tenant of the engine's token. Default: the tenant of the last start, or acme. */
   tenant?: string | undefined;
-  /** True forgets what an earlier engine left in the folder. Default: false. */
+  /** True deletes the existing state. Default: false. */
   fresh?: boolean;
-  /** Longest that the runtime may take until it answers. Default: a minute. */
+  /** Timeout of the start. Default: 60 s. */
   startWithinMs?: number;
-  /** Gives the start up. */
+  /** Cancels the start. */
   signal?: AbortSignal;
 }
 
 const START_MS = 60_000;
 
-/** The runtime ended as it started, or refused the Worker. */
+/** The runtime ended during its start, or rejected the Worker. */
 export class NotStarted extends Refusal {
-  /** True when the Worker's own code was the reason: the same code would fail again. */
+  /** True if the Worker's own code was the cause: the same code would fail again. */
   readonly byWorker: boolean;
 
   constructor(message: string, byWorker: boolean) {
@@ -54,10 +51,7 @@ export class NotStarted extends Refusal {
   }
 }
 
-/**
- * Starts an engine and waits until it answers. Errors: a `Refusal`, whose sentence says what to do; `NotStarted` when the runtime did not
- * come up.
- */
+/** Starts an engine, and waits until it answers. Errors: `NotStarted` if the runtime does not start, otherwise a `Refusal`. */
 export async function startEngine(options: EngineOptions): Promise<Engine> {
   const {
     folder,
@@ -80,7 +74,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     await requireFree(port, typed);
     if (fresh) for (const left of ["state", "token", LOG_NAME]) rmSync(join(folder, left), { recursive: true, force: true });
     const token = localToken(join(folder, "token"));
-    // The configuration that runs is that of its environment alone.
+    // The configuration of a bundle has one environment only.
     const databaseOf = worker ? { config: worker.config, migrations: project.migrations } : { ...project, config };
     const [bundle] = await Promise.all([worker ? "" : bundled(config), prepareDatabase(folder, databaseOf, token, tenant)]);
     signal?.throwIfAborted();
@@ -103,7 +97,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
   }
 }
 
-/** False once the signal aborts. It ends a start, and not the engine that came of it. */
+/** Resolves with false when the signal aborts. A started engine is not affected. */
 function isAborted(signal: AbortSignal | undefined): Promise<false> {
   return new Promise((resolve) => {
     if (signal?.aborted) resolve(false);
@@ -111,7 +105,7 @@ function isAborted(signal: AbortSignal | undefined): Promise<false> {
   });
 }
 
-/** What became of a start, and what was called an error in its part of the log: its other lines are no reasons. */
+/** The reason of a failed start: its exit or timeout, and the errors in its part of the log. */
 function whyNot(ended: unknown[] | undefined, withinMs: number, log: string): string {
   const [code, signal] = ended ?? [];
   const what = ended ? `it ended by itself (${signal ?? `exit code ${code}`}).` : `it did not answer within ${withinMs / 1000} s.`;
@@ -123,7 +117,7 @@ function readLog(file: string): Buffer {
   return existsSync(file) ? readFileSync(file) : Buffer.alloc(0);
 }
 
-/** Resolves with what the Worker threw as the runtime loaded it: wrangler would live on without it, and never answer. */
+/** Resolves with the error that the Worker threw while the runtime loaded it. Wrangler does not end then, and never answers. */
 function untilRefused(logFile: string): { line: Promise<string>; over: () => void } {
   const { promise, resolve } = Promise.withResolvers<string>();
   const over = followLog(logFile, (said) => {
@@ -132,7 +126,7 @@ function untilRefused(logFile: string): { line: Promise<string>; over: () => voi
   return { line: promise, over };
 }
 
-/** A folder that nobody but its owner looks into: it holds payloads, hashes of tokens and logs. */
+/** Creates a folder for its owner only, because it contains payloads, hashes of tokens and logs. */
 export function closedFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   chmodSync(folder, 0o700);

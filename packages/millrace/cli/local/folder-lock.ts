@@ -6,9 +6,9 @@ import { Refusal } from "../command.ts";
 import { isOfDisk } from "../disk.ts";
 import { endGroup, groupOf, startOf } from "./processes.ts";
 
-/** Who uses a folder: the command, when it began, and the process group of its engine once that runs. */
+/** The content of a lock: the command, its start, and the process group of its engine. */
 interface Holder {
-  /** Of this one lock: two of one process differ by it. */
+  /** Distinguishes two locks of one process. */
   id: string;
   pid: number;
   started: string | undefined;
@@ -18,34 +18,34 @@ interface Holder {
 }
 
 export interface FolderLock {
-  /** Notes the engine's process group, so that a later start can end what this one leaves behind if it dies. */
+  /** Records the engine's process group, so that a later start can end it if this process is killed. */
   holds(engine: number): void;
   release(): void;
 }
 
 const ENGINE = /wrangler|workerd|esbuild/;
 
-/** Refuses a folder on which an engine runs. */
+/** Errors: a `Refusal` if an engine runs on the folder. */
 export function requireUnlocked(folder: string): void {
   const holder = read(join(folder, "lock"));
   if (!holder || startOf(holder.pid) !== holder.started) return;
   throw new Refusal(`Millrace already runs on ${folder} (process ${holder.pid}, ${holder.url}). Stop it there with Ctrl-C first.`);
 }
 
-/** An engine that runs: its folder, and where it answers. */
+/** A running engine: its folder and its address. */
 export interface Running {
   folder: string;
   url: string;
 }
 
-/** The engines that run on a folder, or on one directly in it: a demo has its own. Errors: a `Refusal` where none does. */
+/** The engines that run on a folder, or on a folder directly in it, such as that of a demo. Errors: a `Refusal` if there is none. */
 export function runningIn(folder: string): Running[] {
   const running = enginesIn(folder);
   if (running.length === 0) throw new Refusal("No engine runs here. Start one with npx millrace dev: it prints a link.");
   return running;
 }
 
-/** The same, that of the folder itself first; none where none does. */
+/** As `runningIn`, with the folder's own engine first. Empty if there is none. */
 export function enginesIn(folder: string): Running[] {
   const within = existsSync(folder) ? readdirSync(folder, { withFileTypes: true }) : [];
   const folders = [folder, ...within.flatMap((one) => (one.isDirectory() ? [join(folder, one.name)] : []))];
@@ -55,7 +55,10 @@ export function enginesIn(folder: string): Running[] {
   });
 }
 
-/** Takes a folder for one engine: two on the same state would each do the other's work. What a dead start left running is ended first. */
+/**
+ * Locks a folder for one engine, because two engines on one state would repeat each other's work. First ends the processes that a killed
+ * start has left.
+ */
 export async function lockFolder(folder: string, url: string): Promise<FolderLock> {
   const file = join(folder, "lock");
   const mine: Holder = { id: randomUUID(), pid: process.pid, started: startOf(process.pid), url };
@@ -79,12 +82,12 @@ export async function lockFolder(folder: string, url: string): Promise<FolderLoc
   };
 }
 
-/** SQLite's own number for what another connection has locked. */
+/** The error code of SQLite for a lock of another connection. */
 const SQLITE_BUSY = 5;
 
 /**
- * One start at a time looks at a folder's lock and takes it over: ending what a dead one left takes seconds, in which a second would find
- * the same. The turn is SQLite's lock on an empty database, which the system itself takes from a process that dies. Answers how it ends.
+ * Lets one process at a time take over a lock, because ending the processes of a killed start takes seconds. Uses SQLite's lock on an empty
+ * database, which the system releases if the process dies. Returns the release.
  */
 export function takeTurn(folder: string, busy = `Another start is locking ${folder}.`): () => void {
   const file = join(folder, "lock.turn");
@@ -101,7 +104,7 @@ export function takeTurn(folder: string, busy = `Another start is locking ${fold
   return () => turn.close();
 }
 
-/** Ends the engine a killed start could not end: only if its group is still the one that start noted. */
+/** Ends the process group of a killed start, if it is still the recorded one. */
 async function endLeftovers({ engine, engineStarted }: Holder): Promise<void> {
   if (engine === undefined) return;
   const leaderStart = startOf(engine);
@@ -118,7 +121,7 @@ function read(file: string): Holder | undefined {
   }
 }
 
-/** As a whole or not at all: whoever read a half of it would take the folder for free. */
+/** Written to a temporary file and renamed, because a reader of half a lock would take the folder as free. */
 function write(file: string, holder: Holder): void {
   const making = `${file}.${holder.id}`;
   writeFileSync(making, JSON.stringify(holder), { mode: 0o600 });

@@ -4,15 +4,15 @@ import { Refusal } from "../command.ts";
 import { shown } from "./wrangler.ts";
 import type { Engine } from "./wrangler-dev.ts";
 
-/** An engine that has just come up on a busy machine may be slow, or say 503 for a while. */
+/** A new engine on a busy machine may be slow, or answer 503 for some time. */
 const PATIENCE_MS = 120_000;
 const ASK_EVERY_MS = 500;
-/** What a token is refused with: unknown, or without a scope. */
+/** The statuses for a token that is unknown or lacks a scope. */
 const REFUSED = [401, 403];
 
 /**
- * Asks the engine something with the token of a file. Errors: a `Refusal` that blames the token when the engine refuses it, at once; one
- * that says what happened instead when nothing else was heard for two minutes.
+ * Sends a request with the token of a file. Errors: a `Refusal` at once if the engine rejects the token, or after two minutes of other
+ * failures.
  */
 export async function requireGoodToken(
   { url, token, logFile }: Pick<Engine, "url" | "token" | "logFile">,

@@ -1,14 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Between a refusal, such as a port on which nobody listens yet, and the next question. */
+/** The pause after a refused connection. */
 const PAUSE_MS = 50;
-/** How long the first question is waited for before another is asked beside it; each further one twice as long. */
+/** Time until a second request is sent without an answer to the first. It doubles for each further one. */
 const BESIDE_MS = 2000;
 
 /**
- * Asks an engine whether it is well, until it says so or the signal comes. A question stays open for as long as that: a busy machine needs
- * seconds for an answer, and to hang up on it and ask anew would only make it busier. A few more are asked beside it, each after twice the
- * time, since the one that meets a dying runtime is never answered.
+ * Polls `/healthz` until the engine is healthy, or the signal aborts. Requests have no timeout, because a busy machine needs seconds for an
+ * answer. A few more are sent in parallel, because a request to a dying runtime is never answered.
  */
 export async function becomesWell(url: string, signal: AbortSignal, { besideMs = BESIDE_MS } = {}): Promise<boolean> {
   const over = new AbortController();

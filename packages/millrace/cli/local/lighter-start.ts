@@ -1,20 +1,20 @@
-// Loaded before a process loads miniflare, the package with which Workers run here.
+// Node loads this file before miniflare, the package in which wrangler runs Workers.
 import { registerHooks } from "node:module";
 import { besideOf } from "./doors.ts";
 
 const PACKAGE = /\/miniflare\/dist\/src\/index\.js$/;
 
 /**
- * The package writes what it tells a runtime into a buffer, nine megabytes for this Worker. It grows by four kilobytes, and all of it is
- * copied each time: half a second of a processor at every start. In larger steps that is nothing.
+ * Miniflare writes the configuration of the runtime, nine megabytes for this Worker, into a buffer that grows in steps of 4 KiB. Each step
+ * copies all of it, which takes half a second of a processor at each start. Larger steps avoid that.
  */
 const STEP = { theirs: "var MIN_SINGLE_SEGMENT_GROWTH = 4096;", larger: "var MIN_SINGLE_SEGMENT_GROWTH = 4194304;" };
 
-/** Where it is about to write that, and what comes first. */
+/** The function that serializes the configuration, and its argument. */
 const WRITES = /function serializeConfig\((\w+)\) \{/;
 const TOGETHER = JSON.stringify(besideOf(import.meta.filename, "together"));
 
-/** A package with another text is taken as it is. */
+/** A version with another text is loaded unchanged. */
 registerHooks({
   load(url, context, nextLoad) {
     const loaded = nextLoad(url, context);

@@ -5,20 +5,17 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isAlive } from "./processes.ts";
 import { ROOT } from "./wrangler.ts";
 
-/** Where things are kept that follow from this checkout's files alone. Deleting it costs the next start a few seconds. */
+/** The cache of files that are derived from this repository alone. It can be deleted. */
 const MADE = join(ROOT, ".millrace/made");
 
-/** How long something is kept that was made from files which have changed since. */
+/** How long an outdated entry of the cache is kept. */
 const KEPT_MS = 24 * 60 * 60_000;
 
-/** How long another process is waited for that makes the same; who has waited for so long makes it too, and what is whole first stays. */
+/** How long to wait for another process that makes the same entry. Then both make it, and the first complete one is used. */
 const WAIT_MS = 60_000;
 const LOOK_EVERY_MS = 50;
 
-/**
- * Makes what follows from these files and folders alone, unless it was made from the same before, or is being made. Answers the folder it
- * is in: it is shared, so nobody writes to it.
- */
+/** Returns the cached folder that was made from these inputs, or makes it with `make`. Do not write to it: it is shared. */
 export async function madeOnce(what: string, from: readonly string[], make: (folder: string) => Promise<unknown>): Promise<string> {
   const name = `${what}-${digestOf(from)}`;
   const folder = join(MADE, name);
@@ -39,13 +36,13 @@ export async function madeOnce(what: string, from: readonly string[], make: (fol
   return folder;
 }
 
-/** Whether a process that lives makes it. */
+/** True if a live process makes the entry. */
 function isBeingMade(name: string): boolean {
   const making = readdirSync(MADE).filter((one) => one.startsWith(`making-${name}-`));
   return making.some((one) => isAlive(Number(one.slice(`making-${name}-`.length).split("-")[0])));
 }
 
-/** A digest of all names and contents. What tools keep beside the files is left out: it begins with a dot. */
+/** A digest of all names and contents, without files that begin with a dot: tools write them. */
 export function digestOf(paths: readonly string[]): string {
   const hash = createHash("sha256");
   const add = (path: string) => {

@@ -1,5 +1,5 @@
-// A process of its own, which bundles a Worker as wrangler would deploy it, and writes beside it how wrangler would run it by its
-// configuration. To load wrangler takes most of a second, and its own command for a bundle does it once more, to look at other things too.
+// A separate process that bundles a Worker as wrangler would deploy it, and writes the options with which wrangler would run it. To load
+// wrangler takes most of a second; its own command for a bundle loads it twice.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -12,7 +12,6 @@ import { WRANGLER } from "./wrangler.ts";
 const [config = "", bundle = ""] = process.argv.slice(2);
 const read = readConfig({ config }, { hideWarnings: true });
 
-/** As far as it is used here. */
 interface Bundler {
   build(options: object): Promise<unknown>;
 }
@@ -20,7 +19,7 @@ interface Plugged {
   onResolve(which: { filter: RegExp }, answer: (asked: { path: string; resolveDir: string }) => object): void;
 }
 
-/** A text is a module of its own beside the bundle, named by what it holds: `.md` is what the rules of our configurations name. */
+/** Imports a text as a module beside the bundle, named by its digest. The rules of our configurations include `.md`. */
 const texts = {
   name: "texts",
   setup({ onResolve }: Plugged) {
@@ -55,5 +54,5 @@ await bundler.build({
 });
 
 const { rootPath: _, modulesRules: __, ...options } = workerOptions(read).workerOptions as Record<string, unknown>;
-// Of the variables the configuration's own alone: what this checkout's .dev.vars hold is not for every engine.
+// Only the variables of the configuration: those of .dev.vars are not for every engine.
 writeFileSync(join(bundle, BUNDLE.options), JSON.stringify({ ...options, name: read.name, bindings: read.vars }));

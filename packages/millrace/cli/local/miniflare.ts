@@ -1,7 +1,6 @@
 import { createRequire } from "node:module";
 import { WRANGLER } from "./wrangler.ts";
 
-/** As far as they are used here. */
 export interface Miniflare {
   ready: Promise<unknown>;
 }
@@ -10,8 +9,8 @@ interface Package {
   convertV4MiniflareOptions(options: object): object;
 }
 
-/** In the folder of a Worker's bundle: its first file, and the options that it runs with, as JSON. */
+/** Files in the folder of a bundle: its entry, and its options as JSON. */
 export const BUNDLE = { entry: "worker.js", options: "options.json" };
 
-/** The package with which wrangler itself runs Workers. */
+/** The package in which wrangler runs Workers. */
 export const miniflare = (): Package => createRequire(WRANGLER)("miniflare");

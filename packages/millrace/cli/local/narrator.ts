@@ -6,12 +6,12 @@ import { authOption } from "./token.ts";
 import { eventIn, humanLine, type LogLine } from "./worker-log.ts";
 import { errorOf } from "./wrangler.ts";
 
-/** How long the runtime's word for an error waits for the engine's own: either may be written first. */
+/** How long an error of the runtime waits for the engine's line about it. Either may be written first. */
 const PATIENCE_MS = 1500;
-/** Errors that the engine has told of lately. */
+/** The number of recent errors of the engine that are remembered. */
 const REMEMBERED = 500;
 
-/** The engine, and its token: the file, and the tenant once it is known. */
+/** The engine and its token: the file, and the tenant once known. */
 interface At {
   url: string;
   tokenFile: string;
@@ -19,15 +19,15 @@ interface At {
 }
 
 /**
- * Tells people what a Worker's log says. The runtime calls every error "Uncaught" that leaves a step's or a run's code, though that is how
- * the platform is told of it. Where the engine has said the same with its instance and step, nobody needs it twice, and the end of a
- * run that a person has stopped is no news; whatever else is uncaught is told.
+ * Converts the lines of a Worker's log to sentences for the user. The runtime logs every error that leaves a step or a run as "Uncaught",
+ * although the platform handles it. Such a line is dropped if the engine logs the same error with its instance and step, or if an operator
+ * stopped the run.
  */
 export function narrator(at: At, tell: (sentence: string) => void): (line: string) => void {
   const told: string[] = [];
   const held = new Set<{ text: string; timer: ReturnType<typeof setTimeout> }>();
   const storm = new Storm();
-  /** Letters whose line waits for a repair, by what tells it when one has mended them. */
+  /** Dead letters whose line waits for a possible repair. The value cancels the line. */
   const letters = new Map<string, () => void>();
   const isTold = (text: string) => told.some((error) => saysTheSame(text, error));
 
@@ -71,7 +71,7 @@ export function narrator(at: At, tell: (sentence: string) => void): (line: strin
       if (event.log === "repair" && event.outcome === "sent") letters.get(dead_letter)?.();
       return tellLines([human]);
     }
-    // A repair that mends a letter says so a moment later: then nobody has to.
+    // An automatic repair is logged a moment after the dead letter. Then no action is needed.
     const timer = setTimeout(() => {
       letters.delete(dead_letter);
       one();
@@ -84,20 +84,20 @@ export function narrator(at: At, tell: (sentence: string) => void): (line: strin
   };
 }
 
-/** The line below an instance that the engine's token does not see. */
+/** The line after an instance that the engine's token cannot see. */
 function ofOther({ tenant }: At, of: unknown): string[] {
   if (tenant === undefined || typeof of !== "string" || of === tenant || !TENANT.test(of)) return [];
   return [`of tenant ${of}, which the token of ${tenant} does not see. To see it: npx millrace dev --tenant ${of}`];
 }
 
-/** What a line has in common with others that need not all be read: failures of one cause. Undefined for what is told in any case. */
+/** Groups lines that may be counted together: failures with one cause. Undefined for lines that are always printed. */
 function kindOf({ log, level, outcome, workflow, step, code, cause, queue, message_type, error }: Told): string | undefined {
   if (log === "ended" && error !== undefined) return ["ended", cause ?? `${workflow} ${step} ${code}`].join(" ");
   if (log === "attempt" && level !== "info" && outcome !== "in_doubt") return ["attempt", workflow, step, code, outcome].join(" ");
   return log === "delivery" && outcome === "captured" ? ["captured", queue, message_type, code].join(" ") : undefined;
 }
 
-/** How many more there were of a kind, and how to see and settle them all at once. */
+/** The number of further lines of a kind, and the commands for all of them. */
 function countedLines({ url, tokenFile }: { url: string; tokenFile: string }, told: Told, more: number): string[] {
   const { log, workflow, step, queue, message_type, code, cause, error = "" } = told;
   const auth = authOption(tokenFile);
@@ -109,7 +109,7 @@ function countedLines({ url, tokenFile }: { url: string; tokenFile: string }, to
     ];
   const said = oneLine(`${workflow}: ${more} more errored at ${step || "no step"} of the same cause, the last of ${error}`);
   if (cause === undefined || !isNamed(told)) return [said];
-  // No JSON before a reason is filled in.
+  // Not valid JSON until the reason is filled in.
   const body = `{"verb":"retry","filter":{"cause":"${cause}"},"reason":…}`;
   return [
     said,
@@ -118,12 +118,12 @@ function countedLines({ url, tokenFile }: { url: string; tokenFile: string }, to
   ];
 }
 
-/** What the engine ends a run with that a person has stopped, or restarted. */
+/** The message with which the engine ends a run that an operator stopped or restarted. */
 const STOPPED = "An operator has stopped the run: no further step starts.";
 const UNCAUGHT = /^Uncaught (?:\(in promise\) )?(.*)$/;
 const TELLS_ERRORS: ReadonlySet<string> = new Set(["attempt", "ended"]);
 
-/** The runtime puts names of classes before a message, and sometimes more behind it; of one of several lines it has the first. */
+/** The runtime adds class names before a message and sometimes text after it, and logs the first line only. */
 function saysTheSame(uncaught: string, error: string): boolean {
   const [first = ""] = error.split("\n");
   const said = uncaught.replace(/^(?:\w*Error: )+/, "");
@@ -141,36 +141,34 @@ interface Told extends LogLine {
   queue?: string;
   message_type?: string;
   outcome?: string;
-  /** What the failure of a run has in common with others. */
+  /** The digest by which failures are grouped. */
   cause?: string;
-  /** The key of an effect in doubt. */
+  /** The key of an effect with an unknown outcome. */
   effect?: string;
-  /** Of a doubt: it is known to have happened, and its rows were refused. */
+  /** For an unknown outcome: the effect is known to have happened, and its rows were refused. */
   happened?: boolean;
-  /** The letter of a message that was captured. */
+  /** The dead letter of a captured message. */
   dead_letter?: string;
   code?: string;
   error?: string;
-  /** What may be behind a failure. */
+  /** A possible cause of a failure. */
   hint?: string;
-  /** Of a wait for an event. */
+  /** For a wait for an event. */
   event_type?: string;
   open?: boolean;
-  /** Of a wait for a person. */
+  /** For a question to an operator. */
   approval_id?: string;
 }
 
-/**
- * True where everything is a name that stands in a command: a line that only looks like the engine's must not bring a command of its own.
- */
+/** True if all values are safe in a shell command: a tenant's text could look like a line of the engine. */
 function isNamed({ instance_id, effect, dead_letter, event_type, approval_id, cause, error }: Told): boolean {
   const names = [instance_id, effect, dead_letter, event_type, approval_id, cause].filter((name) => name !== undefined);
   return names.every((name) => /^[\w.-]+$/.test(name)) && (error === undefined || typeof error === "string");
 }
 
 /**
- * What to type next: an instance that failed is retried, where an output is missing after that was given; an effect in doubt and a dead
- * letter are looked at first, then settled; an instance that waits is told what it waits for, or answered.
+ * The commands to run next. A failed instance is retried, after its output is confirmed if that is missing. An effect with an unknown
+ * outcome and a dead letter are shown first, then decided. A waiting instance gets its event or its answer.
  */
 function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, told: Told): string[] {
   const { log, instance_id = "", outcome, effect = "", dead_letter, code, error, event_type, open, approval_id, hint } = told;
@@ -208,7 +206,7 @@ function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, to
   ];
 }
 
-/** An act, with the place for its reason: what nobody has filled in is refused. */
+/** The command with a placeholder for the reason. The placeholder itself is refused. */
 function because(...words: readonly string[]): string {
   return callOf(...words, "--reason …");
 }

@@ -3,13 +3,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Misuse, Refusal } from "../command.ts";
 
 const HOST = "127.0.0.1";
-/** Whoever listens on every address or on IPv6 only also takes `localhost`. */
+/** A server on every address, or on IPv6 only, uses the port of `localhost` too. */
 const HOSTS = [HOST, "::1", "0.0.0.0"];
 
-/** The command before `--port`. */
 const START = "npx millrace dev";
 
-/** The port people asked for: `--port 9000`, `--port=9000` or the variable PORT. `typed` is what stands before it. */
+/** The requested port: `--port 9000`, `--port=9000` or the variable PORT. `typed` is the command before it, for errors. */
 export function portFrom(args: readonly string[], variable: string | undefined, otherwise: number, typed = START): number {
   const swallowed = process.env.npm_config_port;
   const place = args.findIndex((arg) => arg === "--port" || arg.startsWith("--port="));
@@ -20,17 +19,17 @@ export function portFrom(args: readonly string[], variable: string | undefined, 
   throw new Misuse(`"${asked}" is not a port. Choose one from 1 to 65535, such as: ${typed} --port 9000`);
 }
 
-/** Refuses a port that neither a browser nor `fetch` would call, such as 22. */
+/** Refuses a port that browsers and `fetch` block, such as 22. */
 export async function requireCallable(port: number, typed = START): Promise<void> {
   if (!(await isBlocked(port))) return;
   throw new Refusal(`Browsers block port ${port}, which belongs to another protocol. Choose another: ${typed} --port 8787`);
 }
 
-/** The last thread of a runtime that was ended may hold its port for a moment longer than the process is to be seen. */
+/** How long a killed runtime may keep its port after its process is gone. */
 const CLOSING_MS = 2_000;
 const LOOK_EVERY_MS = 50;
 
-/** Refuses a port that somebody listens on, and goes on doing so. */
+/** Refuses a port that stays in use. */
 export async function requireFree(port: number, typed = START): Promise<void> {
   const until = Date.now() + CLOSING_MS;
   for (const host of HOSTS) {
@@ -46,7 +45,7 @@ export async function requireFree(port: number, typed = START): Promise<void> {
   }
 }
 
-/** `fetch` knows the list (https://fetch.spec.whatwg.org/#port-blocking), and refuses before it connects. */
+/** `fetch` has the list (https://fetch.spec.whatwg.org/#port-blocking), and refuses before it connects. */
 async function isBlocked(port: number): Promise<boolean> {
   const signal = AbortSignal.timeout(BLOCKED_WITHIN_MS);
   const refusal = await fetch(`http://${HOST}:${port}`, { method: "HEAD", signal }).catch((error: unknown) => error);
@@ -55,11 +54,10 @@ async function isBlocked(port: number): Promise<boolean> {
 
 const BLOCKED_WITHIN_MS = 500;
 
-/** Below the ports that systems hand out to outgoing connections: what is free here now is still free after a restart. */
+/** Below the ephemeral ports, so that a free port is still free after a restart. */
 const PORTS = { first: 20_000, count: 10_000 };
 const TRIES = 50;
 
-/** A port nobody listens on. */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < TRIES; tries++) {
     const port = PORTS.first + Math.floor(Math.random() * PORTS.count);
@@ -68,13 +66,13 @@ export async function freePort(): Promise<number> {
   throw new Refusal(`No free port was found in ${TRIES} tries from ${PORTS.first} up. Choose one: npx millrace dev --port 8787`);
 }
 
-/** One host after the other: they would be in each other's way. */
+/** One address after the other, because the sockets would conflict. */
 async function isFree(port: number): Promise<boolean> {
   for (const host of HOSTS) if ((await listen(port, host)) === "EADDRINUSE") return false;
   return true;
 }
 
-/** Listens for a moment: undefined when that worked, or why not. A host this machine lacks is no hindrance. */
+/** Binds the port for a moment. Undefined if that worked or the machine lacks the address, otherwise the error code. */
 function listen(port: number, host: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const server = createServer().once("error", (error: NodeJS.ErrnoException) => resolve(error.code));

@@ -1,5 +1,5 @@
-// A process of its own, which runs a Worker's bundle as it stands until it is ended. `wrangler dev` takes twice as long to start, for what
-// only a Worker needs that is being written: it watches its files, and puts a second runtime in front of the first.
+// A separate process that runs a Worker's bundle until it is ended. `wrangler dev` takes twice as long to start, because it watches the
+// files and puts a second runtime in front of the first.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs, parseEnv } from "node:util";
@@ -17,7 +17,7 @@ const { values } = parseArgs({
   },
 });
 
-/** How wrangler marks lines of these levels: a log is read in the same way, whoever wrote it. */
+/** The marks of wrangler before lines of these levels, so that both logs are parsed in the same way. */
 const MARKS: Record<string, string> = { error: "✘ [ERROR] ", warn: "▲ [WARNING] " };
 
 function say({ level, message }: { level: string; message: string }): void {
@@ -36,7 +36,7 @@ const runtime = new Miniflare(
     cf: false,
     logRequests: false,
     handleStructuredLogs: say,
-    // As wrangler lays it out, whose commands find what is kept there.
+    // The layout of wrangler, so that its commands find the state.
     resourcePersistencePath: join(values["persist-to"], "v3"),
     workers: [
       {

@@ -1,7 +1,7 @@
-/** As many lines of one kind are told whole; the others are counted. */
+/** Lines of one kind that are printed before the rest is counted. */
 const TOLD = 3;
 const COUNTED_FOR_MS = 5000;
-/** Behind so long a silence a kind is told whole again. */
+/** After this long without a line of the kind, it is printed again. */
 const QUIET_MS = 60_000;
 const MAX_KINDS = 500;
 
@@ -11,11 +11,11 @@ interface Kind {
   lastAt: number;
 }
 
-/** Keeps a terminal readable where the same happens many times: the first of a kind are told, of the others how many there were. */
+/** Limits the lines of one kind on a terminal: the first ones are printed, the others counted. */
 export class Storm {
   readonly #kinds = new Map<string, Kind>();
 
-  /** Tells one line of a kind (`whole`), or counts it; `counted` is told every few seconds with how many there were. */
+  /** Prints a line (`whole`) or counts it. `counted` prints the number every few seconds. */
   take(name: string, whole: () => void, counted: (more: number) => void): void {
     const known = this.#kinds.get(name);
     const kind = known && (known.held > 0 || Date.now() - known.lastAt < QUIET_MS) ? known : { count: 0, held: 0, lastAt: 0 };

@@ -2,8 +2,8 @@ import { databasesAtOnce } from "./databases-at-once.ts";
 import { type Asked, type Binding, NAMED, type ObjectClass, type Service, type Told, type Worker } from "./told.ts";
 
 /**
- * Lets what stands in locally for all workflows be one Worker, and for all queues another. The package makes one of each, of the same code,
- * for two thirds of what a runtime takes of a processor to start. What each keeps, and where, stays as it was.
+ * Merges the Workers with which miniflare simulates workflows into one Worker, and those for queues into another. Miniflare makes one for
+ * each workflow and queue, which takes two thirds of the processor time of a start. State and paths stay the same.
  */
 export function together(told: Told): void {
   for (const alike of alikeIn(told, isWorkflow)) workflowsTogether(told, alike);
@@ -19,14 +19,14 @@ const isWorkflow = ({ modules, durableObjectNamespaces }: Worker) =>
 const isQueue = ({ modules, bindings }: Worker, service: string) =>
   modules?.[0]?.name === "object-entry.worker.js" && bindings?.[0]?.name === NAMED && service.startsWith("queues:");
 
-/** Services that are Workers of this kind, several of which differ in nothing but what is bound to them. */
+/** The services that run the same Worker with different bindings. */
 function alikeIn({ services }: Told, isOne: (worker: Worker, service: string) => boolean): Alike[] {
   const some = services.filter((one): one is Required<Service> => one.worker !== undefined && isOne(one.worker, one.name));
   const rest = ({ worker: { bindings: _, durableObjectNamespaces: __, ...others } }: Required<Service>) => JSON.stringify(others);
   return [...Map.groupBy(some, rest).values()].filter((alike): alike is Alike => alike.length > 1);
 }
 
-/** One Worker in their stead. Whoever asks for one of them asks for it, as `again` says: once, also where several share their question. */
+/** Replaces the services by one Worker. `again` changes each reference to them, once for a shared reference. */
 function replace(told: Told, alike: Alike, worker: Worker, again: (asked: Asked, by: { name: string; index: number }) => void): void {
   const name = `together:${alike[0].name}`;
   const index = new Map(alike.map((one, at) => [one.name as unknown, at]));
@@ -41,7 +41,7 @@ function replace(told: Told, alike: Alike, worker: Worker, again: (asked: Asked,
   look(told);
 }
 
-/** Each has an entrypoint and a class of its own there, which see what is bound to it under its names. */
+/** The Worker gets an entrypoint and a class for each workflow, with that workflow's bindings. */
 function workflowsTogether(told: Told, alike: Alike): void {
   const [first] = alike;
   const own = (name: string, index: number) => `${name}_${index}`;
@@ -71,7 +71,7 @@ function workflowsTogether(told: Told, alike: Alike): void {
   });
 }
 
-/** The one hears from who asks which queue it is. */
+/** The Worker gets the name of the queue from the reference. */
 function queuesTogether(told: Told, alike: Alike): void {
   const [{ worker: of }] = alike;
   const names = alike.map(({ worker }) => worker.bindings?.find((one) => one.name === NAMED)?.text);

@@ -9,7 +9,7 @@ import { shown } from "./wrangler.ts";
 const TENANT = "acme";
 const ACTOR = "local";
 
-/** The token of a local engine, kept in a file only its owner reads; made once. */
+/** The token of a local engine, created once in a file that only its owner can read. */
 export function localToken(file: string): string {
   const kept = read(file);
   if (kept !== undefined) return kept;
@@ -19,17 +19,14 @@ export function localToken(file: string): string {
   return token;
 }
 
-/**
- * What curl is given to be let in, as people of this checkout paste it: terminals are read by others, and pasted elsewhere, so the token
- * stays in its file.
- */
+/** The curl option with the token. It reads the file, so that a copied line does not contain the token. */
 export function authOption(file: string): string {
   const path = shown(file).startsWith("..") ? file : shown(file);
   const quoted = /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
   return `-H "Authorization: Bearer $(cat ${quoted})"`;
 }
 
-/** SQL that makes the token good, and changes its tenant where one is given. Only a hash of its secret goes in. */
+/** SQL that stores the hash of the token, and changes its tenant if one is given. */
 export function insertToken(token: string, tenant?: string): string {
   const kept = keptOf(token);
   if (!kept) throw new Refusal("The token of this checkout is not valid. Delete its file; the next start creates a new one.");

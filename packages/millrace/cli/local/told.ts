@@ -1,4 +1,4 @@
-/** What a runtime is told, as far as it is used here. */
+/** The configuration of the runtime, as far as it is changed here. */
 export interface Told {
   services: Service[];
   extensions?: { modules: { name: string; internal: boolean; esModule: string }[] }[];
@@ -22,7 +22,7 @@ export interface Binding {
   wrapped?: { moduleName: string; innerBindings: Inner[] };
 }
 
-/** What a binding that is a module's own is made of. */
+/** The bindings within a binding that a module provides. */
 interface Inner {
   name: string;
   text?: string;
@@ -34,7 +34,7 @@ export interface ObjectClass {
   className: string;
 }
 
-/** Who is asked for: a service, one of its entrypoints or classes, and what it is told of who asks. */
+/** A reference to a service, with its entrypoint or class, and its properties. */
 export interface Asked {
   name?: unknown;
   serviceName?: unknown;
@@ -43,5 +43,5 @@ export interface Asked {
   props?: { json: string };
 }
 
-/** As what a Worker of the package hears which of its objects is asked for. */
+/** The binding in which miniflare passes the name of a Worker's object. */
 export const NAMED = "MINIFLARE_NAMESPACE";

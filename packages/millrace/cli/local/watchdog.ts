@@ -2,14 +2,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Engine } from "./wrangler-dev.ts";
 
 const ASK_EVERY_MS = 5000;
-/** Far longer than any request of ours takes, also on a busy machine. */
+/** The timeout of a health check: far longer than a request takes, also on a busy machine. */
 const PATIENCE_MS = { first: 30_000, most: 240_000 };
-/** An answer this soon comes from a machine that is itself again. */
+/** An answer within this time resets the timeout. */
 const PROMPT_MS = 3000;
 
-/**
- * Asks an engine whether it is well. After one that did not answer, it waits twice as long for the next, until that has answered promptly.
- */
+/** Checks the health of an engine. After a timeout, the next one is twice as long, until an answer is prompt. */
 export class Watchdog {
   readonly #askEveryMs: number;
   readonly #patience: { first: number; most: number };
@@ -24,8 +22,8 @@ export class Watchdog {
   }
 
   /**
-   * Resolves with how long an engine has not answered, in ms, when that is too long: a process may live on and be of no use. Never resolves
-   * once `over` is aborted, or after wrangler has ended.
+   * Resolves with the time without an answer, in ms, when it is too long: the process may run without serving. Never resolves after `over`
+   * aborts or wrangler ends.
    */
   async untilUnresponsive(engine: Pick<Engine, "answers"> & { ended: Promise<unknown> }, over: AbortSignal): Promise<number> {
     let ended = false;
@@ -51,7 +49,7 @@ export class Watchdog {
 
 const LOOK_EVERY_MS = 250;
 
-/** Resolves once something is so that no event tells of, such as a folder that is gone; never once `over` is aborted. */
+/** Polls a condition without an event, such as a removed folder. Never resolves after `over` aborts. */
 export async function untilSeen(isSo: () => boolean, over: AbortSignal): Promise<void> {
   while (!over.aborted) {
     await sleep(LOOK_EVERY_MS, undefined, { signal: over }).catch(() => undefined);

@@ -3,25 +3,23 @@ import { oneLine } from "../terminal.ts";
 import { errorOf } from "./wrangler.ts";
 
 const LOOK_EVERY_MS = 250;
-/** A log that has grown beyond this is put aside at the next start; the one put aside before goes. */
+/** A larger log is renamed at the next start. The previous renamed one is deleted. */
 const LARGE_BYTES = 10 * 1024 * 1024;
 
-/** Opens a log for writing on. */
 export function openLog(file: string): number {
   if (sizeOf(file) > LARGE_BYTES) renameSync(file, `${file}.1`);
   return openSync(file, "a", 0o600);
 }
 
 /**
- * Passes on every line that is added to a file from now on, or from a place in it; one that its reader cannot read ends nobody. Answers
- * how to stop.
+ * Passes each new line of a file to `onLine`, from its end or an offset. An error of `onLine` is ignored. Returns a function that stops it.
  */
 export function followLog(file: string, onLine: (line: string) => void, from = sizeOf(file)): () => void {
   let at = from;
   let rest = "";
   const timer = setInterval(() => {
     const size = sizeOf(file);
-    // Another start has put it aside.
+    // Another start has renamed it.
     if (size < at) at = 0;
     if (size === at) return;
     const added = Buffer.alloc(size - at);
@@ -34,33 +32,31 @@ export function followLog(file: string, onLine: (line: string) => void, from = s
       try {
         onLine(line);
       } catch {
-        // What tenants wrote may stand at the beginning of a line, and look like one of the Worker's own.
+        // A line with a tenant's text may only look like a line of the Worker.
       }
     }
   }, LOOK_EVERY_MS);
   return () => clearInterval(timer);
 }
 
-/** A file's bytes; 0 for one that is not there. */
+/** The size of a file in bytes. 0 if it is missing. */
 export function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** What wrangler lists behind the one error that a Worker threw as it was loaded: everything that is missing because of it. */
+/** Errors that wrangler lists after the error of the Worker, as a consequence of it. */
 const FOLLOWS = /has no such named entrypoint|The Workers runtime failed to start/;
 
 /**
- * wrangler's word before what the bundler could not read, and what it says of its own folder that was made anew under it: each save has
- * been bundled once before it is loaded.
+ * Wrangler's heading before errors of the bundler, and errors about its own folder while it is replaced. Neither is of use: each save was
+ * bundled before.
  */
 const ITS_OWN = /^Build failed with \d+ errors?:?$|Could not resolve "[^"]*\/\.wrangler\/tmp\//;
 
-/** One line of the Worker's own, said as JSON. */
+/** A JSON line that the Worker wrote. */
 export type LogLine = Record<string, unknown> & { log: string };
 
-/**
- * What the Worker said in a line, without the mark that wrangler gives to warnings and errors; undefined where it is none of the Worker's.
- */
+/** The JSON in a line, without wrangler's mark for warnings and errors. Undefined for other lines. */
 export function eventIn(line: string): LogLine | undefined {
   const said = /^(?:\S \[(?:WARNING|ERROR)\] )?(\{"log":.*)$/.exec(oneLine(line))?.[1];
   try {
@@ -70,11 +66,11 @@ export function eventIn(line: string): LogLine | undefined {
   }
 }
 
-/** What a line of the log says to people, in one line; undefined for those that only a search needs. */
+/** A line of the log for the user. Undefined for lines that are only for searches. */
 export function humanLine(line: string): string | undefined {
   const event = eventIn(line);
   const words = event ? eventWords(event) : runtimeWords(line);
-  // Whatever tenants wrote came back with the JSON, so it is only now that nothing of it can act.
+  // After JSON.parse, a tenant's text may contain control characters again.
   return words === undefined ? undefined : oneLine(words);
 }
 
@@ -93,7 +89,7 @@ function eventWords({ log, level, queue, messages, ...rest }: LogLine): string |
       if (level === "info") return `${queue}: ${message(rest)} ${rest.outcome}, waited ${rest.waited_ms} ms`;
       return `${queue}: ${message(rest)} ${rest.outcome}${rest.error ? `: ${rest.error}` : ""}`;
     case "attempt":
-      // What went well is told by the run's end.
+      // A success is reported at the end of the run.
       if (level === "info") return undefined;
       return `${instance(rest)}: ${rest.step}, attempt ${rest.attempt}, ${String(rest.outcome).replace("_", " ")}: ${rest.error}`;
     case "ended":
@@ -120,7 +116,7 @@ function eventWords({ log, level, queue, messages, ...rest }: LogLine): string |
   }
 }
 
-/** `20 of night-order, not_retryable`: what it is about, without what only a program reads. */
+/** For example `20 of night-order, not_retryable`: the subject of an alert, without fields for programs. */
 function alertWords({ change, alert_id, rule, severity, value, count, since, ...labels }: Record<string, unknown>, queue: unknown): string {
   if (change === "spoiled") return `alert: the row of ${rule} could not be read and is reset (${alert_id})`;
   const about = Object.values({ queue, ...labels }).filter((label) => label !== undefined && label !== null);
@@ -147,7 +143,7 @@ function awaited({ event_type, about, open }: Record<string, unknown>): string {
   return `for ${event_type} about ${about}${open === true ? "" : ", which only steps of this deployment may emit"}`;
 }
 
-/** A body that is no message has neither a type nor a subject. */
+/** An invalid body has neither a type nor a subject. */
 function message({ message_type = "a message without a type", subject = "" }: Record<string, unknown>): string {
   return `${message_type} ${subject}`.trimEnd();
 }
@@ -156,13 +152,13 @@ function instance({ workflow, subject }: Record<string, unknown>): string {
   return `${workflow} ${subject}`;
 }
 
-/** What is old is removed round by round: only what went is worth a line. */
+/** The retention removes rows in rounds: only a round with removed rows is printed. */
 function removedWords(removed: unknown): string | undefined {
   const words = counts((removed ?? {}) as Record<string, unknown>);
   return words === "" ? undefined : `retention: removed ${words}`;
 }
 
-/** `started` and how many: in the engine's own words, without what did not happen. */
+/** The numbers above zero, such as `3 started`. */
 function counts(numbers: Record<string, unknown>): string {
   return Object.entries(numbers)
     .filter(([, count]) => typeof count === "number" && count > 0)

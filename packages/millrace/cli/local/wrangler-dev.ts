@@ -10,26 +10,26 @@ import { endGroup, groupOf, send } from "./processes.ts";
 import { openLog, sizeOf } from "./worker-log.ts";
 import { wranglerEnv } from "./wrangler.ts";
 
-/** A local engine: `wrangler dev` and the two workerds it runs, or `serve.ts` and its one. */
+/** A local engine: `wrangler dev` with two workerds, or `serve.ts` with one. */
 export interface Engine {
   url: string;
   token: string;
-  /** Its first process's, which is also the id of the process group in which all of the engine lives. */
+  /** The id of the first process and of its process group, which contains the whole engine. */
   pid: number;
-  /** Where it and the Worker write. */
+  /** The file for the output of the engine and the Worker. */
   logFile: string;
-  /** Where in that file this engine's own lines begin, in bytes. */
+  /** The offset of this engine's first line in that file, in bytes. */
   logFrom: number;
-  /** Resolves when its first process has ended, by itself or not, with its exit code or the signal that ended it. */
+  /** Resolves with the exit code or the signal of the first process. */
   ended: Promise<unknown[]>;
-  /** The ids of the workerd that runs the Worker and holds all state. Another is started when it dies. */
+  /** The ids of the workerd that runs the Worker and its state. Wrangler restarts it if it dies. */
   runtime(): number[];
-  /** The id of the workerd that owns the public port: without it nothing answers any more, whatever else lives. */
+  /** The ids of the workerd that owns the public port. Without it, the engine does not answer. */
   front(): number[];
-  /** Waits until the Worker answers: false when it did not in time, or its first process has ended. */
+  /** Waits for an answer of the Worker. False after a timeout, or if the first process ends. */
   answers(withinMs: number): Promise<boolean>;
   stop(): Promise<void>;
-  /** Kills without warning. Answers the ids of what died. */
+  /** Sends SIGKILL. Returns the ids of the killed processes. */
   kill9(what: "runtime" | "everything"): Promise<number[]>;
 }
 
@@ -41,20 +41,20 @@ interface Running {
   token: string;
   folder: string;
   cwd: string;
-  /** The program of its first process, and what that is told: of `devArgs` or `serveArgs`. */
+  /** The program and arguments of the first process, from `devArgs` or `serveArgs`. */
   args: string[];
   lock: FolderLock;
 }
 
 /**
- * Runs an engine in a process group of its own, so that Ctrl-C in the terminal reaches only us and we end it in good order.
- *
- * What happens when its processes die (seen): `serve.ts` starts its workerd again on the same state and port. Wrangler 4.156 runs two, a
- * proxy that owns the public port and the one that runs the Worker. `kill -9` of the latter: wrangler starts another on the same state,
- * which answers 0.4 to 0.8 s later. Of the proxy: the port is closed for 0.4 to 2 s, then a new one listens and never answers; only a new
- * wrangler helps. Of the first process: its workerds live on, answer, and hold the port and the state, so whoever kills it must kill its
- * whole group. Asked to end (TERM or INT), it is gone after 0.05 s and the last of its group after 0.1 to 0.2 s: the engine has stopped
- * when its group is gone, not when its first process is.
+ * Runs an engine in its own process group, so that Ctrl-C reaches this process alone, which ends the engine in order.
+ * Measured with wrangler 4.156, which runs a proxy on the public port and a runtime for the Worker:
+ * - `kill -9` of the runtime: wrangler starts another on the same state within 0.4 to 0.8 s.
+ * - `kill -9` of the proxy: a new one listens after 0.4 to 2 s, but never answers. Only a new wrangler helps.
+ * - `kill -9` of the first process: both workerds keep running, with the port and the state. Kill the whole group.
+ * - SIGTERM or SIGINT: the first process ends after 0.05 s, the last of the group after 0.1 to 0.2 s. The engine has stopped when the group
+ *   is gone.
+ * `serve.ts` restarts its workerd on the same state and port.
  */
 export function runDev({ url, token, folder, cwd, args, lock }: Running): Engine {
   const logFile = join(folder, LOG_NAME);
@@ -72,11 +72,11 @@ export function runDev({ url, token, folder, cwd, args, lock }: Running): Engine
   const pid = first.pid ?? 0;
   const killAll = () => send("SIGKILL", groupOf(pid));
   lock.holds(pid);
-  // The last resort of a process that ends without stop().
+  // If the process ends without stop().
   process.once("exit", killAll);
 
   const workerds = () => groupOf(pid).filter(({ command }) => /workerd[^ ]* serve/.test(command));
-  /** The one that was told the public port: wrangler's proxy, or all there is. */
+  /** Matches the workerd with the public port: the proxy of wrangler, or the only one of `serve.ts`. */
   const isFront = ({ command }: { command: string }) => command.includes(`entry=127.0.0.1:${new URL(url).port} `);
   const runtime = () => workerds().filter((one) => args[0] === SERVE || !isFront(one));
   const released = () => {
@@ -117,19 +117,19 @@ interface Told {
   vars: Record<string, string>;
 }
 
-/** `wrangler dev` of a Worker that is loaded anew when it changes. Loopback only, no questions, no debugger's port. */
+/** The arguments of `wrangler dev` for a Worker that is reloaded when it changes: loopback only, without questions and inspector. */
 export function devArgs(wrangler: string, told: Told, { script, config }: { script: string; config: string }): string[] {
   const alone = ["--ip", "127.0.0.1", "--inspector-port", "0", "--show-interactive-dev-session=false"];
   return ["--import", LIGHTER_START, wrangler, "dev", script, "--config", config, ...alone, ...toldArgs(told)];
 }
 
-/** The runtime alone, of a bundle as it is in its folder. */
+/** The arguments of `serve.ts`: one runtime, for a bundle that does not change. */
 export function serveArgs(told: Told, bundle: string): string[] {
   return [SERVE, "--bundle", bundle, ...toldArgs(told)];
 }
 
 const SERVE = besideOf(import.meta.filename, "serve");
-/** As a URL: `#` and `?` in a folder's name would end the path of a module. */
+/** As a URL, because `#` and `?` in a folder's name would end the path of a module. */
 const LIGHTER_START = pathToFileURL(besideOf(import.meta.filename, "lighter-start")).href;
 
 function toldArgs({ folder, port, secrets, vars }: Told): string[] {

@@ -4,7 +4,7 @@ import { join, relative } from "node:path";
 import { Refusal } from "../command.ts";
 import { oneLine } from "../terminal.ts";
 
-/** The folder of this checkout. */
+/** The folder of this repository. */
 export const ROOT = join(import.meta.dirname, "../../../..");
 export const WRANGLER = join(ROOT, "node_modules/wrangler/bin/wrangler.js");
 
@@ -12,9 +12,7 @@ export function requireInstalled(): void {
   if (!existsSync(WRANGLER)) throw new Refusal("The packages are not installed. Run `npm install` once, then this again.");
 }
 
-/**
- * Wrangler by itself: it asks nobody, reports nothing, opens no second door, and shares no registry with another wrangler of this machine.
- */
+/** The environment of wrangler: no questions, no telemetry, no inspector, and its own registry of Workers. */
 export function wranglerEnv(folder: string): NodeJS.ProcessEnv {
   const settings = {
     CI: "1",
@@ -24,15 +22,15 @@ export function wranglerEnv(folder: string): NodeJS.ProcessEnv {
     WRANGLER_LOG_PATH: join(folder, "wrangler-logs"),
     WRANGLER_REGISTRY_PATH: join(folder, "registry"),
     WRANGLER_SEND_METRICS: "false",
-    // It would serve the whole database on the public port, to everybody on this machine, without a token.
+    // It serves the whole database on the public port, without a token.
     X_LOCAL_EXPLORER: "false",
-    // It would keep a trace of every request and statement, which nobody could look at without the explorer.
+    // It stores a trace of every request and statement, which only the explorer shows.
     X_LOCAL_OBSERVABILITY: "false",
   };
   return { ...process.env, ...settings };
 }
 
-/** Runs a command of a project's wrangler, and returns its output. Errors: a sentence that ends with wrangler's own. */
+/** Runs a command of the project's wrangler and returns its output. Errors: a sentence that ends with wrangler's error. */
 export function runWrangler(
   of: { root: string; wrangler: string },
   folder: string,
@@ -42,7 +40,7 @@ export function runWrangler(
   return runNode(folder, doing, [of.wrangler, ...args], of.root);
 }
 
-/** As `runWrangler`, with a file of our own that loads wrangler. */
+/** As `runWrangler`, for a file that loads wrangler. */
 export function runNode(folder: string, doing: string, args: readonly string[], cwd = ROOT): Promise<string> {
   return new Promise((resolve, reject) => {
     execFile(process.execPath, [...args], { cwd, env: wranglerEnv(folder) }, (error, stdout, stderr) => {
@@ -52,22 +50,18 @@ export function runNode(folder: string, doing: string, args: readonly string[], 
   });
 }
 
-/**
- * What the Worker threw as it was loaded, or else the last thing that wrangler called an error, with `--json` too, or its last words.
- */
+/** The error that the Worker threw while loading, or the last error of wrangler, or its last line. Accepts JSON output too. */
 export function lastError(output: string): string {
   return errorIn(output) ?? jsonErrorIn(output) ?? linesOf(output).at(-1) ?? "wrangler said nothing";
 }
 
-/** The text of the error with which a command that was asked for JSON answers: `{ "error": { "text": "…" } }`. */
+/** The error in the JSON output of wrangler: `{ "error": { "text": "…" } }`. */
 function jsonErrorIn(output: string): string | undefined {
   const [, text] = /^\s*\{\s*"error":\s*\{\s*"text":\s*("(?:[^"\\]|\\.)*")/m.exec(output) ?? [];
   return text && oneLine(JSON.parse(text));
 }
 
-/**
- * What the Worker threw as it was loaded, or else the last line that is an error: wrangler's, or a program's that died. Undefined for none.
- */
+/** The error that the Worker threw while loading, or the last error line of wrangler or a program. Undefined if there is none. */
 export function errorIn(output: string): string | undefined {
   const lines = linesOf(output);
   const errors = lines.map(errorOf).filter((error) => error !== undefined);
@@ -76,9 +70,7 @@ export function errorIn(output: string): string | undefined {
   return error?.replace(LOADING, "");
 }
 
-/**
- * What wrangler calls an error, without its mark; undefined for other lines, also for those of requests that have the mark in their path.
- */
+/** The text of an error line of wrangler, without its mark. Undefined for other lines, also for requests with the mark in their path. */
 export function errorOf(line: string): string | undefined {
   return /^\S \[ERROR\]\s*(.*)$/.exec(oneLine(line))?.[1];
 }
@@ -90,15 +82,14 @@ function linesOf(output: string): string[] {
     .filter((line) => line !== "" && !line.startsWith("🪵"));
 }
 
-/** True for a line of the log in which the runtime says what the Worker threw as it was loaded. */
 export function isLoadingError(line: string): boolean {
   return LOADING.test(errorOf(line) ?? "");
 }
 
-/** What a Worker's own code threw before it could serve anything: wrangler lists behind it what is missing because of that. */
+/** The runtime's line for an error that the Worker threw while loading. */
 const LOADING = /^service core:user:\S+ Uncaught (?:Error: )?(?:\w+Error: )?/;
 
-/** A path as people of this checkout write it. */
+/** A path relative to the current folder, as the user writes it. */
 export function shown(path: string): string {
   return relative(process.cwd(), path) || ".";
 }

@@ -1,16 +1,15 @@
 import { Misuse } from "../command.ts";
 import type { Asked } from "./verb.ts";
 
-/** Why something is done: the audit keeps it. */
 export const REASON = { reason: { value: "TEXT", says: "the reason, kept in the audit" } };
 export const DRY_RUN = { "dry-run": { says: "print the consequences and change nothing" } };
 
-/** What is given for a dry run, of which nothing is kept. */
+/** The reason that a dry run sends. It is not stored. */
 const LOOKING = "a dry run";
 
 const IS_PLACE = /^["'“]?(?:…|\.\.\.)["'”]?$/;
 
-/** The reason that was given. Errors: a `Misuse` where there is none, or the place for one that a line has which is ready to be copied. */
+/** The value of `--reason`. Errors: a `Misuse` if it is missing or still the placeholder of a printed command. */
 export function reasonOf({ text }: Pick<Asked<"reason">, "text">, isDryRun = false): string {
   const reason = text("reason")?.trim() || (isDryRun ? LOOKING : undefined);
   if (reason === undefined) throw new Misuse("--reason is missing: give the reason; the audit keeps it.");

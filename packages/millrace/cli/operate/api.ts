@@ -2,28 +2,28 @@ import pRetry from "p-retry";
 import { ApiRefusal, askerOf } from "../api-client.ts";
 import { type AskedEngine, orNotReached } from "../asked-engine.ts";
 
-/** Times that a request is made again which got no answer, where that is safe. */
+/** Repeats of a request without an answer, where a repeat is safe. */
 const AGAIN = 2;
-/** No longer than this in all. */
+/** Time limit for all attempts. */
 const WITHIN_MS = 60_000;
 
-/** An engine's API, as the verbs ask it. */
+/** An engine's API for the commands. */
 export interface AskedApi {
   readonly engine: AskedEngine;
-  /** Reads. Without an answer it asks again by itself. */
+  /** Sends a GET, which is repeated without an answer. */
   get<Answer>(path: string): Promise<Answer>;
-  /** Acts, once: without an answer nobody knows whether it was done. */
+  /** Sends a POST once: without an answer, its effect is unknown. */
   act<Answer>(path: string, body: object): Promise<Answer>;
-  /** Sends what is the same however often it is sent. Without an answer it is sent again by itself. */
+  /** Sends a POST that is idempotent, and repeats it without an answer. */
   send<Answer>(path: string, body: object, headers?: Record<string, string>): Promise<Answer>;
 }
 
-/** A request that may have been heard, and was not answered. */
+/** The request may have reached the engine, but was not answered. */
 class NotAnswered extends ApiRefusal {
   override readonly exitCode = 4;
 }
 
-/** Asks an engine. Errors: an `ApiRefusal` with the problem's own words; `NotReached`, `NotAnswered`. */
+/** Errors: an `ApiRefusal` with the problem; `NotReached`; `NotAnswered`. */
 export function askedApi(engine: AskedEngine, stop: AbortSignal): AskedApi {
   const ask = askerOf(engine.url, engine.token);
   const failed = (error: unknown) => {
@@ -49,13 +49,13 @@ export function askedApi(engine: AskedEngine, stop: AbortSignal): AskedApi {
   };
 }
 
-/** True for what the same request may do without: no answer, or an engine in trouble for the moment. */
+/** True if a repeat may succeed: there was no answer, or the engine is temporarily unavailable. */
 function mayPass(error: ApiRefusal): boolean {
   if (error.status === undefined) return !wasNotHeard(error);
   return error.status === 503 && error.problem?.retryable === true;
 }
 
-/** True where nothing took the connection: no engine has heard of the request, and none will in a moment. */
+/** True if the connection was refused: the request had no effect. */
 function wasNotHeard({ cause }: ApiRefusal): boolean {
   const { code } = ((cause as Error | undefined)?.cause ?? {}) as { code?: string };
   return code === "ECONNREFUSED" || code === "ENOTFOUND" || code === "EAI_AGAIN";

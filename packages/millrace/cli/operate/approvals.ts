@@ -24,7 +24,6 @@ const list = verb({
   },
 });
 
-/** An answer to a question, by which its instance goes on. */
 function answer(name: string, does: string): Verb {
   return verb({
     takes: "ID",

@@ -5,13 +5,13 @@ import { whatIsWrong } from "../options.ts";
 import { COMMON, callOf } from "./usage.ts";
 import { NO_VERB, type Noun, type Option, type Verb } from "./verb.ts";
 
-/** What was typed behind a verb. */
+/** The parsed arguments of a verb. */
 export interface Typed {
   about: string;
   values: Readonly<Record<string, string | boolean | undefined>>;
 }
 
-/** The verb of a noun that is meant, and what is typed behind it. Errors: a `Misuse` that says which there are. */
+/** The verb of a noun, and its arguments. Errors: a `Misuse` that lists the verbs. */
 export function verbIn(name: string, noun: Noun, args: readonly string[]): { name: string; verb: Verb; rest: readonly string[] } {
   const alone = noun.verbs[NO_VERB];
   if (alone) return { name, verb: alone, rest: args };
@@ -23,7 +23,7 @@ export function verbIn(name: string, noun: Noun, args: readonly string[]): { nam
   throw new Misuse(`${what}.${meant(first, there)} Verbs: ${there.join(", ")}. More: ${callOf(name)} --help`);
 }
 
-/** Reads what is typed behind a verb. Errors: a `Misuse` that says what is wrong with it, and how it is said. */
+/** Parses the arguments of a verb. Errors: a `Misuse` with the mistake and the usage. */
 export function readTyped(name: string, verb: Verb, args: readonly string[]): Typed {
   const options = { ...verb.options, ...COMMON };
   const { values, positionals } = parsed(name, options, args);
@@ -47,7 +47,7 @@ function parsed(name: string, options: Readonly<Record<string, Option>>, args: r
   }
 }
 
-/** A guess at what was meant, as a sentence; nothing where none is near. */
+/** The nearest known word as a sentence. Empty if there is none. */
 function meant(typed: string, known: readonly string[], before = ""): string {
   const guess = nearest(typed, known);
   return guess === undefined ? "" : ` Did you mean ${before}${guess}?`;

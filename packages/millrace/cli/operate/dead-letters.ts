@@ -11,7 +11,7 @@ import { ago, moment, sayJson, shownJson, tell } from "./words.ts";
 
 const COLUMNS = ["id", "queue", "type", "reason", "captured", "error"].map((title) => ({ title }));
 
-/** Whose letters an empty list may leave out. */
+/** Printed with an empty list: other tokens do not see such dead letters. */
 const OF_NO_TENANT = "Dead letters without a tenant need the scope unattributed.";
 
 const list = verb({
@@ -52,10 +52,10 @@ const show = verb({
   },
 });
 
-/** What only the whole message anew mends: one without an envelope that can be read, or of a type that there is not. */
+/** Reasons that only a corrected message can fix: its envelope is unreadable or its type unknown. */
 const OF_THE_WHOLE: readonly string[] = ["invalid_envelope", "unknown_message_type"];
 
-/** What is to be done with a letter, by what a replay of it would be refused for now. */
+/** The next commands for a dead letter, by the reason for which its replay would be refused. */
 function nextLines({ id, replay: { refused }, body }: Letter): string[] {
   const skip = callOf("dead-letters skip", id, "--reason …");
   const send = (option = "") => `Replay it: ${callOf("dead-letters replay", id, `--reason …${option}`)}, or skip it: ${skip}`;
@@ -92,7 +92,7 @@ function letterLines(letter: Letter): string[] {
   ];
 }
 
-/** What settles a letter, or asks others to, and is no replay. */
+/** Skips or escalates a dead letter. */
 function settle(name: string, does: string, done: readonly [did: string, was: string], flag: "skipped" | "escalated"): Verb {
   return verb({
     takes: "ID",

@@ -7,10 +7,9 @@ import { callOf } from "./usage.ts";
 import { type Asked, NO_VERB, type Noun, verb } from "./verb.ts";
 import { moment, sayJson, tell, typedJson } from "./words.ts";
 
-/** What a header can carry, as the engine takes it. */
+/** The characters that fit in a header. */
 const KEY = /^[\x20-\x7e]{1,500}$/;
 
-/** What each outcome of a check means. */
 const OUTCOMES: Readonly<Record<Checked["outcome"], string>> = {
   new: "the key is free: it would start",
   repeat: "it was sent before: a repeat would start nothing",
@@ -62,7 +61,7 @@ async function run(asked: Asked<Options>): Promise<number> {
 /** The statuses of an instance that ended without success, or that waits for an operator. */
 const HELD_UP: ReadonlySet<Accepted["instance_status"]> = new Set(["errored", "terminated", "dead", "skipped", "in_doubt", "paused"]);
 
-/** As RFC 8941 writes a string: a comma or a quote in it is no end. */
+/** Writes a key as an RFC 8941 string, so that a comma or a quote does not end it. */
 function quoted(key: string): string {
   return `"${key.replaceAll(/["\\]/g, "\\$&")}"`;
 }

@@ -2,22 +2,21 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ApiRefusal, isGood, refusalOf } from "../api-client.ts";
 import { type AskedEngine, orNotReached } from "../asked-engine.ts";
 
-/** An event of a stream. */
 export interface StreamEvent {
   id?: string;
   event: string;
   data: unknown;
 }
 
-/** The engine says that it lives every 15 s: a connection that is silent for longer is none. */
+/** The engine sends a heartbeat every 15 s: a connection without one is broken. */
 const SILENT_MS = 45_000;
-/** How long a stream that has broken off is asked for again, and after which pause each time. */
+/** How long an interrupted stream is reconnected, and the pause before each attempt. */
 const PATIENCE_MS = 30_000;
 const PAUSE_MS = 1000;
 
 /**
- * What a stream of server-sent events tells, in the pieces in which it arrives. Where it ends or breaks off it goes on behind what was
- * heard; who has heard what ends it asks no more. Errors: an `ApiRefusal`; `NotReached` where nothing was heard for half a minute.
+ * Yields server-sent events in chunks. An interrupted stream continues after the last event. It ends when the caller stops reading. Errors:
+ * an `ApiRefusal`; `NotReached` if the first connection fails, or after 30 s without an event.
  */
 export async function* heardOf(engine: AskedEngine, path: string, stop: AbortSignal): AsyncGenerator<StreamEvent[]> {
   let last: string | undefined;
@@ -41,7 +40,7 @@ export async function* heardOf(engine: AskedEngine, path: string, stop: AbortSig
   }
 }
 
-/** What one connection tells, for as long as it holds. */
+/** Yields the events of one connection. */
 async function* connected(
   { url, token }: AskedEngine,
   path: string,
@@ -68,7 +67,7 @@ async function* connected(
   }
 }
 
-/** An event as it is written: the engine's have one line of data, and some an id alone. */
+/** Parses an event. The engine's events have one line of data, or an id alone. */
 function eventIn(block: string): StreamEvent {
   const fields = new Map(block.split("\n").map((line) => [line.slice(0, line.indexOf(": ")), line.slice(line.indexOf(": ") + 2)]));
   const [id, data] = [fields.get("id"), fields.get("data")];

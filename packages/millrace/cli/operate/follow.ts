@@ -15,7 +15,7 @@ export const WAIT = {
   wait: { says: "print its steps until it ends or needs an operator; exit code 3 if it failed" },
 };
 
-/** What an instance tells until it is over, in the pieces in which it comes. Errors: as `heardOf`. */
+/** Yields the events of an instance until it ends. Errors: as `heardOf`. */
 export async function* toldOf({ api, stop }: Pick<Asked, "api" | "stop">, id: string): AsyncGenerator<StreamEvent[]> {
   for await (const events of heardOf(api.engine, pathOf("instances", id, "/stream"), stop)) {
     yield events;
@@ -23,13 +23,13 @@ export async function* toldOf({ api, stop }: Pick<Asked, "api" | "stop">, id: st
   }
 }
 
-/** Tells what the steps of an instance do, in lines for people, as the events of its stream come. */
+/** Returns a function that converts step events to lines for the user. */
 export function stepTeller(): (events: readonly StreamEvent[]) => string[] {
   const teller = new StepTeller();
   return (events) => teller.lines(events.flatMap(({ event, data }) => (event === "step" ? [data as StepEvent] : [])));
 }
 
-/** What is said behind something by which a run goes on: its steps where they are waited for, else the answer, or where to look. */
+/** Ends a command after which an instance runs: with `--wait` prints its steps, otherwise the answer. */
 export async function goesOn(asked: Asked<"wait">, id: string, answer: unknown, wanted: Instance["status"] = "complete"): Promise<number> {
   if (asked.isSet("wait")) return waitFor(asked, id, wanted);
   if (asked.isJson) sayJson(answer);
@@ -38,8 +38,8 @@ export async function goesOn(asked: Asked<"wait">, id: string, answer: unknown, 
 }
 
 /**
- * Tells people what happens to an instance until it is over, or does not go on before a person acts; then how it stands, and what to do.
- * Answers the exit code, by whether that is what it was to come to.
+ * Prints the steps of an instance until it ends or needs an operator, then its status, output and next commands. Returns the exit code: 0
+ * for the status `wanted`.
  */
 async function waitFor(asked: Asked<"wait">, id: string, wanted: Instance["status"]): Promise<number> {
   const linesOf = stepTeller();
@@ -61,7 +61,7 @@ async function waitFor(asked: Asked<"wait">, id: string, wanted: Instance["statu
   return instance.status === wanted ? 0 : NOT_COME_TO_IT;
 }
 
-/** True where a person has to act before it goes on. The question of one that is being undone is nobody's any more. */
+/** True if an operator must act. A question is void while the instance is undone. */
 function standsStill({ status, undo, waiting_for: waits }: Instance): boolean {
   return status === "in_doubt" || status === "paused" || (undo === null && waits.some(({ approval_id }) => approval_id !== null));
 }

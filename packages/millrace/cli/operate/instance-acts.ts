@@ -8,7 +8,7 @@ import { type Asked, type Option, type Verb, verb } from "./verb.ts";
 import { instanceId, pathOf } from "./which.ts";
 import { sayJson, tell, typedJson } from "./words.ts";
 
-/** What a promised act answers. */
+/** The answer to an action on an instance. */
 interface Promised {
   action_id: string;
   from?: string | null;
@@ -19,16 +19,16 @@ type Common = "reason" | "dry-run" | "wait";
 
 interface Act<Own extends string> {
   does: string;
-  /** What is said once it is promised. */
+  /** Printed when the action is accepted. */
   done: string;
   options?: Readonly<Record<Own, Option>>;
-  /** What its request says beside the reason. */
+  /** The fields of the request, without the reason. */
   body?: (asked: Asked<Own>) => Promise<object> | object;
-  /** What the run comes to by it; without, there is nothing to wait for. */
+  /** The status after the action. Without it, `--wait` does not apply. */
   comesTo?: Instance["status"];
 }
 
-/** An act on one instance, whose dry run says what it would do. */
+/** An action on one instance, with a dry run. */
 function act<Own extends string = never>(name: string, { does, done, options, body, comesTo }: Act<Own>): Verb {
   return verb<Own | Common>({
     takes: "ID",
@@ -42,7 +42,7 @@ function act<Own extends string = never>(name: string, { does, done, options, bo
       const path = pathOf("instances", id, `/${name}`);
       if (isDryRun) return sayPlan(await asked.api.send<Plan>(path, { ...own, reason, dry_run: true }), asked.isJson);
       const promised = await asked.api.act<Promised>(path, { ...own, reason });
-      // From its beginning, reads and sleeps are repeated.
+      // A run from its beginning also repeats reads and sleeps.
       const follows = promised.from === null && promised.follows ? ` ${promised.follows}` : "";
       tell(oneLine(`${done}${promised.from ? `, from “${promised.from}”` : ""}.${follows}`));
       if (comesTo) return goesOn(asked, id, promised, comesTo);
@@ -52,7 +52,6 @@ function act<Own extends string = never>(name: string, { does, done, options, bo
   });
 }
 
-/** What a person does with one instance. */
 export const instanceActs: Readonly<Record<string, Verb>> = {
   retry: act("retry", {
     does: "Retries an errored or terminated instance from its failed step; recorded effects are not repeated",

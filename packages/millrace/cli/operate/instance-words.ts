@@ -3,14 +3,14 @@ import type { Instance, InstanceDetail } from "./answers.ts";
 import { callOf } from "./usage.ts";
 import { moment, shellWord, shownJson } from "./words.ts";
 
-/** How an instance stands, in a line: what it is, what it failed of, what it waits for. */
+/** A line with the workflow, the subject, the status and the reason. */
 export function standing(instance: Instance): string {
   const { workflow, subject, status } = instance;
   const why = whyOf(instance);
   return oneLine(`${workflow} of ${subject} is ${status}${why === "" ? "." : `: ${why}`}`);
 }
 
-/** What is behind its status, as far as its row says it. */
+/** The reason for the status, from the row of the instance. */
 export function whyOf({ status, error, waiting_for: [wait], retrying, sleeping, undo }: Instance): string {
   if (error) {
     const { step, code, message, attempts, upstream_status } = error;
@@ -26,7 +26,7 @@ export function whyOf({ status, error, waiting_for: [wait], retrying, sleeping, 
   return undo === "done" ? "undone" : undo === "open" ? "its undo has not ended" : "";
 }
 
-/** What a person may type next about an instance that does not go on by itself. */
+/** The next commands for an instance that needs an operator. */
 export function nextLines({ id, status, error, waiting_for: waits, undo, doubts }: InstanceDetail): string[] {
   const act = (verb: string) => callOf("instances", verb, id, "--reason …");
   if (status === "errored") {
@@ -40,12 +40,12 @@ export function nextLines({ id, status, error, waiting_for: waits, undo, doubts 
   return asks.map((question) => `Answer it: ${callOf("approvals approve", question, "--reason …")}, or reject`);
 }
 
-/** How a doubt is looked at, and the answers that it may have; of what is known to have happened none that it did not. */
+/** The decisions for an unknown outcome. An effect that is known to have happened cannot be rejected. */
 function doubtLines(id: string, { step, effect, why, answered, retry }: InstanceDetail["doubts"][number]): string[] {
   const answer = (verb: string) => callOf("effects", verb, effect, "--reason …");
   if (answered !== null) {
     const known = answered.output_ref === null ? shownJson(answered.output) : "";
-    // What is withheld from the reader is no output.
+    // Redacted output cannot be confirmed.
     const output = known === "" || known.includes("[redacted]") ? "…" : shellWord(known);
     return [
       oneLine(`“${step}” happened, but the rows recorded with it were refused. ${why ?? ""}`),

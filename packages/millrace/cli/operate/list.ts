@@ -3,22 +3,21 @@ import { oneLine, paint, say } from "../terminal.ts";
 import type { Asked } from "./verb.ts";
 import { sayJson, tell } from "./words.ts";
 
-/** A page of a list, as the API gives it. */
 interface Page<Item> {
   items: readonly Item[];
   next_cursor?: string | null;
 }
 
-/** How a list is shown: a row for each item, and what is said where there is none. */
+/** The columns and rows of a list, and the text for an empty one. */
 interface Shown<Item> {
   columns: readonly Column[];
   row: (item: Item) => readonly string[];
   none: string;
-  /** True where the last column is prose: on a terminal it is cut to fit. */
+  /** True if the last column is text that a terminal may cut. */
   isLastProse?: boolean;
 }
 
-/** Says a page of a list: as the API gives it, or as a table, and whether there is more. */
+/** Prints a page as JSON or as a table, and the command for the next page. */
 export function sayPage<Item>(
   { isJson }: Pick<Asked, "isJson">,
   page: Page<Item>,
@@ -36,19 +35,19 @@ export function sayPage<Item>(
   }
 }
 
-/** Options of every list that has pages. */
+/** Options of every list with pages. */
 export const PAGED = {
   limit: { value: "COUNT", says: "the highest number of rows" },
   cursor: { value: "CURSOR", says: "the next page, from the previous output" },
 };
 
-/** The query of a route, of what is given. */
+/** A query string of the given values. */
 export function queryOf(given: Readonly<Record<string, string | undefined>>): string {
   const query = new URLSearchParams(Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
   return query.size === 0 ? "" : `?${query}`;
 }
 
-/** A line that a terminal shows as one; whole where it goes elsewhere. */
+/** Cuts a line to the width of the terminal. Other outputs get the whole line. */
 function fitted(line: string): string {
   const { isTTY, columns } = process.stdout;
   return isTTY && line.length > columns ? `${line.slice(0, columns - 1)}…` : line;

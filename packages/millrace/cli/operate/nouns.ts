@@ -7,7 +7,7 @@ import { queues } from "./queues.ts";
 import { search } from "./search.ts";
 import type { Noun } from "./verb.ts";
 
-/** What `npx millrace` is asked about; launch.js has the names too. */
+/** The nouns of `npx millrace`. launch.js has the names too. */
 export const NOUNS: Readonly<Record<string, Noun>> = {
   enqueue,
   instances,

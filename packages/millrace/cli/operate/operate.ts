@@ -9,7 +9,7 @@ import { inWords } from "./refusal.ts";
 import { nounUsage, verbUsage } from "./usage.ts";
 import type { Noun } from "./verb.ts";
 
-/** `npx millrace <noun> <verb>`: what a person asks of an engine from a terminal, over its HTTP API and nothing else. */
+/** `npx millrace NOUN VERB`: calls the HTTP API of an engine. */
 export async function operate({ args: [name = "", ...args], stop }: Call): Promise<number> {
   const noun = NOUNS[name] as Noun;
   const isHelp = wantsHelp(args);

@@ -3,10 +3,10 @@ import { oneLine, paint, say } from "../terminal.ts";
 import type { CancelAnswer, RetryAnswer, UndoAnswer } from "./answers.ts";
 import { sayJson, stepName } from "./words.ts";
 
-/** What a dry run of any act on an instance answers. */
+/** The answer to a dry run of an action. */
 export type Plan = Extract<RetryAnswer | CancelAnswer | UndoAnswer, { effects: unknown }>;
 
-/** What each verdict means, in the words of the API's document: a test holds them against it. */
+/** The meaning of each verdict, in the words of the API's document. A test compares both. */
 export const VERDICTS: Readonly<Record<Plan["effects"][number]["verdict"], string>> = {
   kept: "it happened and is kept",
   runs: "it runs, or runs again",
@@ -26,7 +26,7 @@ export const VERDICTS: Readonly<Record<Plan["effects"][number]["verdict"], strin
 
 const COLUMNS = [{ title: "step" }, { title: "would be" }, { title: "" }];
 
-/** Says a dry run. Answers the exit code: 1 where the act would be refused. */
+/** Prints a dry run. Returns the exit code: 1 if the action would be refused. */
 export function sayPlan(plan: Plan, isJson: boolean): number {
   if (isJson) sayJson(plan);
   else for (const line of planLines(plan)) say(line);

@@ -21,7 +21,7 @@ export const queues: Noun = {
   },
 };
 
-/** What is not known is a dash, as in the console. */
+/** An unknown value is a dash, as in the console. */
 function row(one: QueueHealth["items"][number]): string[] {
   const number = (value: number | null) => (value === null ? NOT_KNOWN : String(Math.round(value * 100) / 100));
   return [

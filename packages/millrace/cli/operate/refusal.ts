@@ -5,7 +5,7 @@ import { shown } from "../local/wrangler.ts";
 import { oneLine } from "../terminal.ts";
 import { callOf } from "./usage.ts";
 
-/** What a person types next, by the code that the engine refused with. */
+/** The next command for each error code of the engine. */
 const NEXT: Readonly<Record<string, string>> = {
   instance_not_found: `List them: ${callOf("instances list")}`,
   effect_not_found: `List effects with an unknown outcome: ${callOf("effects list")}`,
@@ -14,14 +14,14 @@ const NEXT: Readonly<Record<string, string>> = {
   in_doubt: `Check the upstream, then decide: ${callOf("effects list")}`,
 };
 
-/** An error of asking, in the engine's own words and with what to do next. */
+/** Converts an error to the engine's words and the next command. */
 export function inWords(error: unknown, engine: AskedEngine): unknown {
   if (!(error instanceof ApiRefusal) || error.problem === undefined) return error;
   const { problem } = error;
   return new Refusal([...problemLines(problem), ...nextLines(problem, engine)].join("\n"), { cause: error });
 }
 
-/** A problem of the API, line by line: what it is, where, and what was probably meant. */
+/** The lines of a problem: title, place and suggestion. */
 export function problemLines({ title, detail, issues = [], did_you_mean: meant, code }: Problem): string[] {
   const said = NEXT[code] === undefined ? detail : detail.replace(BY_HTTP, "");
   return [
@@ -31,12 +31,12 @@ export function problemLines({ title, detail, issues = [], did_you_mean: meant, 
   ];
 }
 
-/** What is said of the fields of a message, but for what `detail` says already. */
+/** The issues of the fields, without those that `detail` contains. */
 export function issueLines(issues: NonNullable<Problem["issues"]>, detail: string): string[] {
   return issues.map(({ path, message }) => `${path} ${message}`).flatMap((said) => (detail.includes(said) ? [] : [`  ${oneLine(said)}`]));
 }
 
-/** The route by which programs look further. */
+/** The hint for programs at the end of a detail. */
 const BY_HTTP = / List [\w ]+ with GET \S+$/;
 
 function nextLines({ code }: Problem, { tokenFrom, url }: AskedEngine): string[] {

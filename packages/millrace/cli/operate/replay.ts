@@ -12,7 +12,6 @@ type Options = "reason" | "payload" | "body" | "dry-run";
 type Plan = Extract<ReplayAnswer, { outcome: unknown }>;
 type Replayed = Extract<ReplayAnswer, { sent: unknown }>;
 
-/** Sends a dead letter back to its queue, as it came or corrected. */
 export const replay = verb<Options>({
   takes: "ID",
   does: "Replays a dead letter, unchanged or corrected; a message that would be refused again remains",
@@ -39,7 +38,7 @@ export const replay = verb<Options>({
   },
 });
 
-/** The message as it is corrected; undefined where it goes as it came. What is withheld of it the engine puts in again. */
+/** The corrected message. Undefined without a correction. The engine fills in redacted values. */
 async function correction({ api, about, text }: Asked<Options>): Promise<unknown> {
   const [payload, body] = [text("payload"), text("body")];
   if (payload !== undefined && body !== undefined) throw new Misuse("Use --payload or --body, not both.");
@@ -54,7 +53,7 @@ async function correction({ api, about, text }: Asked<Options>): Promise<unknown
   return { ...envelope, payload_inline };
 }
 
-/** Says what a replay would do. Answers the exit code: 1 where it would be refused. */
+/** Prints the dry run of a replay. Returns the exit code: 1 if it would be refused. */
 function sayReplayPlan(plan: Plan, isJson: boolean): number {
   const { outcome, why, refused, instance } = plan;
   if (isJson) sayJson(plan);

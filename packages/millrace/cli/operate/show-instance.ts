@@ -10,7 +10,6 @@ type Step = StepList["items"][number];
 
 const STEP_COLUMNS = [{ title: "step" }, { title: "state" }, { title: "attempts", isNumber: true }, { title: "took", isNumber: true }];
 
-/** One instance: what was asked, what came of it, its steps, and what a person may do next. */
 export const show = verb({
   takes: "ID",
   does: "Shows an instance: payload, result, steps, and possible next commands",

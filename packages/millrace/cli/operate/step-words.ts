@@ -2,15 +2,15 @@ import { oneLine } from "../terminal.ts";
 import { callOf } from "./usage.ts";
 import { lasting, moment } from "./words.ts";
 
-/** Something that has happened to a step, as the stream of an instance tells it. */
+/** A step event in the stream of an instance. */
 export interface StepEvent {
   type: string;
   step: string;
-  /** Tells calls of one name apart. */
+  /** Distinguishes calls with the same name. */
   count: number;
   at: string;
   attempt?: number;
-  /** Of an attempt that completed what its step came to, where that is not done. */
+  /** For a completed attempt: the state of its step, unless that is done. */
   state?: "in_doubt" | "paused" | "stopped" | "waiting";
   error?: { name: string; message: string } | null;
   retry_delay_ms?: number | null;
@@ -20,12 +20,12 @@ export interface StepEvent {
   approval_id?: string | null;
 }
 
-/** Tells what happens to the steps of one instance, a line each. */
+/** Converts the step events of one instance to lines. */
 export class StepTeller {
-  /** When the attempts that have not ended yet began. */
+  /** The start of each open attempt. */
   readonly #began = new Map<string, number>();
 
-  /** What has happened since. Where an attempt has ended already, that it began needs no line; nor that its step failed by it. */
+  /** The lines for new events. The start of an attempt is left out if its end is known, and a failed step if its attempt is printed. */
   lines(events: readonly StepEvent[]): string[] {
     return events.flatMap((event, at) => {
       const { type } = event;
@@ -36,7 +36,7 @@ export class StepTeller {
       else this.#began.delete(name);
       if (type === "attempt_started" && events.slice(at).some(isAttempt)) return [];
       if (type === "step_errored" && events.slice(0, at).some(isAttempt)) return [];
-      // The wait that follows says for what.
+      // The event of the wait has the reason.
       if (event.state === "waiting") return [];
       const took = began === undefined || !isAttempt(event) || event.state ? "" : `, ${lasting(Date.parse(event.at) - began)}`;
       return [oneLine(`${clock(event.at)}  ${name}: ${whatHappened(event)}${took}`)];
@@ -48,7 +48,7 @@ function nameOf({ step, count }: StepEvent): string {
   return count > 1 ? `${step} (${count})` : step;
 }
 
-/** What a step came to whose attempt has ended, and that is not done. */
+/** The state of a step after an attempt that is not done. */
 const NOT_DONE = {
   in_doubt: "in doubt: unknown whether it happened",
   paused: "not started: its run is paused",
@@ -86,7 +86,7 @@ function whatHappened(event: StepEvent): string {
   }
 }
 
-/** What was thrown, without what the platform and the engine put around it. */
+/** The thrown message, without the text that the platform and the engine add. */
 function plain(message: string): string {
   const [, thrown = message] = /^Step threw an? \w+ with message "(.*)"$/s.exec(message) ?? [];
   return thrown.replace(/^(?:\w*Error: )+/, "").replace(/ \(millrace: \w+\)$/, "");

@@ -1,17 +1,15 @@
 import { NO_VERB, type Noun, type Option, type Verb } from "./verb.ts";
 
-/** Options that every verb has. */
 export const COMMON: Readonly<Record<string, Option>> = {
   json: { says: "print the JSON answer of the API" },
   url: { value: "ADDRESS", says: "the engine; default MILLRACE_URL, or the local one" },
 };
 
-/** How something is called. */
+/** The text of a command. */
 export function callOf(...words: readonly string[]): string {
   return ["npx millrace", ...words].join(" ");
 }
 
-/** What can be asked for about a noun. */
 export function nounUsage(name: string, noun: Noun): string {
   const alone = noun.verbs[NO_VERB];
   if (alone) return verbUsage(name, alone);
@@ -27,7 +25,6 @@ export function nounUsage(name: string, noun: Noun): string {
   ].join("\n");
 }
 
-/** What a verb does, and its options. */
 export function verbUsage(name: string, { takes, does, options = {} }: Verb): string {
   const call = callOf(name, ...(takes ? [takes] : []));
   return [`Usage: ${call} [options]. ${does}.`, "", ...aligned(Object.entries({ ...options, ...COMMON }).map(optionLine))].join("\n");

@@ -1,39 +1,39 @@
 import type { AskedApi } from "./api.ts";
 
-/** An option of a verb: what stands behind it, nothing for one that stands by itself; and what it is for. */
+/** An option of a verb. Without `value` it is a flag. */
 export interface Option {
   readonly value?: string;
   readonly says: string;
 }
 
-/** One thing that a person can ask for. */
+/** A command of a noun. */
 export interface Verb<Named extends string = string> {
-  /** What stands behind its name, such as `ID`. */
+  /** The placeholder of its argument, such as `ID`. */
   readonly takes?: string;
-  /** What it does, in a sentence without its full stop. */
+  /** One sentence without its full stop, for the help. */
   readonly does: string;
   readonly options?: Readonly<Record<Named, Option>>;
   run(asked: Asked<Named>): Promise<number>;
 }
 
-/** What a verb is asked for. */
+/** The parsed call of a verb. */
 export interface Asked<Named extends string = string> {
-  /** What stands where its `takes` does. */
+  /** The value of the argument `takes`. */
   readonly about: string;
   readonly api: AskedApi;
-  /** Whether the answer is wanted as the API gives it. */
+  /** True prints the JSON of the API. */
   readonly isJson: boolean;
   readonly stop: AbortSignal;
   text(option: Named): string | undefined;
   isSet(option: Named): boolean;
 }
 
-/** A verb whose options are known to it by their names. */
+/** Defines a verb, and types its options by name. */
 export function verb<Named extends string = never>(definition: Verb<Named>): Verb {
   return definition;
 }
 
-/** Things of one kind, and what can be asked for about them. One that is all verb has it under the empty name. */
+/** Verbs of one kind. A noun without verbs has its command under NO_VERB. */
 export interface Noun {
   readonly does: string;
   readonly verbs: Readonly<Record<string, Verb>>;

@@ -4,7 +4,7 @@ import type { InstancePage } from "./answers.ts";
 import type { Asked } from "./verb.ts";
 import { tell } from "./words.ts";
 
-/** The id of the instance that is meant: `latest` is the one that was accepted last. Errors: a `Refusal` where there is none. */
+/** The id of an instance. `latest` is the newest accepted one. Errors: a `Refusal` if there is none. */
 export async function instanceId({ about, api, isJson }: Pick<Asked, "about" | "api" | "isJson">): Promise<string> {
   if (about !== LATEST) return about;
   const { items } = await api.get<InstancePage>("/v1/instances?limit=1");
@@ -16,14 +16,14 @@ export async function instanceId({ about, api, isJson }: Pick<Asked, "about" | "
 
 const LATEST = "latest";
 
-/** A path of the API with an id in it, whatever that is. */
+/** An API path with an encoded id. */
 export function pathOf(collection: string, id: string, rest = ""): string {
   return `/v1/${collection}/${encodeURIComponent(id)}${rest}`;
 }
 
 const UNITS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** A time as the API takes it, of one that was typed, or of a length of time before now, such as `12h`. Errors: a `Misuse`. */
+/** Converts a time or an age, such as `12h`, to a time for the API. Errors: a `Misuse`. */
 export function timeOf(typed: string): string {
   const [, count, unit = ""] = /^(\d{1,6})([smhd])$/.exec(typed) ?? [];
   if (count !== undefined) return new Date(Date.now() - Number(count) * (UNITS[unit] ?? 0)).toISOString();

@@ -4,37 +4,37 @@ import { parseBounded } from "../../src/contract/limits.ts";
 import { Misuse } from "../command.ts";
 import { oneLine, say } from "../terminal.ts";
 
-/** JSON that a terminal can do nothing with but show it: what it could take for more is escaped, and so the same to programs. */
+/** JSON with escaped control characters, which is safe on a terminal and has the same value for programs. */
 export function shownJson(value: unknown, indent = 0): string {
   return JSON.stringify(value, undefined, indent).replaceAll(UNSEEN, (found) =>
     [...Array(found.length).keys()].map((at) => `\\u${found.charCodeAt(at).toString(16).padStart(4, "0")}`).join(""),
   );
 }
 
-/** What JSON itself does not escape: later controls, separators of lines, and what hides or changes the order. Line ends are its own. */
+/** Characters that JSON does not escape: C1 control characters, line separators and format characters. Line breaks are kept. */
 const UNSEEN = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--\n]/gv;
 
-/** A text as one word of a command line, whatever is in it. */
+/** Quotes a text for the shell. */
 export function shellWord(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** To people, beside the answer: what happens, and what may come next. */
+/** Prints on stderr, so that stdout has the answer alone. */
 export function tell(sentence: string): void {
   process.stderr.write(`${sentence}\n`);
 }
 
-/** An answer as the API gives it, in a line. */
+/** Prints the API's answer on one line. */
 export function sayJson(answer: unknown): void {
   say(shownJson(answer));
 }
 
-/** How long ago something was, in whole seconds at least. */
+/** The age of a time, at least 1 s. */
 export function ago(time: string): string {
   return `${lasting(Math.max(1, Math.round((Date.now() - Date.parse(time)) / 1000)) * 1000)} ago`;
 }
 
-/** A length of time, roughly: `80 ms`, `2.5 s`, `5 min`, `3 h`, `2 d`. */
+/** A rounded duration: `80 ms`, `2.5 s`, `5 min`, `3 h`, `2 d`. */
 export function lasting(ms: number): string {
   const seconds = Math.max(0, ms) / 1000;
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
@@ -44,19 +44,18 @@ export function lasting(ms: number): string {
   return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`;
 }
 
-/** A moment as people read it: seconds, in UTC. */
+/** A time in UTC, to the second. */
 export function moment(time: string): string {
   return `${time.slice(0, 19).replace("T", " ")}Z`;
 }
 
-/** A step as people name it: an item has its key in brackets. */
+/** A step, with the key of its item in brackets. */
 export function stepName({ step, item }: { step: string; item: string }): string {
   return oneLine(item === "" ? step : `${step} [${item}]`);
 }
 
 /**
- * JSON that was typed, or stands in a file (`@…`), or comes in (`-`), read as the engine reads it: what would be sent as something else is
- * refused. Errors: a `Misuse` that says what is wrong with it.
+ * Parses JSON from the argument, a file (`@…`) or standard input (`-`), with the limits of the engine. Errors: a `Misuse` with the mistake.
  */
 export async function typedJson(option: string, typed: string): Promise<unknown> {
   const read = await textOf(option, typed);
@@ -72,7 +71,7 @@ export async function typedJson(option: string, typed: string): Promise<unknown>
   }
 }
 
-/** What was typed, as text. Errors: a `Misuse` for a file that cannot be read, and for what is not in UTF-8. */
+/** Errors: a `Misuse` for a file that cannot be read, and for a text that is not UTF-8. */
 async function textOf(option: string, typed: string): Promise<string> {
   const isIn = typed === "-";
   if (!isIn && !typed.startsWith("@")) return typed.replace(/^\ufeff/, "");

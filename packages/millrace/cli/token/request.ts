@@ -3,16 +3,16 @@ import { isScope } from "../../src/contract/token.ts";
 import { Misuse } from "../command.ts";
 import { whatIsWrong } from "../options.ts";
 
-/** As the engine knows them: a test holds the two against each other. */
+/** The scopes of the engine. A test compares both lists. */
 export const SCOPES = ["enqueue", "read", "operate", "embedded", "unattributed", "tokens", "pull", "observe", "reveal"];
 const USUAL_SCOPES = "enqueue,read,operate";
 const USUAL_DAYS = 90;
 const MAX_DAYS = 3660;
 const ID = /^[0-9a-f]{16}$/;
-/** A tenant that a token may be of. */
+/** A valid tenant. */
 export const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
-/** Shown by `--help`, and behind a refusal. */
+/** Printed by `--help` and after an error. */
 export const USAGE = `Usage: npx millrace token --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--own-scopes …] \
 [--days ${USUAL_DAYS}] [--reason …] [WHERE]
        npx millrace token list --tenant acme [WHERE]
@@ -33,10 +33,7 @@ export interface Mint {
   days: number;
   reason: string;
 }
-/**
- * Which engine's database it is about: `config` is the `wrangler.jsonc` of another Worker than that of the current folder, `persistTo` where its
- * `wrangler dev` keeps its state, if it was told.
- */
+/** Selects the database. `config` is the `wrangler.jsonc` of another Worker, `persistTo` the state folder of its `wrangler dev`. */
 export interface Whose {
   remote: boolean;
   config: string | undefined;
@@ -46,13 +43,13 @@ export interface Revoke {
   verb: "revoke";
   id: string;
   reason: string;
-  /** Also all that come from it. */
+  /** Also all tokens that were created with it. */
   descendants: boolean;
 }
 
 export type TokenRequest = Whose & (Mint | { verb: "list"; tenant: string } | { verb: "link" } | Revoke);
 
-/** What the arguments ask for. Errors: a `Misuse` that says what is wrong with which. */
+/** Parses the arguments. Errors: a `Misuse` with the mistake. */
 export function readRequest(args: readonly string[]): TokenRequest {
   const { values, positionals } = parsed(args);
   const [verb = "mint", ...rest] = positionals;
@@ -60,7 +57,7 @@ export function readRequest(args: readonly string[]): TokenRequest {
   const whose = { remote, config, persistTo };
   if (verb === "revoke") {
     const [id = ""] = rest;
-    // The whole token may be what somebody has at hand.
+    // The argument may be the whole token.
     const short = /^mr_([0-9a-f]{16})_/.exec(id)?.[1] ?? id;
     if (!ID.test(short)) throw wrong(`"${short.slice(0, 40)}" is not the id of a token: it must be the 16 digits after mr_`);
     return { verb, id: short, reason, descendants, ...whose };

@@ -1,13 +1,13 @@
 import type { Statement } from "millrace";
 
-/** Statements as one text, for what takes no values beside it. */
+/** Statements as one SQL text without parameters, for wrangler. */
 export function asText(...statements: readonly Statement[]): string {
   return statements
     .map(({ text, params }) => text.trim().replaceAll(/\?(\d+)/g, (_, place) => literal(params[Number(place) - 1])))
     .join("; ");
 }
 
-/** A text goes in without a quote or semicolon that anybody on the way could take for theirs. */
+/** A text as hex, so that no shell or parser on the way sees a quote or semicolon. */
 function literal(value: Statement["params"][number] | undefined): string {
   if (typeof value !== "string") return String(value ?? "NULL");
   return PLAIN.test(value) ? `'${value}'` : `CAST(x'${Buffer.from(value, "utf8").toString("hex")}' AS TEXT)`;

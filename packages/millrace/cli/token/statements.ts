@@ -8,7 +8,7 @@ import { asText } from "./sql-text.ts";
 const DAY_MS = 86_400_000;
 const MOST_LISTED = 1000;
 
-/** A new token, and the SQL that makes it good and writes the audit. Only a hash of its secret goes in. */
+/** A new token, and the SQL that stores its hash and the audit row. */
 export function mintStatements({ tenant, actor, scopes, days, reason }: Mint, by: string): { token: string; sql: string } {
   const { id, hash, text: token } = newToken();
   const granted = grantToken({ id, hash, tenantId: tenant, actor, scopes }, days * DAY_MS);
@@ -21,12 +21,12 @@ export function listStatement(tenant: string): string {
   return asText(selectTokensOf(tenant, MOST_LISTED));
 }
 
-/** SQL that finds the tenant and the actor of a token; for its descendants also where the token itself is gone. */
+/** SQL that finds the tenant and actor of a token. With `descendants`, the token itself may be deleted. */
 export function findStatement({ id, descendants }: Pick<Revoke, "id" | "descendants">): string {
   return asText(descendants ? selectFamilyOwner(id) : selectOwner(id));
 }
 
-/** SQL that ends a token, where it is wanted with all that come from it, and writes the audit. */
+/** SQL that revokes a token, optionally with its descendants, and writes the audit row. */
 export function revokeStatements(
   id: string,
   { tenant, actor }: { tenant: string; actor: string | null },

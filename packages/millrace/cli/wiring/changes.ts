@@ -2,17 +2,17 @@ import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** A look takes five milliseconds of a processor, for as long as `npm start` runs. */
+/** The poll interval. A poll takes 5 ms of a processor. */
 const LOOK_EVERY_MS = 250;
-/** Once something has changed: whether it is whole. */
+/** Time without a further change, after which a change is complete. */
 const WHOLE_AFTER_MS = 50;
-/** Longest that a file which has just become empty is waited for: who writes in place empties it first. */
+/** How long to wait for an empty file to be written: some editors empty it first. */
 const EMPTY_MS = 2000;
 
-/** A moment of some files: each with its size and when it was written. */
+/** The size and modification time of each file. */
 type Moment = ReadonlyMap<string, string>;
 
-/** Files and folders that people save to. It looks at them itself, which misses nothing on any file system, and takes milliseconds. */
+/** Watches files and folders by polling, which works on every file system and takes milliseconds. */
 export class Changes {
   readonly #paths: Set<string>;
   #known: Moment;
@@ -22,14 +22,14 @@ export class Changes {
     this.#known = momentOf(paths);
   }
 
-  /** Watches more files, as they are now. */
+  /** Adds files to watch, from their current state. */
   watch(files: readonly string[]): void {
     const more = files.filter((file) => !this.#known.has(file));
     for (const file of more) this.#paths.add(file);
     this.#known = new Map([...this.#known, ...momentOf(more)]);
   }
 
-  /** Waits for the next change, and until it is whole: answers the files. Rejects when the signal comes. */
+  /** Waits until a change is complete, and returns the changed files. Rejects if the signal aborts. */
   async next(signal: AbortSignal): Promise<string[]> {
     for (;;) {
       await sleep(LOOK_EVERY_MS, undefined, { signal });
@@ -54,7 +54,7 @@ function changed(before: Moment, now: Moment): string[] {
   return [...new Set([...before.keys(), ...now.keys()])].filter((file) => before.get(file) !== now.get(file));
 }
 
-/** Folders that tools write, in a root with sources. */
+/** Folders of tools in a root with sources. */
 const OF_TOOLS = /^(?:\..*|node_modules|dist|coverage)$/;
 
 function momentOf(paths: Iterable<string>): Moment {

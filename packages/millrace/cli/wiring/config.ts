@@ -5,7 +5,7 @@ import { Refusal } from "../command.ts";
 import { settingsIn } from "../disk.ts";
 import { shown } from "../local/wrangler.ts";
 
-/** A consumer as the platform has it. A number that is left out is the platform's own choice. */
+/** A consumer in the configuration. Missing numbers have the defaults of the platform. */
 export interface ConfiguredConsumer {
   queue: string;
   max_batch_size?: number;
@@ -15,7 +15,7 @@ export interface ConfiguredConsumer {
   dead_letter_queue?: string;
 }
 
-/** A database as a configuration binds it. */
+/** A D1 database in the configuration. */
 export interface D1 {
   binding: string;
   database_name?: string;
@@ -26,7 +26,7 @@ export interface D1 {
   migrations_table?: string;
 }
 
-/** The fields of a Worker's configuration that the commands read. All other fields are passed on unchanged. */
+/** The fields of a configuration that the commands read. Other fields are passed on unchanged. */
 export interface Config {
   main?: string;
   vars?: Record<string, unknown>;
@@ -52,14 +52,14 @@ export interface Config {
   [other: string]: unknown;
 }
 
-/** Editors that write in place empty a file first: one that ends too early is read again for so long, before anything is said of it. */
+/** How long a file that ends too early is read again, because some editors empty it first. */
 const WRITTEN_WITHIN_MS = 2000;
 const READ_EVERY_MS = 100;
 
-/** A file that ends before its text is complete. */
+/** The file ends before its text is complete. */
 class CutShort extends Refusal {}
 
-/** As `readConfig`, of a file that an editor may be writing. */
+/** As `readConfig`, for a file that an editor may be writing. */
 export async function readSavedConfig(file: string, withinMs = WRITTEN_WITHIN_MS): Promise<Config> {
   for (const until = Date.now() + withinMs; ; await sleep(READ_EVERY_MS)) {
     try {
@@ -70,13 +70,12 @@ export async function readSavedConfig(file: string, withinMs = WRITTEN_WITHIN_MS
   }
 }
 
-/** The language of a configuration, by its name. */
 export const formatOf = (file: string) => (file.endsWith(".toml") ? "toml" : "jsonc");
 
 /** Reads a configuration in JSON with comments, or in TOML. Errors: a `Refusal` with the line of the first mistake. */
 export const readConfig = (file: string): Config => configIn(file, settingsIn(file));
 
-/** A configuration of that name, as a text. Errors: as `readConfig`. */
+/** Parses the text of a configuration. Errors: as `readConfig`. */
 export function configIn(file: string, text: string): Config {
   const wrong = (what: string, line: number, isCut: boolean) =>
     new (isCut ? CutShort : Refusal)(`${shown(file)}:${line} is not ${what} Look there, or at the line before.`);
@@ -100,14 +99,14 @@ export function configIn(file: string, text: string): Config {
   throw wrong(`JSON: ${says}.`, text.slice(0, first.offset).split("\n").length, isCut);
 }
 
-/** Fields that an environment does not inherit from the top level. */
+/** Fields that an environment does not inherit. */
 const NOT_INHERITED = [
   ...["vars", "define", "secrets", "durable_objects", "workflows", "queues", "d1_databases", "r2_buckets", "kv_namespaces", "services"],
   ...["ratelimits", "analytics_engine_datasets", "ai", "browser", "images", "media", "vectorize", "hyperdrive", "send_email", "pipelines"],
   ...["secrets_store_secrets", "dispatch_namespaces", "mtls_certificates", "tail_consumers", "version_metadata", "vpc_services"],
 ];
 
-/** A configuration as an environment has it; undefined where there is no such environment. */
+/** The configuration of an environment. Undefined if there is no such environment. */
 export function configOf(config: Config, env: string | undefined): Config | undefined {
   if (env === undefined) return config;
   const own = config.env?.[env];

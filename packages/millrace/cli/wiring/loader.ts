@@ -5,29 +5,29 @@ import { besideOf } from "../local/doors.ts";
 import { errorIn } from "../local/wrangler.ts";
 import { type Look, placeIn } from "./known.ts";
 
-/** How long the sources may take to be loaded: again, with more time, where a busy machine may be the reason. */
+/** Timeouts for loading the sources. The second attempt gets more time, because the machine may be busy. */
 const LOAD_WITHIN_MS = [20_000, 60_000];
 
 /**
- * Loads a bundle in a process of its own, to hear what it knows. The process is started ahead, and waits: its start takes as long as
- * the loading. It ends with this one.
+ * Loads a bundle in a separate process and returns its definitions. The process is started in advance, because its start takes as long as
+ * the loading.
  */
 export class Loader {
   readonly #sources: string;
   #next: ChildProcess;
 
-  /** `sources` is the folder whose files are worth naming. */
+  /** `sources` is the folder whose files are named in errors. */
   constructor(sources: string) {
     this.#sources = sources;
     this.#next = started(sources);
   }
 
-  /** The process that waits. */
+  /** The id of the waiting process. */
   get pid(): number | undefined {
     return this.#next.pid;
   }
 
-  /** What `bundle`, a file, says of itself; `within` has a time in ms for each try. */
+  /** Loads `bundle`, a file. `within` has a timeout in ms for each attempt. */
   async load(bundle: string, within: readonly number[] = LOAD_WITHIN_MS): Promise<Look> {
     for (const ms of within) {
       const said = await this.#hear(bundle, ms);
@@ -70,7 +70,7 @@ export class Loader {
   }
 }
 
-/** A process that waits for a bundle, and keeps nobody from ending. */
+/** Starts a process that waits for a bundle, and does not keep this one alive. */
 function started(sources: string): ChildProcess {
   const child = fork(besideOf(import.meta.filename, "look"), [sources], {
     execArgv: ["--enable-source-maps", "--disable-warning=ExperimentalWarning"],
@@ -82,5 +82,5 @@ function started(sources: string): ChildProcess {
   return child;
 }
 
-/** Node's exit code for a module that waits for something which nothing is going to do. */
+/** The exit code of Node for a top-level await that never settles. */
 const UNSETTLED = 13;

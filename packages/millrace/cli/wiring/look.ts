@@ -1,4 +1,4 @@
-// A process of its own, which loads the sources as they stand and says what they know: what they do as they are loaded is theirs alone.
+// A separate process that loads the sources and returns their definitions, so that their side effects stay in it.
 import { once } from "node:events";
 import { registerHooks } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -11,10 +11,10 @@ import {
   type Look,
   placeIn,
 } from "./known.ts";
-// What most of the sources use, loaded ahead of them.
+// Loaded in advance, because most sources import it.
 import "zod";
 
-/** The platform's modules, as far as sources need them to be loaded. */
+/** Stand-ins for the platform's modules, sufficient to load the sources. */
 const PLATFORM = `class Base {}
   export { Base as DurableObject, Base as RpcTarget, Base as WorkerEntrypoint, Base as WorkflowEntrypoint };
   export class NonRetryableError extends Error {}
@@ -35,10 +35,10 @@ interface Message {
   queue: { name: string };
 }
 
-/** As a consumer of the catalog. */
+/** A consumer of the catalog. */
 type Consumer = Omit<KnownConsumer, "queue" | "declaredAs"> & { queue: { name: string; parts?: { shared: string[] } } };
 
-/** A catalog of the engine, as far as the wiring reads it. */
+/** The fields of a catalog that are read here. */
 interface App {
   workflows: { name: string }[];
   consumers: Consumer[];
@@ -58,10 +58,10 @@ process.exit = (code) => {
   throw new Error(`process.exit(${code ?? ""}) is called as they are loaded.`);
 };
 const said: Look = await import(pathToFileURL(bundle).href).then((loaded: Loaded) => ({ known: knownOf(loaded) }), refusalOf);
-// What the sources began as they were loaded holds nothing up.
+// Exits although timers and sockets of the sources are open.
 process.send?.(said, () => exit());
 
-/** The catalog that the Worker's classes have; of a Worker without the engine, an empty one. */
+/** The catalog of the Worker's classes. Empty for a Worker without the engine. */
 function catalogIn(worker: Exports): App {
   const classes = Object.values(worker).filter((value) => typeof value === "function" && "catalog" in value) as { catalog?: App }[];
   const found = classes.find(({ catalog }) => catalog !== undefined)?.catalog;
@@ -123,10 +123,10 @@ function isConsumer(value: unknown): value is Consumer {
   return queue !== undefined && retries !== undefined && concurrency !== undefined;
 }
 
-/** An error of the sources, and the place in them where it was thrown. */
+/** An error of the sources, and its place in them. */
 function refusalOf(error: unknown): Look {
   const { message = String(error), stack = "", name = "value" } = error instanceof Error ? error : {};
-  // The engine's own texts have no values of the environment.
+  // Messages of the engine contain no values of the environment.
   return {
     error: message,
     at: placeIn(stack, sources),

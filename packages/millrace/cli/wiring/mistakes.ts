@@ -5,17 +5,14 @@ import { camel, isLane, pascal, pathFrom, upper } from "./names.ts";
 import { lineAt, type Source } from "./sources.ts";
 import { unconsumed } from "./unconsumed.ts";
 
-/** Something that was forgotten or mixed up, in a sentence that ends with what to do. */
+/** A mistake, as a sentence that ends with its fix. */
 export interface Mistake {
   readonly says: string;
-  /** True when the runtime could not start with it, or would run one thing for another. */
+  /** True if the runtime could not start, or would run the wrong class. */
   readonly stops: boolean;
 }
 
-/**
- * Everything that the sources and `wrangler.jsonc` do not say of one another. `set` are the variables that are set beside the
- * configuration.
- */
+/** Compares the sources with the configuration. `set` are variables that are set elsewhere. */
 export function mistakesIn(config: Config, known: Known, sources: readonly Source[], set: readonly string[]): Mistake[] {
   return [
     ...[...classes(config, known, sources), ...objects(config, known)].map((says) => ({ says, stops: true })),
@@ -29,7 +26,7 @@ export function mistakesIn(config: Config, known: Known, sources: readonly Sourc
   ];
 }
 
-/** What `wrangler.jsonc` names and the Worker does not export, or exports for something else. */
+/** Classes that the configuration names and the Worker does not export, or exports for another workflow. */
 function classes(config: Config, known: Known, sources: readonly Source[]): string[] {
   const { name, workflows = [], durable_objects, services = [], exports = {}, main = "src/worker.ts" } = config;
   const entry = sources.find(({ file }) => file === main)?.text ?? "";
@@ -58,7 +55,7 @@ function classes(config: Config, known: Known, sources: readonly Source[]): stri
         const add = isStarted || ofEngine.includes(name) ? line(name, class_name) : exporting(class_name);
         return [`The class of "${name}" is not exported. Add this line to ${main}: ${add}`];
       }
-      // The engine starts a workflow by its binding. Another class is a Workflow of the Worker's own.
+      // The engine finds a workflow by its binding. Another class is the Worker's own Workflow.
       if (runs ? runs === name || upper(runs) === binding : !isStarted) return [];
       const what = runs ? `runs "${runs}"` : "runs no workflow";
       return [`${class_name} ${what}, but it is bound as "${name}" in wrangler.jsonc. In ${main}: ${line(name, class_name)}`];
@@ -86,10 +83,10 @@ function classes(config: Config, known: Known, sources: readonly Source[]): stri
   ];
 }
 
-/** The secret that the keys for upstreams are derived from. */
+/** The secret from which upstream keys are derived. */
 const KEY = "MILLRACE_KEY";
 
-/** The class that runs every workflow without another class, and the engine's Durable Objects. */
+/** The class that runs every workflow without its own class. */
 const RUNS = "Runs";
 const OBJECTS = ["Recorder", "Keeper"];
 /** The classes that `millrace({ … })` returns. */
@@ -135,7 +132,7 @@ function objects({ exports = {}, durable_objects, migrations }: Config, known: K
   });
 }
 
-/** The queue of workflows that declare an `input`. Its binding has another name than the queue. */
+/** The default queue, whose binding has another name than the queue. */
 const DEFAULT_QUEUE = "millrace";
 const bindingOf = (queue: string) => (queue === DEFAULT_QUEUE ? "MILLRACE_QUEUE" : upper(queue));
 
@@ -176,7 +173,7 @@ const lostLetters = (queue: string, retries: number | undefined, letters: string
   `The queue "${queue}" has no dead-letter queue: the platform deletes a message after ${retries ?? "its"} failed retries, and nothing reports it. ` +
   `Add to its consumer in wrangler.jsonc: "dead_letter_queue": "${letters}"`;
 
-/** Lanes need no queue, but the one object that they all wait in. */
+/** Lanes need the object `Lanes`, and no queue. */
 function lanes({ durable_objects, exports = {}, migrations }: Config, known: Known): string[] {
   const [lane] = known.consumers.filter(({ queue }) => isLane(queue));
   if (!lane || exports.Lanes) return [];
@@ -196,7 +193,7 @@ function lanes({ durable_objects, exports = {}, migrations }: Config, known: Kno
   return [`The messages of "${lane.queue}" have no object to wait in. Add in wrangler.jsonc ${missing.join(" and ")}`];
 }
 
-/** Where the platform would take messages otherwise than their consumer says. */
+/** Numbers of a consumer that differ between the sources and the configuration. */
 function otherNumbers(configured: ConfiguredConsumer, declared: KnownConsumer, known: Known): string[] {
   const { queue, dead_letter_queue, ...numbers } = consumerOf(declared, configured.queue);
   const { declaredAs = declared.queue } = declared;
@@ -230,7 +227,7 @@ const consumerOf = ({ batch, retries, concurrency }: KnownConsumer, queue: strin
 
 const lettersOf = (queue: string) => ({ queue, max_batch_size: 100, max_batch_timeout: 1, max_retries: 100, max_concurrency: 1 });
 
-/** Variables of a file of secrets that `secrets` in a configuration leaves out: wrangler loads no other one. */
+/** Variables of the secrets file that are not in `secrets.required`: wrangler does not load them. */
 export function unloaded({ secrets, vars = {} }: Config, names: readonly string[], file: string): Mistake[] {
   if (secrets === undefined) return [];
   return names
@@ -241,7 +238,7 @@ export function unloaded({ secrets, vars = {} }: Config, names: readonly string[
     });
 }
 
-/** The bindings without which the engine refuses all work; `set` as in `mistakesIn`. */
+/** The required bindings. `set` is as in `mistakesIn`. */
 export function unbound({ name = "worker", d1_databases = [], r2_buckets = [], vars = {} }: Config, set: readonly string[]): Mistake[] {
   const lacks = (list: string, what: string, binding: string, line: object) =>
     `wrangler.jsonc binds no ${what} as ${binding}. Add to "${list}": ${json({ binding, ...line })}`;
@@ -256,7 +253,7 @@ export function unbound({ name = "worker", d1_databases = [], r2_buckets = [], v
   ].map((says) => ({ says, stops: true }));
 }
 
-/** Variables that are read, may not be missing, and are set nowhere. */
+/** Required variables that the sources read and that are not set. */
 function variables(config: Config, sources: readonly Source[], set: readonly string[]): string[] {
   const optional = new Set(sources.flatMap(({ text }) => [...text.matchAll(/\b([A-Z][A-Z0-9_]+)\?\s*:/g)].map(([, name]) => name)));
   const bound = new Set([...set, ...bindingsIn(config), ...Object.keys(config.vars ?? {})]);
@@ -273,7 +270,7 @@ function variables(config: Config, sources: readonly Source[], set: readonly str
   );
 }
 
-/** Every name that a configuration binds, whatever to. */
+/** All binding names in a configuration. */
 function bindingsIn(value: unknown): string[] {
   if (typeof value !== "object" || value === null) return [];
   const { binding, name } = value as Record<string, unknown>;

@@ -9,14 +9,14 @@ import type { Config } from "./config.ts";
 import type { Known } from "./known.ts";
 import type { Loader } from "./loader.ts";
 
-/** A source file of the project, without its tests. */
+/** A source file of the project. Tests are left out. */
 export interface Source {
-  /** Its path below the project's root. */
+  /** The path relative to the project's root. */
   file: string;
   text: string;
 }
 
-/** The line of a place in a text, as people count. */
+/** The line number of an offset, from 1. */
 export const lineAt = (text: string, index: number) => text.slice(0, index).split("\n").length;
 
 /** A file of the Worker's bundle. */
@@ -25,13 +25,12 @@ export interface Output {
   text: string;
 }
 
-/** What came of looking at the sources. The Worker's entry, `worker.js`, is the last of its bundle. */
+/** The result of a check of the sources. The Worker's entry, `worker.js`, is the last file of its bundle. */
 export type Seen = ({ known: Known; sources: Source[]; worker: Output[] } | { mistake: string }) & {
-  /** The files that the bundle was made of, beside the packages; empty where it was not made. */
+  /** The sources in the bundle. Empty if it was not built. */
   inputs: string[];
 };
 
-/** As far as it is used here. */
 interface Message {
   id: string;
   text: string;
@@ -52,22 +51,22 @@ interface Plugged {
   onLoad(which: { filter: RegExp; namespace: string }, answer: () => object): void;
 }
 
-/** Wrangler's own bundler: what it reads, wrangler will read. */
+/** The esbuild of wrangler, so that both accept the same sources. */
 const bundler = ({ wrangler }: Project): Bundler => createRequire(wrangler)("esbuild");
 
-/** Where a project's sources are looked at: its folders, and the process that loads them. */
+/** The folders of the sources, and the process that loads them. */
 export interface Place {
   readonly project: Project;
-  /** Below the project's root, whose packages it uses. Bundles that run from another folder must lie as deep, for their source maps. */
+  /** A folder in the project, to resolve its packages. Bundles that run elsewhere must have the same depth, for their source maps. */
   readonly folder: string;
   readonly loader: Loader;
-  /** True leaves out the text of an error that the sources throw: the output is stored or sent, and the text may have a secret. */
+  /** True omits the text of an error that the sources throw: it may contain a secret, and the output is stored or sent. */
   readonly isPublic?: boolean;
 }
 
 /**
- * Bundles the project's sources without the packages, and loads them in another process to read their definitions. Returns the Worker's
- * bundle, which is a snapshot of the sources.
+ * Bundles the sources without packages, and loads them in another process to read their definitions. Returns the Worker's bundle, which is
+ * a snapshot of the sources.
  */
 export async function look({ project, folder, loader, isPublic }: Place, config: Config): Promise<Seen> {
   const { root } = project;
@@ -96,7 +95,7 @@ export async function look({ project, folder, loader, isPublic }: Place, config:
         keepNames: true,
         chunkNames: `${SHARED}[name]-[hash]`,
       },
-      // With the sources in its map, nobody reads them again from where they stand: wrangler would load each save anew, looked at or not.
+      // The map contains the sources: otherwise wrangler would watch the files and reload each unchecked save.
       ...{ sourcemap: "linked", sourcesContent: true, loader: LOADERS, write: false, metafile: true, logLevel: "silent" },
     })
     .catch((error: Partial<Built>): Built => ({ errors: error.errors ?? [{ id: "", text: String(error), location: null }], warnings: [] }));
@@ -115,10 +114,10 @@ export async function look({ project, folder, loader, isPublic }: Place, config:
   return { mistake: `The sources cannot be loaded: ${error}`, inputs };
 }
 
-/** Files that a Worker imports as texts or bytes: wrangler's own rules, and `.md`. */
+/** Files that a Worker imports as text or bytes: wrangler's rules, and `.md`. */
 const LOADERS = { ".md": "text", ".txt": "text", ".html": "text", ".sql": "text", ".bin": "binary" };
 
-/** The entry that names everything; it stands in no file. */
+/** A virtual entry that imports every source. */
 const ALL = "millrace:all";
 
 const from = (contents: string, root: string) => ({
@@ -130,8 +129,8 @@ const from = (contents: string, root: string) => ({
 });
 
 /**
- * Writes a bundle where somebody reads it. Its entry comes last and names the other files, so that nobody reads half of one bundle and half
- * of another; those of bundles before are removed, but for `kept`.
+ * Writes a bundle for a watching runtime. The entry is written last and names the other files, whose names contain a hash, so that two
+ * bundles are never mixed. Files of older bundles are removed, except `kept`.
  */
 export function writeBundle(folder: string, files: readonly Output[], kept: readonly Output[] = []): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -140,10 +139,10 @@ export function writeBundle(folder: string, files: readonly Output[], kept: read
   for (const name of readdirSync(folder)) if (name.startsWith(SHARED) && !names.has(name)) rmSync(join(folder, name));
 }
 
-/** The beginning of the names of chunks: code that several entries share, or that import() loads later. */
+/** The prefix of chunks: code that several entries share, or that import() loads. */
 const SHARED = "chunk-";
 
-/** Writes a file that somebody watches: it is there as a whole or as it was, and untouched where nothing is new. */
+/** Replaces a file by a rename, and only if its text has changed, because other processes watch it. */
 export function replace(file: string, text: string): void {
   if (existsSync(file) && readFileSync(file, "utf8") === text) return;
   writeFileSync(`${file}.new`, text);
@@ -152,7 +151,7 @@ export function replace(file: string, text: string): void {
 
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-/** Folders without sources of the Worker, in a root that has its first source file. */
+/** Folders without sources, in a root that has the main source file. */
 const WITHOUT_SOURCES = /^(?:\..*|node_modules|dist|build|coverage|public|tests?|__tests__)$/;
 const IS_SOURCE = /(?<!\.d|\.test|\.spec)\.[mc]?[jt]sx?$/;
 const IS_TOOL = /\.config\.[mc]?[jt]s$/;
@@ -165,7 +164,7 @@ function sourcesIn(root: string, folder: string): Source[] {
   });
 }
 
-/** The first error, or the first name that is asked for and exported nowhere. */
+/** The first error, or the first import without an export. */
 function firstOf(errors: readonly Message[], warnings: readonly Message[]): string | undefined {
   const [found] = [...errors, ...warnings.filter(({ id }) => id === "import-is-undefined")];
   if (!found) return undefined;

@@ -2,17 +2,17 @@ import type { Known } from "./known.ts";
 import { camel, ownName, pathFrom } from "./names.ts";
 import { lineAt, type Source } from "./sources.ts";
 
-/** The file with the consumers of a Worker that does not call millrace(). */
+/** The default file for consumers of a Worker that does not call millrace(). */
 const LIST = "src/consumers/index.ts";
 
-/** The file that calls millrace({ … }), where the Worker has one. */
+/** The file that calls millrace({ … }). */
 const entryIn = (sources: readonly Source[]) => sources.find(({ text }) => /\bmillrace\(/.test(text))?.file;
 
-/** What no consumer lists: workflows that nothing starts, messages that nobody would take, waits that no event ends. */
+/** Definitions that no consumer lists: workflows without a start, messages without a consumer, waits without an event. */
 export function unconsumed(known: Known, sources: readonly Source[]): string[] {
   const entry = entryIn(sources);
   const unlisted = known.declared.filter(({ queue }) => !known.consumers.some((one) => one.queue === queue));
-  // What such a consumer starts and routes is known as soon as it is listed.
+  // The workflows and routes of an unlisted consumer are found once it is listed.
   const isPending = ({ queue }: { queue: string }) => unlisted.some((one) => one.queue === queue);
   const left = {
     ...known,
@@ -33,7 +33,7 @@ export function unconsumed(known: Known, sources: readonly Source[]): string[] {
   ];
 }
 
-/** Workflows that no consumer starts. One that follows an event without a line is part of what is said of the event. */
+/** Workflows without a start. A workflow on an event without a route is reported with the event. */
 function workflows(known: Known, entry: string | undefined): string[] {
   return known.definitions
     .filter(({ workflow }) => !known.workflows.includes(workflow))
@@ -52,7 +52,7 @@ function workflows(known: Known, entry: string | undefined): string[] {
     });
 }
 
-/** Messages that nobody would take. A command whose workflow only waits to be started is left to what is said of that. */
+/** Messages without a consumer. A command whose workflow has no start is reported with the workflow. */
 function messages(known: Known, sources: readonly Source[], entry: string | undefined): string[] {
   const taken = new Set(known.messages.filter((message) => message.known).map(({ type }) => type));
   const alone = known.messages.filter(({ type }, at, all) => !taken.has(type) && all.findIndex((one) => one.type === type) === at);
@@ -70,10 +70,10 @@ function messages(known: Known, sources: readonly Source[], entry: string | unde
   });
 }
 
-/** The import that a list needs, where the definition is in another file. */
+/** The import for a list, if the definition is in another file. */
 const importOf = (entry: string, file: string) => (file === entry ? "" : `, from "${pathFrom(entry, file)}"`);
 
-/** The place of a line, in the consumer of its queue; `why` ends the sentence about a consumer that exists. */
+/** The instruction to add a line to the consumer of a queue. `why` ends the sentence about an existing consumer. */
 function toList(known: Known, queue: string, field: "starts" | "routes", what: string, why: string, entry: string | undefined): string {
   if (entry !== undefined && !known.declared.some((one) => one.queue === queue)) {
     const consumer = `defineConsumer({ queue: ${camel(ownName(queue))}, ${field}: [${what}] })`;
@@ -84,12 +84,12 @@ function toList(known: Known, queue: string, field: "starts" | "routes", what: s
   return `Its queue has no consumer: write ${fileOf(known, queue)} with ${consumer}, and list it in ${LIST}.`;
 }
 
-/** The file of a queue's consumer: where it stands, or where it would. */
+/** The file of a queue's consumer, or the default file. */
 function fileOf(known: Known, queue: string): string {
   return known.declared.find((one) => one.queue === queue)?.file ?? `src/consumers/${ownName(queue)}.ts`;
 }
 
-/** The line of an event, with who is known to want it. */
+/** The line that routes an event to the known workflows. */
 function routeOf(known: Known, sources: readonly Source[], type: string, name: string): { line: string; why: string } {
   const started = known.definitions.filter(({ on }) => on === type);
   const waiting = waitsIn(sources).filter((wait) => wait.name === name);
@@ -108,7 +108,7 @@ function waitsIn(sources: readonly Source[]): { name: string; place: string }[] 
   );
 }
 
-/** Waits for events that no route passes on. */
+/** Waits for events without a route. */
 function waits(known: Known, sources: readonly Source[]): string[] {
   return waitsIn(sources).flatMap(({ name, place }) => {
     const [event, ...others] = known.messages.filter((message) => message.name === name);

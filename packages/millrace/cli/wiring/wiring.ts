@@ -8,12 +8,12 @@ import { Loader } from "./loader.ts";
 import { type Mistake, mistakesIn, unbound, unloaded } from "./mistakes.ts";
 import { look, type Output, replace, writeBundle } from "./sources.ts";
 
-/** What came of a look: what is wrong, and, unless that stops everything, what to run. */
+/** The result of a check: the mistakes and, if the Worker can run, its bundle. */
 export interface Verdict {
   readonly mistakes: readonly Mistake[];
-  /** The Worker and its configuration as they were at this look; undefined when they cannot run. */
+  /** The checked Worker and its configuration. Undefined if it cannot run. */
   readonly good: Good | undefined;
-  /** Files that the bundle was made of. */
+  /** The sources in the bundle. */
   readonly inputs: readonly string[];
 }
 
@@ -22,7 +22,7 @@ interface Good {
   readonly config: Config;
 }
 
-/** The sources and the configuration, held against one another; and the last of them that could run, which the runtime is given. */
+/** Checks the sources against the configuration, and writes the last valid bundle for the runtime. */
 export class Wiring {
   readonly #folder: string;
   readonly #project: Project;
@@ -31,7 +31,7 @@ export class Wiring {
   readonly #loader: Loader;
   #used: Good | undefined;
 
-  /** `folder`, below the project's root, keeps the bundle that runs; `set` are the variables that the start itself sets. */
+  /** `folder`, in the project's root, contains the running bundle. `set` are the variables of the start. */
   constructor(options: { folder: string; project: Project; secrets: string; set: readonly string[] }) {
     this.#folder = options.folder;
     this.#project = options.project;
@@ -40,12 +40,12 @@ export class Wiring {
     this.#set = options.set;
   }
 
-  /** What the runtime is given. It watches all of their folder. */
+  /** The files for the runtime, which watches their folder. */
   get files(): { script: string; config: string } {
     return { script: join(this.#folder, "run", "worker.js"), config: join(this.#folder, "run", "wrangler.json") };
   }
 
-  /** Looks at everything as it stands. What is wrong with it is answered; errors: those of the disk, of which the sources know nothing. */
+  /** Checks the current sources. Mistakes are returned. Errors: those of the disk. */
   async look(): Promise<Verdict> {
     try {
       const project = this.#project;
@@ -66,18 +66,18 @@ export class Wiring {
     }
   }
 
-  /** True when the configuration says something else than that of what runs. */
+  /** True if the configuration differs from the running one. */
   isNew({ config }: Good): boolean {
     return this.#used === undefined || this.#asRun(config) !== this.#asRun(this.#used.config);
   }
 
-  /** Makes what was found good what runs. */
+  /** Writes a valid bundle for the runtime. */
   use(good: Good): void {
     this.#write(good);
     this.#used = good;
   }
 
-  /** Writes what runs where it is gone. */
+  /** Writes the running bundle again, if it was deleted. */
   restore(): void {
     if (this.#used) this.#write(this.#used);
   }
@@ -87,7 +87,7 @@ export class Wiring {
     replace(this.files.config, this.#asRun(config));
   }
 
-  /** The configuration of the bundle, which is in another folder. Assets without a folder are made by another tool, such as Vite. */
+  /** The configuration of the bundle, which is in another folder. Another tool, such as Vite, makes the assets if they name no folder. */
   #asRun({ $schema: _, build: __, alias: ___, base_dir: ____, assets, ...config }: Config): string {
     const directory = assets?.directory && resolve(this.#project.root, assets.directory);
     return JSON.stringify({ ...config, main: "worker.js", ...(directory && { assets: { ...assets, directory } }) });
