@@ -38,7 +38,6 @@ export interface Problem {
   did_you_mean?: string;
 }
 
-/** An API request that did not succeed. */
 export class ApiRefusal extends Refusal {
   /** The HTTP status. Undefined if the server did not answer. */
   readonly status: number | undefined;
@@ -56,7 +55,6 @@ export class ApiRefusal extends Refusal {
 const ANSWER_MS = 60_000;
 /** Attempts at a request that is refused with 429, which means that it had no effect. */
 const TRIES = 10;
-/** The largest page of the API. */
 const PAGE = 200;
 
 /**

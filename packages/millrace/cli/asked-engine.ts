@@ -46,7 +46,6 @@ export function askedEngine(given: string | undefined): AskedEngine {
   return { url, token: sendable(readFileSync(file, "utf8").trim(), shown(file)), tokenFrom: file };
 }
 
-/** The state folder of the project in the current folder. */
 const stateFolder = () => join(dirname(nearestConfig(process.cwd()) ?? join(process.cwd(), "wrangler.jsonc")), ".millrace");
 
 /** Errors: a `Misuse`, without the password of the address. */

@@ -6,7 +6,6 @@ import { failed } from "./terminal.ts";
 /** An error that ends a command. Its message is for the user: the problem and the next step. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
-  /** The exit code of the command. */
   readonly exitCode: number = 1;
 }
 
@@ -21,7 +20,6 @@ export interface Call {
   stop: AbortSignal;
 }
 
-/** The options of a command. */
 export interface Usage {
   /** Printed by `--help` and after an error. */
   readonly text: string;
@@ -70,8 +68,8 @@ const GONE = "EPIPE";
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
- * Runs a command and ends the process with its exit code, that of its `Refusal`, or 130 after a signal. The command must stop its own
- * processes and timers in a `finally`.
+ * Runs a command, and ends the process with the exit code of the command or its `Refusal`, or with 130 after a signal. The command must
+ * stop its own processes and timers in a `finally`.
  */
 export async function runCommand(command: (call: Call) => Promise<number>): Promise<void> {
   // The state has payloads, hashes of tokens and logs: only the owner may read it.
@@ -108,7 +106,6 @@ export async function exitCodeOf(command: (call: Call) => Promise<number>, call:
   }
 }
 
-/** Rejects when the signal aborts. */
 export function stopped(stop: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     if (stop.aborted) reject(new Refusal("Stopped."));

@@ -28,7 +28,6 @@ const USAGE: Usage = {
   flags: ["--yes", "--dry-run"],
 };
 
-/** All changes that `init` makes. */
 interface Plan {
   root: string;
   edits: Edit[];
@@ -109,7 +108,6 @@ function next(root: string): string {
   return `${pack}${there}${isMissing ? `npm install${named.map((one) => ` ${one}`).join("")} && ` : ""}npx millrace dev`;
 }
 
-/** True if a program in `root` finds the package. */
 function isInstalled(root: string, name: string): boolean {
   const folders = createRequire(join(root, "package.json")).resolve.paths(name) ?? [];
   return folders.some((folder) => existsSync(join(folder, name, "package.json")));

@@ -84,7 +84,6 @@ async function query(project: Project, sql: string): Promise<string[]> {
   return first?.results.map(({ name }) => name) ?? [];
 }
 
-/** The folder for the logs of wrangler. */
 const logsOf = ({ root, stateFolder }: Project) => (existsSync(stateFolder) ? stateFolder : join(root, ".wrangler"));
 
 await runCommand(migrate);

@@ -71,7 +71,6 @@ export function findProject({ config, env, from = process.cwd() }: ProjectOption
   );
 }
 
-/** The app of this repository. */
 export const checkout = () => projectAt(join(ROOT, "wrangler.jsonc"));
 
 /** Errors: a `Refusal` if the configuration cannot be read or does not have the environment. */
@@ -93,7 +92,6 @@ export function projectAt(config: string, env?: string): Project {
 
 export const sourcesOf = ({ root, main }: Pick<Project, "root" | "main">) => join(root, posix.dirname(main));
 
-/** The main source file of a configuration, normalized. */
 export function mainOf({ main = "src/index.ts" }: Config): string {
   return posix.normalize(main.replaceAll("\\", "/"));
 }

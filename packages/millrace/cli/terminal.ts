@@ -23,7 +23,6 @@ export function failed(sentence: string): void {
   process.stderr.write(`\n${styleText("red", "✗", { stream: process.stderr })} ${sentence}\n`);
 }
 
-/** Pads a text. A longer text is not cut. */
 export function column(text: string, width: number): string {
   return text.padEnd(width);
 }

@@ -64,7 +64,6 @@ export class Account {
     }
   }
 
-  /** Reads all pages of a list. */
   async list<T>(path: string, what: string): Promise<T[]> {
     const all: T[] = [];
     for (let page = 1; ; page++) {

@@ -21,7 +21,6 @@ export function lockDeployment(project: Project): () => void {
 /** A table with one row: the name of the Worker that uses the database. */
 const OWNER = "millrace_worker";
 
-/** The state of a remote database. */
 interface Remote {
   /** The migrations that are missing in it. */
   migrations: Migration[];
@@ -55,7 +54,6 @@ export async function claimDatabase(account: Account, database: string, { name: 
 
 interface Claim {
   name: string;
-  /** The name of the database. */
   database: string;
   /** True replaces another Worker. */
   takes: boolean;

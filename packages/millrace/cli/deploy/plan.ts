@@ -7,14 +7,12 @@ import type { Account } from "./account.ts";
 import { assertOwner, remoteDatabase } from "./migrations.ts";
 import { KEY, type Resources } from "./resources.ts";
 
-/** The resources that an account lacks for a deployment. */
 export interface Plan {
   /** The id of the database. Undefined if it must be created. */
   database: string | undefined;
   buckets: string[];
   queues: string[];
   workflows: string[];
-  /** True if the Worker exists. */
   isUpdate: boolean;
   migrations: Migration[];
   /** The Worker that uses the database. Undefined before the first deployment. */

@@ -14,13 +14,11 @@ export interface Deployed extends Config {
   workers_dev?: boolean;
 }
 
-/** The resources of a deployment, by name. */
 export interface Resources {
   worker: string;
   database: { name: string; id: string | undefined };
   buckets: string[];
   queues: string[];
-  /** Queues that this Worker consumes. */
   consumed: string[];
   workflows: string[];
   /** Secrets that the configuration requires, and `MILLRACE_KEY`. */
@@ -59,7 +57,6 @@ export function resourcesOf(config: Deployed, worker: string, file: string): Res
   };
 }
 
-/** True for zeros or a placeholder text. */
 export function isPlaceholder(id: string | undefined): id is string {
   return id !== undefined && (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id) || /^[0-]+$/.test(id));
 }

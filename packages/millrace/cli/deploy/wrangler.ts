@@ -18,7 +18,6 @@ export interface Run {
   config?: string;
   /** A file descriptor that wrangler reads as /dev/stdin. */
   input?: number | undefined;
-  /** Ends wrangler. */
   stop?: AbortSignal;
 }
 

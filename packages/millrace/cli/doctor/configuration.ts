@@ -24,14 +24,12 @@ const EACH_MINUTE = /^(\*|0-59)(\/1)?\s+(\*|0-23)(\/1)?\s+(\*|1-31)(\/1)?\s+(\*|
 interface Compared {
   /** The path of the configuration, as it is printed. */
   file: string;
-  /** The folder of the project. */
   root: string;
   worker: string;
   /** True if the account is examined too. */
   remote: boolean;
 }
 
-/** Checks the configuration alone. */
 export function configurationFindings(config: Deployed, compared: Compared): Finding[] {
   return [database, twice, folders, bucket, secrets, settings].flatMap((check) => check(config, compared));
 }

@@ -30,7 +30,6 @@ export function versionsOf(project: Project): Record<string, string> {
   };
 }
 
-/** Packages that are missing, too old or installed twice. */
 export function packageFindings(project: Project): Finding[] {
   const refusals = [nodeRefusal(process.versions.node), wranglerRefusal(wranglerVersion(project))];
   return [
@@ -52,7 +51,6 @@ function peer({ root }: Project, name: string, range: string): Finding[] {
   return [{ code: "package_twice", says, line: `${line} && npm dedupe ${name}` }];
 }
 
-/** The folder of a package, resolved from a file. */
 function folderOf(name: string, from: string): string | undefined {
   for (const folder of createRequire(from).resolve.paths(name) ?? []) {
     const manifest = join(folder, name, "package.json");

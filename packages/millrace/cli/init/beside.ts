@@ -3,9 +3,7 @@ import { basename, join } from "node:path";
 import { newKey } from "../local/dev-vars.ts";
 import { readText, type TextFile } from "./files.ts";
 
-/** A change of a file. */
 export interface Edit extends Pick<TextFile, "as"> {
-  /** Its path. */
   file: string;
   before: string;
   after: string;

@@ -76,7 +76,7 @@ function manifestIn(text: string, file: string): Manifest {
   }
 }
 
-/** Resolves symbolic links of a path whose last parts may not exist. */
+/** Resolves symbolic links. The last parts of the path may be missing. */
 const realOf = (path: string): string => (existsSync(path) ? realpathSync(path) : join(realOf(dirname(path)), basename(path)));
 
 /** The name of the tarball that `npm pack` makes of a clone. Undefined for an installed package. */

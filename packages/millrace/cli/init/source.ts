@@ -14,9 +14,7 @@ const HANDLERS = ["fetch", "queue", "scheduled"] as const;
 const OTHERS = ["email", "tail", "tailStream", "trace", "test", "connect"];
 type HandlerName = (typeof HANDLERS)[number];
 
-/** The handlers of a Worker. */
 interface Own {
-  /** The name of the object with the handlers. */
   name: string;
   handlers: readonly HandlerName[];
   /** True if it has handlers that the engine does not have. */
@@ -50,7 +48,6 @@ function exportsOf({ name: own, handlers, hasOthers, bind, ownsMinute, plain }: 
 
 const isUsed = (plain: string, name: string) => new RegExp(`(?<![.\\w$])${name}\\b`).test(plain);
 
-/** An unused name for the Worker's default export. */
 const nameIn = (plain: string) => ["worker", "own", "ownWorker"].find((name) => !isUsed(plain, name)) ?? "workerOfThisFile";
 
 /**
@@ -110,7 +107,6 @@ function linesFor(text: string, plain: string, ownsMinute: boolean): string {
   return `${at}: write \`${naming}${kept}\` in place of \`${list}\`. ${also}`;
 }
 
-/** A default export in a source. */
 interface Place {
   text: string;
   /** The source without comments and strings. */
@@ -179,7 +175,6 @@ function closing(plain: string, open: number): number {
   return plain.length;
 }
 
-/** Adds the import before the first import, or above the code. */
 function withImport(text: string): string {
   const first = /^import\s/m.exec(withoutTexts(text));
   if (first) return `${text.slice(0, first.index)}${IMPORT}\n${text.slice(first.index)}`;

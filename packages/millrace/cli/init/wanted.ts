@@ -140,7 +140,6 @@ function secretsOf({ secrets, vars = {} }: Config, names: readonly string[]): Ch
 const RUNS = "Runs executes every workflow of millrace({ workflows: […] }).";
 const OBJECTS = "The recorder stores the outcomes of steps. The keeper restarts runs after crashes.";
 
-/** Merges the entries of `exports` into one value, if the configuration has none. */
 function together({ exports }: Config, changes: Change[]): Change[] {
   const within = changes.filter(({ path }) => path[0] === "exports");
   if (exports !== undefined || within.length < 2) return changes;

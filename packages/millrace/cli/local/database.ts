@@ -33,7 +33,6 @@ export async function prepareDatabase(folder: string, of: Of, token: string, ten
   open(fileOf(state, of), (database) => database.exec(insertToken(token, tenant)));
 }
 
-/** The missing migrations of a local database. All, if there is no database yet. */
 export function missingLocally(state: string, of: Of): Migration[] {
   const file = fileOf(state, of);
   const all = of.migrations.files();

@@ -143,7 +143,6 @@ export class Development {
     if (engine) say(`${paint("green", "●")} It runs again at ${engine.url}.`);
   }
 
-  /** Waits for a save, because the runtime rejects the Worker. */
   async #waitFor(why: string): Promise<void> {
     say(`${paint("red", "✗")} ${why}\n  ${paint("dim", "It starts with the next save; Ctrl-C stops it.")}`);
     await this.stop();

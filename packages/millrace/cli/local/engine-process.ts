@@ -24,7 +24,7 @@ export interface EngineOptions {
   vars?: Record<string, string>;
   /** Default: the app of this repository. */
   project?: Project;
-  /** Default: that of `project`. It must bind its database as `DB`, and its Worker must answer `GET /healthz`. */
+  /** Default: the configuration of `project`. It must bind its database as `DB`, and its Worker must answer `GET /healthz`. */
   config?: string;
   /** A bundle and its configuration. The engine reloads if they change. Default: the sources of `config`, bundled once. */
   worker?: { script: string; config: string };
@@ -105,7 +105,6 @@ function isAborted(signal: AbortSignal | undefined): Promise<false> {
   });
 }
 
-/** The reason of a failed start: its exit or timeout, and the errors in its part of the log. */
 function whyNot(ended: unknown[] | undefined, withinMs: number, log: string): string {
   const [code, signal] = ended ?? [];
   const what = ended ? `it ended by itself (${signal ?? `exit code ${code}`}).` : `it did not answer within ${withinMs / 1000} s.`;

@@ -32,13 +32,12 @@ export function requireUnlocked(folder: string): void {
   throw new Refusal(`Millrace already runs on ${folder} (process ${holder.pid}, ${holder.url}). Stop it there with Ctrl-C first.`);
 }
 
-/** A running engine: its folder and its address. */
 export interface Running {
   folder: string;
   url: string;
 }
 
-/** The engines that run on a folder, or on a folder directly in it, such as that of a demo. Errors: a `Refusal` if there is none. */
+/** The engines that run on a folder, or on one of its direct subfolders, such as a demo's. Errors: a `Refusal` if there is none. */
 export function runningIn(folder: string): Running[] {
   const running = enginesIn(folder);
   if (running.length === 0) throw new Refusal("No engine runs here. Start one with npx millrace dev: it prints a link.");

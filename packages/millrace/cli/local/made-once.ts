@@ -36,7 +36,6 @@ export async function madeOnce(what: string, from: readonly string[], make: (fol
   return folder;
 }
 
-/** True if a live process makes the entry. */
 function isBeingMade(name: string): boolean {
   const making = readdirSync(MADE).filter((one) => one.startsWith(`making-${name}-`));
   return making.some((one) => isAlive(Number(one.slice(`making-${name}-`.length).split("-")[0])));

@@ -12,5 +12,4 @@ interface Package {
 /** Files in the folder of a bundle: its entry, and its options as JSON. */
 export const BUNDLE = { entry: "worker.js", options: "options.json" };
 
-/** The package in which wrangler runs Workers. */
 export const miniflare = (): Package => createRequire(WRANGLER)("miniflare");

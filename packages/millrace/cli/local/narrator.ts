@@ -27,7 +27,7 @@ export function narrator(at: At, tell: (sentence: string) => void): (line: strin
   const told: string[] = [];
   const held = new Set<{ text: string; timer: ReturnType<typeof setTimeout> }>();
   const storm = new Storm();
-  /** Dead letters whose line waits for a possible repair. The value cancels the line. */
+  /** Dead letters with a delayed line, by id. The value cancels the line. */
   const letters = new Map<string, () => void>();
   const isTold = (text: string) => told.some((error) => saysTheSame(text, error));
 
@@ -132,7 +132,6 @@ function saysTheSame(uncaught: string, error: string): boolean {
 }
 
 interface Told extends LogLine {
-  /** None in a line about a message. */
   instance_id?: string;
   level?: string;
   tenant_id?: unknown;
@@ -147,16 +146,12 @@ interface Told extends LogLine {
   effect?: string;
   /** For an unknown outcome: the effect is known to have happened, and its rows were refused. */
   happened?: boolean;
-  /** The dead letter of a captured message. */
   dead_letter?: string;
   code?: string;
   error?: string;
-  /** A possible cause of a failure. */
   hint?: string;
-  /** For a wait for an event. */
   event_type?: string;
   open?: boolean;
-  /** For a question to an operator. */
   approval_id?: string;
 }
 

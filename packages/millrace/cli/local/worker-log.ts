@@ -39,7 +39,6 @@ export function followLog(file: string, onLine: (line: string) => void, from = s
   return () => clearInterval(timer);
 }
 
-/** The size of a file in bytes. 0 if it is missing. */
 export function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
@@ -53,7 +52,6 @@ const FOLLOWS = /has no such named entrypoint|The Workers runtime failed to star
  */
 const ITS_OWN = /^Build failed with \d+ errors?:?$|Could not resolve "[^"]*\/\.wrangler\/tmp\//;
 
-/** A JSON line that the Worker wrote. */
 export type LogLine = Record<string, unknown> & { log: string };
 
 /** The JSON in a line, without wrangler's mark for warnings and errors. Undefined for other lines. */
@@ -143,7 +141,6 @@ function awaited({ event_type, about, open }: Record<string, unknown>): string {
   return `for ${event_type} about ${about}${open === true ? "" : ", which only steps of this deployment may emit"}`;
 }
 
-/** An invalid body has neither a type nor a subject. */
 function message({ message_type = "a message without a type", subject = "" }: Record<string, unknown>): string {
   return `${message_type} ${subject}`.trimEnd();
 }
@@ -158,7 +155,6 @@ function removedWords(removed: unknown): string | undefined {
   return words === "" ? undefined : `retention: removed ${words}`;
 }
 
-/** The numbers above zero, such as `3 started`. */
 function counts(numbers: Record<string, unknown>): string {
   return Object.entries(numbers)
     .filter(([, count]) => typeof count === "number" && count > 0)

@@ -33,7 +33,6 @@ export interface Engine {
   kill9(what: "runtime" | "everything"): Promise<number[]>;
 }
 
-/** The log's name in the engine's folder. */
 export const LOG_NAME = "worker.log";
 
 interface Running {
@@ -123,7 +122,6 @@ export function devArgs(wrangler: string, told: Told, { script, config }: { scri
   return ["--import", LIGHTER_START, wrangler, "dev", script, "--config", config, ...alone, ...toldArgs(told)];
 }
 
-/** The arguments of `serve.ts`: one runtime, for a bundle that does not change. */
 export function serveArgs(told: Told, bundle: string): string[] {
   return [SERVE, "--bundle", bundle, ...toldArgs(told)];
 }

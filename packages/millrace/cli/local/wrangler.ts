@@ -4,7 +4,6 @@ import { join, relative } from "node:path";
 import { Refusal } from "../command.ts";
 import { oneLine } from "../terminal.ts";
 
-/** The folder of this repository. */
 export const ROOT = join(import.meta.dirname, "../../../..");
 export const WRANGLER = join(ROOT, "node_modules/wrangler/bin/wrangler.js");
 

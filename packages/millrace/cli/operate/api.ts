@@ -7,7 +7,6 @@ const AGAIN = 2;
 /** Time limit for all attempts. */
 const WITHIN_MS = 60_000;
 
-/** An engine's API for the commands. */
 export interface AskedApi {
   readonly engine: AskedEngine;
   /** Sends a GET, which is repeated without an answer. */

@@ -5,7 +5,6 @@ import { whatIsWrong } from "../options.ts";
 import { COMMON, callOf } from "./usage.ts";
 import { NO_VERB, type Noun, type Option, type Verb } from "./verb.ts";
 
-/** The parsed arguments of a verb. */
 export interface Typed {
   about: string;
   values: Readonly<Record<string, string | boolean | undefined>>;
@@ -47,7 +46,6 @@ function parsed(name: string, options: Readonly<Record<string, Option>>, args: r
   }
 }
 
-/** The nearest known word as a sentence. Empty if there is none. */
 function meant(typed: string, known: readonly string[], before = ""): string {
   const guess = nearest(typed, known);
   return guess === undefined ? "" : ` Did you mean ${before}${guess}?`;

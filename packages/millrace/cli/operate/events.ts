@@ -40,7 +40,6 @@ export async function* heardOf(engine: AskedEngine, path: string, stop: AbortSig
   }
 }
 
-/** Yields the events of one connection. */
 async function* connected(
   { url, token }: AskedEngine,
   path: string,
@@ -67,7 +66,6 @@ async function* connected(
   }
 }
 
-/** Parses an event. The engine's events have one line of data, or an id alone. */
 function eventIn(block: string): StreamEvent {
   const fields = new Map(block.split("\n").map((line) => [line.slice(0, line.indexOf(": ")), line.slice(line.indexOf(": ") + 2)]));
   const [id, data] = [fields.get("id"), fields.get("data")];

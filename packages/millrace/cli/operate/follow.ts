@@ -23,7 +23,6 @@ export async function* toldOf({ api, stop }: Pick<Asked, "api" | "stop">, id: st
   }
 }
 
-/** Returns a function that converts step events to lines for the user. */
 export function stepTeller(): (events: readonly StreamEvent[]) => string[] {
   const teller = new StepTeller();
   return (events) => teller.lines(events.flatMap(({ event, data }) => (event === "step" ? [data as StepEvent] : [])));

@@ -8,7 +8,6 @@ import { type Asked, type Option, type Verb, verb } from "./verb.ts";
 import { instanceId, pathOf } from "./which.ts";
 import { sayJson, tell, typedJson } from "./words.ts";
 
-/** The answer to an action on an instance. */
 interface Promised {
   action_id: string;
   from?: string | null;
@@ -28,7 +27,6 @@ interface Act<Own extends string> {
   comesTo?: Instance["status"];
 }
 
-/** An action on one instance, with a dry run. */
 function act<Own extends string = never>(name: string, { does, done, options, body, comesTo }: Act<Own>): Verb {
   return verb<Own | Common>({
     takes: "ID",

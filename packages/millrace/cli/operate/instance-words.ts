@@ -3,7 +3,6 @@ import type { Instance, InstanceDetail } from "./answers.ts";
 import { callOf } from "./usage.ts";
 import { moment, shellWord, shownJson } from "./words.ts";
 
-/** A line with the workflow, the subject, the status and the reason. */
 export function standing(instance: Instance): string {
   const { workflow, subject, status } = instance;
   const why = whyOf(instance);

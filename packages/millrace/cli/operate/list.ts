@@ -35,19 +35,16 @@ export function sayPage<Item>(
   }
 }
 
-/** Options of every list with pages. */
 export const PAGED = {
   limit: { value: "COUNT", says: "the highest number of rows" },
   cursor: { value: "CURSOR", says: "the next page, from the previous output" },
 };
 
-/** A query string of the given values. */
 export function queryOf(given: Readonly<Record<string, string | undefined>>): string {
   const query = new URLSearchParams(Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
   return query.size === 0 ? "" : `?${query}`;
 }
 
-/** Cuts a line to the width of the terminal. Other outputs get the whole line. */
 function fitted(line: string): string {
   const { isTTY, columns } = process.stdout;
   return isTTY && line.length > columns ? `${line.slice(0, columns - 1)}…` : line;

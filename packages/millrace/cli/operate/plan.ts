@@ -3,7 +3,6 @@ import { oneLine, paint, say } from "../terminal.ts";
 import type { CancelAnswer, RetryAnswer, UndoAnswer } from "./answers.ts";
 import { sayJson, stepName } from "./words.ts";
 
-/** The answer to a dry run of an action. */
 export type Plan = Extract<RetryAnswer | CancelAnswer | UndoAnswer, { effects: unknown }>;
 
 /** The meaning of each verdict, in the words of the API's document. A test compares both. */

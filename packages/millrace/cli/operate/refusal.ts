@@ -31,7 +31,6 @@ export function problemLines({ title, detail, issues = [], did_you_mean: meant, 
   ];
 }
 
-/** The issues of the fields, without those that `detail` contains. */
 export function issueLines(issues: NonNullable<Problem["issues"]>, detail: string): string[] {
   return issues.map(({ path, message }) => `${path} ${message}`).flatMap((said) => (detail.includes(said) ? [] : [`  ${oneLine(said)}`]));
 }

@@ -5,7 +5,6 @@ export const COMMON: Readonly<Record<string, Option>> = {
   url: { value: "ADDRESS", says: "the engine; default MILLRACE_URL, or the local one" },
 };
 
-/** The text of a command. */
 export function callOf(...words: readonly string[]): string {
   return ["npx millrace", ...words].join(" ");
 }

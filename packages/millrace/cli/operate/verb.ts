@@ -6,7 +6,6 @@ export interface Option {
   readonly says: string;
 }
 
-/** A command of a noun. */
 export interface Verb<Named extends string = string> {
   /** The placeholder of its argument, such as `ID`. */
   readonly takes?: string;
@@ -16,7 +15,6 @@ export interface Verb<Named extends string = string> {
   run(asked: Asked<Named>): Promise<number>;
 }
 
-/** The parsed call of a verb. */
 export interface Asked<Named extends string = string> {
   /** The value of the argument `takes`. */
   readonly about: string;
@@ -28,7 +26,6 @@ export interface Asked<Named extends string = string> {
   isSet(option: Named): boolean;
 }
 
-/** Defines a verb, and types its options by name. */
 export function verb<Named extends string = never>(definition: Verb<Named>): Verb {
   return definition;
 }

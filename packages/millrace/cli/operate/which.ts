@@ -16,7 +16,6 @@ export async function instanceId({ about, api, isJson }: Pick<Asked, "about" | "
 
 const LATEST = "latest";
 
-/** An API path with an encoded id. */
 export function pathOf(collection: string, id: string, rest = ""): string {
   return `/v1/${collection}/${encodeURIComponent(id)}${rest}`;
 }

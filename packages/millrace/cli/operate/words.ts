@@ -14,7 +14,6 @@ export function shownJson(value: unknown, indent = 0): string {
 /** Characters that JSON does not escape: C1 control characters, line separators and format characters. Line breaks are kept. */
 const UNSEEN = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--\n]/gv;
 
-/** Quotes a text for the shell. */
 export function shellWord(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
@@ -24,7 +23,6 @@ export function tell(sentence: string): void {
   process.stderr.write(`${sentence}\n`);
 }
 
-/** Prints the API's answer on one line. */
 export function sayJson(answer: unknown): void {
   say(shownJson(answer));
 }
@@ -49,13 +47,12 @@ export function moment(time: string): string {
   return `${time.slice(0, 19).replace("T", " ")}Z`;
 }
 
-/** A step, with the key of its item in brackets. */
 export function stepName({ step, item }: { step: string; item: string }): string {
   return oneLine(item === "" ? step : `${step} [${item}]`);
 }
 
 /**
- * Parses JSON from the argument, a file (`@…`) or standard input (`-`), with the limits of the engine. Errors: a `Misuse` with the mistake.
+ * Parses JSON from the argument, a file (`@…`) or standard input (`-`), within the engine's limits. Errors: a `Misuse` with the mistake.
  */
 export async function typedJson(option: string, typed: string): Promise<unknown> {
   const read = await textOf(option, typed);

@@ -9,7 +9,6 @@ const USUAL_SCOPES = "enqueue,read,operate";
 const USUAL_DAYS = 90;
 const MAX_DAYS = 3660;
 const ID = /^[0-9a-f]{16}$/;
-/** A valid tenant. */
 export const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
 /** Printed by `--help` and after an error. */

@@ -16,7 +16,6 @@ export function mintStatements({ tenant, actor, scopes, days, reason }: Mint, by
   return { token, sql: asText(granted, audited) };
 }
 
-/** SQL that lists a tenant's tokens, newest first. */
 export function listStatement(tenant: string): string {
   return asText(selectTokensOf(tenant, MOST_LISTED));
 }

@@ -22,7 +22,6 @@ export class Changes {
     this.#known = momentOf(paths);
   }
 
-  /** Adds files to watch, from their current state. */
   watch(files: readonly string[]): void {
     const more = files.filter((file) => !this.#known.has(file));
     for (const file of more) this.#paths.add(file);

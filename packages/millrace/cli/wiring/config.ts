@@ -15,7 +15,6 @@ export interface ConfiguredConsumer {
   dead_letter_queue?: string;
 }
 
-/** A D1 database in the configuration. */
 export interface D1 {
   binding: string;
   database_name?: string;

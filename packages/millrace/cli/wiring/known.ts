@@ -24,14 +24,12 @@ export interface KnownConsumer {
 }
 
 export interface DeclaredConsumer {
-  /** The file, and its export. */
   file: string;
   name: string;
   queue: string;
 }
 
 export interface KnownMessage {
-  /** The file, and its export. */
   file: string;
   name: string;
   kind: "command" | "event";

@@ -35,7 +35,6 @@ interface Message {
   queue: { name: string };
 }
 
-/** A consumer of the catalog. */
 type Consumer = Omit<KnownConsumer, "queue" | "declaredAs"> & { queue: { name: string; parts?: { shared: string[] } } };
 
 /** The fields of a catalog that are read here. */

@@ -86,7 +86,6 @@ function classes(config: Config, known: Known, sources: readonly Source[]): stri
 /** The secret from which upstream keys are derived. */
 const KEY = "MILLRACE_KEY";
 
-/** The class that runs every workflow without its own class. */
 const RUNS = "Runs";
 const OBJECTS = ["Recorder", "Keeper"];
 /** The classes that `millrace({ … })` returns. */
@@ -132,7 +131,7 @@ function objects({ exports = {}, durable_objects, migrations }: Config, known: K
   });
 }
 
-/** The default queue, whose binding has another name than the queue. */
+/** The default queue. Its binding has another name. */
 const DEFAULT_QUEUE = "millrace";
 const bindingOf = (queue: string) => (queue === DEFAULT_QUEUE ? "MILLRACE_QUEUE" : upper(queue));
 
@@ -168,7 +167,6 @@ function queues({ vars, queues: { producers = [], consumers = [] } = {} }: Confi
   });
 }
 
-/** The sentence about a consumer without a dead-letter queue. */
 const lostLetters = (queue: string, retries: number | undefined, letters: string) =>
   `The queue "${queue}" has no dead-letter queue: the platform deletes a message after ${retries ?? "its"} failed retries, and nothing reports it. ` +
   `Add to its consumer in wrangler.jsonc: "dead_letter_queue": "${letters}"`;
@@ -270,7 +268,6 @@ function variables(config: Config, sources: readonly Source[], set: readonly str
   );
 }
 
-/** All binding names in a configuration. */
 function bindingsIn(value: unknown): string[] {
   if (typeof value !== "object" || value === null) return [];
   const { binding, name } = value as Record<string, unknown>;

@@ -6,7 +6,6 @@ export const pascal = (name: string) => name.replaceAll(/(?:^|-)([a-z0-9])/g, (_
 
 export const camel = (name: string) => pascal(name).replace(/^./, (letter) => letter.toLowerCase());
 
-/** The import path of a file. */
 export function pathFrom(importer: string, file: string): string {
   const path = posix.relative(posix.dirname(importer), file);
   return path.startsWith(".") ? path : `./${path}`;

@@ -16,10 +16,8 @@ export interface Source {
   text: string;
 }
 
-/** The line number of an offset, from 1. */
 export const lineAt = (text: string, index: number) => text.slice(0, index).split("\n").length;
 
-/** A file of the Worker's bundle. */
 export interface Output {
   name: string;
   text: string;
@@ -129,8 +127,8 @@ const from = (contents: string, root: string) => ({
 });
 
 /**
- * Writes a bundle for a watching runtime. The entry is written last and names the other files, whose names contain a hash, so that two
- * bundles are never mixed. Files of older bundles are removed, except `kept`.
+ * Writes a bundle for a watching runtime. The entry is written last, and the names of the other files contain a hash, so that two bundles
+ * are never mixed. Files of older bundles are removed, except `kept`.
  */
 export function writeBundle(folder: string, files: readonly Output[], kept: readonly Output[] = []): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });

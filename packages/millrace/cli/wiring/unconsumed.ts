@@ -5,7 +5,6 @@ import { lineAt, type Source } from "./sources.ts";
 /** The default file for consumers of a Worker that does not call millrace(). */
 const LIST = "src/consumers/index.ts";
 
-/** The file that calls millrace({ … }). */
 const entryIn = (sources: readonly Source[]) => sources.find(({ text }) => /\bmillrace\(/.test(text))?.file;
 
 /** Definitions that no consumer lists: workflows without a start, messages without a consumer, waits without an event. */
@@ -70,7 +69,6 @@ function messages(known: Known, sources: readonly Source[], entry: string | unde
   });
 }
 
-/** The import for a list, if the definition is in another file. */
 const importOf = (entry: string, file: string) => (file === entry ? "" : `, from "${pathFrom(entry, file)}"`);
 
 /** The instruction to add a line to the consumer of a queue. `why` ends the sentence about an existing consumer. */
@@ -84,7 +82,6 @@ function toList(known: Known, queue: string, field: "starts" | "routes", what: s
   return `Its queue has no consumer: write ${fileOf(known, queue)} with ${consumer}, and list it in ${LIST}.`;
 }
 
-/** The file of a queue's consumer, or the default file. */
 function fileOf(known: Known, queue: string): string {
   return known.declared.find((one) => one.queue === queue)?.file ?? `src/consumers/${ownName(queue)}.ts`;
 }

@@ -66,18 +66,15 @@ export class Wiring {
     }
   }
 
-  /** True if the configuration differs from the running one. */
   isNew({ config }: Good): boolean {
     return this.#used === undefined || this.#asRun(config) !== this.#asRun(this.#used.config);
   }
 
-  /** Writes a valid bundle for the runtime. */
   use(good: Good): void {
     this.#write(good);
     this.#used = good;
   }
 
-  /** Writes the running bundle again, if it was deleted. */
   restore(): void {
     if (this.#used) this.#write(this.#used);
   }
