@@ -12,7 +12,9 @@ export const OWN_WORKER = readFileSync(join(ROOT, "docs/own-worker.md"), "utf8")
 
 /** The folder that `npx millrace init` makes beside the checkout, with its packages, and the page's other files. */
 export function greeter(): string {
-  const folder = join(emptyFolder(), "greeter");
+  const beside = emptyFolder();
+  symlinkSync(ROOT, join(beside, "millrace"), "dir");
+  const folder = join(beside, "greeter");
   const said = execFileSync("millrace", ["init", folder, "--yes"], { cwd: ROOT, env: withPrograms(), encoding: "utf8" });
   const pack = `npm pack ./packages/millrace --pack-destination ${relative(ROOT, folder)}`;
   expect(said).toContain(`Next: ${pack} && cd ${relative(ROOT, folder)} && npm install && npx millrace dev`);
