@@ -61,7 +61,7 @@ async function minifyCommands(): Promise<void> {
   await bundler.build({
     entryPoints: files.map((file) => join(DIST, "cli", file)),
     ...{ outdir: join(DIST, "cli"), outbase: join(DIST, "cli"), allowOverwrite: true, format: "esm", platform: "node" },
-    ...{ minifyWhitespace: true, minifySyntax: true, logLevel: "error" },
+    ...{ minify: true, logLevel: "error" },
   });
 }
 
