@@ -281,3 +281,11 @@ it("uses the API's own words for the meaning of each verdict of a dry run", asyn
   const said = Object.entries(VERDICTS).map(([verdict, means]) => `\`${verdict}\`: ${means}`);
   expect(said.filter((sentence) => !document.includes(JSON.stringify(sentence).slice(1, -1)))).toEqual([]);
 });
+
+it("reports a retried step with its attempt and its error", async () => {
+  const { whyOf } = await import("../../packages/millrace/cli/operate/instance-words.ts");
+  const instance = { error: null, waiting_for: [], retrying: { step: "send mail", attempt: 2, error: "The mail service answered 503." } };
+  expect(whyOf(instance as unknown as Parameters<typeof whyOf>[0])).toBe(
+    "“send mail” failed at attempt 2 and will be retried: The mail service answered 503.",
+  );
+});

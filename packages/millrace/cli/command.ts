@@ -21,7 +21,6 @@ export interface Call {
 }
 
 export interface Usage {
-  /** Printed by `--help` and after an error. */
   readonly text: string;
   /** Options with a value, such as `--port`. */
   readonly values: readonly string[];

@@ -90,7 +90,6 @@ function ended({ root, unchanged }: Plan): number {
   return 1;
 }
 
-/** The commands to run next. */
 function next(root: string): string {
   const folder = relative(process.cwd(), root);
   const there = folder === "" ? "" : `cd ${folder} && `;

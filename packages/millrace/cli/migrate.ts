@@ -65,7 +65,6 @@ async function migrate({ args, stop }: Call): Promise<number> {
 
 const placeOf = ({ config, env }: Project) => ["--remote", "--config", config, ...(env === undefined ? [] : ["--env", env])];
 
-/** The migrations that the deployed database does not have. */
 async function missingRemotely(project: Project): Promise<Migration[]> {
   const all = project.migrations.files();
   const tables = [...new Set(all.map(({ table }) => table))];

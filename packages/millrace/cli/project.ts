@@ -12,7 +12,6 @@ export const DATABASE = "DB";
 const CONFIGS = ["wrangler.json", "wrangler.jsonc", "wrangler.toml"];
 const DEFAULT_MIGRATIONS = "migrations";
 
-/** The Worker that a command works on. */
 export interface Project {
   readonly root: string;
   readonly config: string;

@@ -1,10 +1,8 @@
-/** A column of a table. Numbers are aligned to the right. */
 export interface Column {
   readonly title: string;
   readonly isNumber?: boolean;
 }
 
-/** The lines of a table, with the headings first. */
 export function tableLines(columns: readonly Column[], rows: readonly (readonly string[])[]): string[] {
   const widths = columns.map(({ title }, at) => Math.max(title.length, ...rows.map((row) => row[at]?.length ?? 0)));
   const line = (cells: readonly string[]) =>

@@ -6,7 +6,6 @@ type WorkflowCost = Costs["workflows"][number];
 const NUMBERS = ["runs a day", "steps", "rows", "messages", "$ per 1,000 runs", "$ a month"];
 const COLUMNS: Column[] = [{ title: "workflow" }, ...NUMBERS.map((title) => ({ title, isNumber: true })), { title: "by" }];
 
-/** The label and the explanation of each basis of an estimate. */
 const BASES = {
   runs: (seen: number) => `${seen} ${seen === 1 ? "run" : "runs"}`,
   code: () => "its code *",

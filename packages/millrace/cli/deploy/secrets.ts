@@ -80,7 +80,6 @@ function objectIn(file: string, text: string): Given {
   }
 }
 
-/** Reads a line from the terminal without echo. */
 async function hidden(question: string): Promise<string> {
   process.stderr.write(question);
   const output = new Writable({ write: (_chunk, _encoding, done) => done() });

@@ -22,7 +22,6 @@ interface Options {
   stop: AbortSignal;
 }
 
-/** Checks the account and the deployed Worker. */
 export async function remoteFindings(
   account: Account,
   project: Project,

@@ -33,7 +33,6 @@ function safely(file: string, text: string): Config | undefined {
   }
 }
 
-/** The lines that the user must add for a change. */
 export function linesOf(file: string, { path, value, adds }: Change): string {
   const keys = path.slice(0, -1).map((key) => (/^\w+$/.test(key) ? key : JSON.stringify(key)));
   const [key = ""] = path.slice(-1);

@@ -28,7 +28,6 @@ export interface TextFile {
 
 const MARK = "\ufeff";
 
-/** Reads a text file. A missing file is an empty text. */
 export function readText(file: string): TextFile {
   const raw = existsSync(file) ? readFileSync(file, "utf8") : "";
   const hasMark = raw.startsWith(MARK);

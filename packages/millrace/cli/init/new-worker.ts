@@ -40,7 +40,6 @@ export function newWorker(root: string, date: string): Edit[] {
   ];
 }
 
-/** Adds the packages and scripts of a Worker to a package.json. */
 function manifest(text: string, name: string, root: string): string {
   const { peerDependencies } = manifestOfPackage();
   const wanted = {

@@ -27,7 +27,6 @@ interface Own {
   plain: string;
 }
 
-/** The lines that export the engine's handler and classes. */
 function exportsOf({ name: own, handlers, hasOthers, bind, ownsMinute, plain }: Own): string {
   const options = handlers.map((name) => `  ${name}: ${own}.${name}${bind === undefined ? "" : `${bind}(${own})`},`);
   if (handlers.includes("scheduled") && !ownsMinute) options.push(`  engineCron: ${JSON.stringify(EVERY_MINUTE)},`);
@@ -112,7 +111,6 @@ interface Place {
   /** The source without comments and strings. */
   plain: string;
   from: number;
-  /** The offset of the exported value. */
   start: number;
   ownsMinute: boolean;
 }

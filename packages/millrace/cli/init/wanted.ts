@@ -8,16 +8,13 @@ export interface Change {
   readonly value: unknown;
   /** True if the items of `value` are appended to an existing list. */
   readonly adds?: boolean;
-  /** The comment above it. */
   readonly why?: string;
 }
 
-/** The parts of a project, other than the configuration, that determine the changes. */
 export interface Beside {
   /** The name of the Worker. With an environment: the name that wrangler gives it. */
   name: string;
   env: string | undefined;
-  /** Names in `.dev.vars`. */
   secrets: readonly string[];
   /** The binding or name of the database to use, if there are several. */
   database?: string | undefined;
@@ -40,7 +37,6 @@ const SITE = "The engine answers these paths, and not a page of the site.";
 /** From this compatibility date on, `exports` needs no flag. */
 const HAS_EXPORTS = "2025-11-17";
 
-/** The changes that add the engine to a Worker or an environment. */
 export function changesOf(whole: Config, beside: Beside): Change[] {
   const { env } = beside;
   const config = configOf(whole, env) ?? {};
@@ -268,7 +264,6 @@ function added(path: readonly string[], there: readonly unknown[], needed: reado
   return value.length === 0 ? [] : [{ path, value, adds: true, why }];
 }
 
-/** Applies changes to a parsed configuration. */
 export function changed(config: Config, changes: readonly Change[]): Config {
   const result = structuredClone(config);
   for (const { path, value, adds } of changes) {

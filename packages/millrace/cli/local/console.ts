@@ -10,7 +10,6 @@ import { ROOT } from "./wrangler.ts";
 const SOURCES = join(ROOT, "packages/millrace/console");
 /** The generated module that the Worker imports, with the script and the style. git ignores it. */
 const BUILT = join(ROOT, "packages/millrace/src/http/console/built.js");
-/** The inputs of a build. */
 const FROM = [SOURCES, join(import.meta.dirname, "console.ts"), join(ROOT, "package-lock.json")];
 /** Browsers with `light-dark()` and all other used features. */
 const BROWSERS = ["chrome125", "firefox125", "safari17.5"];

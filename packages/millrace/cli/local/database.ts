@@ -14,7 +14,6 @@ const BUSY_MS = 5_000;
 /** The folder of local databases, below the folder that wrangler persists to. */
 const KEPT_IN = "v3/d1/miniflare-D1DatabaseObject";
 
-/** The configuration and the migrations of a Worker's database. */
 type Of = Pick<Project, "config" | "env" | "migrations">;
 
 /**
@@ -64,7 +63,6 @@ export function applyLocally(state: string, of: Of): void {
   });
 }
 
-/** Comments, strings and quoted names. */
 const QUOTED = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]/g;
 const TRIGGER = /\bCREATE\s+(?:TEMP\w*\s+)?TRIGGER\b[\s\S]*?;\s*END\s*(?=;|$)/gi;
 

@@ -19,7 +19,6 @@ export interface EngineOptions {
   port: number;
   /** The command before `--port` in error messages. Default: `npx millrace dev`. */
   typed?: string;
-  /** A file in the format of `.dev.vars`. */
   secrets: string;
   vars?: Record<string, string>;
   /** Default: the app of this repository. */
@@ -34,7 +33,6 @@ export interface EngineOptions {
   fresh?: boolean;
   /** Timeout of the start. Default: 60 s. */
   startWithinMs?: number;
-  /** Cancels the start. */
   signal?: AbortSignal;
 }
 

@@ -1,5 +1,5 @@
-// A separate process that bundles a Worker as wrangler would deploy it, and writes the options with which wrangler would run it. To load
-// wrangler takes most of a second; its own command for a bundle loads it twice.
+// A separate process that bundles a Worker as wrangler would deploy it, and writes the options with which wrangler would run it. Wrangler
+// takes most of a second to load, and its own command for a bundle loads it a second time.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";

@@ -11,7 +11,6 @@ const PATIENCE_MS = 1500;
 /** The number of recent errors of the engine that are remembered. */
 const REMEMBERED = 500;
 
-/** The engine and its token: the file, and the tenant once known. */
 interface At {
   url: string;
   tokenFile: string;
@@ -97,7 +96,6 @@ function kindOf({ log, level, outcome, workflow, step, code, cause, queue, messa
   return log === "delivery" && outcome === "captured" ? ["captured", queue, message_type, code].join(" ") : undefined;
 }
 
-/** The number of further lines of a kind, and the commands for all of them. */
 function countedLines({ url, tokenFile }: { url: string; tokenFile: string }, told: Told, more: number): string[] {
   const { log, workflow, step, queue, message_type, code, cause, error = "" } = told;
   const auth = authOption(tokenFile);
@@ -142,7 +140,6 @@ interface Told extends LogLine {
   outcome?: string;
   /** The digest by which failures are grouped. */
   cause?: string;
-  /** The key of an effect with an unknown outcome. */
   effect?: string;
   /** For an unknown outcome: the effect is known to have happened, and its rows were refused. */
   happened?: boolean;

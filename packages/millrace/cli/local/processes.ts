@@ -49,7 +49,7 @@ export function send(signal: "SIGTERM" | "SIGKILL", processes: readonly Process[
   }
 }
 
-/** Sends a signal to a group, waits for its end, and then kills it. Its port and state are not free before that. */
+/** Ends a group by a signal, and kills it after a timeout. Its port and state are free only when the group is gone. */
 export async function endGroup(leader: number): Promise<void> {
   send("SIGTERM", groupOf(leader));
   if (await gone(leader)) return;

@@ -1,4 +1,3 @@
-/** The configuration of the runtime, as far as it is changed here. */
 export interface Told {
   services: Service[];
   extensions?: { modules: { name: string; internal: boolean; esModule: string }[] }[];

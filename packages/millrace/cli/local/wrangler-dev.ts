@@ -16,7 +16,6 @@ export interface Engine {
   token: string;
   /** The id of the first process and of its process group, which contains the whole engine. */
   pid: number;
-  /** The file for the output of the engine and the Worker. */
   logFile: string;
   /** The offset of this engine's first line in that file, in bytes. */
   logFrom: number;

@@ -1,7 +1,6 @@
 import type { EngineApi } from "../../src/http/engine-api.ts";
 import type { Output } from "../api-client.ts";
 
-// The answers of the routes that the commands call.
 export type Accepted = Output<EngineApi, "/v1/commands", "$post">;
 export type Checked = Output<EngineApi, "/v1/catalog/check", "$post">;
 export type InstancePage = Output<EngineApi, "/v1/instances", "$get">;

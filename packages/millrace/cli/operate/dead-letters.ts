@@ -55,7 +55,6 @@ const show = verb({
 /** Reasons that only a corrected message can fix: its envelope is unreadable or its type unknown. */
 const OF_THE_WHOLE: readonly string[] = ["invalid_envelope", "unknown_message_type"];
 
-/** The next commands for a dead letter, by the reason for which its replay would be refused. */
 function nextLines({ id, replay: { refused }, body }: Letter): string[] {
   const skip = callOf("dead-letters skip", id, "--reason …");
   const send = (option = "") => `Replay it: ${callOf("dead-letters replay", id, `--reason …${option}`)}, or skip it: ${skip}`;
@@ -92,7 +91,6 @@ function letterLines(letter: Letter): string[] {
   ];
 }
 
-/** Skips or escalates a dead letter. */
 function settle(name: string, does: string, done: readonly [did: string, was: string], flag: "skipped" | "escalated"): Verb {
   return verb({
     takes: "ID",

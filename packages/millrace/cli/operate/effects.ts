@@ -48,7 +48,6 @@ interface Answer {
   body?: (asked: Asked<"output">) => Promise<object>;
 }
 
-/** A decision about an unknown outcome, after which the instance continues. */
 function answer(name: string, { does, options, body }: Answer): Verb {
   return verb<"reason" | "output" | "wait">({
     takes: "KEY",

@@ -7,7 +7,6 @@ import { callOf } from "./usage.ts";
 import { type Asked, NO_VERB, type Noun, verb } from "./verb.ts";
 import { moment, sayJson, tell, typedJson } from "./words.ts";
 
-/** The characters that fit in a header. */
 const KEY = /^[\x20-\x7e]{1,500}$/;
 
 const OUTCOMES: Readonly<Record<Checked["outcome"], string>> = {

@@ -18,10 +18,8 @@ type Common = "reason" | "dry-run" | "wait";
 
 interface Act<Own extends string> {
   does: string;
-  /** Printed when the action is accepted. */
   done: string;
   options?: Readonly<Record<Own, Option>>;
-  /** The fields of the request, without the reason. */
   body?: (asked: Asked<Own>) => Promise<object> | object;
   /** The status after the action. Without it, `--wait` does not apply. */
   comesTo?: Instance["status"];

@@ -25,7 +25,6 @@ export function whyOf({ status, error, waiting_for: [wait], retrying, sleeping, 
   return undo === "done" ? "undone" : undo === "open" ? "its undo has not ended" : "";
 }
 
-/** The next commands for an instance that needs an operator. */
 export function nextLines({ id, status, error, waiting_for: waits, undo, doubts }: InstanceDetail): string[] {
   const act = (verb: string) => callOf("instances", verb, id, "--reason …");
   if (status === "errored") {

@@ -8,7 +8,6 @@ interface Page<Item> {
   next_cursor?: string | null;
 }
 
-/** The columns and rows of a list, and the text for an empty one. */
 interface Shown<Item> {
   columns: readonly Column[];
   row: (item: Item) => readonly string[];

@@ -5,7 +5,6 @@ import { shown } from "../local/wrangler.ts";
 import { oneLine } from "../terminal.ts";
 import { callOf } from "./usage.ts";
 
-/** The next command for each error code of the engine. */
 const NEXT: Readonly<Record<string, string>> = {
   instance_not_found: `List them: ${callOf("instances list")}`,
   effect_not_found: `List effects with an unknown outcome: ${callOf("effects list")}`,
@@ -14,14 +13,12 @@ const NEXT: Readonly<Record<string, string>> = {
   in_doubt: `Check the upstream, then decide: ${callOf("effects list")}`,
 };
 
-/** Converts an error to the engine's words and the next command. */
 export function inWords(error: unknown, engine: AskedEngine): unknown {
   if (!(error instanceof ApiRefusal) || error.problem === undefined) return error;
   const { problem } = error;
   return new Refusal([...problemLines(problem), ...nextLines(problem, engine)].join("\n"), { cause: error });
 }
 
-/** The lines of a problem: title, place and suggestion. */
 export function problemLines({ title, detail, issues = [], did_you_mean: meant, code }: Problem): string[] {
   const said = NEXT[code] === undefined ? detail : detail.replace(BY_HTTP, "");
   return [

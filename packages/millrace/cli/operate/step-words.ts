@@ -2,7 +2,6 @@ import { oneLine } from "../terminal.ts";
 import { callOf } from "./usage.ts";
 import { lasting, moment } from "./words.ts";
 
-/** A step event in the stream of an instance. */
 export interface StepEvent {
   type: string;
   step: string;
@@ -20,9 +19,7 @@ export interface StepEvent {
   approval_id?: string | null;
 }
 
-/** Converts the step events of one instance to lines. */
 export class StepTeller {
-  /** The start of each open attempt. */
   readonly #began = new Map<string, number>();
 
   /** The lines for new events. The start of an attempt is left out if its end is known, and a failed step if its attempt is printed. */
@@ -48,7 +45,6 @@ function nameOf({ step, count }: StepEvent): string {
   return count > 1 ? `${step} (${count})` : step;
 }
 
-/** The state of a step after an attempt that is not done. */
 const NOT_DONE = {
   in_doubt: "in doubt: unknown whether it happened",
   paused: "not started: its run is paused",

@@ -19,7 +19,6 @@ export interface Asked<Named extends string = string> {
   /** The value of the argument `takes`. */
   readonly about: string;
   readonly api: AskedApi;
-  /** True prints the JSON of the API. */
   readonly isJson: boolean;
   readonly stop: AbortSignal;
   text(option: Named): string | undefined;

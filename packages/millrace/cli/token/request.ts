@@ -11,7 +11,6 @@ const MAX_DAYS = 3660;
 const ID = /^[0-9a-f]{16}$/;
 export const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
-/** Printed by `--help` and after an error. */
 export const USAGE = `Usage: npx millrace token --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--own-scopes …] \
 [--days ${USUAL_DAYS}] [--reason …] [WHERE]
        npx millrace token list --tenant acme [WHERE]

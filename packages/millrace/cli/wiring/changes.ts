@@ -53,7 +53,6 @@ function changed(before: Moment, now: Moment): string[] {
   return [...new Set([...before.keys(), ...now.keys()])].filter((file) => before.get(file) !== now.get(file));
 }
 
-/** Folders of tools in a root with sources. */
 const OF_TOOLS = /^(?:\..*|node_modules|dist|coverage)$/;
 
 function momentOf(paths: Iterable<string>): Moment {

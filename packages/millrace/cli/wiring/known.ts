@@ -1,14 +1,11 @@
 /** The definitions in the sources: the catalog, the exports of the Worker, and all exported definitions. */
 export interface Known {
-  /** The consumers in the catalog. */
   consumers: KnownConsumer[];
-  /** The names of the workflows in the catalog. */
   workflows: string[];
   /** The workflow that each exported class runs. Null for other exports. */
   classes: Record<string, string | null>;
   messages: KnownMessage[];
   definitions: KnownWorkflow[];
-  /** The consumers that any file exports. */
   declared: DeclaredConsumer[];
 }
 
@@ -46,7 +43,6 @@ export interface KnownWorkflow {
   file: string;
   name: string;
   workflow: string;
-  /** The type, kind and queue of its message. */
   on: string;
   kind: KnownMessage["kind"];
   queue: string;

@@ -22,7 +22,6 @@ export class Loader {
     this.#next = started(sources);
   }
 
-  /** The id of the waiting process. */
   get pid(): number | undefined {
     return this.#next.pid;
   }

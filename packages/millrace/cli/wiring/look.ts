@@ -122,7 +122,6 @@ function isConsumer(value: unknown): value is Consumer {
   return queue !== undefined && retries !== undefined && concurrency !== undefined;
 }
 
-/** An error of the sources, and its place in them. */
 function refusalOf(error: unknown): Look {
   const { message = String(error), stack = "", name = "value" } = error instanceof Error ? error : {};
   // Messages of the engine contain no values of the environment.

@@ -83,7 +83,6 @@ function classes(config: Config, known: Known, sources: readonly Source[]): stri
   ];
 }
 
-/** The secret from which upstream keys are derived. */
 const KEY = "MILLRACE_KEY";
 
 const RUNS = "Runs";

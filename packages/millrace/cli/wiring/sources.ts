@@ -11,7 +11,6 @@ import type { Loader } from "./loader.ts";
 
 /** A source file of the project. Tests are left out. */
 export interface Source {
-  /** The path relative to the project's root. */
   file: string;
   text: string;
 }

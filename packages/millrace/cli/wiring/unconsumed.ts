@@ -86,7 +86,6 @@ function fileOf(known: Known, queue: string): string {
   return known.declared.find((one) => one.queue === queue)?.file ?? `src/consumers/${ownName(queue)}.ts`;
 }
 
-/** The line that routes an event to the known workflows. */
 function routeOf(known: Known, sources: readonly Source[], type: string, name: string): { line: string; why: string } {
   const started = known.definitions.filter(({ on }) => on === type);
   const waiting = waitsIn(sources).filter((wait) => wait.name === name);
@@ -105,7 +104,6 @@ function waitsIn(sources: readonly Source[]): { name: string; place: string }[] 
   );
 }
 
-/** Waits for events without a route. */
 function waits(known: Known, sources: readonly Source[]): string[] {
   return waitsIn(sources).flatMap(({ name, place }) => {
     const [event, ...others] = known.messages.filter((message) => message.name === name);

@@ -13,7 +13,6 @@ export interface Verdict {
   readonly mistakes: readonly Mistake[];
   /** The checked Worker and its configuration. Undefined if it cannot run. */
   readonly good: Good | undefined;
-  /** The sources in the bundle. */
   readonly inputs: readonly string[];
 }
 
