@@ -2,12 +2,6 @@ import { documentsProblems, ENGINE_PROBLEMS } from "millrace/http";
 
 /** The problem codes of this deployment's own routes and steps, in addition to the engine's. */
 const OWN = {
-  signature_invalid: {
-    status: 401,
-    title: "The signature does not match",
-    means: "The request is not signed with the shared secret, or its time is too far from now.",
-    next: "Check the secret on both sides, and the sender's clock.",
-  },
   page_not_found: {
     status: 404,
     title: "No such page",

@@ -16,6 +16,7 @@ import { engineRoutes, pullRoutes, roomRoutes } from "millrace/http";
 import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper, laneObject } from "millrace/worker";
 import { chargeOrder, checkoutConsumers, mailReceipt } from "../docs/examples/checkout.ts";
 import { digestConsumers, mailDigest, sendDigest } from "../docs/examples/digest.ts";
+import { buildSite, recordPayment } from "../docs/examples/inbound.ts";
 import { runTask, taskConsumers } from "../docs/examples/order-tasks.ts";
 import { followParcel, parcelConsumers } from "../docs/examples/parcel.ts";
 import { changePlan, planConsumer } from "../docs/examples/plans.ts";
@@ -66,6 +67,7 @@ export const app = catalog({
     ...digestConsumers,
     ...taskConsumers,
     planConsumer,
+    defineConsumer({ queue: recordPayment.on.queue, starts: [recordPayment, buildSite] }),
     ...sharedConsumers,
     defineConsumer({ queue: AlertChanged.queue, routes: [on(AlertChanged, start(sendAlert))] }),
     defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] }),
@@ -104,6 +106,9 @@ export class SendDigest extends entrypoint(sendDigest, app) {}
 export class MailDigest extends entrypoint(mailDigest, app) {}
 export class RunTask extends entrypoint(runTask, app) {}
 export class ChangePlan extends entrypoint(changePlan, app) {}
+/** The examples of docs/inbound.md. */
+export class RecordPayment extends entrypoint(recordPayment, app) {}
+export class BuildSite extends entrypoint(buildSite, app) {}
 /** The example of docs/authoring.md that waits for the outside world. */
 export class FollowParcel extends entrypoint(followParcel, app) {}
 export class SendAlert extends entrypoint(sendAlert, app) {}

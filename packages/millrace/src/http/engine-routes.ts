@@ -61,9 +61,9 @@ import { refuseParameters, refuseUnreadable } from "./unknown-parameters.ts";
 
 /** Additions of an app to the engine's routes. */
 export interface EngineRoutesOptions {
-  /** Routes of the app, in the same document. Routes under /v1 require the same tokens. */
+  /** Routes of the app, or a function that returns them, in the same document. Routes under /v1 require the same tokens. */
   // biome-ignore lint/suspicious/noExplicitAny: their bindings are the app's, and nothing here reads them
-  routes?: readonly Routes<any, any>[];
+  routes?: readonly (Routes<any, any> | ((catalog: Catalog) => Routes<any, any>))[];
   /** Groups of the app's routes in the document. */
   groups?: readonly Group[];
   /** All problem codes of the deployment. Default: the engine's. */
@@ -94,7 +94,7 @@ export interface EngineRoutesOptions {
 /** Builds the engine's routes. A request without a route is added to `unmatched`, and its body is left unread. */
 export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unmatched: WeakSet<Request>): Routes<HttpEnv> {
   const {
-    routes = [],
+    routes: given = [],
     groups = [],
     problems = ENGINE_PROBLEMS,
     scopes = [],
@@ -108,6 +108,7 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     firstCommand,
   } = options;
   const api = new Routes<HttpEnv>();
+  const routes = given.map((own) => (typeof own === "function" ? own(catalog) : own));
   const answer = answererOf(routes);
   api.onError(answer);
   api.notFound((context) => {
@@ -115,7 +116,8 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     return answer(refusalOf(api, context), context);
   });
   const beforeRoute: BeforeRoute = (route, request) => {
-    refuseKey(route, request, namedBy);
+    // Senders of webhooks choose their headers.
+    if (!route.path.startsWith("/inbound/")) refuseKey(route, request, namedBy);
     if (route.path.startsWith("/v1/")) refuseParameters(route, request);
   };
   api.use((context, next) => {
@@ -127,7 +129,7 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     sayAccess(context.env, scopes);
     return next();
   });
-  api.use(marked, drained(unmatched), ready, limitStrangers(["v1", "metrics", ...knowsCallers]), readable);
+  api.use(marked, drained(unmatched), ready, limitStrangers(["v1", "metrics", "inbound", ...knowsCallers]), readable);
   for (const known of ["/v1/*", METRICS_PATH]) api.use(known, noStore, auditRefusals, authenticate(scopes, schema));
   api.use("/v1/*", refuseUnreadable);
 

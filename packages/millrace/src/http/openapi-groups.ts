@@ -8,8 +8,8 @@ export interface Group {
 export const ENGINE_GROUPS: readonly Group[] = [
   {
     name: "Commands",
-    paths: ["/v1/commands", "/v1/events", "/v1/callback-secret"],
-    description: "Accept commands and events.",
+    paths: ["/v1/commands", "/v1/events", "/v1/callback-secret", "/inbound"],
+    description: "Accept commands, events and webhooks.",
   },
   {
     name: "Instances",

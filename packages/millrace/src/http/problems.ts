@@ -15,7 +15,7 @@ export interface Problem {
 export type Problems = Readonly<Record<string, Problem>>;
 
 /** Codes that exist only in HTTP. */
-type HttpCode = "route_not_found" | "token_not_found" | "method_not_allowed" | "unsupported_media_type";
+type HttpCode = "signature_invalid" | "route_not_found" | "token_not_found" | "method_not_allowed" | "unsupported_media_type";
 
 /** The responses to the engine's codes. The type requires an entry for each code. */
 export const ENGINE_PROBLEMS = {
@@ -30,6 +30,12 @@ export const ENGINE_PROBLEMS = {
     title: "No valid token",
     means: "The token is missing, unknown, wrong or expired, or the Cloudflare Access assertion is not valid.",
     next: "Send a valid token as Authorization: Bearer mr_…. Mint the first one with npx millrace token, others with POST /v1/tokens.",
+  },
+  signature_invalid: {
+    status: 401,
+    title: "The signature does not match",
+    means: "The request is not signed with a secret of this deployment, or its time is more than five minutes from now.",
+    next: "Check the secret on both sides, and the sender's clock.",
   },
   forbidden: {
     status: 403,

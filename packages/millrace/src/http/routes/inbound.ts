@@ -1,0 +1,246 @@
+import type { Context } from "hono";
+import * as z from "zod";
+import { assertDeclared, isFunction, isWhole } from "../../contract/declared.ts";
+import { codeOf, messageOf } from "../../contract/errors.ts";
+import { instanceId } from "../../contract/ids.ts";
+import { assertBounded, INTAKE_LIMITS, parseBounded } from "../../contract/limits.ts";
+import { logLine } from "../../contract/log-line.ts";
+import type { CommandDefinition, EventDefinition } from "../../contract/message.ts";
+import { checkedTenant, isTenant } from "../../contract/tenant.ts";
+import { beginning, shortened } from "../../contract/text.ts";
+import { acceptCommand } from "../../intake/accept/enqueue.ts";
+import { stateEvents } from "../../intake/accept/state.ts";
+import { statedId } from "../../intake/accept/stated.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { readText } from "../body.ts";
+import { orThrow } from "../cloud-events.ts";
+import type { HttpEnv } from "../env.ts";
+import { invalidRequest } from "../invalid-request.ts";
+import { isJsonType, mediaTypeOf, notTaken } from "../media-type.ts";
+import { HttpRefusal, problems } from "../problem.ts";
+import { countStranger, refuseCountedStranger } from "../request-limits.ts";
+import { createRoute, Routes } from "../router.ts";
+import { isSigned, mayBeSigned, type WebhookScheme } from "../webhook-schemes.ts";
+
+/** A verified webhook. */
+export interface InboundWebhook {
+  /** The sender's id: the same in each of its attempts. */
+  readonly id: string;
+  /** The sender's type, such as `invoice.paid`; "" for a webhook without one. */
+  readonly type: string;
+  /** The parsed body. Of a form: its fields, or the JSON in its field `payload`. */
+  readonly body: unknown;
+  readonly headers: Headers;
+}
+
+/** The message that a webhook becomes. Its payload is validated by the schema of the message. */
+export type InboundMessage = { readonly payload: unknown /** Default: the tenant of the source. */; readonly tenantId?: string } & (
+  | {
+      // biome-ignore lint/suspicious/noExplicitAny: the payload is validated when the webhook arrives
+      readonly command: CommandDefinition<any, string, any>;
+    }
+  | {
+      // biome-ignore lint/suspicious/noExplicitAny: the same
+      readonly event: EventDefinition<any, string, any>;
+    }
+);
+
+/** A sender of webhooks. */
+export interface InboundSource {
+  /** The last part of the path, `/inbound/{name}`, and the beginning of each idempotency key. */
+  readonly name: string;
+  readonly scheme: WebhookScheme;
+  /** Names of the Worker's secrets. A webhook signed with any of them is accepted; names without a value are ignored. */
+  readonly secrets: readonly string[];
+  readonly tenantId: string;
+  /** Returns the message for a webhook, or undefined to acknowledge and ignore it. */
+  map(webhook: InboundWebhook): InboundMessage | undefined | Promise<InboundMessage | undefined>;
+  /** Largest body in bytes; default 1 MiB, at most 4 MiB. */
+  readonly maxBytes?: number;
+}
+
+const DEFAULT_MAX_BYTES = 1024 * 1024;
+/** Slack waits three seconds for the whole answer, Stripe and GitHub ten or more. */
+const BODY_WITHIN_MS = 5000;
+/** A key has at most 500 characters, with the name of the source. */
+const MAX_ID_CHARACTERS = 400;
+
+const FORM = "application/x-www-form-urlencoded";
+
+const TakenSchema = z
+  .object({
+    ignored: z.boolean().meta({ description: "True when the source has no message for this webhook." }),
+    id: z.string().optional().meta({ description: "The id of the instance, or of the event." }),
+    replayed: z.boolean().optional().meta({ description: "True when the same webhook was accepted before." }),
+  })
+  .meta({ id: "InboundTaken" });
+
+/**
+ * Receives webhooks of other services: `engineRoutes(catalog, { routes: [inboundRoutes([source])] })`. Each source has the route
+ * `POST /inbound/{name}`. A signed webhook becomes one command or event, with the sender's id as its idempotency key, and is acknowledged
+ * after it is committed. Errors: `config_invalid` for an invalid source.
+ */
+export function inboundRoutes(sources: readonly InboundSource[]): (catalog: Catalog) => Routes<HttpEnv> {
+  const names = sources.map((source) => checkedSource(source).name);
+  assertDeclared(new Set(names).size === names.length, `Two sources of webhooks have one name: ${names.join(", ")}.`);
+  return (catalog) => {
+    const routes = new Routes<HttpEnv>();
+    for (const source of sources) {
+      routes.described.component("securitySchemes", securityOf(source), {
+        type: "apiKey",
+        in: "header",
+        name: source.scheme.header,
+        description: `The signature of ${source.name}.`,
+      });
+      routes.openapi(routeOf(source), (context) => take(context, catalog, source));
+    }
+    return routes;
+  };
+}
+
+function checkedSource(source: InboundSource): InboundSource {
+  const { name, scheme, secrets, tenantId, map, maxBytes = DEFAULT_MAX_BYTES } = source;
+  const named = `The source of webhooks "${shortened(String(name), 60)}"`;
+  assertDeclared(/^[a-z][a-z0-9-]{0,39}$/.test(name), `${named} needs a name of lower case letters, digits and -, at most 40.`);
+  assertDeclared(isFunction(scheme?.read), `${named} has no scheme: pass stripe, github, slack or standardWebhooks of millrace/http.`);
+  assertDeclared(Array.isArray(secrets) && secrets.length > 0, `${named} has no secrets: pass the names of the Worker's secrets.`);
+  assertDeclared(isTenant(tenantId), `${named} has no tenant: set tenantId to up to 64 lower case letters, digits, - or _.`);
+  assertDeclared(isFunction(map), `${named} has no map: pass a function from a webhook to a message.`);
+  assertDeclared(isWhole(maxBytes, [1, INTAKE_LIMITS.maxBytes]), `${named}: maxBytes must be 1 to ${INTAKE_LIMITS.maxBytes}.`);
+  return source;
+}
+
+const securityOf = ({ name }: InboundSource) => `${name}-signature`;
+
+function routeOf(source: InboundSource) {
+  const { name } = source;
+  const schema = { type: "object" };
+  return createRoute({
+    method: "post",
+    path: `/inbound/${name}`,
+    operationId: `receive${name.replaceAll(/(?:^|-)(.)/g, (_, letter: string) => letter.toUpperCase())}Webhook`,
+    summary: `Receive a webhook of ${name}`,
+    description: "The answer comes after the message is committed. The sender repeats deliveries without an answer of status 2xx.",
+    security: [{ [securityOf(source)]: [] }],
+    request: { body: { required: true, content: { "application/json": { schema }, [FORM]: { schema } } } },
+    responses: {
+      200: {
+        description: "Accepted, known, or ignored. As text: the answer to a test of the address.",
+        content: { "application/json": { schema: TakenSchema }, "text/plain": { schema: { type: "string" } } },
+      },
+      ...problems(
+        "signature_invalid",
+        "route_not_found",
+        "invalid_json",
+        "invalid_payload",
+        "payload_too_large",
+        "unsupported_media_type",
+        "unknown_message_type",
+        "config_invalid",
+      ),
+    },
+  });
+}
+
+async function take(context: Context<HttpEnv>, catalog: Catalog, source: InboundSource): Promise<Response> {
+  const { req } = context;
+  const { name, scheme } = source;
+  const text = await signedText(context, source);
+  const body = parsed(text, mediaTypeOf(req));
+  const greeting = scheme.greet?.(body, req.raw.headers);
+  if (greeting !== undefined) return context.text(greeting, 200);
+  const said = scheme.nameOf(body, req.raw.headers);
+  const webhook = { id: textOr(said.id), type: textOr(said.type), body, headers: req.raw.headers };
+  const log = { log: "inbound", source: name, type: beginning(webhook.type, 100), id: beginning(webhook.id, 100) };
+  let taken: z.infer<typeof TakenSchema> = { ignored: true };
+  try {
+    const message = await source.map(webhook);
+    if (message) taken = { ignored: false, ...(await accepted(context.env, catalog, source, webhook, message)) };
+    else logLine("info", { ...log, outcome: "ignored" });
+  } catch (error) {
+    // The sender does not show the answer to an operator.
+    logLine("error", { ...log, outcome: "failed", code: codeOf(error), error: beginning(messageOf(error), 500) });
+    throw error;
+  }
+  return scheme.isSilent ? context.body(null, 200) : context.json(taken, 200);
+}
+
+/** The body of a signed request. It is read after its headers are valid, so that unsigned requests use no memory. */
+async function signedText(context: Context<HttpEnv>, { name, scheme, secrets, maxBytes = DEFAULT_MAX_BYTES }: InboundSource) {
+  const countedAs = `inbound/${name}`;
+  refuseCountedStranger(context, countedAs);
+  const keys = keysOf(context.env, scheme, secrets);
+  if (keys.length === 0) {
+    const error = `The source "${name}" is closed. Set its secret with: wrangler secret put ${secrets[0]} (locally: a line in .dev.vars).`;
+    logLine("error", { log: "config_invalid", error });
+    throw new HttpRefusal("route_not_found", "This source has no secret in this deployment. The log of the Worker names it.");
+  }
+  try {
+    const signed = scheme.read(context.req.raw);
+    if (!mayBeSigned(signed)) throw unsigned(name);
+    const text = await readText(context.req.raw, maxBytes, BODY_WITHIN_MS);
+    if (await isSigned(signed, text, keys)) return text;
+    throw unsigned(name);
+  } catch (error) {
+    await countStranger(context, countedAs);
+    throw error;
+  }
+}
+
+function keysOf(env: object, { key = utf8 }: WebhookScheme, secrets: readonly string[]): Uint8Array[] {
+  const values = secrets.map((name) => (env as Record<string, unknown>)[name]);
+  return values.flatMap((value) => (typeof value === "string" ? [key(value.trim())] : [])).filter(({ length }) => length > 0);
+}
+
+const utf8 = (secret: string) => new TextEncoder().encode(secret);
+
+function unsigned(source: string): HttpRefusal {
+  return new HttpRefusal("signature_invalid", "The signature is missing, wrong, or older than five minutes. The request was refused.", {
+    // A 401 must name a scheme, and those of webhooks have no registered names.
+    "www-authenticate": `Webhook-Signature realm="${source}"`,
+  });
+}
+
+function parsed(text: string, mediaType: string): unknown {
+  if (isJsonType(mediaType)) return parseBounded(text);
+  if (mediaType !== FORM) throw notTaken(mediaType, "application/json", FORM);
+  const fields = Object.fromEntries(new URLSearchParams(text));
+  if (fields.payload !== undefined) return parseBounded(fields.payload);
+  assertBounded(fields);
+  return fields;
+}
+
+const textOr = (value: unknown) => (typeof value === "string" ? value : "");
+
+async function accepted(
+  env: HttpEnv["Bindings"],
+  catalog: Catalog,
+  source: InboundSource,
+  webhook: InboundWebhook,
+  message: InboundMessage,
+) {
+  const { id } = webhook;
+  if (id === "" || id.length > MAX_ID_CHARACTERS) {
+    throw invalidRequest([{ path: "id", message: `of the webhook is missing, or has more than ${MAX_ID_CHARACTERS} characters` }]);
+  }
+  const by = { tenantId: checkedTenant(message.tenantId ?? source.tenantId), source: `inbound/${source.name}` };
+  const idempotencyKey = `${source.name}/${id}`;
+  const request = { payload: message.payload, idempotencyKey, causationId: `inbound/${idempotencyKey}` };
+  try {
+    if ("event" in message) {
+      const [stated] = await stateEvents(env, catalog, by, [{ ...request, type: message.event.type }]);
+      const { eventId, replayed } = orThrow(stated as NonNullable<typeof stated>);
+      return { id: eventId, replayed };
+    }
+    const { instanceId: instance, replayed } = await acceptCommand(env, catalog, by, { ...request, type: message.command.type });
+    return { id: instance, replayed };
+  } catch (error) {
+    // A sender may repeat an event with a field that changed, such as Stripe's `pending_webhooks`; and `map` may have changed.
+    if (codeOf(error) !== "idempotency_key_reused") throw error;
+    const known =
+      "event" in message
+        ? statedId(by.tenantId, message.event.type, idempotencyKey)
+        : instanceId(by.tenantId, catalog.performer(message.command.type).name, idempotencyKey);
+    return { id: known, replayed: true };
+  }
+}
