@@ -17,8 +17,10 @@ export type Problems = Readonly<Record<string, Problem>>;
 /** Codes that exist only in HTTP. */
 type HttpCode = "signature_invalid" | "route_not_found" | "token_not_found" | "method_not_allowed" | "unsupported_media_type";
 
+type EngineProblem = EngineCode | HttpCode | keyof typeof BULK_PROBLEMS | keyof typeof NOT_FOUND_PROBLEMS;
+
 /** The responses to the engine's codes. The type requires an entry for each code. */
-export const ENGINE_PROBLEMS = {
+export const ENGINE_PROBLEMS: Readonly<Record<EngineProblem, Problem>> = {
   invalid_json: {
     status: 400,
     title: "The body is not JSON",
@@ -296,7 +298,7 @@ export const ENGINE_PROBLEMS = {
     means: "The event that an instance waited for did not arrive in time.",
     next: "Find out why the event was not sent, then retry the instance. It waits again.",
   },
-} as const satisfies Record<EngineCode | HttpCode, Problem>;
+};
 
 export function byStatus(problems: Problems): [code: string, Problem][] {
   return Object.entries(problems).toSorted(([, one], [, other]) => one.status - other.status);
