@@ -2,6 +2,8 @@ import { createExecutionContext } from "cloudflare:test";
 import { defineWorkflow, instanceId, millrace, notRetryable } from "millrace";
 import { github, type InboundSource, inboundRoutes } from "millrace/http";
 import { retryInstance } from "millrace/operate";
+import { settleCounts } from "millrace/testing";
+import { keeperOf } from "millrace/worker";
 import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import * as z from "zod";
 import { buildSite, type handler } from "../../docs/examples/inbound.ts";
@@ -168,6 +170,24 @@ it("the scheme of docs/inbound.md verifies a signature in base64", async () => {
   for (const wrong of ["", "AAAA", signature("{ }")]) expect((await send("shopify", sent(wrong), {}, door)).status).toBe(401);
   const taken = { ignored: false, id: buildOf(id, "shopify"), replayed: false };
   expect(await send("shopify", sent(signature("{}")), {}, door)).toEqual({ status: 200, body: taken });
+});
+
+it("webhooks are counted by their source and outcome", async () => {
+  const name = fresh("counted");
+  const map: InboundSource["map"] = ({ type, body }) =>
+    type === "star" ? undefined : { command: buildSite.command, payload: type === "push" ? body : {} };
+  const source: InboundSource = { name, scheme: github, secrets: ["GITHUB_SECRET"], tenantId: "acme", map };
+  const door = millrace({ workflows: [buildSite], http: { routes: [inboundRoutes([source])] } }).handler as typeof handler;
+  const id = fresh("delivery");
+  const sent = [pushed(id), pushed(id), pushed(id), pushed(id, "star"), pushed(`${id}-2`, "fork"), { body: "{}", headers: JSON_TYPE }];
+  for (const one of sent) await send(name, one, {}, door);
+  await settleCounts(probeEnv);
+  const { ever } = await keeperOf(probeEnv).vitals();
+  const counts = Object.entries(ever.inbound_webhooks_total ?? {}).flatMap(([labels, times]) => {
+    const [source, outcome] = JSON.parse(labels) as string[];
+    return source === name ? [[outcome, times]] : [];
+  });
+  expect(Object.fromEntries(counts)).toEqual({ accepted: 1, repeated: 2, ignored: 1, failed: 1, refused: 1 });
 });
 
 describe("a webhook and a crash", () => {

@@ -26,4 +26,4 @@ export { roomRoutes } from "./routes/rooms.ts";
 export { iso, isoOrNull, timestamp } from "./time.ts";
 export { traceHeadersSchema, traceOf } from "./trace.ts";
 export { refuseUnreadable } from "./unknown-parameters.ts";
-export { github, type Signed, slack, standardWebhooks, stripe, type WebhookScheme } from "./webhook-schemes.ts";
+export { github, type SignedRequest, slack, standardWebhooks, stripe, type WebhookScheme } from "./webhook-schemes.ts";

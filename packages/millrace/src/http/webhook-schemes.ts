@@ -1,5 +1,5 @@
 /** The signatures of a request, before its body is read. */
-export interface Signed {
+export interface SignedRequest {
   /** HMAC-SHA256 values. One valid signature is sufficient: a sender sends several while it rotates its secret. */
   readonly signatures: readonly Uint8Array[];
   /** The text that the sender signed. */
@@ -13,7 +13,7 @@ export interface WebhookScheme {
   /** The header of the signature, for the OpenAPI document. */
   readonly header: string;
   /** Without signatures for a missing or malformed header. */
-  read(request: Request): Signed;
+  read(request: Request): SignedRequest;
   /** The bytes of a secret. Default: its UTF-8 bytes. */
   key?(secret: string): Uint8Array;
   /** The sender's own id of a verified delivery, and its type. */
@@ -92,13 +92,13 @@ const TOLERANCE_SECONDS = 300;
 const MOST_SIGNATURES = 10;
 
 /** True if a signature is present and its time is within five minutes of now: the checks that are possible before the body is read. */
-export function mayBeSigned({ signatures, at }: Signed): boolean {
+export function mayBeSigned({ signatures, at }: SignedRequest): boolean {
   const isRecent = at === undefined || Math.abs(Date.now() / 1000 - at) <= TOLERANCE_SECONDS;
   return isRecent && signatures.length > 0 && signatures.length <= MOST_SIGNATURES;
 }
 
 /** True if one of the signatures was made with one of the keys. WebCrypto compares in constant time. */
-export async function isSigned({ signatures, text }: Signed, body: string, keys: readonly Uint8Array[]): Promise<boolean> {
+export async function isSigned({ signatures, text }: SignedRequest, body: string, keys: readonly Uint8Array[]): Promise<boolean> {
   const signed = new TextEncoder().encode(text(body));
   for (const bytes of keys) {
     const key = await crypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);

@@ -11,6 +11,7 @@ import { beginning, shortened } from "../../contract/text.ts";
 import { acceptCommand } from "../../intake/accept/enqueue.ts";
 import { stateEvents } from "../../intake/accept/state.ts";
 import { statedId } from "../../intake/accept/stated.ts";
+import { count } from "../../observe/metrics/count.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { readText } from "../body.ts";
 import { orThrow } from "../cloud-events.ts";
@@ -143,26 +144,32 @@ function routeOf(source: InboundSource) {
 }
 
 async function take(context: Context<HttpEnv>, catalog: Catalog, source: InboundSource): Promise<Response> {
-  const { req } = context;
+  const { env, req } = context;
   const { name, scheme } = source;
-  const text = await signedText(context, source);
-  const body = parsed(text, mediaTypeOf(req));
-  const greeting = scheme.greet?.(body, req.raw.headers);
-  if (greeting !== undefined) return context.text(greeting, 200);
-  const said = scheme.nameOf(body, req.raw.headers);
-  const webhook = { id: textOr(said.id), type: textOr(said.type), body, headers: req.raw.headers };
-  const log = { log: "inbound", source: name, type: beginning(webhook.type, 100), id: beginning(webhook.id, 100) };
-  let taken: z.infer<typeof TakenSchema> = { ignored: true };
+  const counted = (outcome: string) => count(env, "inbound_webhooks_total", { source: name, outcome });
+  const text = await signedText(context, source).catch((error: unknown) => {
+    counted("refused");
+    throw error;
+  });
+  let log = { log: "inbound", source: name, type: "", id: "" };
   try {
+    const body = parsed(text, mediaTypeOf(req));
+    const greeting = scheme.greet?.(body, req.raw.headers);
+    if (greeting !== undefined) return context.text(greeting, 200);
+    const said = scheme.nameOf(body, req.raw.headers);
+    const webhook = { id: textOr(said.id), type: textOr(said.type), body, headers: req.raw.headers };
+    log = { ...log, type: beginning(webhook.type, 100), id: beginning(webhook.id, 100) };
     const message = await source.map(webhook);
-    if (message) taken = { ignored: false, ...(await accepted(context.env, catalog, source, webhook, message)) };
-    else logLine("info", { ...log, outcome: "ignored" });
+    const taken = message && (await accepted(env, catalog, source, webhook, message));
+    counted(taken ? (taken.replayed ? "repeated" : "accepted") : "ignored");
+    if (!taken) logLine("info", { ...log, outcome: "ignored" });
+    return scheme.isSilent ? context.body(null, 200) : context.json({ ignored: !taken, ...taken }, 200);
   } catch (error) {
+    counted("failed");
     // The sender does not show the answer to an operator.
     logLine("error", { ...log, outcome: "failed", code: codeOf(error), error: beginning(messageOf(error), 500) });
     throw error;
   }
-  return scheme.isSilent ? context.body(null, 200) : context.json(taken, 200);
 }
 
 /** The body of a signed request. It is read after its headers are valid, so that unsigned requests use no memory. */

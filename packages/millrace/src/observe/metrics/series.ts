@@ -27,6 +27,10 @@ export const COUNTERS = {
     help: "Automatic repairs of dead letters by outcome: sent, refused or failed.",
     labels: ["queue", "repair", "outcome"],
   },
+  inbound_webhooks_total: {
+    help: "Webhooks of other services by outcome: accepted, repeated, ignored, failed or refused.",
+    labels: ["source", "outcome"],
+  },
   messages_total: { help: "Deliveries by message type and outcome.", labels: ["queue", "type", "outcome"] },
   instances_ended_total: {
     help: "Ended runs by status and error code.",
