@@ -1,21 +1,9 @@
-import type { Context } from "hono";
 import { enqueue, logLine, MillraceError, parseBounded } from "millrace";
-import {
-  answers,
-  countStranger,
-  createRoute,
-  HttpRefusal,
-  invalidRequest,
-  jsonBody,
-  parseWith,
-  Routes,
-  readText,
-  refuseCountedStranger,
-} from "millrace/http";
+import { answers, createRoute, invalidRequest, jsonBody, parseWith, Routes, signedText } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { assertHasCrm, crmAccount } from "../providers/crm-account.ts";
-import { crmWebhookSecret, mayBeSigned, verifyHubspotSignature } from "../providers/hubspot-signature.ts";
+import { crmWebhookSecret, hubspotScheme } from "../providers/hubspot-signature.ts";
 import { commandsFrom, deliverySchema, deliveryShape, eventsIn, forgottenBy } from "../systems/crm/notices.ts";
 import { askToForget, FIRST } from "../systems/privacy/ask-to-forget.ts";
 import type { ApiEnv } from "./env.ts";
@@ -23,10 +11,6 @@ import { problems } from "./problems.ts";
 
 /** HubSpot sends at most 100 events at once; each is a few hundred bytes, and a property's value may be long. */
 const MAX_BYTES = 1024 * 1024;
-/** The name under which refused requests of this route are counted. */
-const COUNTED_AS = "crm";
-/** HubSpot ignores later responses, so a body that takes longer is not from HubSpot. */
-const HUBSPOT_WAITS_MS = 5000;
 
 /** The name of the signature's security scheme in the document, which replaces a token. */
 const HUBSPOT_SIGNATURE = "hubspotSignature";
@@ -70,11 +54,8 @@ export function crmHooks(catalog: Catalog) {
   });
   return routes.openapi(take, async (context) => {
     const { env, req, json } = context;
-    refuseCountedStranger(context, COUNTED_AS);
-    const text = await signedText(context).catch(async (error: unknown) => {
-      await countStranger(context, COUNTED_AS);
-      throw error;
-    });
+    const keys = () => [new TextEncoder().encode(crmWebhookSecret(env))];
+    const text = await signedText(context, { name: "hubspot", scheme: hubspotScheme, keys, maxBytes: MAX_BYTES });
     const { tenant: tenantId } = req.valid("param");
     assertHasCrm(env, tenantId);
     const { events: told, unread } = eventsIn(parseWith(deliverySchema, parseBounded(text, MAX_BYTES)));
@@ -96,22 +77,5 @@ export function crmHooks(catalog: Catalog) {
     if (refused) throw refused;
     const known = accepted.filter((one) => !(one instanceof MillraceError) && one.replayed).length;
     return json({ accepted: accepted.length - known, known, foreign: told.length - events.length, unread: unread.length }, 200);
-  });
-}
-
-/** The body of a request that HubSpot signed. It is read after its headers are valid, so that unsigned requests use no memory. */
-async function signedText({ env, req }: Pick<Context<ApiEnv>, "env" | "req">): Promise<string> {
-  const { method, url, headers } = req.raw;
-  if (!mayBeSigned(headers)) throw unsigned();
-  const secret = crmWebhookSecret(env);
-  const text = await readText(req.raw, MAX_BYTES, HUBSPOT_WAITS_MS);
-  if (!verifyHubspotSignature({ method, url, headers }, text, secret)) throw unsigned();
-  return text;
-}
-
-function unsigned(): HttpRefusal {
-  return new HttpRefusal("signature_invalid", "The signature is missing, wrong, or older than five minutes. The request was refused.", {
-    // A 401 must name a scheme, and HubSpot's has no registered name.
-    "www-authenticate": 'HubSpot-Signature-v3 realm="millrace"',
   });
 }

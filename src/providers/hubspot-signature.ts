@@ -1,49 +1,38 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac } from "node:crypto";
 import { MillraceError } from "millrace";
+import type { WebhookScheme } from "millrace/http";
 
 export const SIGNATURE_HEADER = "X-HubSpot-Signature-v3";
 export const TIMESTAMP_HEADER = "X-HubSpot-Request-Timestamp";
-
-/** HubSpot's own limit: an older request may be a replay. */
-const TOLERANCE_MS = 5 * 60_000;
 
 const SHA256_IN_BASE64 = /^[A-Za-z0-9+/]{43}=$/;
 
 /** HubSpot signs these characters decoded if they are percent-encoded, and no others (its page "Validating requests", version 3). */
 const DECODED = /%(?:3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)/gi;
 
-interface SignedRequest {
-  method: string;
-  /** The whole URL that HubSpot is configured with, including the scheme. */
-  url: string;
-  headers: Headers;
-}
-
 /** The signature of a request, version 3: HMAC-SHA256 over method, URL, body and time, in base64. `timestamp` is in milliseconds. */
 export function hubspotSignature(secret: string, method: string, url: string, body: string, timestamp: string): string {
-  const address = url.replace(DECODED, (code) => decodeURIComponent(code));
-  return createHmac("sha256", secret).update(`${method}${address}${body}${timestamp}`).digest("base64");
+  return createHmac("sha256", secret)
+    .update(signedTextOf(method, url, body, timestamp))
+    .digest("base64");
 }
 
-/** True for a well-formed signature and a time within five minutes: the checks that are possible before the body is read. */
-export function mayBeSigned(headers: Headers, now = Date.now()): boolean {
-  const timestamp = headers.get(TIMESTAMP_HEADER) ?? "";
-  return (
-    SHA256_IN_BASE64.test(headers.get(SIGNATURE_HEADER) ?? "") &&
-    /^\d{1,16}$/.test(timestamp) &&
-    Math.abs(now - Number(timestamp)) <= TOLERANCE_MS
-  );
+function signedTextOf(method: string, url: string, body: string, timestamp: string): string {
+  return `${method}${url.replace(DECODED, (code) => decodeURIComponent(code))}${body}${timestamp}`;
 }
 
-/** True if HubSpot sent this within the last five minutes. `body`: the received text, unparsed. */
-export function verifyHubspotSignature(request: SignedRequest, body: string, secret: string, now = Date.now()): boolean {
-  if (!mayBeSigned(request.headers, now)) return false;
-  const signature = request.headers.get(SIGNATURE_HEADER) ?? "";
-  const timestamp = request.headers.get(TIMESTAMP_HEADER) ?? "";
-  const given = Buffer.from(signature);
-  const expected = Buffer.from(hubspotSignature(secret, request.method, request.url, body, timestamp));
-  return given.length === expected.length && timingSafeEqual(given, expected);
-}
+/** How HubSpot signs a request: `url` is the whole address that it is configured with, including the scheme. */
+export const hubspotScheme: Pick<WebhookScheme, "read"> = {
+  read({ method, url, headers }) {
+    const signature = headers.get(SIGNATURE_HEADER) ?? "";
+    const timestamp = headers.get(TIMESTAMP_HEADER) ?? "";
+    return {
+      signatures: SHA256_IN_BASE64.test(signature) ? [new Uint8Array(Buffer.from(signature, "base64"))] : [],
+      text: (body) => signedTextOf(method, url, body, timestamp),
+      at: /^\d{1,16}$/.test(timestamp) ? Number(timestamp) / 1000 : Number.NaN,
+    };
+  },
+};
 
 export interface CrmSecretVars {
   CRM_URL?: string;

@@ -14,7 +14,7 @@ it("accepts nothing that the CRM did not sign, for this address, in these five m
   expectProblem(await notify(caller.tenantId, events, { at: Date.now() + 6 * 60_000 }), 401, "signature_invalid");
   const unsigned = await send(path, { method: "POST", body: JSON.stringify(events) });
   expectProblem(unsigned, 401, "signature_invalid");
-  expect(unsigned.headers.get("www-authenticate")).toBe('HubSpot-Signature-v3 realm="millrace"');
+  expect(unsigned.headers.get("www-authenticate")).toBe('Webhook-Signature realm="hubspot"');
   expect(await looks(caller)).toEqual([]);
   expectProblem(await notify(caller.tenantId, "not JSON"), 400, "invalid_json");
   expectProblem(await notify(caller.tenantId, [{ eventId: "x" }]), 422, "invalid_payload");

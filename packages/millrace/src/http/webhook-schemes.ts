@@ -86,6 +86,11 @@ function standardHeader(headers: Headers, name: string): string {
   return headers.get(`webhook-${name}`) ?? headers.get(`svix-${name}`) ?? "";
 }
 
+/** The key of a secret. */
+export function keyOf({ key }: WebhookScheme, secret: string): Uint8Array {
+  return key?.(secret) ?? new TextEncoder().encode(secret);
+}
+
 /** Senders round to seconds, and their clocks differ. */
 const TOLERANCE_SECONDS = 300;
 /** Each signature is compared with each secret, over the whole body. */

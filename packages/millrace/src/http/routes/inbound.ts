@@ -13,15 +13,14 @@ import { stateEvents } from "../../intake/accept/state.ts";
 import { statedId } from "../../intake/accept/stated.ts";
 import { count } from "../../observe/metrics/count.ts";
 import type { Catalog } from "../../topology/catalog.ts";
-import { readText } from "../body.ts";
 import { orThrow } from "../cloud-events.ts";
 import type { HttpEnv } from "../env.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { isJsonType, mediaTypeOf, notTaken } from "../media-type.ts";
 import { HttpRefusal, problems } from "../problem.ts";
-import { countStranger, refuseCountedStranger } from "../request-limits.ts";
 import { createRoute, Routes } from "../router.ts";
-import { isSigned, mayBeSigned, type WebhookScheme } from "../webhook-schemes.ts";
+import { signedText } from "../signed-text.ts";
+import { keyOf, type WebhookScheme } from "../webhook-schemes.ts";
 
 /** A verified webhook. */
 export interface InboundWebhook {
@@ -61,8 +60,6 @@ export interface InboundSource {
 }
 
 const DEFAULT_MAX_BYTES = 1024 * 1024;
-/** Slack waits three seconds for the whole answer, Stripe and GitHub ten or more. */
-const BODY_WITHIN_MS = 5000;
 /** A key has at most 500 characters, with the name of the source. */
 const MAX_ID_CHARACTERS = 400;
 
@@ -147,7 +144,8 @@ async function take(context: Context<HttpEnv>, catalog: Catalog, source: Inbound
   const { env, req } = context;
   const { name, scheme } = source;
   const counted = (outcome: string) => count(env, "inbound_webhooks_total", { source: name, outcome });
-  const text = await signedText(context, source).catch((error: unknown) => {
+  const keys = () => keysOf(env, source);
+  const text = await signedText(context, { ...source, keys }).catch((error: unknown) => {
     counted("refused");
     throw error;
   });
@@ -172,40 +170,13 @@ async function take(context: Context<HttpEnv>, catalog: Catalog, source: Inbound
   }
 }
 
-/** The body of a signed request. It is read after its headers are valid, so that unsigned requests use no memory. */
-async function signedText(context: Context<HttpEnv>, { name, scheme, secrets, maxBytes = DEFAULT_MAX_BYTES }: InboundSource) {
-  const countedAs = `inbound/${name}`;
-  refuseCountedStranger(context, countedAs);
-  const keys = keysOf(context.env, scheme, secrets);
-  if (keys.length === 0) {
-    const error = `The source "${name}" is closed. Set its secret with: wrangler secret put ${secrets[0]} (locally: a line in .dev.vars).`;
-    logLine("error", { log: "config_invalid", error });
-    throw new HttpRefusal("route_not_found", "This source has no secret in this deployment. The log of the Worker names it.");
-  }
-  try {
-    const signed = scheme.read(context.req.raw);
-    if (!mayBeSigned(signed)) throw unsigned(name);
-    const text = await readText(context.req.raw, maxBytes, BODY_WITHIN_MS);
-    if (await isSigned(signed, text, keys)) return text;
-    throw unsigned(name);
-  } catch (error) {
-    await countStranger(context, countedAs);
-    throw error;
-  }
-}
-
-function keysOf(env: object, { key = utf8 }: WebhookScheme, secrets: readonly string[]): Uint8Array[] {
-  const values = secrets.map((name) => (env as Record<string, unknown>)[name]);
-  return values.flatMap((value) => (typeof value === "string" ? [key(value.trim())] : [])).filter(({ length }) => length > 0);
-}
-
-const utf8 = (secret: string) => new TextEncoder().encode(secret);
-
-function unsigned(source: string): HttpRefusal {
-  return new HttpRefusal("signature_invalid", "The signature is missing, wrong, or older than five minutes. The request was refused.", {
-    // A 401 must name a scheme, and those of webhooks have no registered names.
-    "www-authenticate": `Webhook-Signature realm="${source}"`,
-  });
+function keysOf(env: object, { name, scheme, secrets }: InboundSource): Uint8Array[] {
+  const values = secrets.map((secret) => (env as Record<string, unknown>)[secret]);
+  const keys = values.flatMap((value) => (typeof value === "string" ? keyOf(scheme, value.trim()) : [])).filter(({ length }) => length > 0);
+  if (keys.length > 0) return keys;
+  const error = `The source "${name}" is closed. Set its secret with: wrangler secret put ${secrets[0]} (locally: a line in .dev.vars).`;
+  logLine("error", { log: "config_invalid", error });
+  throw new HttpRefusal("route_not_found", "This source has no secret in this deployment. The log of the Worker names it.");
 }
 
 function parsed(text: string, mediaType: string): unknown {
