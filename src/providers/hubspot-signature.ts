@@ -1,6 +1,5 @@
 import { createHmac } from "node:crypto";
 import { MillraceError } from "millrace";
-import type { WebhookScheme } from "millrace/http";
 
 export const SIGNATURE_HEADER = "X-HubSpot-Signature-v3";
 export const TIMESTAMP_HEADER = "X-HubSpot-Request-Timestamp";
@@ -22,13 +21,13 @@ function signedTextOf(method: string, url: string, body: string, timestamp: stri
 }
 
 /** How HubSpot signs a request: `url` is the whole address that it is configured with, including the scheme. */
-export const hubspotScheme: Pick<WebhookScheme, "read"> = {
-  read({ method, url, headers }) {
+export const hubspotScheme = {
+  read({ method, url, headers }: Request) {
     const signature = headers.get(SIGNATURE_HEADER) ?? "";
     const timestamp = headers.get(TIMESTAMP_HEADER) ?? "";
     return {
       signatures: SHA256_IN_BASE64.test(signature) ? [new Uint8Array(Buffer.from(signature, "base64"))] : [],
-      text: (body) => signedTextOf(method, url, body, timestamp),
+      text: (body: string) => signedTextOf(method, url, body, timestamp),
       at: /^\d{1,16}$/.test(timestamp) ? Number(timestamp) / 1000 : Number.NaN,
     };
   },

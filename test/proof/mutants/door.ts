@@ -177,10 +177,22 @@ export const DOOR = mutantsOf("door", {
     killedBy: "test/api/effects.test.ts",
   },
   "a signature that is refused says not how to sign": {
-    file: "src/api/crm-hooks.ts",
-    find: '"www-authenticate": \'HubSpot-Signature-v3 realm="millrace"\',',
+    file: "packages/millrace/src/http/signed-text.ts",
+    find: '"www-authenticate": `Webhook-Signature realm="${sender}"`,',
     put: "",
     killedBy: "test/systems/crm/notices.test.ts",
+  },
+  "a webhook with an old signature is accepted": {
+    file: "packages/millrace/src/http/webhook-schemes.ts",
+    find: "return isRecent && signatures",
+    put: "return (isRecent || true) && signatures",
+    killedBy: "test/engine/http/inbound-signatures.test.ts",
+  },
+  "a webhook that is sent again with other fields is refused": {
+    file: "packages/millrace/src/http/routes/inbound.ts",
+    find: 'if (codeOf(error) !== "idempotency_key_reused") throw error;',
+    put: "if (codeOf(error)) throw error;",
+    killedBy: "test/engine/http/inbound.test.ts",
   },
   "the end of a batch is sent again to a client that has it": {
     file: "src/api/batch-reports.ts",
