@@ -106,7 +106,7 @@ it("an instance that was accepted and cannot start in this deployment shows why 
 it("the log names once in an isolate the workflow and the queue that the Worker lacks", async () => {
   const logged = vi.spyOn(console, "error").mockImplementation(() => {});
   const { handler } = millrace<object>({ workflows: [keyed] });
-  const bare = { ...probeEnv, QUEUE_PREFIX: "staging-" };
+  const bare = { ...probeEnv, MILLRACE_QUEUE: undefined, QUEUE_PREFIX: "staging-" };
   for (let time = 0; time < 2; time++) await handler.fetch(new Request("http://localhost/healthz"), bare, createExecutionContext());
   const lines = logged.mock.calls.map(([line]) => JSON.parse(String(line))).filter(({ log }) => log === "config_invalid");
   logged.mockRestore();
