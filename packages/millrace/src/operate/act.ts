@@ -6,19 +6,18 @@ import { namedBatch, type Part } from "../store/d1/named.ts";
 import type { Row } from "../store/d1/retry.ts";
 import { applyAction } from "./carry-out/apply.ts";
 
-/** What an action writes, in one batch. */
 interface Writes<Name extends string> {
-  /** The statement that the action is about, or a list that ends with it: whether that one changes a row is the action's result. */
+  /** The statement of the action, or a list that ends with it. The action's result is whether this statement changes a row. */
   change: Part;
-  /** Statements behind the audit row, by name. */
+  /** Statements after the audit row, by name. */
   also?: Readonly<Record<Name, Part>>;
-  /** True leaves the action open until the platform has heard of it. Default false. */
+  /** True leaves the action open until the platform is notified. Default false. */
   tellsPlatform?: boolean;
 }
 
 /**
- * Commits an operator's action in one batch: its change, the audit row right behind it, and what follows from both. `isApplied` is false
- * where nothing changed, which is audited too; `answers` has the rows of what stands under `also`.
+ * Commits an operator's action in one batch: the change, its audit row directly after it, and the statements that depend on both.
+ * `isApplied` is false when no row changed; that is audited too. `answers` has the rows of the statements under `also`.
  */
 export async function act<Name extends string = never>(
   env: EngineEnv,
@@ -35,9 +34,8 @@ export async function act<Name extends string = never>(
   return { isApplied: answers.result[0]?.result === "applied", answers };
 }
 
-/** Why an action changed nothing. */
 export interface Refusal {
-  /** A sentence for the operator; null where only somebody else's action can have come in between. */
+  /** A sentence for the operator. Null where only a concurrent action can be the cause. */
   why: string | null;
   from: string;
   to: string;
@@ -45,11 +43,11 @@ export interface Refusal {
 
 interface Told<Name extends string> extends Omit<Writes<Name>, "tellsPlatform"> {
   refused(answers: Record<Name, Row[]>): Refusal | Promise<Refusal>;
-  /** Between the commit and the platform: a process that dies here leaves the rest to the keeper. */
+  /** Between the commit and the call of the platform. After a crash here, the keeper carries the action out. */
   window: PointAround;
 }
 
-/** The same for an action that the platform must hear of: committed as a promise, then carried out. Errors: `invalid_transition`. */
+/** As `act`, for an action that also calls the platform: commits the action as open, then carries it out. Errors: `invalid_transition`. */
 export async function actAndTell<Name extends string = never>(
   env: EngineEnv,
   by: Operator,

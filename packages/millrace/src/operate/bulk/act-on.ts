@@ -6,26 +6,25 @@ import { query } from "../../store/d1/retry.ts";
 import type { AnyBulkVerb } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 
-/** Things that are under way at one moment: six connections of an invocation, and some in thought. */
+/** Concurrent calls. An invocation has six connections; two more calls may be computing. */
 const AT_ONCE = 8;
-/** Begun in one chunk at most for so long: what is left of it is the next chunk's. */
+/** A chunk begins no call after this time. The next chunk has the rest. */
 const BEGIN_WITHIN_MS = 20_000;
 
-/** A chunk of things, from a place in the list on. */
+/** Consecutive items of the list. */
 export interface Chunk {
   readonly verb: AnyBulkVerb;
   readonly call: BulkCall & { readonly bulkId: string };
   readonly from: number;
   readonly targets: readonly string[];
   readonly ratePerSecond: number;
-  /** True once somebody has halted the bulk action: nothing more is begun. */
+  /** True once an operator has halted the bulk action. No further item is begun. */
   readonly isHalted: () => boolean;
 }
 
 /**
- * Acts on a chunk's things in their order, so many a second. Answers what came of those that were begun, without a gap: of each one once,
- * however often the chunk is repeated, because its action is on record under its own name. Errors: `unavailable`, once all that was begun is
- * over.
+ * Acts on a chunk's items in order, at the given rate. Returns the results of the items that were begun, without a gap. Repeating a chunk
+ * is safe, because each item's action is recorded under its own id. Errors: `unavailable`, once every call has ended.
  */
 export async function actOn(chunk: Chunk): Promise<BulkItem[]> {
   const { call, targets, from, ratePerSecond, isHalted } = chunk;
@@ -38,7 +37,7 @@ export async function actOn(chunk: Chunk): Promise<BulkItem[]> {
   const isOver = () => failures.length > 0 || isHalted() || Date.now() > startedAt + BEGIN_WITHIN_MS;
   for (const [place, target] of targets.entries()) {
     const before = known.get(bulkActionId(call.bulkId, target));
-    // What is done is told, also once the bulk action is halted.
+    // Recorded results are returned after a halt too.
     if (before === undefined) {
       await isTime(due(place), isOver);
       while (underWay.size >= AT_ONCE) await Promise.race(underWay);
@@ -59,7 +58,6 @@ export async function actOn(chunk: Chunk): Promise<BulkItem[]> {
   return items.toSorted((a, b) => a.n - b.n);
 }
 
-/** Waits until a moment, or until all is over. */
 async function isTime(at: number, isOver: () => boolean): Promise<void> {
   for (let left = at - Date.now(); left > 0 && !isOver(); left = at - Date.now()) await scheduler.wait(Math.min(left, 200));
 }
@@ -86,7 +84,7 @@ async function resultOf({ verb, call }: Chunk, target: string, known: ActionResu
   }
 }
 
-/** What came of an action that was on record before: an attempt at the chunk that died behind it has done it. */
+/** The result of an action that was already recorded, by an attempt at this chunk that crashed later. */
 async function asRecorded(verb: AnyBulkVerb, call: BulkCall, target: string, known: ActionResult): Promise<Came> {
   if (known === "applied") return { result: "done", code: null, why: null };
   if (known === "failed") return { result: "failed", code: "unavailable", why: NOT_TOLD };
@@ -99,7 +97,7 @@ async function asRecorded(verb: AnyBulkVerb, call: BulkCall, target: string, kno
 const NOT_TOLD = "The action was recorded, but the platform did not accept it for 24 hours, and it had no effect: repeat the action.";
 const REFUSED = "The action was refused and changed nothing.";
 
-/** Why a thing would be refused now; null where it would not be, or nobody can say. */
+/** The reason for which an item would be refused now. Null if it would be accepted or if the check failed. */
 async function refusalNow(verb: AnyBulkVerb, call: BulkCall, target: string): Promise<string | null> {
   try {
     return (await verb.refusal?.(call, target)) ?? null;

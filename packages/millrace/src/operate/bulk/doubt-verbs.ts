@@ -12,7 +12,7 @@ import { doubtFilter, doubtMembers } from "./filters.ts";
 import { BECAME, type Became, outcomeOf } from "./instance-outcome.ts";
 import { unknownOfInstances } from "./unknown-names.ts";
 
-/** What can be said of many doubts at once. Not that they happened: each would have answered something of its own. */
+/** Resolutions that fit many effects at once. `confirm` does not: each effect needs its own output. */
 type Said = "reject" | "retry_anyway";
 
 function ofDoubts(name: Said, follows: string) {
@@ -35,7 +35,7 @@ function ofDoubts(name: Said, follows: string) {
   });
 }
 
-/** An effect in a list: its key as the database can write it and read it, which is no base64. What is no key stays what it is. */
+/** The key of an effect as the list stores it: decoded, because SQLite cannot decode base64. Text that is no key is unchanged. */
 function listed(key: string): string {
   const entry = parseEntryKey(key);
   return JSON.stringify(entry ? [entry.instanceId, entry.step, entry.item, entry.generation] : [key]);
@@ -48,7 +48,7 @@ function keyOf(inList: string): string {
     : formatEntryKey({ instanceId, step, item, generation });
 }
 
-/** The entry `e` that the key in a list stands for. */
+/** Matches entry `e` with a key of the list. */
 const isListed = (id: Fragment) => sql`
   e.instance_id = ${id}->>0 AND e.step = ${id}->>1 AND e.item = ${id}->>2 AND e.generation = ${id}->>3`;
 
@@ -64,7 +64,7 @@ interface OfStep {
   count: number;
 }
 
-/** How many doubts each step has, and what follows for these, as their instances stand. */
+/** Unknown outcomes per step, with the consequence for each by the status of its instance. */
 async function byStep(name: Said, { env, by }: BulkCall, members: Statement): Promise<BulkPart[]> {
   const rows = await query<OfStep & Record<string, unknown>>(
     env.DB,
@@ -100,8 +100,8 @@ const HAPPENED =
 const RUNS_NO_MORE = "Refused: no run would execute the effect again. Reject it, to record the outcome.";
 
 /**
- * What has come of the instances whose doubts were answered. Of one that had failed before, nothing runs by an answer;
- * and one that waits for an answer to another doubt of its own is well as far as this one goes.
+ * Outcomes of the instances of the resolved effects. An instance that had failed before does not run. An instance that waits for
+ * another unknown outcome counts as ended well.
  */
 async function ends({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
   const entries = acted.map(({ id }) => ({ ...parseEntryKey(id), id, action: bulkActionId(bulkId ?? "", id) }));
@@ -123,7 +123,6 @@ async function ends({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): P
   );
 }
 
-/** What is said of many doubts at once. */
 export const DOUBT_VERBS = [
   ofDoubts(
     "reject",

@@ -9,7 +9,7 @@ import { BULK_WORKFLOW } from "./message.ts";
 const moment = z.iso.datetime({ offset: true });
 const name = z.string().min(1).max(500);
 
-/** When what is meant came, from `since` on and before `until`. */
+/** From `since` on and before `until`. */
 const times = {
   since: moment
     .optional()
@@ -19,14 +19,12 @@ const times = {
     .meta({ description: "Accepted (instances) or captured (dead letters) before this time. Default: the time of the request." }),
 };
 
-/** What failed for the same reason. */
 const causeOf = (of: string) => name.optional().meta({ description: `An \`id\` of \`${of}\`.` });
 
 const undone = z
   .boolean()
   .meta({ description: "For terminated instances: true selects undone instances, false selects instances that were not undone." });
 
-/** Instances that a filter means. */
 interface MeantInstances {
   readonly status: InstanceStatus;
   readonly workflow?: string | undefined;
@@ -38,7 +36,6 @@ interface MeantInstances {
   readonly until?: string | undefined;
 }
 
-/** A filter of instances in one of some statuses; which of them has to be said where none is `usual`. */
 export function instanceFilter(statuses: readonly InstanceStatus[], usual: InstanceStatus | undefined): z.ZodType<MeantInstances> {
   const status = z.enum(statuses as [InstanceStatus, ...InstanceStatus[]]);
   const shape = {
@@ -48,13 +45,13 @@ export function instanceFilter(statuses: readonly InstanceStatus[], usual: Insta
     correlation: name.optional(),
     ...times,
   };
-  // What has not ended has no cause, and was not undone: either is refused there.
+  // Instances in other statuses have no cause and were not undone.
   return statuses.includes("errored")
     ? z.strictObject({ ...shape, cause: causeOf("/v1/instances/causes"), undone: undone.optional() })
     : z.strictObject(shape);
 }
 
-/** The tenant's instances that a filter means, but for those that carry out bulk actions. */
+/** The tenant's instances that match a filter, without the instances of bulk actions. */
 export function instanceMembers({ tenantId }: Operator, filter: MeantInstances): Statement {
   const { status, workflow, subject, correlation, cause, undone } = filter;
   return sql`
@@ -69,7 +66,6 @@ function andUndone(undone: boolean | undefined): Statement {
   return undone === undefined ? sql`` : sql`AND undone = ${undone ? 1 : 0}`;
 }
 
-/** A filter of open dead letters. */
 export const letterFilter = z.strictObject({
   queue: name.optional(),
   message_type: name.optional(),
@@ -78,7 +74,7 @@ export const letterFilter = z.strictObject({
   ...times,
 });
 
-/** The tenant's open dead letters that a filter means. Those that name no tenant are acted upon one by one. */
+/** The tenant's open dead letters that match a filter. Dead letters without a tenant are excluded; an operator handles each alone. */
 export function letterMembers({ tenantId }: Operator, filter: z.infer<typeof letterFilter>): Statement {
   return sql`
     SELECT id, captured_at AS at FROM millrace_dead_letters ${whereLettersAre(filter)} AND tenant_id = ${tenantId}
@@ -87,7 +83,6 @@ export function letterMembers({ tenantId }: Operator, filter: z.infer<typeof let
       AND captured_at >= ${from(filter)} AND captured_at < ${to(filter)}`;
 }
 
-/** A filter of effects in doubt. */
 export const doubtFilter = z.strictObject({
   workflow: name.optional(),
   step: name.optional().meta({ description: "A step's name in the code, of any item and generation." }),
@@ -97,7 +92,7 @@ export const doubtFilter = z.strictObject({
   until: moment.optional().meta({ description: "In doubt since before this time." }),
 });
 
-/** The tenant's effects in doubt that a filter means, each by the parts of its key: as text, because a list would hold JSON as such. */
+/** The tenant's unknown outcomes that match a filter, each as the text of its key's parts. */
 export function doubtMembers({ tenantId }: Operator, filter: z.infer<typeof doubtFilter>): Statement {
   return sql`
     SELECT json_array(e.instance_id, e.step, e.item, e.generation) || '' AS id, e.updated_at AS at

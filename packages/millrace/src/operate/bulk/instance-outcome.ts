@@ -3,16 +3,14 @@ import type { Failure } from "../../pass/failure.ts";
 import { FAILED, type InstanceStatus, WORKING } from "../../store/instances/status.ts";
 import type { Outcome } from "../../topology/bulk-verb.ts";
 
-/** What became of the run of an instance. */
 export interface Became {
   readonly status: InstanceStatus;
   readonly error: string | null;
 }
 
-/** The columns of `instances i` that say so. */
 export const BECAME = sql`i.status, i.error`;
 
-/** What that means: it is at work, it has failed or needs a person; or it has ended well, or waits for something, and that is all. */
+/** Running; failed or in doubt; ended well or waiting (undefined). */
 export function outcomeOf({ status, error }: Became): Outcome | undefined {
   if (WORKING.has(status)) return "open";
   if (status === "in_doubt") return { code: "in_doubt", why: IN_DOUBT };

@@ -13,20 +13,20 @@ import { instanceFilter, instanceMembers } from "./filters.ts";
 import { BECAME, type Became, outcomeOf } from "./instance-outcome.ts";
 import { unknownOfInstances } from "./unknown-names.ts";
 
-/** What is done to one instance, as its own route does it. */
+/** An action on one instance, as its own route performs it. */
 interface OfInstances {
   readonly name: string;
-  /** What a person should know before it begins. */
+  /** A sentence about the consequences, shown before the action begins. */
   readonly follows?: NonNullable<BulkVerb["follows"]>;
-  /** The statuses of those that it can be done to. */
+  /** The statuses in which the action is possible. */
   readonly from: readonly InstanceStatus[];
-  /** That of those which are meant where a filter names none; it has to, where this is left out. */
+  /** The status of a filter without one. Required in the filter if omitted here. */
   readonly usual?: InstanceStatus;
-  /** True where it takes back what they did, unless it is asked not to. */
+  /** True where the action undoes effects unless the request has `undo: false`. */
   readonly takesBack?: boolean;
   readonly plan: (env: BulkCall["env"], by: Operator, id: string) => Promise<{ refused: string | null }>;
   readonly act: (env: BulkCall["env"], by: Operator, id: string, reason: string, undo: boolean) => Promise<unknown>;
-  /** How those end that go on by it. Default: nobody looks, and all is well at once. */
+  /** Outcomes of the instances that run because of the action. Default: each is done at once. */
   readonly outcomes?: NonNullable<BulkVerb["outcomes"]>;
 }
 
@@ -49,7 +49,7 @@ function ofInstances({ name, follows, from, usual, takesBack = false, plan, act,
   });
 }
 
-/** Of instances what those are at that are at work, and what those have failed of that have. */
+/** Outcomes of the running and of the failed instances. */
 async function ends({ env, by }: BulkCall, acted: readonly { id: string }[]): Promise<ReadonlyMap<string, Outcome>> {
   const rows = await query<Became & { id: string }>(
     env.DB,
@@ -59,7 +59,6 @@ async function ends({ env, by }: BulkCall, acted: readonly { id: string }[]): Pr
   return new Map(rows.flatMap((row): [string, Outcome][] => pairOf(row.id, outcomeOf(row))));
 }
 
-/** An outcome by its thing's id, if there is one. */
 function pairOf(id: string, outcome: Outcome | undefined): [string, Outcome][] {
   return outcome === undefined ? [] : [[id, outcome]];
 }
@@ -72,7 +71,7 @@ async function isIn({ env, by }: BulkCall, id: string, statuses: readonly Instan
   return found.length > 0;
 }
 
-/** A retry of what was undone does it all again: how many of those that are meant were. Null for none. */
+/** A retry of undone instances runs all their effects again: a sentence with their number. Null for none. */
 async function doneAgain({ env, by }: BulkCall, members: Statement): Promise<string | null> {
   const [{ undone } = { undone: 0 }] = await query<{ undone: number }>(
     env.DB,
@@ -93,7 +92,6 @@ const TAKEN_BACK =
 const STANDS =
   "The instances are terminated and their effects remain. A cancel cannot be stopped once it has begun. You can undo each instance later.";
 
-/** What is done to many instances at once, each as its own route does it to one. */
 export const INSTANCE_VERBS: readonly AnyBulkVerb[] = [
   ofInstances({
     ...{ name: "retry", from: RETRYABLE.values, usual: "errored", plan: planRetry, outcomes: ends, follows: doneAgain },

@@ -9,7 +9,7 @@ import { letterFilter, letterMembers } from "./filters.ts";
 import { sentAgain } from "./sent-again.ts";
 import { unknownOfLetters } from "./unknown-names.ts";
 
-/** Whoever acts on many letters acts on its tenant's: those that name no tenant, and corrections, are a person's, one by one. */
+/** A bulk action reads its own tenant's dead letters only, without corrections. */
 const readerOf = ({ by }: BulkCall) => ({ ...by, scopes: ["operate"] });
 
 const ofLetters = {
@@ -30,7 +30,6 @@ const ofLetters = {
   },
 };
 
-/** Gives dead letters up. */
 export const skipLetters = defineBulkVerb({
   ...ofLetters,
   name: "skip",
@@ -45,7 +44,7 @@ export const skipLetters = defineBulkVerb({
   },
 });
 
-/** Sends dead letters back to their queues as they came, and sees what becomes of them. */
+/** Sends dead letters back to their queues unchanged, and records their outcomes. */
 export const replayLetters = defineBulkVerb({
   ...ofLetters,
   name: "replay",

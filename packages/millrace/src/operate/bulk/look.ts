@@ -5,26 +5,25 @@ import type { ActedOn } from "../../topology/bulk-verb.ts";
 import type { AnyBulkVerb } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 
-/** Things looked at together. */
+/** Items per query. */
 const TOGETHER = 200;
 
 type Turned = Pick<BulkItem, "n" | "target" | "code" | "why">;
 
-/** What a look has found. */
 export interface Looked {
-  /** Up to here everything has come to its end, or had its time. */
+  /** Every item before this place has ended or has exceeded its time. */
   readonly looked: number;
-  /** Those that were done and have failed since. */
+  /** Items that were done and have failed since. */
   readonly turned: readonly Turned[];
 }
 
 interface Look {
   readonly verb: AnyBulkVerb;
   readonly call: BulkCall & { readonly bulkId: string };
-  /** What was acted upon between these places. */
+  /** The range of places that were acted upon. */
   readonly from: number;
   readonly to: number;
-  /** Things of which nothing is on record yet: those of the chunk that is being recorded. */
+  /** Items of the current chunk, which has no rows yet. */
   readonly fresh?: readonly BulkItem[];
   readonly settleMs: number;
 }
@@ -35,8 +34,7 @@ interface Seen extends ActedOn {
 }
 
 /**
- * Looks at what has come of the next things, the first of them first. A thing that is open for longer than it may be holds up nothing any
- * more: it stays done.
+ * Reads the outcomes of the next items, the oldest first. An item that exceeds its time (`settleMs`) stays done and delays no later item.
  */
 export async function look({ verb, call, from, to, fresh = [], settleMs }: Look): Promise<Looked> {
   if (verb.outcomes === undefined) return { looked: to, turned: [] };

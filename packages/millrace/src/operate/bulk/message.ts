@@ -3,10 +3,9 @@ import { instanceId } from "../../contract/ids.ts";
 import { defineCommand } from "../../contract/message.ts";
 import { defineQueue } from "../../contract/queue.ts";
 
-/** The workflow that carries out bulk actions. */
 export const BULK_WORKFLOW = "bulk-action";
 
-/** Carry out a bulk action, or go on with it: each pass once. Said by `POST /v1/bulk-actions`, its `resume`, and the pass before. */
+/** Runs a bulk action, or continues it; one command per pass. Sent by `POST /v1/bulk-actions`, by its `resume` and by the pass before. */
 export const BulkActionRun = defineCommand({
   type: "bulk_action.run",
   payload: z.strictObject({ bulk_id: z.string().min(1).max(64), pass: z.int().min(1) }),
@@ -16,7 +15,7 @@ export const BulkActionRun = defineCommand({
   door: { scope: null, route: "POST /v1/bulk-actions" },
 });
 
-/** The instance that is a pass of a bulk action. */
+/** The id of the instance of one pass. */
 export function passInstance(tenantId: string, bulkId: string, pass: number): string {
   return instanceId(tenantId, BULK_WORKFLOW, BulkActionRun.key({ bulk_id: bulkId, pass }));
 }

@@ -1,29 +1,29 @@
 import type { BulkAsked } from "../../store/bulk-actions.ts";
 
-/** The sizes of the first stages where nobody says others; the rest is the last one. */
+/** Default sizes of the first stages. The last stage has the rest. */
 export const DEFAULT_RAMP: readonly number[] = [1, 10, 100, 1000, 10_000];
-/** How many are acted upon in a second, where nobody says otherwise. */
+/** Default rate, in items per second. */
 export const DEFAULT_RATE = 10;
-/** The platform creates and restarts 100 instances of one workflow in a second. */
+/** The platform creates and restarts 100 instances of a workflow per second. */
 export const MAX_RATE = 100;
-/** The share of a stage that may fail, where nobody says otherwise. */
+/** Default for the greatest share of a stage that may fail. */
 export const DEFAULT_ERROR_RATE = 0.1;
-/** How long a thing has to come to its end before the next stage begins without it, where nobody says otherwise. */
+/** Default for the time in which an item must end. The next stage then begins without it. */
 export const DEFAULT_SETTLE_SECONDS = 60;
 export const MAX_SETTLE_SECONDS = 600;
 
-/** Things of one chunk: each is a few round trips, and what a chunk did is recorded once. */
+/** Items of a chunk. Each needs a few round trips; a chunk's results are recorded once. */
 const CHUNK = 50;
-/** A chunk lasts no longer than this by its rate, so that its record is never far behind. */
+/** Limits a chunk's duration at its rate, so that results are recorded soon. */
 const CHUNK_SECONDS = 2;
 
-/** A stage, as places in the list: from the first of them up to, and without, the last. */
+/** A stage as places of the list: from the first, up to and without the last. */
 export interface Stage {
   readonly from: number;
   readonly to: number;
 }
 
-/** The stage that a place belongs to; at the end of the list an empty one. */
+/** The stage of a place. Empty at the end of the list. */
 export function stageOf({ ramp }: Pick<BulkAsked, "ramp">, matched: number, place: number): Stage {
   let from = 0;
   for (const size of ramp) {
@@ -34,17 +34,17 @@ export function stageOf({ ramp }: Pick<BulkAsked, "ramp">, matched: number, plac
   return { from: place < matched ? from : matched, to: matched };
 }
 
-/** How many are acted upon next: never more than are left of the stage. */
+/** Items to act upon next, at most the rest of the stage. */
 export function chunkSize({ ratePerSecond }: Pick<BulkAsked, "ratePerSecond">, left: number): number {
   return Math.min(CHUNK, left, Math.max(1, Math.floor(ratePerSecond * CHUNK_SECONDS)));
 }
 
-/** Whether too much of what was begun has failed. What was skipped says nothing of the cause. */
+/** True if too many of the begun items have failed. Skipped items do not count. */
 export function isTooMuch(asked: Pick<BulkAsked, "stopAtErrorRate">, begun: number, failed: number): boolean {
   return begun > 0 && failed / begun > asked.stopAtErrorRate;
 }
 
-/** Why a bulk action that stops itself does, and what to do. */
+/** The reason for which a bulk action stops itself, and the next step for the operator. */
 export function tooMuch(
   asked: Pick<BulkAsked, "stopAtErrorRate">,
   { begun, failed, left, doubted }: { begun: number; failed: number; left: number; doubted: number },
@@ -61,7 +61,7 @@ export function tooMuch(
   ].join(" ");
 }
 
-/** Said where all of it has ended, and nothing of it well, or some of it in doubt; null otherwise. */
+/** A sentence for a bulk action in which each item ended and none ended well, or some are in doubt. Null otherwise. */
 export function endedBadly({ begun, failed, doubted }: { begun: number; failed: number; doubted: number }): string | null {
   if (failed === 0 || (failed < begun && doubted === 0)) return null;
   const all = failed === begun ? [`${failed === 1 ? "The only one" : `All ${failed}`} failed.`] : [];

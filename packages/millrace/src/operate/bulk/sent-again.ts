@@ -7,7 +7,7 @@ import type { ActedOn, Outcome } from "../../topology/bulk-verb.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { BECAME, type Became, outcomeOf } from "./instance-outcome.ts";
 
-/** A letter that was replayed, its message's names, and the instance that its command became. */
+/** A replayed dead letter, its message's key, and the instance of its command. */
 interface Replayed extends Partial<Became> {
   id: string;
   mark: string;
@@ -18,12 +18,12 @@ interface Replayed extends Partial<Became> {
   causation_id: string;
 }
 
-/** A chunk is on record some time behind the first message that it sent. */
+/** Longest time between the first message of a chunk and the record of the chunk. */
 const LATEST_MS = 180_000;
 
 /**
- * What became of replayed messages: of a command its instance, of an event whether somebody has taken it. One that has failed again is a
- * new letter, which bears the mark of the replay.
+ * Outcomes of replayed messages: of a command its instance, of an event whether it was consumed. A message that fails again is a new dead
+ * letter with the id of the replay.
  */
 export async function sentAgain({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
   const marks = acted.map(({ id }) => bulkActionId(bulkId ?? "", id));

@@ -17,41 +17,40 @@ import { BulkActionRun, passInstance } from "./message.ts";
 import { DEFAULT_ERROR_RATE, DEFAULT_RAMP, DEFAULT_RATE, DEFAULT_SETTLE_SECONDS, stageOf } from "./ramp.ts";
 import { assertMayAct, bulkVerb } from "./verbs.ts";
 
-/** A bulk action as it is asked for: by a filter of its verb, or by ids. */
+/** A request for a bulk action. It selects by a filter of its verb, or by ids. */
 export interface BulkRequest {
   verb: string;
   filter?: unknown;
   ids?: readonly string[] | undefined;
   reason: string;
-  /** False leaves standing what was done; of a verb that takes it back. Default true. */
+  /** False keeps the effects of the instances, for a verb that undoes. Default true. */
   undo?: boolean | undefined;
-  /** How many it may be about; default as many as one takes. */
+  /** Greatest number of items; default is the limit of a bulk action. */
   atMost?: number | undefined;
-  /** Sizes of the first stages; the rest is the last one. */
+  /** Sizes of the first stages. The last stage has the rest. */
   ramp?: readonly number[] | undefined;
   ratePerSecond?: number | undefined;
-  /** The share of a stage that may fail; above it, the bulk action stops. */
+  /** The share of a stage that may fail. Above it, the bulk action stops. */
   stopAtErrorRate?: number | undefined;
   settleWithinSeconds?: number | undefined;
 }
 
-/** Things that a dry run shows, and looks at one by one. */
+/** Items that a dry run lists and checks. */
 const SAMPLE = 10;
 
-/** What a bulk action would be about. */
 export interface BulkPlan {
   matched: number;
-  /** The first things it would act upon, and why each would be refused now; null where it would be done. */
+  /** The first items, each with the reason for which it would be refused now. Null if it would be accepted. */
   sample: { id: string; refused: string | null }[];
-  /** How many each stage would have. */
+  /** Sizes of the stages. */
   stages: number[];
-  /** What kinds of things there are among them, and what follows for these; none where the verb tells none apart. */
+  /** The kinds of items, with the consequence for each. Empty where the verb has no kinds. */
   parts: readonly BulkPart[];
-  /** What a person should know before it begins, such as that it is final; null where the verb says nothing. */
+  /** A sentence for the operator, such as that the action is final. Null if the verb has none. */
   follows: string | null;
 }
 
-/** Says what a bulk action would be about, and does nothing. Errors: as `startBulk`. */
+/** Dry run of a bulk action. Errors: as `startBulk`. */
 export async function planBulk(env: EngineEnv, catalog: Catalog, by: Asker, request: BulkRequest): Promise<BulkPlan> {
   const { verb, members, ids, asked } = read(catalog, by, request);
   const { matched, first } = await count(env, members, ids);
@@ -75,7 +74,7 @@ function callOf(env: EngineEnv, catalog: Catalog, by: Asker, { reason, undo = tr
   return { env, catalog, by: operatorOf(by), reason, undo, bulkId: null };
 }
 
-/** Why one thing would be refused now; also where there is no such thing. */
+/** The reason for which one item would be refused now, also if it does not exist. */
 async function refusalOf(verb: AnyBulkVerb, call: BulkCall, id: string): Promise<string | null> {
   try {
     return (await verb.refusal?.(call, id)) ?? null;
@@ -85,17 +84,17 @@ async function refusalOf(verb: AnyBulkVerb, call: BulkCall, id: string): Promise
   }
 }
 
-/** A bulk action that runs now, or that the same request has started before. */
+/** A running bulk action, new or started earlier by the same request. */
 export interface StartedBulk {
   bulk: BulkRow;
   replayed: boolean;
 }
 
 /**
- * Starts a bulk action: what it is about is written down as it is at this moment, with the command that carries it out and its audit row,
- * in one write. Under the same key the same request is one. Errors: `invalid_payload` for a verb, a filter or ids that are none, and for more
- * than 100,000 things; `forbidden`; `idempotency_key_reused`; `more_matched`; `bulk_actions_running` where the tenant has as many as may run;
- * `config_invalid` where nothing carries them out.
+ * Starts a bulk action. One write stores the list of items as of now, the command that carries it out and the audit row. Repeating a
+ * request under its key changes nothing. Errors: `invalid_payload` for an unknown verb, an invalid filter or id, and for more than 100,000
+ * items; `forbidden`; `idempotency_key_reused`; `more_matched`; `bulk_actions_running` at the tenant's limit; `config_invalid` without a
+ * consumer of `bulk-action`.
  */
 export async function startBulk(
   env: EngineEnv,
@@ -135,7 +134,7 @@ export async function startBulk(
         insertBulk(operator, bulk),
         ids ? listIds(place, ids) : freezeMembers(place, members, atMost),
         countList(tenantId, id),
-        // The same request may be refused now, for want of room, and start later: this name is for its start.
+        // The id belongs to the start: a request refused at the limit may start later.
         audit(operator, action, false, isMade(tenantId, id)),
       ],
       provided: isWorkedOnBy(tenantId, id, instanceId),
@@ -152,7 +151,7 @@ function moreMatched(matched: number, atMost: number): MillraceError {
   return new MillraceError("more_matched", said);
 }
 
-/** Said where a tenant has as many as may run. */
+/** The error for a tenant that has its greatest number of running bulk actions. */
 export function tooMany(tenantId: string, detail: ErrorDetail = {}): MillraceError {
   return new MillraceError(
     "bulk_actions_running",
@@ -161,7 +160,7 @@ export function tooMany(tenantId: string, detail: ErrorDetail = {}): MillraceErr
   );
 }
 
-/** Refuses where nobody carries bulk actions out. Errors: `config_invalid`, with what to add. */
+/** Errors: `config_invalid` if no consumer starts `bulk-action`, with the lines to add. */
 export function assertCarriedOut(catalog: Catalog): void {
   if (catalog.kindsOf(BulkActionRun.type).includes("command")) return;
   throw new MillraceError(
@@ -181,7 +180,7 @@ function assertSame(bulk: BulkRow, fingerprint: string): BulkRow {
 interface Read {
   verb: AnyBulkVerb;
   members: Statement;
-  /** Each once, in their order, as they stand in a list; undefined where there is a filter. */
+  /** Distinct, in the order of the list. Undefined with a filter. */
   ids: readonly string[] | undefined;
   asked: BulkAsked;
 }
@@ -224,7 +223,7 @@ function readFilter(verb: AnyBulkVerb, filter: unknown): Readonly<Record<string,
   });
 }
 
-/** How many match, and the first of them. Errors: `invalid_payload` for more than one bulk action takes. */
+/** The number of matches, and the first ones. Errors: `invalid_payload` above the limit of a bulk action. */
 async function count(
   env: EngineEnv,
   members: Statement,
@@ -243,7 +242,10 @@ async function count(
   return { matched, first: JSON.parse(first) as string[] };
 }
 
-/** Whoever misspells a name would take "nothing was to do" for an answer. Errors: `invalid_payload`, with what was probably meant. */
+/**
+ * Errors: `invalid_payload` for an unknown name in the filter, with the most similar known name. Otherwise a misspelled name would match no
+ * item.
+ */
 async function assertKnownNames(verb: AnyBulkVerb, call: BulkCall, { filter }: BulkAsked): Promise<void> {
   const issues = filter === null ? [] : ((await verb.unknown?.(call, filter)) ?? []);
   if (issues.length > 0)

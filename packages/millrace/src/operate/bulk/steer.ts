@@ -10,15 +10,14 @@ import { act } from "../act.ts";
 import { BulkActionRun, passInstance } from "./message.ts";
 import { assertCarriedOut, tooMany } from "./start.ts";
 
-/** A bulk action that was steered. */
 export interface SteeredBulk {
   actionId: string;
   bulk: BulkRow;
 }
 
 /**
- * Halts a bulk action: nothing more is begun within a second, and what is done stays done. Errors: `bulk_action_not_found`;
- * `invalid_transition`, audited as no change, where it does not run.
+ * Halts a bulk action within a second; completed items stay done. Errors: `bulk_action_not_found`; `invalid_transition`, audited as no
+ * change, if it is not running.
  */
 export async function abort(env: EngineEnv, by: Asker, id: string, reason: string): Promise<SteeredBulk> {
   const operator = operatorOf(by);
@@ -35,8 +34,8 @@ export async function abort(env: EngineEnv, by: Asker, id: string, reason: strin
 }
 
 /**
- * Has a bulk action go on that was halted, that stopped itself, or whose instance has failed: with what is left, at the stage where it was;
- * what has failed stays so. Errors: `bulk_action_not_found`; `invalid_transition`, audited as no change, where it runs or is complete;
+ * Continues a bulk action that was halted, stopped itself or failed: with the remaining items, in the same stage. Failed items are not
+ * repeated. Errors: `bulk_action_not_found`; `invalid_transition`, audited as no change, if it is running or complete;
  * `bulk_actions_running`.
  */
 export async function resume(env: EngineEnv, catalog: Catalog, by: Asker, id: string, reason: string): Promise<SteeredBulk> {

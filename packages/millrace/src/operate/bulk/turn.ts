@@ -16,44 +16,42 @@ import { bulkVerb } from "./verbs.ts";
 import { withWhoActed } from "./who-acted.ts";
 import { withheld } from "./withhold.ts";
 
-/** `on`: there is more to do · `next`: its next pass does it · `over`: it has ended, or is another pass's. */
+/** `on`: more turns follow · `next`: the next pass continues · `over`: it has ended, or another pass has it. */
 export type Went = "on" | "next" | "over";
 
-/** One turn of a pass. */
 export interface Turn {
   readonly env: EngineEnv;
   readonly catalog: Catalog;
   readonly tenantId: string;
   readonly bulkId: string;
   readonly pass: number;
-  /** True for the last turn of a pass: what is left goes to the next one. */
+  /** True for the last turn of a pass. The next pass has the rest. */
   readonly isLast: boolean;
 }
 
-/** A turn waits for things to end for so long; what is open then is the next turn's. */
+/** Longest time in which a turn waits for items to end. */
 const WAIT_MS = 15_000;
-/** How often it is looked whether the bulk action was halted, and what has ended. */
+/** Interval of the checks for a halt and for ended items. */
 const LOOK_MS = 400;
 
-/** What a turn has done. */
 interface DidTurn extends Looked {
   readonly items: readonly BulkItem[];
   readonly stage: BulkRow["stage"];
 }
 
 /**
- * One turn of a bulk action: acts on a chunk of what is left of the stage, or waits for what was begun to come to its end. Answers what to
- * write: that is refused where another pass has gone on meanwhile, and then the same turn finds that it is over.
+ * Executes one turn: acts on the next chunk of the stage, or waits for begun items to end. Returns the rows to write. The write is refused
+ * if another pass has continued meanwhile; the repeated turn then returns `over`.
  */
 export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   const { env, tenantId, bulkId, pass, isLast } = turn;
   const bulk = await findBulkAction(env, { tenantId }, bulkId);
   if (bulk?.pass !== pass || bulk.state === "complete") return { output: "over" };
-  // What is halted begins nothing more: what an attempt before this one did without recording it is all that is left to do.
+  // A halted bulk action begins no item. It only records items that an earlier attempt completed.
   const halt = bulk.state === "running" ? watch(turn) : HALTED;
   const from = bulk.matched - bulk.left;
   const stage = stageOf(bulk.asked, bulk.matched, from);
-  // A stage begins once everything before it has come to its end.
+  // A stage begins once every earlier item has ended.
   const isActing = bulk.left > 0 && (from > stage.from || bulk.looked >= from);
   const did = isActing
     ? await act(turn, bulk, from, stage, halt.isHalted).finally(halt.end)
@@ -96,7 +94,7 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   };
 }
 
-/** Acts on the next chunk of a stage, and looks at once what has come of what was begun before. */
+/** Acts on the next chunk of a stage, and reads the outcomes of earlier items meanwhile. */
 async function act(
   turn: Turn,
   bulk: BulkRow,
@@ -117,18 +115,18 @@ async function act(
     fresh: items,
     settleMs: bulk.asked.settleWithinSeconds * 1000,
   });
-  // What failed at once is written as that, and not as done first.
+  // An item that failed at once is written as failed only.
   const own = new Map(seen.turned.map((one) => [one.n, one]));
   return {
     items: items.map((item) => (own.has(item.n) ? { ...item, ...own.get(item.n), result: "failed" as const } : item)),
     turned: seen.turned.filter(({ n }) => n < from),
     looked: seen.looked,
-    // What is judged begins with the stage; behind a resume within one, there.
+    // The error rate counts from the start of the stage, or from a resume within it.
     stage: from === stage.from ? { from, skipped: bulk.skipped, failed: bulk.failed } : bulk.stage,
   };
 }
 
-/** Looks at what was begun until all of it has ended, or the turn has waited for long. */
+/** Waits until the begun items have ended, or for at most `WAIT_MS`. */
 async function waitForEnds(turn: Turn, bulk: BulkRow, acted: number, isHalted: () => boolean): Promise<DidTurn> {
   const { verb, call } = given(turn, bulk);
   const settleMs = bulk.asked.settleWithinSeconds * 1000;
@@ -141,7 +139,7 @@ async function waitForEnds(turn: Turn, bulk: BulkRow, acted: number, isHalted: (
   }
 }
 
-/** How many of those that failed stand in doubt: of what is on record, and of what this turn adds. */
+/** Failed items that are in doubt: recorded ones, and those of this turn. */
 async function doubtedOf({ env, tenantId, bulkId }: Turn, fresh: readonly { code: string | null }[]): Promise<number> {
   const [row] = await query<{ count: number }>(env.DB, countFailed({ tenantId, id: bulkId }, "in_doubt"));
   return (row?.count ?? 0) + fresh.filter(({ code }) => code === "in_doubt").length;
@@ -151,7 +149,7 @@ function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reas
   return { verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, undo, bulkId } };
 }
 
-/** What stands at the next places: of one list, so a chunk may be shorter where the next one begins. */
+/** The items at the next places. They come from one row of the list, so there may be fewer than `count`. */
 async function listedOf({ env, tenantId, bulkId }: Turn, from: number, count: number): Promise<string[]> {
   const [list] = await query<{ n: number; ids: string }>(env.DB, selectList({ tenantId, id: bulkId }, from));
   const ids = list === undefined ? [] : (JSON.parse(list.ids) as string[]);
@@ -163,7 +161,7 @@ async function listedOf({ env, tenantId, bulkId }: Turn, from: number, count: nu
 
 const HALTED = { isHalted: () => true, end: () => undefined };
 
-/** Looks every now and then whether somebody has halted the bulk action. */
+/** Polls whether an operator has halted the bulk action. */
 function watch({ env, tenantId, bulkId, pass }: Turn): { isHalted: () => boolean; end: () => void } {
   let halted = false;
   let over = false;

@@ -6,7 +6,7 @@ import type { Catalog } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { namesOf } from "../../topology/names.ts";
 
-/** Names in a filter of instances that stand for nothing, each with the one that was probably meant. */
+/** Names in a filter of instances that match no known name, each with the most similar known one. */
 export async function unknownOfInstances(call: BulkCall, filter: { workflow?: string | undefined; cause?: string | undefined }) {
   const { workflow, cause } = filter;
   return [
@@ -19,7 +19,7 @@ export async function unknownOfInstances(call: BulkCall, filter: { workflow?: st
   ];
 }
 
-/** The same of a filter of dead letters. */
+/** As `unknownOfInstances`, for a filter of dead letters. */
 export async function unknownOfLetters(
   call: BulkCall,
   filter: { queue?: string | undefined; message_type?: string | undefined; cause?: string | undefined },
@@ -41,7 +41,7 @@ function unlessKnown(filter: string, name: string | undefined, known: readonly s
   return name === undefined || known.includes(name) ? [] : [unknownName(`filter.${filter}`, name, known)];
 }
 
-/** A cause is known for as long as something of it is kept. */
+/** A cause is known while one of its instances or dead letters is kept. */
 async function unlessFound({ env }: BulkCall, list: string, id: string | undefined, look: (id: string) => Statement): Promise<Issue[]> {
   if (id === undefined || (await query(env.DB, look(id))).length > 0) return [];
   return [{ path: "filter.cause", message: `is the id of no current cause: list causes with GET ${list}` }];

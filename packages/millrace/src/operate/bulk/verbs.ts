@@ -7,15 +7,14 @@ import { DOUBT_VERBS } from "./doubt-verbs.ts";
 import { INSTANCE_VERBS } from "./instance-verbs.ts";
 import { replayLetters, skipLetters } from "./letter-verbs.ts";
 
-/** What the engine does to many things at once. */
 const ENGINE_BULK_VERBS: readonly AnyBulkVerb[] = [...INSTANCE_VERBS, replayLetters, skipLetters, ...DOUBT_VERBS];
 
-/** All verbs of a deployment: the engine's, and its own. */
+/** The engine's verbs and the deployment's. */
 function bulkVerbs(catalog: Catalog): readonly AnyBulkVerb[] {
   return [...ENGINE_BULK_VERBS, ...catalog.bulkVerbs];
 }
 
-/** A verb by its name. Errors: `invalid_payload`, with the names that there are. */
+/** A verb by its name. Errors: `invalid_payload`, with the known names. */
 export function bulkVerb(catalog: Catalog, name: string): AnyBulkVerb {
   const all = bulkVerbs(catalog);
   const verb = all.find((one) => one.name === name);
@@ -26,13 +25,13 @@ export function bulkVerb(catalog: Catalog, name: string): AnyBulkVerb {
   throw new MillraceError("invalid_payload", `"${beginning(name, 64)}" is not a bulk action.`, { issues: [{ path: "verb", message }] });
 }
 
-/** Whether a bulk action takes back what was done; null for a verb that takes nothing back, and for one that is gone. */
+/** True if a bulk action undoes effects. Null for a verb without undo, and for an unknown verb. */
 export function undoOf(catalog: Catalog, name: string, undo = true): boolean | null {
   const verb = bulkVerbs(catalog).find((one) => one.name === name);
   return verb?.takesBack ? undo : null;
 }
 
-/** Refuses a verb that a token may not use. Errors: `forbidden`. */
+/** Errors: `forbidden` for a verb outside the token's scopes. */
 export function assertMayAct({ scopes }: Pick<Asker, "scopes">, { name, scope = "operate" }: AnyBulkVerb): void {
   if (scopes.includes(scope)) return;
   throw new MillraceError("forbidden", `The bulk action ${name} requires the scope \`${scope}\`: use a token with this scope.`);

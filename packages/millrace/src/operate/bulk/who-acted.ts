@@ -3,10 +3,7 @@ import type { BulkItem } from "../../store/bulk-items.ts";
 import { query } from "../../store/d1/retry.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 
-/**
- * What came of a chunk's things, with who has acted on each that was skipped, what they did and when: whoever asks why nothing was done
- * asks that first. What went on by itself says nothing of anybody.
- */
+/** Adds to each skipped item the operator who acted on it, the action and the time. */
 export async function withWhoActed({ env, by }: BulkCall, items: readonly BulkItem[]): Promise<BulkItem[]> {
   const skipped = items.flatMap(({ result, target }) => (result === "skipped" ? [target] : []));
   if (skipped.length === 0) return [...items];

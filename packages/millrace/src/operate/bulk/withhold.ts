@@ -4,13 +4,12 @@ import { redactionOf } from "../../inspect/redaction.ts";
 import type { BulkItem } from "../../store/bulk-items.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 
-/** Characters that are kept of why a thing failed. */
+/** Longest stored reason of a failure, in characters. */
 const KEPT_CHARACTERS = 300;
 
 /**
- * What came of things, as it is kept: the words of each without what its message marks as sensitive, and cut behind that. They are withheld
- * here, before they are written, and nowhere else: they outlive the messages by which a reader could do it, and are copied with the
- * database.
+ * Results as they are stored: each reason is cut, without the values that its message marks as sensitive. The results outlive the messages,
+ * so a reader could not redact them later.
  */
 export async function withheld<Came extends Pick<BulkItem, "target" | "why">>(
   { env, catalog, by }: Pick<BulkCall, "env" | "catalog" | "by">,

@@ -7,15 +7,11 @@ import { BULK_WORKFLOW, BulkActionRun, passInstance } from "./message.ts";
 import { type Turn, takeTurn, type Went } from "./turn.ts";
 
 /**
- * Turns of one pass, at most 1,500 things: the next pass is an instance of its own, so that no instance comes near the platform's bounds of
- * steps and calls, or carries a long history.
+ * Turns of a pass, for at most 1,500 items. Each pass is its own instance, which keeps its history short and within the platform's limits.
  */
 const TURNS = 30;
 
-/**
- * Starts the next pass, under its own key: however often, it is one. As a job's first command and not as a message of this run, because a
- * chain of messages ends after a few hops.
- */
+/** Starts the next pass, once per key. The command begins a new job, because a chain of messages is limited to a few hops. */
 async function handOver({ env, catalog, tenantId, bulkId, pass }: Omit<Turn, "isLast">): Promise<object> {
   await crashPoint("B03 handed over, next pass not begun", bulkId);
   const asked = { command: BulkActionRun, payload: { bulk_id: bulkId, pass: pass + 1 } };
@@ -24,12 +20,12 @@ async function handOver({ env, catalog, tenantId, bulkId, pass }: Omit<Turn, "is
   return {};
 }
 
-/** A turn that was refused, or whose database was away, comes back soon: it finds what it has done. */
+/** For a refused write or an unavailable database. The repeated turn finds its own results. */
 const RETRIES = { limit: 8, delay: "1 second", backoff: "exponential" } as const;
 
 /**
- * The workflow that carries out bulk actions, turn by turn. Its consumer:
- * `defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] })`; its class: `entrypoint(bulkAction, app)`.
+ * The workflow of bulk actions. Its consumer is `defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] })`, its class
+ * `entrypoint(bulkAction, app)`.
  */
 export const bulkAction = defineWorkflow({
   name: BULK_WORKFLOW,

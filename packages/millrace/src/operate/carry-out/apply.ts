@@ -11,18 +11,17 @@ import { atomically, query } from "../../store/d1/retry.ts";
 import { giveUpRuns } from "../../store/instances/run.ts";
 import { carryOut, type OpenAction } from "./carry-out.ts";
 
-/** Promises looked at in one portion. */
+/** Actions per portion. */
 const ROWS = 50;
 /**
- * Pauses of the one who promised, in milliseconds: the platform ends a run some moments after the run has said so itself, and one whose
- * pass may be taking a step itself is ended two seconds after a person wants that.
+ * Delays between tries, in ms. The platform ends a run moments after its last commit. A run that may be executing an inline step is ended 2
+ * s after the operator's action.
  */
 const SOON_MS = [0, 50, 100, 200, 400, 800, 600];
 
-/** What came of a promise: kept, or put off with what it failed of. */
 type Tried = { action: OpenAction; failed: string | null; soon: boolean };
 
-/** Keeps one promise, at once after it was committed. What does not work now is the keeper's. */
+/** Carries out one open action directly after its commit. After a failure the keeper repeats it. */
 export async function applyAction(env: EngineEnv, id: string): Promise<void> {
   if ((await query(env.DB, takeActions(sql`a.id = ${id}`))).length === 0) return;
   for (const pauseMs of SOON_MS) {
@@ -36,8 +35,8 @@ export async function applyAction(env: EngineEnv, id: string): Promise<void> {
 }
 
 /**
- * The keeper's part: promises that a crash, or the platform, left open. Each has its own patience, so that those which cannot be kept hold
- * back none of the others.
+ * The keeper's part: carries out actions that a crash or a platform error left open. Each has its own delay, so that a failing action
+ * delays no other.
  */
 export async function applyOpenActions(env: EngineEnv): Promise<Portion> {
   const taken = await query<{ id: string }>(env.DB, takeActions(sql`a.due_at <= ${now} ORDER BY a.due_at LIMIT ${ROWS}`));
