@@ -7,18 +7,18 @@ import { muteAlert, unmuteAlert } from "../store/alerts.ts";
 import { query } from "../store/d1/retry.ts";
 import { act } from "./act.ts";
 
-/** What became of a mute: the action's id in the audit, and whether it changed anything. */
+/** The id of the audited action, and true if it changed the mute. */
 export interface Muted {
   readonly actionId: string;
   readonly isApplied: boolean;
 }
 
-/** The longest that an alert is muted at once: as long as one that is over is kept. */
+/** Longest mute: the retention of an ended alert. */
 export const MAX_MUTE_MS = 30 * 86_400_000;
 
 /**
- * Lets nobody be told of an alert, and of the next ones of its rule and group, before `until`, in milliseconds since 1970; null lets them be
- * told again. It is listed all the while, and audited under the operator's own tenant. Errors: `alert_not_found`.
+ * Mutes an alert, and later alerts of its rule and group, until `until` in milliseconds since 1970; null unmutes. The alert stays listed.
+ * Audited under the operator's tenant. Errors: `alert_not_found`.
  */
 export async function mute(env: EngineEnv, by: Operator, id: string, until: number | null, reason: string): Promise<Muted> {
   const actionId = crypto.randomUUID();

@@ -4,21 +4,19 @@ import { askLane, type LaneKey } from "../inspect/lanes.ts";
 import type { LaneVerb } from "../lanes/turns-stub.ts";
 import type { Operator } from "../store/actions.ts";
 
-/** What was done with a lane. */
 export interface Steering {
   actionId: string;
-  /** The message that it was done to, if it was one. */
+  /** The message that was affected, if any. */
   messageId: string | null;
-  /** The instances that keep nobody from their turn any more. */
+  /** Instances that no longer hold their lane. */
   instanceIds: string[];
 }
 
 /**
- * Steers a lane of the tenant. `pause`: it hands nothing more out; `resume`: it goes on, also past an instance that it was held for;
- * `retry_head`: its head is tried at once; `skip_head`: its head becomes a dead letter, or an instance that failed keeps its place no
- * more. The lane keeps the action with its change, and writes its audit row when the database has time. `id` is the message or instance
- * that is meant, if another may stand there by now: nothing else is done then. Errors: `lane_not_found`; `invalid_transition`, audited as
- * no change.
+ * Steers a lane of the tenant. `pause`: it starts no further message; `resume`: it continues, also after a failed instance that held it;
+ * `retry_head`: its head is tried now; `skip_head`: its head becomes a dead letter, or the failed instance releases the lane. The lane
+ * stores the action with its change and writes the audit row later. If `id` is given and no longer the head, nothing is changed. Errors:
+ * `lane_not_found`; `invalid_transition`, audited as no change.
  */
 export async function steerLane(
   env: EngineEnv,

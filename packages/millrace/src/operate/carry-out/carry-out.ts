@@ -23,7 +23,7 @@ import { keepCutOff } from "./cut-off.ts";
 import { endRun, wakeStanding } from "./end-run.ts";
 import { tellHeld } from "./tell-held.ts";
 
-/** A promise to an operator that the platform has not heard of yet, and how its instance stands now. */
+/** An action that is not yet carried out on the platform, with the current state of its instance. */
 export interface OpenAction {
   id: string;
   verb: string;
@@ -36,28 +36,31 @@ export interface OpenAction {
   from_step: string | null;
   /** The run that a retry, an undo, a cancel or a restart began; null for other verbs. */
   begun_run: number | null;
-  /** 1 for the retry of an instance that is undone, or was stopped; null for other verbs. */
+  /** 1 for the retry of an instance that is undone or was stopped; null for other verbs. */
   undone: number | null;
-  /** 1 for the retry and the undo of an instance that a person had stopped, without taking back what it did; null for others. */
+  /** 1 for the retry or undo of an instance that an operator stopped without undoing its effects; null for others. */
   stopped: number | null;
-  /** When the run that it promises began on the platform (`noteRunBegun`); null until then, and for one that promises none. */
+  /** When the action's run began on the platform (`noteRunBegun`). Null until then, and for an action without a run. */
   begun_at: number | null;
   run: number;
   status: InstanceStatus;
   workflow: string;
-  /** The queue that its command came by; null where nobody knows. */
+  /** The queue of the instance's command; null if unknown. */
   queue: string | null;
   envelope: string;
   undo: string | null;
 }
 
-/** `kept`: the platform has heard of it, or need not · `not yet`: it has still to end the run that failed; come back soon. */
+/** `kept`: carried out, or nothing to do · `not yet`: the former run has not ended; try again soon. */
 export type Kept = "kept" | "not yet";
 
-/** A run that has told its end is over on the platform within moments. One that still lives after so many tries, 10 s apart, is ended. */
+/**
+ * The platform ends a run within moments after the run committed its end. A run that still lives after this many tries, 10 s apart, is
+ * terminated.
+ */
 const TRIES_UNTIL_ENDED = 5;
 
-/** Carries out on the platform what an operator was promised. Safe to repeat. Throws what the platform answers. */
+/** Carries out an action on the platform. Safe to repeat. Throws the platform's error. */
 export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept> {
   switch (action.verb) {
     case "undo":
@@ -93,8 +96,8 @@ export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept
 }
 
 /**
- * Begins an undo, once the run that it takes back is over on the platform too: one that lives behind its row's end is ended, once no
- * attempt of it is under way.
+ * Begins an undo once the former run has ended on the platform. A run that outlives the end in its row is terminated, once no attempt is
+ * running.
  */
 async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
   const { instance, status } = await reached(env, { ...action, undo: null });
@@ -107,28 +110,28 @@ async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
   return "kept";
 }
 
-/** From now on no commit of the run before is recorded any more: the undo would not find it. */
+/** From here on, no commit of the former run is recorded: the undo would not find it. */
 async function beginToTakeBack(env: EngineEnv, action: OpenAction): Promise<void> {
   await atomically(env.DB, [noteRunBegun(action.id)]);
   await existing(env, action);
 }
 
-/** Ends a run that lives behind its row's end, and lets the lane go on that stands still for the instance. */
+/** Terminates a run that outlives the end in its row, and releases the lane that was held for the instance. */
 async function carryOutClose(env: EngineEnv, action: OpenAction): Promise<Kept> {
   if ((await endRun(env, action)) === "not yet") return "not yet";
   const { queue, envelope, instance_id: id } = action;
-  // A deployment that has no lanes any more binds no object for them.
+  // A deployment that removed its lanes has no binding for them.
   if (queue !== null && laneIn(queue) !== undefined && objectsIn(env, "LANES"))
     await tellEnded(env, queue, JSON.parse(envelope) as Envelope, id, { status: "skipped", error: null });
   return "kept";
 }
 
 /**
- * Ends the run that is cancelled, then begins to take back what it did. What the platform has never had is created all the same: its pass
- * ends at once, and no late copy of its message can start it under its name any more.
+ * Ends the cancelled run, then begins the undo. An instance unknown to the platform is created nevertheless: its replay ends at once, and a
+ * late copy of its message cannot start it.
  */
 async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<Kept> {
-  // Another run has begun since: whoever began it ends this one.
+  // A later run exists: the action that began it ends this one.
   if (action.run !== action.begun_run) return "kept";
   const end = await endRun(env, action);
   if (end === "unknown") await existing(env, { ...action, undo: null });
@@ -139,7 +142,7 @@ async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<Kept>
   return "kept";
 }
 
-/** Ends the run that hangs, then has the platform pass through the code from the beginning. */
+/** Ends a hanging run, then restarts the instance on the platform from the beginning. */
 async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept> {
   if (action.run !== action.begun_run || ENDED.has(action.status)) return "kept";
   if (action.begun_at !== null) {
@@ -151,9 +154,9 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
   if (end === "not yet") return "not yet";
   await crashPoint("stopped on the platform, not begun anew", action.instance_id);
   await keepCutOff(env, action);
-  // An attempt that was under way may have ended in doubt since the restart was asked for.
+  // An attempt may have ended with an unknown outcome since the restart was requested.
   await atomically(env.DB, [markRestarted(action.instance_id, action.run), markInDoubt(action.instance_id)]);
-  // A pass that came too late to hear of the restart may have gone on to the end: what is complete keeps its result.
+  // A replay that had not yet read the restart may have completed. A complete instance keeps its result.
   const [now] = await query<{ status: InstanceStatus }>(
     env.DB,
     sql`SELECT status FROM millrace_instances WHERE id = ${action.instance_id}`,
@@ -167,8 +170,8 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
 }
 
 /**
- * What the platform has never had is created, so that its pass looks before it begins anything: a message that comes later starts nothing.
- * Not what waits for its turn in a lane, which is not paused.
+ * Creates an instance unknown to the platform, so that a later message cannot start it. Its replay reads its row first. An instance queued
+ * in a lane is not created, because it is not paused.
  */
 async function carryOutPause(env: EngineEnv, action: OpenAction): Promise<Kept> {
   if (action.status === "paused") await existing(env, action);
@@ -176,8 +179,8 @@ async function carryOutPause(env: EngineEnv, action: OpenAction): Promise<Kept> 
 }
 
 /**
- * Wakes a run that waits to be resumed. What was never started is its queue's to start, its lane's, or the keeper's; one that was cancelled
- * since is the cancel's to end, before anything of it is taken back.
+ * Wakes a run that waits for its resume. An instance that never started is left to its queue, its lane or the keeper. A cancelled instance
+ * is left to the cancel.
  */
 async function carryOutResume(env: EngineEnv, action: OpenAction): Promise<Kept> {
   if (ENDED.has(action.status) || action.status === "paused" || action.undo !== null) return "kept";
@@ -186,15 +189,15 @@ async function carryOutResume(env: EngineEnv, action: OpenAction): Promise<Kept>
   return "kept";
 }
 
-/** Runs an instance again from the step that failed, and tells it what came for its other branches. */
+/** Runs an instance again from the failed step, and sends the events for its other branches. */
 async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> {
-  // Only the run that this retry began, or a later one, can have ended since: it was restarted before.
+  // The run of this retry, or a later one, has ended: it was restarted before.
   if (ENDED.has(action.status) || action.run !== (action.begun_run ?? action.run)) return "kept";
   const { instance, status } = await existing(env, action);
   if (!instance) return "kept";
   const ended = ENDED.has(status);
   if (action.begun_at === null) {
-    // A run that was stopped has not told its end: whatever of it still sleeps or waits is ended.
+    // A stopped run did not commit its end. Steps that still sleep or wait are terminated.
     if (!ended && action.undone !== 1 && action.attempts < TRIES_UNTIL_ENDED) return notYet(env, instance, action);
     if (!ended && (await endRun(env, action)) === "not yet") return "not yet";
     if (isToNoteCutOff(status, action)) await keepCutOff(env, action);
@@ -205,14 +208,13 @@ async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> 
 }
 
 /**
- * What ended by itself has cut nothing off. A run that a person had stopped may have, also where it is over by now: another run has begun
- * before the stop was carried out, which so has noted nothing.
+ * A run that ended by itself has cut off no step. A stopped run may have, even if it is over: the new run may have begun before the stop
+ * was carried out and noted its cut-off steps.
  */
 function isToNoteCutOff(status: PlatformAnswer["status"], { stopped }: OpenAction): boolean {
   return stopped === 1 || !ENDED.has(status);
 }
 
-/** The run that is to be over still lives on the platform. */
 async function notYet(env: EngineEnv, instance: WorkflowInstance, { attempts }: OpenAction): Promise<Kept> {
   await wakeStanding(env, instance, attempts);
   return "not yet";
@@ -221,25 +223,24 @@ async function notYet(env: EngineEnv, instance: WorkflowInstance, { attempts }: 
 async function restartRun(env: EngineEnv, instance: WorkflowInstance, action: OpenAction): Promise<void> {
   const behind = action.undo === null ? await findSetBack(env, { id: action.instance_id, workflow: action.workflow }) : undefined;
   if (behind) await atomically(env.DB, [noteLost(action.instance_id, behind.lost)]);
-  // The platform remembers results whose rows are lost: from the beginning they are written again.
+  // The platform returns cached results whose rows are lost. A run from the beginning writes those rows again.
   const name = behind ? null : action.from_step;
   await restartFrom(instance, name ? { name } : undefined);
   await atomically(env.DB, [noteRunBegun(action.id)]);
   await crashPoint("restarted, not told");
 }
 
-/** Sends an event to an instance that waits for it. One that has ended meanwhile is told by the retry that restarts it. */
+/** Sends an event to an instance that waits for it. For an ended instance, the retry sends the event after its restart. */
 async function carryOutAnswer(env: EngineEnv, action: OpenAction, type: string, payload: unknown): Promise<Kept> {
-  // One that has ended, and that the platform has forgotten since, is nobody's to begin but an operator's who retries it; an undo that is
-  // not begun yet finds what was said.
+  // An ended instance that the platform has removed is created only by a retry. An undo that has not begun reads the answer from the rows.
   const { instance, status } = ENDED.has(action.status) || action.undo !== null ? await reached(env, action) : await existing(env, action);
   if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type, payload }));
   return "kept";
 }
 
 /**
- * The instance, or its undo, on the platform. One it has forgotten is created anew, which is all it needs: its inbox answers for what is
- * done.
+ * The instance, or its undo, on the platform. An instance that the platform has removed is created again; its inbox returns the recorded
+ * effects.
  */
 async function existing(env: EngineEnv, { workflow, instance_id, envelope, undo }: OpenAction): Promise<PlatformAnswer> {
   const answer = await reached(env, { workflow, instance_id, undo });
@@ -254,7 +255,7 @@ async function existing(env: EngineEnv, { workflow, instance_id, envelope, undo 
   return answer;
 }
 
-/** What the platform says of the instance. Errors: `unavailable` when it does not answer. */
+/** Errors: `unavailable` if the platform does not answer. */
 async function reached(
   env: EngineEnv,
   { workflow, instance_id, undo }: Pick<OpenAction, "workflow" | "instance_id" | "undo">,

@@ -5,17 +5,15 @@ import { type AttemptError, type StepRecord, wholeHistoryOf } from "../../inspec
 import { noteCutOff } from "../../store/actions.ts";
 import { atomically } from "../../store/d1/retry.ts";
 
-/** A run that was ended for a cancel or a restart. */
 interface Ended {
-  /** The action's id. */
   readonly id: string;
   readonly instance_id: string;
   readonly workflow: string;
 }
 
 /**
- * Writes down which steps a cancel or a restart has cut off, for an undo that follows: an attempt was under way, or had failed without a
- * word on whether it happened, when the run ended. What the platform has forgotten names none.
+ * Records the steps that a cancel or a restart cut off, for a later undo: those with a running attempt, or with a failed attempt of unknown
+ * outcome. A history that the platform removed has none.
  */
 export async function keepCutOff(env: EngineEnv, { id, instance_id, workflow }: Ended): Promise<void> {
   const { steps } = await wholeHistoryOf(env, { id: instance_id, workflow });
@@ -24,8 +22,8 @@ export async function keepCutOff(env: EngineEnv, { id, instance_id, workflow }: 
 }
 
 /**
- * A step whose next try was held, because a person had stopped or paused the run, is over for the platform: one that did something has its
- * entry, by which the undo goes first.
+ * The platform shows a step as complete if the next try was deferred by a stop or a pause. If it had an effect, the undo uses its entry
+ * instead.
  */
 function isCutOff({ type, state, attempts, reads }: StepRecord): boolean {
   if (type !== "do" || reads || state === "errored") return false;

@@ -11,7 +11,7 @@ import { query } from "../../store/d1/retry.ts";
 import { selectLean } from "../../store/inbox/read.ts";
 import { ENDED } from "../../store/instances/status.ts";
 
-/** Whose run is to end, since when a person wants that, and how often it was tried. */
+/** A run to end. `at` is the time of the operator's action, `attempts` the number of tries so far. */
 interface Ending {
   readonly instance_id: string;
   readonly workflow: string;
@@ -19,16 +19,16 @@ interface Ending {
   readonly attempts: number;
 }
 
-/** A pass may begin an effect for so long after a person has stopped its run: by what it heard just before, and what clocks differ by. */
+/** Longest time in which a replay may still begin an effect after its run was stopped: the age of the row it has read, plus clock skew. */
 const LAST_BEGINNING_MS = HEARD_FOR_MS + 300;
 
-/** Tries, ten seconds apart, until an attempt is given up on: longer than the platform lets one take. */
+/** Tries, 10 s apart, before a running attempt is terminated: longer than the platform's limit for one attempt. */
 const TRIES_WHILE_AT_WORK = 70;
 
 /**
- * Ends the run of an instance on the platform, whose row says already that it begins nothing any more. A pass that is at work hears that
- * and ends itself, behind what it has under way; one that sleeps, waits, reads or is between two tries is ended here, once no attempt at an
- * effect is under way: what that did is recorded first. Errors: `unavailable` when the platform does not answer.
+ * Ends the run of an instance whose row is already stopped. A running replay reads the row and ends itself after its current step. A run
+ * that sleeps, waits, reads or is between two tries is terminated here, once no attempt of an effect is running, so that its result is
+ * recorded first. Errors: `unavailable` if the platform does not answer.
  */
 export async function endRun(
   env: EngineEnv,
@@ -44,16 +44,16 @@ export async function endRun(
     await wakeStanding(env, instance, attempts);
     return "not yet";
   }
-  // Of a long history only the beginning is known: it is given the time to end itself.
+  // Only the beginning of a long history is known: give the run time to end itself.
   if (truncated && attempts < 2) return "not yet";
   await terminate(instance);
   return "ended";
 }
 
-/** The platform's words for a run that has ended. */
+/** The platform's error messages for a run that has ended. */
 const HAS_ENDED = /cannot_terminate|finite state/i;
 
-/** Ends a run on the platform. One that has ended by itself since somebody looked is as good. */
+/** Terminates a run on the platform. A run that has ended meanwhile is no error. */
 export async function terminate(instance: WorkflowInstance): Promise<void> {
   try {
     await within(instance.terminate());
@@ -63,16 +63,16 @@ export async function terminate(instance: WorkflowInstance): Promise<void> {
 }
 
 /**
- * Wakes a run that has not ended as it should have: locally, a process that was killed has left it where it stood. Made anew, its pass
- * hears what a person wants of it since. The first try is left to itself: mostly the run is in its last moments.
+ * Wakes a run that should have ended. Locally, a killed process leaves its run at the last step; a new replay reads the row. The first try
+ * does nothing, because most runs are about to end.
  */
 export async function wakeStanding(env: EngineEnv, instance: WorkflowInstance, attempts: number): Promise<void> {
   if (attempts > 0 && (await isLocal(env.DB))) await nudge(instance);
 }
 
 /**
- * Where there is but one process (`isAlone`), an attempt that began before it has died with the one before, whatever its history says. One
- * that only reads does nothing that would have to be recorded first.
+ * In a single process (`isAlone`), an attempt that began before the process started has died, even if the history shows it as running.
+ * Reads have no result to record.
  */
 function isAtWork(steps: readonly StepRecord[], isAlone: boolean): boolean {
   const beganAt = ({ attempts, startedAt }: StepRecord) => attempts.at(-1)?.startedAt ?? startedAt ?? 0;
@@ -80,15 +80,15 @@ function isAtWork(steps: readonly StepRecord[], isAlone: boolean): boolean {
 }
 
 /**
- * What a pass takes itself the platform does not know: until it has ended, or is a step of the platform's. The first such step of a run has
- * recorded nothing yet.
+ * True if the replay may execute an inline step. The platform does not know it until it has ended, and the first inline step of a run has
+ * no record yet.
  */
 async function mayTakeStep(env: EngineEnv, id: string, steps: readonly StepRecord[], at: number): Promise<boolean> {
   if (at <= Date.now() - LAST_BEGINNING_MS - IN_PASS_MS) return false;
   return steps.length === 0 || (await query(env.DB, selectLean(id))).length > 0;
 }
 
-/** A pass that did something moments ago may not have heard of its row since. */
+/** A replay that was active moments ago may not have read its row since. */
 function mayBeginStill(steps: readonly StepRecord[], at: number): boolean {
   const since = Date.now() - LAST_BEGINNING_MS;
   const isLate = (time: number | null) => (time ?? 0) > since;

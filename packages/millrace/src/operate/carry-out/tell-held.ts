@@ -8,9 +8,8 @@ import { namedBatch } from "../../store/d1/named.ts";
 import { type ResolvedEntry, selectResolved } from "../../store/inbox/read.ts";
 
 /**
- * Tells a run that was restarted of everything that its rows hold: answers, resolved doubts, events. The platform remembers that its parked
- * steps wait, and forgets at a restart what they were told. Each has an event type of its own, so that a step which has heard hears nothing
- * more.
+ * Sends a restarted run its recorded answers, resolved outcomes and events. After a restart the platform still shows the waiting steps, but
+ * has lost their events. Each step has its own event type, so a second copy has no effect.
  */
 export async function tellHeld(
   env: EngineEnv,
@@ -25,7 +24,7 @@ export async function tellHeld(
     const type = doubtEventType(formatEntryKey({ instanceId: instance_id, step, item, generation }));
     await within(instance.sendEvent({ type, payload: { resolved: state } }));
   }
-  // An undo asks nobody and waits for no event: it finds in the rows what came.
+  // An undo does not wait for answers or events: it reads them from the rows.
   if (undo !== null) return;
   for (const row of answered as unknown as Answered[]) {
     await within(instance.sendEvent({ type: answerEventType(row.id), payload: asApproval(row) }));

@@ -11,10 +11,10 @@ import { lookAgain } from "../../store/instances/look.ts";
 import { resumeResolved } from "../../store/instances/wait.ts";
 
 /**
- * An instance is in doubt by its row, and no effect of it is. A run that waits for the answer is woken, and looks itself: what was answered
- * it goes on with, and an effect whose entry is gone it puts back in doubt, for a person. One that waits for no answer runs by its row
- * too. One that the platform does not know is the keeper's, which ends it: begun anew, it would do again what was in doubt. Errors:
- * `unavailable` where the platform does not say.
+ * Continues an instance in doubt none of whose effects is in doubt. A run that waits for a resolution is woken and reads the rows: it
+ * continues, or marks an effect without an entry as in doubt again. The row of a run that waits for none is set to running. A run unknown
+ * to the platform is left to the keeper, which ends it: a new run would repeat the effect. Errors: `unavailable` if the platform does not
+ * answer.
  */
 export async function wakeFromDoubt(env: EngineEnv, instanceId: string): Promise<void> {
   const [row] = await query<{ workflow: string; undo: string | null }>(

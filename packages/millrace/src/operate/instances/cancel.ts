@@ -11,13 +11,12 @@ import { stillCaught, unrecorded } from "./left.ts";
 import { type ActionPlan, type PlanVerdict, planEffects } from "./plan.ts";
 import { undoVerdictOn, VERDICT_ON } from "./undo.ts";
 
-/** How an instance is cancelled. */
 interface CancelOptions {
-  /** False leaves standing what it did. Default true: that is taken back. */
+  /** False keeps its effects. Default true: they are undone. */
   undo?: boolean | undefined;
 }
 
-/** Dry run: what a cancel would do with each effect, the last one first. Errors: `instance_not_found`. */
+/** Dry run: the result of a cancel for each effect, the last effect first. Errors: `instance_not_found`. */
 export async function planCancel(
   env: EngineEnv,
   by: Operator,
@@ -34,7 +33,7 @@ export async function planCancel(
       const verdict = undoVerdictOn(effect);
       return undo || (verdict !== "undone" && verdict !== "stays") ? verdict : "kept";
     },
-    // Of one that a lost answer left open nobody knows whether it happened; one that only reads is not waited for.
+    // An effect whose answer was lost has an unknown outcome. The cancel does not wait for a read.
     unrecorded: (state, reads) => (reads ? undefined : UNRECORDED[state]),
   });
   return { refused: whyRefused(instance), from: null, follows: undo ? TAKEN_BACK : STANDS, effects: effects.toReversed() };
@@ -42,7 +41,7 @@ export async function planCancel(
 
 const UNRECORDED = { running: "under_way", retrying: "unknown", held: undefined } as const;
 
-/** What a cancel does with an effect that failed without a record: it is done once more only to be taken back. */
+/** For an effect that failed without a record. It is repeated only to be undone. */
 function onFailed(known: Unrecorded, undo: boolean): PlanVerdict {
   return known === "undoable" && !undo ? "unknown" : VERDICT_ON[known];
 }
@@ -53,9 +52,9 @@ const STANDS =
   "The instance starts no further step. Running attempts are recorded, then it is terminated. Its effects remain; you can undo them later.";
 
 /**
- * Cancels an instance that is under way, also one that waits, is paused or has not begun: it begins no step any more, what is under way is
- * recorded, and what it did is taken back as an undo does that; then it is terminated. With `undo: false` what it did stands. Errors:
- * `instance_not_found`; `invalid_transition` (audited as no change) for one that is over, or is being undone already.
+ * Cancels an instance that has not ended. No further step begins, the current step is recorded, the effects are undone, and the instance
+ * becomes terminated. With `undo: false` the effects remain. Errors: `instance_not_found`; `invalid_transition` (audited as no change) if
+ * it has ended or is being undone.
  */
 export async function cancelInstance(
   env: EngineEnv,
@@ -68,7 +67,7 @@ export async function cancelInstance(
   const run = instance.run + 1;
   const next = { id: instanceId, tenantId: by.tenantId, run };
   const before = { status: instance.status, run: instance.run };
-  // One that holds a doubt stays in doubt until a person has answered that.
+  // An instance in doubt remains so until an operator has resolved the outcome.
   const after = { status: undo ? (instance.status === "in_doubt" ? "in_doubt" : "running") : "terminated", run };
   const action: Action = { id: actionId, verb: "cancel", target: instanceId, instanceId, reason, detail: { run, undo }, before, after };
   await actAndTell(env, by, action, {

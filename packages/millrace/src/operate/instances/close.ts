@@ -14,7 +14,7 @@ import { failedBefore } from "./failed-before.ts";
 import type { ActionPlan, PlanVerdict } from "./plan.ts";
 import { type UndoVerdict, undoEffects } from "./undo.ts";
 
-/** Dry run: what stands of an instance that is closed. Errors: `instance_not_found`. */
+/** Dry run: the effects that remain after a close. Errors: `instance_not_found`. */
 export async function planClose(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
   const instance = await getInstance(env, by, instanceId);
   const effects = await standing(env, by, instance);
@@ -27,7 +27,7 @@ export async function planClose(env: EngineEnv, by: Operator, instanceId: string
   return { refused: await whyRefused(env, instance), from: null, follows: followsOf(instance) + (goesOn ?? ""), effects };
 }
 
-/** What stands of each effect: what an undo would find, and what one has taken back before. */
+/** Each effect as an undo would find it, or as an earlier undo has left it. */
 async function standing(env: EngineEnv, by: Operator, instance: Instance): Promise<ActionPlan["effects"]> {
   const found = (await undoEffects(env, by, instance)).toReversed();
   const label = ({ step, item }: (typeof found)[number]) => labelOf(step, item);
@@ -56,10 +56,10 @@ function remainsOf({ undo, undone }: Instance): string {
 }
 
 /**
- * Closes an instance that failed, or was stopped, for good: it is on record as skipped, with the reason in the audit, and neither a retry
- * nor an undo moves it on. A lane that stands still for it goes on. With an effect in doubt it is not closed: what only a person can say is
- * said before. One in doubt of which no effect is, is closed: no answer would move it on. Errors: `instance_not_found`;
- * `invalid_transition` (audited as no change) for any other.
+ * Closes a failed or stopped instance for good. Its status becomes skipped, with the reason in the audit; retry and undo are refused
+ * afterwards. A lane that was held for it continues. Refused while an effect is in doubt. An instance in doubt without such an effect can
+ * be closed, because no resolution would continue it. Errors: `instance_not_found`; `invalid_transition` (audited as no change) for any
+ * other status.
  */
 export async function closeInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
   const instance = await getInstance(env, by, instanceId);

@@ -7,7 +7,10 @@ import type { Operator } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
 import { type ResolvedEntry, selectResolved } from "../../store/inbox/read.ts";
 
-/** Says which output a retry keeps that a person has confirmed, of several the last of the steps. Null where there is none. */
+/**
+ * The output that an operator confirmed and a retry keeps, as a sentence; of the last such step if there are several. Null if there is
+ * none.
+ */
 export async function noteOnConfirmed(
   env: EngineEnv,
   { tenantId }: Operator,

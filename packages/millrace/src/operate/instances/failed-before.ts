@@ -1,6 +1,6 @@
 import type { Instance } from "../../inspect/instances.ts";
 
-/** What the run failed of that an action ends or follows, as the audit's `detail` keeps it: the next run forgets it. No words of upstreams. */
+/** The failure of the former run, for the audit's `detail`, because the next run clears it. Without messages of upstreams. */
 export function failedBefore({ status, error }: Pick<Instance, "status" | "error">): { failed?: Record<string, unknown> } {
   if (status !== "errored" || error === null) return {};
   const { step, behind, code, attempts, upstreamStatus } = error;

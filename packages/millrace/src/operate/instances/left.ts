@@ -8,13 +8,15 @@ import { selectLeft } from "../../store/instances/run.ts";
 
 type Steps = Readonly<Record<string, LeftBehind>>;
 
-/** What the runs of an instance have left to the next, by their steps. */
+/** State of the former runs for the next run, by step label. */
 export async function leftBehind(env: EngineEnv, id: string): Promise<Steps> {
   const [row] = await query<{ caught: string | null }>(env.DB, selectLeft(id));
   return row?.caught ? JSON.parse(row.caught) : {};
 }
 
-/** The steps of whose failure the code is told again, because it caught that: they are not tried anew, but those that are named here. */
+/**
+ * Steps whose failure the code caught. The next run reports the failure again instead of trying the step, except for the labels in `anew`.
+ */
 export async function stillCaught(
   env: EngineEnv,
   id: string,
@@ -29,40 +31,41 @@ export async function stillCaught(
 }
 
 /**
- * What is known of effects whose steps failed and of which nothing was recorded, by their labels: of steps whose failure the code caught,
- * of the one that the last run ended with, and of those that a run before had tried.
+ * Effects of failed steps without a recorded outcome, by label: of steps whose failure the code caught, of the step that ended the last
+ * run, and of steps that an earlier run tried.
  */
 export async function unrecorded(env: EngineEnv, { id, undo, error }: Instance): Promise<ReadonlyMap<string, Unrecorded>> {
   const [left, told] = await Promise.all([leftBehind(env, id), query<{ label: string; effect: Unrecorded }>(env.DB, selectUnrecorded(id))]);
   const known = new Map(told.map(({ label, effect }) => [label, effect]));
   for (const [label, one] of Object.entries(left)) if (one.effect) known.set(label, one.effect);
   const label = undo === null && (error?.step || error?.behind);
-  // Where nobody said what it does, it may have done something.
+  // Without a declared effect, the step may have had one.
   if (label && error && error.effect !== "none") known.set(label, error.effect ?? "unknown");
   return known;
 }
 
-/** Effects whose failure the code is told again, as `stillCaught` says, and of which nothing was recorded: in a plan. */
+/** Of `stillCaught`, the effects without a record, for a plan. */
 export async function caughtWithoutRecord(env: EngineEnv, instance: Instance, caught: ReadonlySet<string>) {
   const known = await unrecorded(env, instance);
   return new Map([...known.keys()].filter((label) => caught.has(label)).map((label) => [label, "caught"] as const));
 }
 
-/** The effect that may have happened because this step failed, also where nothing is recorded of it. */
+/** The effect that may have happened because this step failed, even without a record of it. */
 export function wentOnTo(left: Steps, label: string | null): string | undefined {
   const failure = label === null ? undefined : left[label];
   return failure && !("open" in failure) ? failure.wentOn : undefined;
 }
 
-/** What a run is told besides, in which these steps are tried anew, with what may stand of their tries so far. */
+/** The entries of `leftBehind` for steps that the next run tries again, with the possible effects of their earlier tries. */
 export async function triedAnew(env: EngineEnv, instance: Instance, run: number, labels: readonly (string | null)[]): Promise<Steps> {
   const known = await unrecorded(env, instance);
   return Object.fromEntries(labels.flatMap((label) => (label ? [[label, reopened(run, known.get(label))]] : [])));
 }
 
 /**
- * What an undo is told besides: it goes the way of the last run, and so hears with what that one failed. Where that was no effect, and a
- * run before came farther, to an effect that may stand, the step is taken once more: the undo has to come by that effect.
+ * The entry of `leftBehind` for the failed step of the last run. An undo replays that run, so it reports the same failure. If the failed
+ * step had no effect, and an earlier run reached a later effect that can be undone, the step is executed again: the undo must reach that
+ * effect.
  */
 export async function itsEnd(env: EngineEnv, { id, error }: Instance, run: number): Promise<Steps> {
   const label = error?.step || error?.behind;

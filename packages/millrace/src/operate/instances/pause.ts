@@ -13,7 +13,7 @@ import { type ActionPlan, type PlanVerdict, planEffects } from "./plan.ts";
 import { whyRestarting } from "./restarting.ts";
 import { isUnderWay, retryVerdictOn } from "./retry.ts";
 
-/** Dry run: what a pause would do with each effect. Errors: `instance_not_found`. */
+/** Dry run: the result of a pause for each effect. Errors: `instance_not_found`. */
 export async function planPause(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
   const instance = await getInstance(env, by, instanceId);
   const caught = await stillCaught(env, instanceId);
@@ -32,10 +32,9 @@ const PAUSED =
   "Running attempts are recorded. Then no step starts until the instance is resumed. If the running step is the last one, the instance ends. Sleeps and waits continue to count down. Events and answers that arrive are kept until the resume.";
 
 /**
- * Pauses an instance: no step of it begins until it is resumed; an effect that is under way is recorded first. A sleep or a wait that it is
- * in runs on, and its code hears of the end once it is resumed.
- * Errors: `instance_not_found`; `invalid_transition` (audited as no change) for one that does not go on by itself, that is being undone, or
- * that waits for its turn in a lane.
+ * Pauses an instance: no further step begins until it is resumed, and a running effect is recorded first. The timer of a current sleep or
+ * wait continues; its end takes effect after the resume. Errors: `instance_not_found`; `invalid_transition` (audited as no change) for an
+ * instance that is not running or waiting, that is being undone, or that is queued in a lane.
  */
 export async function pauseInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
   const instance = await getInstance(env, by, instanceId);
@@ -54,7 +53,7 @@ export async function pauseInstance(env: EngineEnv, by: Operator, instanceId: st
   return { actionId };
 }
 
-/** True for one that the platform has never had, and that its lane will start. */
+/** True for an instance that its lane will start, and that the platform does not know. */
 async function waitsInLane(env: EngineEnv, { id, workflow, status }: Instance): Promise<boolean> {
   if (!UNSEEN.has(status)) return false;
   const [row] = await query<{ queue: string | null }>(env.DB, sql`SELECT queue FROM millrace_instances WHERE id = ${id}`);
@@ -70,7 +69,7 @@ function whyNotPaused({ status, undo }: Instance, inLane: boolean): string | nul
   return `The instance is ${status}: only an instance that has not ended can be paused.`;
 }
 
-/** Dry run: what a resumed instance would go on with. Errors: `instance_not_found`. */
+/** Dry run: the effects with which a resumed instance continues. Errors: `instance_not_found`. */
 export async function planResume(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
   const instance = await getInstance(env, by, instanceId);
   const caught = await stillCaught(env, instanceId);
@@ -84,8 +83,8 @@ export async function planResume(env: EngineEnv, by: Operator, instanceId: strin
 }
 
 /**
- * Resumes a paused instance where it stood. Errors: `instance_not_found`; `invalid_transition` (audited as no change) for one that is not
- * paused, or that is paused for its restart.
+ * Resumes a paused instance at its current step. Errors: `instance_not_found`; `invalid_transition` (audited as no change) for an instance
+ * that is not paused, or that is paused for its restart.
  */
 export async function resumeInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
   const { status } = await getInstance(env, by, instanceId);

@@ -9,13 +9,12 @@ import { UNDER_WAY } from "../../store/instances/status.ts";
 import type { SetBack } from "./set-back.ts";
 
 /**
- * What an action would do with one effect. `kept`: it happened, and stands · `runs`: it is done, or tried again · `caught`: it failed, its
- * code went on without it, and is told so again · `skipped`: it is passed by, by a person's word · `held`: its next attempt waits
- * until the instance is resumed · `under_way`: an attempt is under way, or its answer was lost: what came of it is recorded first ·
- * `undone`: it is taken back, or was before · `stays`: its code has no way to take it back · `asked`: nobody recorded what came of it, so
- * the upstream is asked first · `repeated`: it may have happened: it is done once more, under its key, and then taken back · `nothing`: it
- * did not happen · `in_doubt`: a person has to say whether it happened · `unknown`: it may have happened, and failed without a record or
- * lost its record · `needs_output`: it happened, and its output has to be given.
+ * The result of an action for one effect. `kept`: it happened and remains · `runs`: it is executed, or tried again · `caught`: it failed,
+ * its code continued without it, and the failure is reported again · `skipped`: an operator skips it · `held`: its next attempt waits for
+ * the resume · `under_way`: an attempt is running, or its answer was lost; the outcome is recorded first · `undone`: it is undone, now or
+ * earlier · `stays`: it has no undo · `asked`: its outcome was not recorded, so the upstream is asked first · `repeated`: it may have
+ * happened; it is executed once more under its key, then undone · `nothing`: it did not happen · `in_doubt`: an operator must resolve its
+ * outcome · `unknown`: it may have happened, and has no record · `needs_output`: it happened, and an operator must supply its output.
  */
 export const PLAN_VERDICTS = [
   "kept",
@@ -36,31 +35,31 @@ export const PLAN_VERDICTS = [
 
 export type PlanVerdict = (typeof PLAN_VERDICTS)[number];
 
-/** What an action on an instance would do: a dry run does nothing else than say so. */
+/** Result of a dry run of an action on an instance. */
 export interface ActionPlan {
-  /** Why it would be refused now; null when it would be done. */
+  /** The reason for which the action would be refused now; null if it would be accepted. */
   refused: string | null;
-  /** The step that the platform would start from; null for an action that starts from none, or from the beginning. */
+  /** The step from which the platform would restart. Null for the beginning, and for an action without a restart. */
   from: string | null;
-  /** What would follow, in a sentence. */
+  /** The consequences, as a sentence. */
   follows: string;
   effects: { step: string; item: string; verdict: PlanVerdict }[];
 }
 
-/** What a dry run says of an instance's effects: of those on record, in their order, and of steps that the platform has under way. */
+/** Verdicts of a dry run: for recorded effects, in their order, and for steps that are open on the platform. */
 export interface Verdicts {
-  /** Of an effect on record; undefined leaves it out. */
+  /** Undefined leaves the effect out. */
   readonly recorded: (effect: Effect) => PlanVerdict | undefined;
-  /** Of a step that has no record: undefined leaves it out. */
+  /** For a step without a record. Undefined leaves it out. */
   readonly unrecorded: (state: OpenState, reads: boolean) => PlanVerdict | undefined;
-  /** Of effects that failed without a record, by the labels of their steps. */
+  /** For effects that failed without a record, by step label. */
   readonly failed: ReadonlyMap<string, PlanVerdict>;
 }
 
-/** `running`: an attempt is under way · `retrying`: it has failed, and another is to come · `held`: a pause holds back its first. */
+/** `running`: an attempt is running · `retrying`: an attempt has failed, and another follows · `held`: a pause defers its first attempt. */
 type OpenState = "running" | "retrying" | "held";
 
-/** Says effect by effect what an action would do. A step that only reads has no record: while it is under way, it is listed too. */
+/** The verdict for each effect. A read has no record; it is listed while it is running. */
 export async function planEffects(
   env: EngineEnv,
   by: Operator,
@@ -83,16 +82,16 @@ export async function planEffects(
   return [...listed, ...notListed(failed, new Set([...known, ...underWay.keys()])), ...open];
 }
 
-/** Effects that failed without a record, but for those that are listed by their labels already. */
+/** Effects that failed without a record and are not listed yet, by label. */
 export function notListed<Verdict>(failed: ReadonlyMap<string, Verdict>, listed: ReadonlySet<string>) {
   return [...failed].flatMap(([step, verdict]) => (listed.has(step) ? [] : [{ step, item: "", verdict }]));
 }
 
-/** What a restart and a retry do where the database was set back behind the run, behind the sentence of what follows. */
+/** Appended to `follows` if the database was restored to a time before the run. */
 export const SET_BACK =
   " The database was restored to a time before some steps of the run (`unknown` here): these steps are repeated, from the beginning of the code. A lookup effect asks the upstream first, a once effect becomes in_doubt.";
 
-/** The effects of a plan, with the steps whose records such a database has lost. */
+/** The effects of a plan, with the steps whose records a restored database has lost. */
 export function withLost<Verdict extends string>(
   effects: readonly { step: string; item: string; verdict: Verdict }[],
   { lost }: SetBack,
@@ -102,7 +101,7 @@ export function withLost<Verdict extends string>(
   return [...others, ...lost.map((step) => ({ step, item: "", verdict: "unknown" as const }))];
 }
 
-/** The steps that the platform has under way, by their names in the code; and those that a pause holds back, which are over for it. */
+/** Open steps on the platform by label, with the steps that a pause defers (the platform shows these as complete). */
 function openIn(steps: readonly StepRecord[]): ReadonlyMap<string, OpenState> {
   const open = new Map<string, OpenState>();
   const failed = new Set<string>();

@@ -12,18 +12,16 @@ import { resumeResolved } from "../../store/instances/wait.ts";
 import { actAndTell } from "../act.ts";
 
 /**
- * A person's answer to a doubt.
- * `confirm`: it happened, with this output · `reject`: it did not happen, run it · `retry_anyway`: run it again as a new generation,
- * knowing that it may happen twice. If its run is over, or is being undone, nothing runs: the first two say what happened, the third is
- * refused.
+ * An operator's decision on an unknown outcome. `confirm`: it happened, with this output · `reject`: it did not happen, execute it ·
+ * `retry_anyway`: execute it again as a new generation; it may happen twice. If its run has ended or is being undone, nothing is executed:
+ * `confirm` and `reject` record the outcome, `retry_anyway` is refused.
  */
 export type Resolution = { verb: "confirm"; output: unknown } | { verb: "reject" } | { verb: "retry_anyway" };
 
 /**
- * Resolves a doubt and wakes its instance. `confirm` also gives an output to an effect whose own could not be kept, and a better one to an
- * effect that a person had confirmed, or skipped, once its instance has ended of that.
- * Errors: `effect_not_found`; `output_too_large` above 4 MiB; `invalid_transition` when the effect is not in doubt (any more), or nobody
- * would run it again.
+ * Resolves an unknown outcome and continues its instance. `confirm` also supplies an output that could not be stored. Once the instance has
+ * failed because of it, `confirm` also replaces the output of an effect that an operator confirmed or skipped. Errors: `effect_not_found`;
+ * `output_too_large` above 4 MiB; `invalid_transition` if the effect is not in doubt, or no run would execute it again.
  */
 export async function resolveDoubt(
   env: EngineEnv,
@@ -35,7 +33,7 @@ export async function resolveDoubt(
   const key = parseEntryKey(entryKey);
   if (!key) throw notFound();
   const { instanceId } = key;
-  // As the engine writes it, because the run waits under that: base64 and JSON let one key be spelled in several ways.
+  // The canonical form, which the run's event type contains: base64 and JSON allow several spellings of one key.
   const target = formatEntryKey(key);
   const actionId = actionIdOf(by);
   const before = await standingOf(env, by, key);
@@ -57,17 +55,16 @@ export async function resolveDoubt(
   return { actionId, instanceId };
 }
 
-/** How an effect stands by what a person said, as the audit says it. */
+/** The audit's state of a resolved effect. */
 const SETTLED: Record<Resolution["verb"], string> = { confirm: "confirmed", reject: "failed", retry_anyway: "superseded" };
 
-/** How an effect stands, and its instance. */
 interface Standing {
   state: string;
   status: string;
-  /** 1 where it is known to have happened. */
+  /** 1 if it is known to have happened. */
   happened: number;
   runs_no_more: number;
-  /** 1 where it came in doubt since the bulk action was begun that asks. */
+  /** 1 if it became in doubt after the bulk action was started. */
   is_newer: number;
 }
 
@@ -88,7 +85,10 @@ async function standingOf(env: EngineEnv, by: Operator, key: EntryKey): Promise<
   return row;
 }
 
-/** Dry run: why an answer would be refused now, and whether that is because there is one. Errors: `effect_not_found`. */
+/**
+ * Dry run: the reason for which a resolution would be refused now, and true in `isAnswered` if it is resolved already. Errors:
+ * `effect_not_found`.
+ */
 export async function planResolve(
   env: EngineEnv,
   by: Operator,

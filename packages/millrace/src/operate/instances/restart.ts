@@ -15,19 +15,19 @@ import { isUnderWay, retryVerdictOn } from "./retry.ts";
 import { beginningOf } from "./retry-beginning.ts";
 import { findSetBack } from "./set-back.ts";
 
-/** Dry run: what a restart would do with each effect. Errors: `instance_not_found`. */
+/** Dry run: the result of a restart for each effect. Errors: `instance_not_found`. */
 export async function planRestart(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
   const instance = await getInstance(env, by, instanceId);
   const caught = await stillCaught(env, instanceId, [instance.error?.step]);
   const isGoingOn = GOING_ON.has(instance.status);
   const effects = await planEffects(env, by, instance, {
     failed: await caughtWithoutRecord(env, instance, caught),
-    // It is waited for, and recorded.
+    // The restart waits for it and records it.
     recorded: (effect): PlanVerdict => (isGoingOn && isUnderWay(effect, caught) ? "under_way" : retryVerdictOn(effect, caught)),
     unrecorded: (state) => (isGoingOn && state === "running" ? "under_way" : "runs"),
   });
   const failed = RETRYABLE.has(instance.status) ? (instance.error?.step ?? "") : "";
-  // A step that failed before it recorded anything has no entry: it runs again all the same.
+  // A step that failed before its first record has no entry; it is executed again too.
   const listed = failed === "" || effects.some(({ step, item }) => labelOf(step, item) === failed);
   const all = listed ? effects : [...effects, { step: failed, item: "", verdict: "runs" as const }];
   const behind = await findSetBack(env, instance);
@@ -45,10 +45,9 @@ const PASSES =
   "The code is executed from the beginning. Recorded effects are kept, reads are repeated, and later steps run; the code determines which.";
 
 /**
- * Restarts an instance that hangs, or has failed: the platform passes through its code from the beginning, under the same keys, and every
- * recorded effect answers from the inbox. A wait goes on with the time that it has left. Errors: `instance_not_found`;
- * `invalid_transition` (audited as no change) for one that is complete, in doubt, undone, being undone or being restarted, and for one that never
- * started.
+ * Restarts an instance that hangs or has failed. The platform runs its code from the beginning, under the same keys; each recorded effect
+ * returns its recorded output. A wait continues with its remaining time. Errors: `instance_not_found`; `invalid_transition` (audited as no
+ * change) for an instance that is complete, in doubt, undone, being undone or being restarted, and for one that never started.
  */
 export async function restartInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
   const instance = await getInstance(env, by, instanceId);

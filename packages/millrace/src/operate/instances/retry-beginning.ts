@@ -16,19 +16,19 @@ import { leftBehind } from "./left.ts";
 
 const MAX_NAMES_CHARACTERS = 1000;
 
-/** Where a retry begins. */
 interface Beginning {
-  /** The step whose failure is forgotten: the one that is named, or the one that the run ended with. */
+  /** The step whose failure is cleared: the named step, or the step that ended the run. */
   readonly failed: string | null;
-  /** The step that the platform starts from; null for the beginning. */
+  /** The step from which the platform restarts; null for the beginning. */
   readonly start: string | null;
-  /** True where that is the beginning because the platform no longer remembers the run. */
+  /** True if `start` is null because the platform has removed the run. */
   readonly isForgotten: boolean;
 }
 
 /**
- * Finds where a retry begins. The platform remembers the results of what was taken back: an undone instance starts from its beginning
- * whatever is asked for. It also remembers an output that a person has given anew since the run ended: then it starts from that effect.
+ * Finds the step from which a retry starts. An undone instance starts from the beginning, because the platform has cached the results of
+ * undone steps. If an operator replaced an output since the run ended, the retry starts from that effect, because the platform has cached
+ * the former output.
  */
 export async function beginningOf(env: EngineEnv, instance: Instance, from: string | undefined): Promise<Beginning> {
   if (instance.undone) return { failed: null, start: null, isForgotten: false };
@@ -54,26 +54,26 @@ async function isForgottenBy(env: EngineEnv, { id, workflow, undo, updatedAt }: 
 
 const DAY_MS = 86_400_000;
 
-/** What the code heard last when it threw an error of its own, if that was a failure on which nothing depends that was done. */
+/** The last failed step before the code threw its own error. Null if a recorded effect depends on that failure. */
 async function lastFailed(env: EngineEnv, { id, error }: Instance): Promise<string | null> {
   const behind = error?.behind;
   if (behind === undefined) return null;
   return (await query(env.DB, wentOnFrom(id, behind))).length === 0 ? behind : null;
 }
 
-/** Its undo has failed: a retry goes on with that. */
+/** True if its undo has failed. A retry continues the undo. */
 export function isBeingUndone(instance: Instance): boolean {
   return instance.undo !== null && !instance.undone;
 }
 
-/** A person has stopped it, and what it did stands. */
+/** True if an operator has stopped it without an undo. */
 export function isStopped({ status, undo }: Instance): boolean {
   return status === "terminated" && undo === null;
 }
 
 /**
- * Refuses a step that nobody recorded: asked for one that it does not know, the platform would begin at the beginning. Errors:
- * `invalid_payload`, with the names that there are.
+ * Errors: `invalid_payload`, with the known names, for a step without a record. The platform would start an unknown step from the
+ * beginning.
  */
 export async function assertRecorded(
   env: EngineEnv,
@@ -83,10 +83,10 @@ export async function assertRecorded(
 ): Promise<void> {
   const own = [...effects.map(({ step, item }) => labelOf(step, item)), instance.error?.step, instance.error?.behind].filter(Boolean);
   if (from === undefined || own.includes(from)) return;
-  // A failure that the code caught may be on record nowhere else.
+  // A caught failure may have no other record.
   own.push(...Object.keys(await leftBehind(env, instance.id)));
   if (own.includes(from)) return;
-  // Steps that only read are known to the platform alone.
+  // Only the platform records reads.
   const { steps, truncated } = await wholeHistoryOf(env, instance);
   const names = [...new Set([...steps.map(codeLabelOf), ...own])];
   if (truncated || names.includes(from)) return;

@@ -23,16 +23,16 @@ import { assertRecorded, beginningOf, isBeingUndone, isStopped } from "./retry-b
 import { findSetBack } from "./set-back.ts";
 import { UNDO_VERDICTS, type UndoVerdict, undoEffects } from "./undo.ts";
 
-/** What a retry would do with each guarded effect. */
+/** Result of a dry run of a retry. */
 export interface RetryPlan {
   from: string | null;
-  /** Why it would be refused now; null when it would be done. */
+  /** The reason for which the retry would be refused now; null if it would be accepted. */
   refused: string | null;
-  /** What would follow, in a sentence. */
+  /** The consequences, as a sentence. */
   follows: string;
-  /** What it would keep that a person has said, and what to do where that is wrong; null where nobody has. */
+  /** The operator-supplied output that the retry keeps, and how to replace it. Null if there is none. */
   note: string | null;
-  /** Of one whose undo failed, what that does with each that it has not taken back yet. */
+  /** If the instance's undo has failed: the remaining effects, with the verdicts of an undo. */
   effects: { step: string; item: string; verdict: RetryVerdict | UndoVerdict }[];
 }
 
@@ -42,7 +42,7 @@ type RetryVerdict = (typeof VERDICTS_OF_RETRY)[number];
 
 export const RETRY_VERDICTS = [...VERDICTS_OF_RETRY, ...UNDO_VERDICTS.filter((verdict) => verdict !== "in_doubt")];
 
-/** Says what a retry would do, and does nothing. Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded. */
+/** Dry run of a retry. Errors: `instance_not_found`; `invalid_payload` for a step without a record. */
 export async function planRetry(
   env: EngineEnv,
   by: Operator,
@@ -65,7 +65,7 @@ export async function planRetry(
     .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect, caught) }));
   const listed = new Set(effects.map(({ step, item }) => labelOf(step, item)));
   const failures = notListed(await caughtWithoutRecord(env, instance, caught), listed);
-  // A step that failed before it recorded anything has no entry yet: it is the one that runs.
+  // A step that failed before its first record has no entry; it is the step that runs.
   const isListed = start === null || listed.has(start);
   const all = [...effects, ...failures, ...(isListed ? [] : [{ step: start, item: "", verdict: "runs" as const }])];
   const behind = isForgotten ? undefined : await findSetBack(env, instance);
@@ -80,19 +80,19 @@ function followsFrom(instance: Instance, start: string | null, isForgotten: bool
 }
 
 const FORGOTTEN = "The platform has removed the history of the run: the run starts from the beginning";
-/** The steps that no row records. */
+/** For steps without a row. */
 const AGAIN =
   "Reads are repeated and may return other values. Sleeps are repeated, unless a later step is recorded. Received events and answers are kept.";
 
-/** Of steps that were not come to before nothing is on record. */
+/** Steps that were never reached have no record. */
 const BEHIND = ". Later steps run too; the code determines which.";
 
-/** Whoever takes it up again may mean to be asked again. */
+/** After an undo, an operator may expect that questions are asked again. */
 const FIRST_TIME = " Answers to questions and received events of the first run are used again: no question is asked twice.";
 
 /**
- * What becomes of an effect in the next run. `caught`: the steps of whose failure its code is told again. A `once` effect that is claimed
- * was under way when its run ended: the next attempt parks it.
+ * The result of the next run for an effect. `caught` has the steps whose failure is reported again. A claimed `once` effect was running
+ * when its run ended: the next attempt marks it as in doubt.
  */
 export function retryVerdictOn(effect: Effect, caught: ReadonlySet<string>): RetryVerdict {
   const { state, class: effectClass, step, item } = effect;
@@ -101,19 +101,19 @@ export function retryVerdictOn(effect: Effect, caught: ReadonlySet<string>): Ret
   return state === "claimed" && DOUBTED.has(effectClass) ? "in_doubt" : (VERDICTS[state] ?? "runs");
 }
 
-/** An attempt of it is under way, or was when its process died: of one whose failure the code caught none is. */
+/** True if an attempt is running, or was when its process died. A caught failure has no running attempt. */
 export function isUnderWay({ state, step, item }: Effect, caught: ReadonlySet<string>): boolean {
   return state === "claimed" && !caught.has(labelOf(step, item));
 }
 
-/** It happened, and what it answered could not be kept. */
+/** True if the effect happened and its output could not be stored. */
 function isOutputLost({ state, output, outputRef, error }: Effect): boolean {
   return state === "done" && output === null && outputRef === null && error !== null;
 }
 
 const OUTPUT_LOST: ReadonlySet<string | undefined> = new Set(["output_not_serializable", "output_too_large"]);
 
-/** A run that failed because an effect has no output fails of the same until somebody has given one. Null for any other. */
+/** The refusal of a retry that would fail again, because the output of an effect is missing. Null otherwise. */
 function whyAgain({ status, error }: Instance, failed: string | null, effects: readonly Effect[]): string | null {
   if (status !== "errored" || failed === null || failed !== error?.step || !OUTPUT_LOST.has(error.code)) return null;
   const lost = effects.find((effect) => isOutputLost(effect) && labelOf(effect.step, effect.item) === failed);
@@ -126,24 +126,25 @@ const NONE: ReadonlySet<string> = new Set();
 const VERDICTS: Record<string, RetryVerdict> = { done: "kept", confirmed: "kept", in_doubt: "in_doubt" };
 
 /**
- * Retries an errored or terminated instance from the step that failed, or from another. Recorded effects are kept, whatever step it starts
- * from. One whose undo failed goes on with the undo; one that is undone starts from its beginning, and does again what was taken back. A
- * step whose failure the code caught is tried anew when the run ended with that failure, or when it is named and nothing that was done
- * depends on it; with `anyway` also where something does: what was done instead stays done. An effect whose output a person has mended
- * since is where the run goes on. Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded, `invalid_transition`
- * (audited as no change) when the instance is not stopped, when something depends on the named failure, or when the run failed of an effect
- * whose output is missing.
+ * Retries an errored or terminated instance, from the failed step or from the named one. Recorded effects are kept. If an operator replaced
+ * the output of an effect since, the run starts from that effect. An instance whose undo failed continues the undo. An undone instance
+ * starts from the beginning and repeats its effects.
+ *
+ * A step whose failure the code caught is tried again if the run ended with that failure. It is also tried again if it is named and no
+ * recorded effect depends on the failure. With `anyway` such an effect is accepted, and remains.
+ *
+ * Errors: `instance_not_found`; `invalid_payload` for a step without a record; `invalid_transition` (audited as no change) if the instance
+ * is not errored or terminated, if an effect depends on the named failure, or if the output of the failed effect is missing.
  */
 export function retryInstance(env: EngineEnv, by: Operator, instanceId: string, options: RetryOptions): Promise<BegunRetry> {
   return retryAs(env, by, instanceId, options, { verb: "retry", window: "retry promised, not applied" });
 }
 
-/** A retry that was begun. */
 export interface BegunRetry {
   readonly actionId: string;
-  /** The step that the platform starts from; null for the beginning. */
+  /** The step from which the platform restarts; null for the beginning. */
   readonly from: string | null;
-  /** The consequences, in a few sentences. */
+  /** The consequences, as sentences. */
   readonly follows: string;
 }
 
@@ -153,18 +154,18 @@ interface RetryOptions {
   reason: string;
 }
 
-/** A retry by its own name, or under another with more that is written in its batch. */
+/** A retry, or another verb that begins a run and writes more in the same batch. */
 interface RetryKind {
   readonly verb: "retry" | "skip_step";
   readonly window: PointAround;
   readonly detail?: Record<string, unknown>;
   readonly also?: (actionId: string) => Statement;
-  /** Why nothing may be begun, of the instance as it was read. */
+  /** The reason for a refusal, from the instance in `read`. */
   readonly refused?: string | null;
   readonly read?: Instance;
 }
 
-/** Begins the next run of an instance as a retry does. Errors: as `retryInstance`. */
+/** Begins the next run of an instance. Errors: as `retryInstance`. */
 export async function retryAs(
   env: EngineEnv,
   by: Operator,
@@ -182,9 +183,9 @@ export async function retryAs(
   const named = mustBeFree(instance, failed, anyway);
   const wentOn = wentOnTo(await leftBehind(env, instanceId), named);
   const run = instance.run + 1;
-  // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
+  // The first replay must read the undone effects. A replay within `FRESH_MS` of the creation does not read them.
   if (instance.undone) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
-  // What is undone begins anew with all; an undo that goes on finds what there was by what the code had heard.
+  // An undone instance repeats every step. A continued undo needs the caught failures.
   const ended = from === undefined ? failed : (await beginningOf(env, instance, undefined)).failed;
   const told = await triedAnew(env, instance, run, isBeingUndone(instance) ? [] : [failed, ended]);
   const actionId = actionIdOf(by);
@@ -204,7 +205,7 @@ export async function retryAs(
       again,
     }),
     also: {
-      // An undo finds what there was by what the code had caught.
+      // An undo needs the caught failures.
       anew:
         failed === null || isBeingUndone(instance)
           ? []
@@ -214,7 +215,7 @@ export async function retryAs(
       doubts: [leaveDoubts(instanceId, actionId), markInDoubt(instanceId)],
     },
     refused: async () => {
-      // As it stands now: somebody else may have retried it since it was read.
+      // Read again: a concurrent action may have retried it.
       const now = await getInstance(env, by, instanceId);
       return { why: again ?? (await whyRefused(env, now, named, wentOn)), from: now.status, to: "running" };
     },
@@ -224,14 +225,14 @@ export async function retryAs(
 }
 
 /**
- * The step on whose failure nothing may depend that was done; null when none has to be free. The code that throws what it caught goes no
- * other way: done anew, that step makes nothing happen twice.
+ * The step on whose failure no recorded effect may depend; null if there is no such condition. Code that throws the caught failure takes no
+ * other branch, so a new try of that step repeats no effect.
  */
 function mustBeFree({ error }: Instance, failed: string | null, anyway: boolean): string | null {
   return anyway || failed === error?.step ? null : failed;
 }
 
-/** `wentOn`: what may have happened because the named step failed, though nothing recorded says so. */
+/** `wentOn`: an effect that may have happened because the named step failed, and that has no record. */
 async function whyRefused(env: EngineEnv, instance: Instance, named: string | null, wentOn: string | undefined): Promise<string | null> {
   const { id, status } = instance;
   const [behind] = await query<{ step: string }>(env.DB, wentOnFrom(id, named));
@@ -246,7 +247,7 @@ async function whyRefused(env: EngineEnv, instance: Instance, named: string | nu
   return `The instance is ${status}: only an errored or terminated one can be retried. ${whatFirst(instance)}`;
 }
 
-/** What to do about an instance that cannot be retried as it is. */
+/** The next step for an operator whose retry is refused. */
 function whatFirst({ id, status, undo }: Instance): string {
   if (GOING_ON.has(status) && undo !== null) return `It is being undone: ${waitForEnd(id)}, then retry it.`;
   if (GOING_ON.has(status)) return `It has not ended: ${waitForEnd(id)}, and retry it only if it has failed.`;
@@ -256,7 +257,6 @@ function whatFirst({ id, status, undo }: Instance): string {
   return "This is final: send its command under another key.";
 }
 
-/** How somebody waits for the end of what is under way. */
 export function waitForEnd(id: string): string {
   return `wait for its end (GET /v1/instances/${id}?wait=30 returns when it has ended)`;
 }

@@ -4,20 +4,20 @@ import { heldSteps, type StepRecord, startAndSteps } from "../../inspect/history
 import { query } from "../../store/d1/retry.ts";
 import { selectKnownSteps } from "../../store/instances/lost.ts";
 
-/** A run that the platform knows, and of which the database knows less: it was set back to an earlier time, by a restored backup. */
+/** A run on the platform that is newer than its rows, because the database was restored to an earlier time. */
 export interface SetBack {
-  /** Steps that the run has begun, and of which nothing is recorded. */
+  /** Steps that the run has begun and that have no record. */
   readonly lost: readonly string[];
-  /** How many of those are done, by the platform. */
+  /** The number of these that are complete on the platform. */
   readonly done: number;
 }
 
-/** Two clocks agree that much: a row that is younger than its run by less may be older. */
+/** Greatest clock skew. A row that is younger than its run by less may be older. */
 const CLOCKS_MS = 60_000;
 
 /**
- * Compares an instance's run on the platform with its rows. Undefined where they agree: every step that is done has a record. A lean step
- * is not known to the platform: of those only a row that is younger than its run is found.
+ * Compares an instance's run on the platform with its rows. Undefined if every complete step has a record. The platform does not know
+ * inline steps: they are detected only by a row that is younger than its run.
  */
 export async function findSetBack(env: EngineEnv, { id, workflow }: { id: string; workflow: string }): Promise<SetBack | undefined> {
   const [{ startedAt, steps }, rows] = await Promise.all([
@@ -36,7 +36,7 @@ export async function findSetBack(env: EngineEnv, { id, workflow }: { id: string
   return isBehind ? { lost: lost.map(([label]) => label), done } : undefined;
 }
 
-/** True for a step whose outcome is an entry, or whose wait is a row. */
+/** True for a step that records an entry, or a wait that records a row. */
 function leavesRecord(step: StepRecord): boolean {
   const part = ownStep(step)?.part;
   if (step.type === "waitForEvent") return part === "signal" || part === "answer";

@@ -19,28 +19,28 @@ import type { Catalog } from "../../topology/catalog.ts";
 import { act } from "../act.ts";
 import type { ActionPlan } from "./plan.ts";
 
-/** An event as an operator sends it to one instance. */
+/** An event for one instance. */
 export interface SignalRequest {
   type: string;
   payload: unknown;
-  /** Names the signal among those of its type to this instance: the same key is the same signal. 1 to 500 characters. */
+  /** Identifies the signal among those of its type to this instance: the same key is the same signal. 1 to 500 characters. */
   idempotencyKey: string;
   reason: string;
 }
 
 export interface Signalled {
   actionId: string;
-  /** The event's own name. */
+  /** The id of the stored event. */
   eventId: string;
-  /** True when the same signal had been taken before: nothing new follows. */
+  /** True if the same signal was accepted before and this call changed nothing. */
   replayed: boolean;
-  /** The step that took it; null where the instance does not wait for such an event yet: it is kept until it does. */
+  /** The step that received it. Null if the instance does not wait for such an event yet; the event is kept until it does. */
   step: string | null;
 }
 
 type Asked = Pick<SignalRequest, "type" | "payload">;
 
-/** Dry run: which step would take the signal. Errors: as `signalInstance`, but for an instance that is over, which is `refused`. */
+/** Dry run: the step that would receive the signal. Errors: as `signalInstance`, except that an ended instance returns `refused`. */
 export async function planSignal(env: EngineEnv, catalog: Catalog, by: Operator, instanceId: string, asked: Asked): Promise<ActionPlan> {
   const instance = await getInstance(env, by, instanceId);
   const step = await takerOf(env, instance, read(catalog, asked));
@@ -53,10 +53,9 @@ export async function planSignal(env: EngineEnv, catalog: Catalog, by: Operator,
 }
 
 /**
- * Sends an event to one instance: of its waits for such an event the one that it has asked for last takes it, or the next one; no other
- * instance does. Once however often it is sent under its key. Errors: `instance_not_found`; `unknown_message_type` for an event that no
- * route signals; `invalid_payload`, also for one that has another subject than the event that the instance waits for; `idempotency_key_reused`;
- * `invalid_transition` (audited as no change) when the instance is over, or is being undone.
+ * Sends an event to one instance only, once per key. The newest matching wait receives it, or else the next matching wait. Errors:
+ * `instance_not_found`; `unknown_message_type` for an event without a signal route; `invalid_payload`, also for a subject that differs from
+ * the awaited one; `idempotency_key_reused`; `invalid_transition` (audited as no change) if the instance has ended or is being undone.
  */
 export async function signalInstance(
   env: EngineEnv,
@@ -133,7 +132,7 @@ function read(catalog: Catalog, { type, payload: said }: Asked): Read {
   return { definition, payload, subject: definition.subject(payload) };
 }
 
-/** The step that waits for such an event; null where none does now. Errors: `invalid_payload` for an event about something else. */
+/** The step that waits for such an event; null if none does now. Errors: `invalid_payload` for an event with another subject. */
 async function takerOf(env: EngineEnv, { id }: Instance, { definition, subject }: Read): Promise<string | null> {
   const waits = await query<{ name: string; subject: string }>(env.DB, selectOpenWaits(id, definition.type));
   const taker = waits.find((wait) => wait.subject === subject);

@@ -12,21 +12,20 @@ import { selectAwaited } from "../../store/waits.ts";
 import { unrecorded } from "./left.ts";
 import { whyAnswered } from "./skippable.ts";
 
-/** What passing by the step that an undo failed of means. */
+/** The consequences of skipping the step at which an undo failed. */
 interface Passing {
-  /** The effect, or the read, that it is about: the undo goes on without asking, or doing, anything of it. */
+  /** The effect or read that the undo then leaves alone. */
   readonly about: { readonly step: string; readonly item: string };
   readonly follows: string;
-  /** True where the code needs an output in the place of the step's own. */
+  /** True if the code needs an output instead of the step's own. */
   readonly takesOutput: boolean;
-  /** Puts on record what the person says, behind the action. */
+  /** The write that records the operator's decision, after the action's row. */
   readonly write: (given: PackedOutput, actionId: string) => Statement;
 }
 
 /**
- * What a person can say of the step that an undo failed of: of its own step, that the effect is taken back, by hand; of an effect of which
- * it cannot find out whether it happened, that it is to leave it alone; of a step that has nothing on record, such as a read, what it
- * answers. Or why none of that.
+ * The possible decisions on the step at which an undo failed. For an undo step: the effect was undone by hand. For an effect with an
+ * unknown outcome: the undo leaves it alone. For a step without a record, such as a read: its output. Otherwise the reason for a refusal.
  */
 export async function passingBy(
   env: EngineEnv,
@@ -44,7 +43,7 @@ export async function passingBy(
   const last = newestOf(recorded, step, item);
   const key = { instanceId: id, step, item, generation: last?.generation ?? 1 };
   if (step.startsWith(UNDO_PREFIX)) {
-    // One that an undo before has ended is of that one.
+    // An entry that an earlier undo completed belongs to that undo.
     const isOver = last?.state === "done" && last.error === null;
     const settled = isOver ? null : whyAnswered(last, label);
     if (settled !== null) return { refused: settled };
@@ -67,14 +66,14 @@ export async function passingBy(
   const about = { step, item };
   const cutOff = await query<{ label: string }>(env.DB, selectCutOff(undo));
   const isEffect = last !== undefined || cutOff.some((one) => one.label === label) || (await unrecorded(env, instance)).has(label);
-  // What was cut off without a record may be a read as well: whoever gives its output says so.
+  // A step that was cut off without a record may be a read: an operator who sends an output decides so.
   if (last?.state === "claimed" || (isEffect && output === undefined)) {
     return { about, follows: leftAlone(label), takesOutput: false, write: (_, actionId) => leaveAlone(key, actionId) };
   }
   return { about, follows: ANSWERED, takesOutput: true, write: (given, actionId) => skipEntry(key, given, actionId) };
 }
 
-/** What the undo's own step takes back comes in the order of what it takes back: the newest is not the last. */
+/** An undo step handles effects in its own order, so the newest entry is not the last. */
 function newestOf(recorded: readonly Effect[], step: string, item: string, state?: Effect["state"]): Effect | undefined {
   return recorded
     .filter((one) => one.step === step && one.item === item && (state === undefined || one.state === state))

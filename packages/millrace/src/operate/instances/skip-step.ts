@@ -19,15 +19,14 @@ import { passingBy } from "./skip-in-undo.ts";
 import { whyAnswered } from "./skippable.ts";
 import { undoEffects } from "./undo.ts";
 
-/** Which step of an instance is skipped. */
 export interface SkippedStep {
   /** Its name in the code. */
   readonly step: string;
-  /** Tells parallel calls of one step apart. Default "", for a step that runs once. */
+  /** Distinguishes parallel calls of one step. Default "", for a step that runs once. */
   readonly item?: string | undefined;
 }
 
-/** Dry run: what follows where a step is skipped. Errors: `instance_not_found`. */
+/** Dry run: the consequences of skipping a step. Errors: `instance_not_found`. */
 export async function planSkip(
   env: EngineEnv,
   by: Operator,
@@ -71,11 +70,10 @@ async function planInUndo(
 const goesOnUndoing = (instance: Instance) => instance.status === "errored" && isBeingUndone(instance);
 
 /**
- * Skips the step that an instance failed of, with an output that stands for its own: the run goes on behind it. The output is held against
- * the step's `output`, where that says what one looks like: one that is none ends the run again, and says why. Where its undo has failed,
- * that goes on: of an effect that it could not take back, or find out about, no output is needed. Errors: `instance_not_found`;
- * `invalid_payload` without an output where one is needed; `output_too_large` above 4 MiB; `invalid_transition` (audited as no change) for
- * an instance that has not failed, and a step that it did not fail of.
+ * Skips the step at which an instance failed: the run continues with the given output instead. The output is validated against the step's
+ * `output` schema, if there is one; a mismatch fails the run again, with the reason. If its undo has failed, the undo continues; an effect
+ * that it could not undo or ask about needs no output. Errors: `instance_not_found`; `invalid_payload` without a required output;
+ * `output_too_large` above 4 MiB; `invalid_transition` (audited as no change) for an instance that has not failed, and for another step.
  */
 export async function skipStep(
   env: EngineEnv,

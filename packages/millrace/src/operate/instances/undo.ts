@@ -17,38 +17,37 @@ import { failedBefore } from "./failed-before.ts";
 import { itsEnd, unrecorded } from "./left.ts";
 import { isStopped } from "./retry-beginning.ts";
 
-/** What an undo would do with each guarded effect. */
+/** Result of a dry run of an undo. */
 export interface UndoPlan {
-  /** Why it would be refused now; null when it would be done. */
+  /** The reason for which the undo would be refused now; null if it would be accepted. */
   refused: string | null;
   effects: { step: string; item: string; verdict: UndoVerdict }[];
 }
 
 /**
- * `undone`: it is taken back · `stays`: the code that did it had no undo · `asked`: nobody recorded what came of it, so the upstream is asked
- * first · `repeated`: it failed without a record, and is done once more, under its key, so that it is certain what there is to take back;
- * then it is · `nothing`: it did not happen · `in_doubt`: resolve it first · `unknown`: it failed without a record, or a person had it done
- * once more, and may have happened all the same.
+ * `undone`: it is undone · `stays`: it has no undo · `asked`: its outcome was not recorded, so the upstream is asked first · `repeated`: it
+ * failed without a record; it is executed once more under its key, then undone · `nothing`: it did not happen · `in_doubt`: resolve it
+ * first · `unknown`: it failed without a record, or an operator had it executed once more, and may have happened.
  */
 export const UNDO_VERDICTS = ["undone", "stays", "asked", "repeated", "nothing", "in_doubt", "unknown"] as const;
 
 export type UndoVerdict = (typeof UNDO_VERDICTS)[number];
 
-/** Dry run: what an undo would do with each recorded effect, in undo order. Errors: `instance_not_found`. */
+/** Dry run: the result of an undo for each recorded effect, in undo order. Errors: `instance_not_found`. */
 export async function planUndo(env: EngineEnv, by: Operator, instanceId: string): Promise<UndoPlan> {
   const instance = await getInstance(env, by, instanceId);
   return { refused: await whyRefused(env, by, instance), effects: await undoEffects(env, by, instance) };
 }
 
-/** What an undo does with each effect, in undo order; one that has failed, with each that it has not taken back yet. */
+/** The verdict for each effect, in undo order. After a failed undo: the effects that it has not undone yet. */
 export async function undoEffects(env: EngineEnv, by: Operator, instance: Instance): Promise<UndoPlan["effects"]> {
   const { id, undo } = instance;
   const withFree = await effectsAndFree(env, by, id);
   const newest = new Map(withFree.map((effect) => [labelOf(effect.step, effect.item), effect]));
-  // Behind what the undo has taken back stands a generation of which nothing was asked for.
+  // An undo adds a new generation after each undone effect; nothing was sent for it.
   const recorded = undo === null ? withFree : await effectsOf(env, by, id);
-  // A step that failed before it recorded anything has no entry: one whose answer was lost each time. Nor has one that a person's act cut
-  // off.
+  // These steps have no entry: a step that failed before its first record, a step whose answer was lost each time, and a step that an
+  // operator's action cut off.
   const open = new Map<string, Unrecorded>();
   for (const [label, known] of await unrecorded(env, instance)) {
     const last = newest.get(label);
@@ -68,7 +67,7 @@ export async function undoEffects(env: EngineEnv, by: Operator, instance: Instan
     .map((effect) => ({ label: labelOf(effect.step, effect.item), effect }))
     .toReversed();
   const verdicts = plan.map(({ label, effect }) => {
-    // Its outcome is all that such a class records: of a generation that was free to be taken nobody knows what its attempts did.
+    // Such a class records only outcomes. The attempts of a free generation are unknown.
     const known = effect.state === "failed" && UNCLAIMED.has(effect.class) ? open.get(label) : undefined;
     return { step: effect.step, item: effect.item, verdict: known ? VERDICT_ON[known] : undoVerdictOn(effect) };
   });
@@ -76,10 +75,10 @@ export async function undoEffects(env: EngineEnv, by: Operator, instance: Instan
   return [...[...open].map(([step, known]) => ({ step, item: "", verdict: VERDICT_ON[known] })), ...verdicts];
 }
 
-/** What an undo does with an effect that failed without a record. */
+/** The verdict of an undo for an effect that failed without a record. */
 export const VERDICT_ON = { refused: "nothing", unknown: "unknown", undoable: "repeated" } as const;
 
-/** Of an effect that an undo does once more: a person has it leave that alone, or its upstream has refused it by now. */
+/** For an effect that an undo executes once more: an operator has skipped it since, or its upstream has refused it. */
 function sinceUndo(instance: Instance, last: Effect | undefined): Unrecorded {
   if (last !== undefined) return "unknown";
   return instance.undone ? "refused" : "undoable";
@@ -96,9 +95,9 @@ export function undoVerdictOn({ state, class: effectClass, undo }: Effect): Undo
 }
 
 /**
- * Undoes an instance that has ended: its recorded effects that can be taken back are, in reverse order, each once; then it is terminated.
- * Errors: `instance_not_found`; `invalid_transition` (audited as no change) while it is under way, while an effect is in doubt, when it is
- * undone already, or when it has nothing that could be taken back.
+ * Undoes an ended instance: its recorded effects with an `undo` are undone in reverse order, each once, then it becomes terminated. Errors:
+ * `instance_not_found`; `invalid_transition` (audited as no change) while it is running, while an effect is in doubt, if it is undone
+ * already, or if no effect can be undone.
  */
 export async function undoInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
   const instance = await getInstance(env, by, instanceId);

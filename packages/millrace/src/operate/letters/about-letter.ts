@@ -8,14 +8,13 @@ import type { Outgoing } from "../../store/outbox.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import type { SkippedLetter } from "../../topology/hooks.ts";
 
-/** A dead letter that is given up. */
+/** A skipped dead letter. */
 interface GivenUp extends Pick<SkippedLetter, "id" | "queue" | "messageType" | "idempotencyKey" | "reason"> {
   tenantId: string;
-  /** The job it belongs to, if that is known. */
+  /** Undefined if its job is unknown. */
   correlationId: string | undefined;
 }
 
-/** Who gives it up, and why. */
 interface Decision {
   because: string;
   actor: string;
@@ -23,12 +22,12 @@ interface Decision {
 }
 
 /**
- * The messages that the deployment commits with the giving up of a dead letter (`onSkipped`): they go on in the letter's own job. The same
- * letter has the same messages, whoever decides.
+ * The messages of the deployment's `onSkipped` for a dead letter, in that letter's job. They are committed with the skip. The same letter
+ * always has the same messages.
  */
 export function aboutLetter(env: EngineEnv, catalog: Catalog, letter: GivenUp, { because, actor, source }: Decision): Promise<Outgoing[]> {
   const { id, queue, reason, tenantId, correlationId } = letter;
-  // Letters of earlier deployments hold these names whole, however long they are.
+  // Dead letters of earlier deployments hold these names without a limit.
   const cut = (text: string | null) => text && shortened(text, 500);
   const [messageType, idempotencyKey] = [cut(letter.messageType), cut(letter.idempotencyKey)];
   const drafts = catalog.hooks.onSkipped?.({ id, queue, messageType, idempotencyKey, reason, because, actor, at: new Date() }) ?? [];

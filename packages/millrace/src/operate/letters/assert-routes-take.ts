@@ -2,9 +2,8 @@ import { MillraceError, messageOf } from "../../contract/errors.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 
 /**
- * Refuses an event that its routes could not follow: a command that a route derives from its payload alone (`send`) would have a payload
- * that is none. It would only come back as a dead letter. What code looks up or does is not known before. Errors: `invalid_payload`, with the
- * issues of the command's payload.
+ * Refuses an event whose routes would derive an invalid command from its payload (`send`), because it would only become a dead letter.
+ * Results of code and lookups are not known yet. Errors: `invalid_payload`, with the issues of the command's payload.
  */
 export function assertRoutesTake(catalog: Catalog, type: string, payload: unknown): void {
   for (const target of catalog.subscribers(type).targets) {

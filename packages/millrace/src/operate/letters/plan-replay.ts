@@ -13,48 +13,48 @@ import type { Catalog } from "../../topology/catalog.ts";
 import { correctionOf } from "../as-stored.ts";
 import { operatorBy, readAgain } from "./read-again.ts";
 
-/** The name under which a message would be sent, and what it says. */
+/** The name of a message, and the hash of its payload. */
 export interface MessageIdentity {
   readonly tenantId: string;
   readonly messageType: string;
   readonly idempotencyKey: string;
   readonly subject: string;
-  /** SHA-256 of its payload: another payload under the same key is other work. */
+  /** SHA-256 of the payload. The same key with another payload is other work. */
   readonly fingerprint: string;
 }
 
-/** Who has the key of a command. */
+/** The instance that has the key of a command. */
 export interface KeyHolder {
   readonly id: string;
-  /** `pruned`: it was done long ago, and its key is all that is known of it. */
+  /** `pruned`: it ended long ago, and only its key is kept. */
   readonly status: InstanceStatus | "pruned";
 }
 
 /**
- * What a replay would do. `starts`: an instance · `duplicate`: nothing, an instance of the same work has the key · `follows`: its event's
- * routes are followed · `sent`: it goes back to a pull queue · `refused`: nothing, the letter stays open · `settled`: nothing, somebody has
- * settled the letter.
+ * Result of a replay. `starts`: an instance starts · `duplicate`: nothing is sent, an instance of the same work has the key · `follows`:
+ * the event's routes are followed · `sent`: it returns to a pull queue · `refused`: nothing is sent, the letter stays open · `settled`:
+ * nothing is sent, the letter is no longer open.
  */
 export const REPLAY_OUTCOMES = ["starts", "duplicate", "follows", "sent", "refused", "settled"] as const;
 
-/** What a replay would do now, and under which name. */
+/** Result of a dry run of a replay. */
 export interface ReplayPlan {
   readonly outcome: (typeof REPLAY_OUTCOMES)[number];
-  /** In a sentence. */
+  /** The reason, as a sentence. */
   readonly why: string;
-  /** What it would be refused with; null otherwise. */
+  /** The error of a refused replay; null otherwise. */
   readonly refused: MillraceError | null;
-  /** The queue that it would go to. */
+  /** Its destination queue. */
   readonly queue: string | null;
-  /** Null where the message has none that can be read. */
+  /** Null if the message has no readable identity. */
   readonly identity: MessageIdentity | null;
-  /** Of a command: whose key it is now; null where it is free. */
+  /** The instance that has a command's key now; null if the key is free. */
   readonly holder: KeyHolder | null;
 }
 
 /**
- * Says what a replay would do, and changes nothing: by today's catalog, with a corrected body if one is given. Errors:
- * `dead_letter_not_found`, and `unavailable` where nobody can say.
+ * Dry run of a replay, by the current catalog, with a corrected body if given. Errors: `dead_letter_not_found`; `unavailable` if the state
+ * cannot be read.
  */
 export async function planReplay(
   env: EngineEnv,
@@ -67,7 +67,7 @@ export async function planReplay(
   return planOf(env, catalog, by, letter, correctionOf(catalog, letter, correction));
 }
 
-/** The same for a letter that was read. */
+/** As `planReplay`, for a letter that was read. */
 export async function planOf(
   env: EngineEnv,
   catalog: Catalog,
@@ -112,7 +112,7 @@ function identityIn(body: unknown): MessageIdentity | null {
   return { tenantId, messageType, idempotencyKey, subject, fingerprint: payloadFingerprint(envelope) };
 }
 
-/** The id of the instance that a message would be; undefined for one that would be none. */
+/** The instance id of a message's command; undefined for other messages. */
 function keyOf(catalog: Catalog, body: unknown): string | undefined {
   const envelope = envelopeIn(body);
   const workflow = catalog.workflows.find(({ on }) => on.kind === "command" && on.type === envelope?.message_type)?.name;
@@ -126,19 +126,19 @@ async function holderOf(env: EngineEnv, id: string | undefined): Promise<KeyHold
   return row ? { id: row.id, status: row.status } : null;
 }
 
-/** What the deployment knows of a message's type now. */
+/** A message type in the current catalog. */
 export interface KnownMessage {
   readonly type: string;
   readonly kind: "command" | "event";
-  /** The present version of its schema. */
+  /** The current version of its schema. */
   readonly version: number;
-  /** The queues that it travels on. */
+  /** The queues that carry it. */
   readonly queues: readonly string[];
-  /** The workflow that performs a command; null for an event. */
+  /** The workflow of a command; null for an event. */
   readonly workflow: string | null;
 }
 
-/** The definition of a letter's message by today's catalog; null where nobody knows its type any more. */
+/** The type of a letter's message in the current catalog; null if the type is unknown. */
 export function knownMessage(catalog: Catalog, { body }: Pick<DeadLetterRow, "body">): KnownMessage | null {
   const type = textField(body, "message_type");
   const kinds = type === null ? [] : catalog.kindsOf(type);

@@ -17,35 +17,35 @@ import { carried } from "../../topology/carried.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { assertRoutesTake } from "./assert-routes-take.ts";
 
-/** A message that may be sent once more. */
+/** A message that may be sent again. */
 export interface Resendable {
   envelope: Envelope;
-  /** The queue that it goes to now. */
+  /** Its destination queue. */
   queue: string;
-  /** What it becomes; null for an event. */
+  /** Null for an event. */
   command: Acceptance | null;
-  /** The fingerprint of the message as it was captured; null where that cannot be read. */
+  /** The fingerprint of the message as captured; null if it cannot be read. */
   before: string | null;
 }
 
-/** Who sends it. */
+/** The sender of a replay. */
 export interface Resender {
   readonly tenantId: string;
-  /** Refuses a correction of what the sender may not say. Errors: `forbidden`. */
+  /** Refuses a correction outside the sender's scopes. Errors: `forbidden`. */
   readonly assertMaySay: (definition: MessageDefinition) => void;
 }
 
-/** What of a letter decides what may be sent in its place. */
+/** The parts of a letter that decide on a replay. */
 export type ReadableLetter = Pick<DeadLetterRow, "queue" | "reason" | "body">;
 
-/** An operator, who may correct what the token may say. */
+/** An operator, who may correct the message types of the token. */
 export function operatorBy(by: DeadLetterReader): Resender {
   return { tenantId: by.tenantId, assertMaySay: (definition) => assertMaySay(by, definition) };
 }
 
 /**
- * Reads a dead letter's message as if it came now, or its correction, and refuses what may not be sent in its place. Errors: `forbidden`
- * for a correction that the token may not send, and whatever the message is refused for.
+ * Reads a dead letter's message, or its correction, like a new message, and refuses an invalid replay. Errors: `forbidden` for a correction
+ * outside the token's scopes; the errors of the message itself.
  */
 export async function readAgain(
   env: EngineEnv,
@@ -57,16 +57,17 @@ export async function readAgain(
   const body = correction === undefined ? letter.body : correction;
   const read = readMessage(body, (type) => {
     const definition = carried(catalog, letter.queue, parseEnvelope(body).kind, type);
-    // What is corrected is what the operator says: a door that is closed to the token stays so.
+    // An operator is the author of a correction, so the token needs the type's scopes.
     if (correction !== undefined) by.assertMaySay(definition);
     return definition;
   });
   assertSameIdentity(catalog, by, letter, read.envelope);
-  // A payload that is not there, or is none, is better said now than by the run: its key would be taken.
+  // Refuse a missing or invalid payload now: the run would fail and keep the key.
   const payload = await payloadOf(env, read);
   if (correction !== undefined) assertCorrection(letter, read, payload);
   if (read.envelope.kind === "event") assertRoutesTake(catalog, read.definition.type, payload);
-  // Whoever kept the message has let it go when it was captured: from now on it is in our outbox. A person's word begins its chain anew.
+  // The outbox that sent the message dropped it at the capture, and the engine's outbox sends it now. A replay begins a new chain of
+  // messages.
   const { outbox: _outbox, path: _path, ...envelope } = read.envelope;
   const queue = queueFor(read.definition.queue, envelope);
   const command = envelope.kind === "command" ? acceptance(catalog.performer(envelope.message_type), envelope, queue) : null;
@@ -79,8 +80,8 @@ export async function readAgain(
 type ReadLetter = ReturnType<typeof readMessage>;
 
 /**
- * A replay may mend what a message says, never whose word it is: its tenant, key, source, kind and type stay. One that was captured because
- * its key is another's has no work of its own that could be sent again. Errors: `forbidden`, `invalid_envelope`, `idempotency_key_reused`.
+ * A replay may change a message's content, never its identity: tenant, key, source, kind and type. A letter that was captured because its
+ * key belongs to other work cannot be sent again. Errors: `forbidden`, `invalid_envelope`, `idempotency_key_reused`.
  */
 function assertSameIdentity(catalog: Catalog, by: Resender, letter: ReadableLetter, envelope: Envelope): void {
   if (envelope.tenant_id !== by.tenantId) {
@@ -105,8 +106,8 @@ function assertSameIdentity(catalog: Catalog, by: Resender, letter: ReadableLett
 const OWN_MARKS = ["acceptance", "replay", "outbox"] as const;
 
 /**
- * A correction is read as strictly as a command over HTTP: its payload has no fields that nobody knows, its subject follows from that, and
- * the engine's own marks are not made up. What came with the message may stay. Errors: `invalid_payload`, `invalid_envelope`.
+ * Validates a correction as strictly as a command over HTTP: no unknown fields, the derived subject, no engine marks other than the
+ * message's own. Errors: `invalid_payload`, `invalid_envelope`.
  */
 function assertCorrection(letter: ReadableLetter, { definition, envelope }: ReadLetter, payload: unknown): void {
   if (envelope.payload_ref === undefined) assertKnownFields(definition, envelope.schema_version, envelope.payload_inline);
@@ -122,7 +123,7 @@ function assertCorrection(letter: ReadableLetter, { definition, envelope }: Read
   }
 }
 
-/** A type that there is not may be mended, and a kind that its type has not. What cannot be read at all may be, too: it was nobody's. */
+/** An unknown type may be corrected, and a kind that does not fit the type. So may every field of an unreadable message. */
 function isMistake(catalog: Catalog, letter: ReadableLetter, field: string): boolean {
   const type = nameIn(letter.body, "message_type");
   const kinds = type === undefined ? [] : catalog.kindsOf(type);
@@ -131,8 +132,8 @@ function isMistake(catalog: Catalog, letter: ReadableLetter, field: string): boo
 }
 
 /**
- * The row decides who has a key: it may be free, the letter's own, or that of the same work. Errors: `idempotency_key_reused` when
- * other work took it meanwhile.
+ * The instance row decides: the key may be free, the letter's own, or of the same work. Errors: `idempotency_key_reused` if other work has
+ * it.
  */
 async function assertKeyIsFree(env: EngineEnv, catalog: Catalog, command: Acceptance, before: string | null): Promise<void> {
   const [row] = await query<{ fingerprint: string; status: string }>(env.DB, selectKnown([command.id]));
@@ -140,7 +141,7 @@ async function assertKeyIsFree(env: EngineEnv, catalog: Catalog, command: Accept
   if (!(await sameWork(env, catalog, [command])).has(command)) throw keyReused(command.envelope);
 }
 
-/** Errors: `invalid_envelope` for a reference to what is not there, `invalid_payload`. */
+/** Errors: `invalid_envelope` for a payload reference without an object; `invalid_payload`. */
 async function payloadOf(env: EngineEnv, { definition, envelope, payload }: ReadLetter): Promise<unknown> {
   if (envelope.payload_ref === undefined) return payload;
   return unpackPayload(env.PAYLOADS, definition, envelope).catch((error) => {

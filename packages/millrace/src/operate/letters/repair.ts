@@ -15,14 +15,14 @@ import { changedPaths } from "./changed-paths.ts";
 import { readAgain } from "./read-again.ts";
 import { putBack } from "./replay.ts";
 
-/** Who acts where no person does, in the audit. */
+/** The audit's actor for automatic actions. */
 const ENGINE = "millrace";
 const MAX_ERROR_CHARACTERS = 500;
 
 /**
- * Tries the repairs of a queue on letters that were just captured, at most one on each and once. A message that was put back before, by a
- * person or a repair, is a person's: so no repair meets its own work again. Errors: trouble of the database, for which the deliveries come
- * back; what was repaired by then is settled.
+ * Tries a queue's repairs on newly captured letters: at most one repair on each letter, once. A message that was replayed before, by an
+ * operator or a repair, is not repaired, so no repair meets its own result. Errors: database errors, after which the deliveries are
+ * retried; completed repairs are settled.
  */
 export async function repairLetters(intake: Intake, letters: readonly DeadLetter[]): Promise<void> {
   const { repairs } = intake.consumer;
@@ -30,14 +30,14 @@ export async function repairLetters(intake: Intake, letters: readonly DeadLetter
   const untried = new Set((await query(intake.env.DB, selectUnrepaired(letters.map(({ id }) => id)))).map(({ id }) => id));
   for (const letter of letters) {
     const message: unknown = JSON.parse(letter.body);
-    // Of several copies the first is tried.
+    // Of several copies, the first is tried.
     if (!untried.delete(letter.id) || letter.tenantId === null || textField(message, "replay") !== null || !isRecord(message)) continue;
     const found = fitting(repairs, letter, message);
     if (found !== undefined) await tryRepair(intake, { ...letter, tenantId: letter.tenantId }, message, found);
   }
 }
 
-/** A repair that is for a letter, or what it threw when it was asked. */
+/** The repair for a letter, or the error of its check. */
 type Found = { readonly repair: Repair; readonly threw?: unknown };
 
 function fitting(repairs: readonly Repair[], letter: DeadLetter, message: Record<string, unknown>): Found | undefined {
@@ -82,7 +82,7 @@ async function tryRepair(
   const changed = changedPaths(message, mended);
   let read: Awaited<ReturnType<typeof readAgain>>;
   try {
-    // The deployment's own code may say what no token may.
+    // The deployment's code is not limited by scopes.
     const sender = { tenantId, assertMaySay: () => undefined };
     read = await readAgain(env, catalog, sender, { queue, reason, body: message }, mended);
   } catch (error) {
@@ -99,7 +99,7 @@ interface Sending {
   counted: (outcome: TriedRepair["outcome"]) => void;
 }
 
-/** As a replay: the letter, the audit row and the message move together; who dies before it is sent leaves it to the keeper. */
+/** As a replay: one batch has the letter, the audit row and the message. After a crash the keeper sends the message. */
 async function send(env: EngineEnv, { letter: { id, tenantId, queue }, read, what, counted }: Sending): Promise<void> {
   const detail = { repair: what.name, changed: what.changed };
   const instanceId = read.command?.id ?? null;
@@ -116,7 +116,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** As it would travel. Throws for what has no JSON. */
+/** A value as JSON. Throws for a value without a JSON form. */
 function plainJson(value: unknown): unknown {
   if (value === undefined) return null;
   const { text, why } = jsonOf(value);

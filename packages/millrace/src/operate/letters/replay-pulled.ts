@@ -8,19 +8,19 @@ import { actionIdOf } from "../../store/actions.ts";
 import { settleLetter } from "../../store/dead-letters.ts";
 import { act } from "../act.ts";
 
-/** What a replay changes of its letter, as the audit says it. */
+/** The audit's change of a replayed letter. */
 export const REPLAYED = { before: { state: "open" }, after: { state: "replayed" } };
 
 interface Asked {
   queue: string;
   reason: string;
-  /** A correction, which there is none of: what is on a pull queue, the deployment's own code has said. */
+  /** A correction, which is refused: the deployment's own code produced the message. */
   body?: unknown;
 }
 
 /**
- * Sends the message of a pull queue's letter again, behind all that wait there. It is sent before its letter is settled, under one name:
- * two clicks, and a click after a crash in between, are one message. Errors: `forbidden` for a correction, and whatever its queue refuses: then
+ * Sends the message of a pull queue's letter again, at the end of the queue. It is sent before its letter is settled, always under the same
+ * id, so a repeated call after a crash adds no second message. Errors: `forbidden` for a correction; the errors of the queue, after which
  * the letter stays open.
  */
 export async function replayPulled(

@@ -16,20 +16,18 @@ import { correctionOf } from "../as-stored.ts";
 import { operatorBy, type Resendable, readAgain } from "./read-again.ts";
 import { REPLAYED, replayPulled } from "./replay-pulled.ts";
 
-/** What a replay did: sent the message again, or found nothing left to do. */
 export interface Replayed {
   actionId: string;
   instanceId: string | null;
-  /** False when the work had been done meanwhile, or the letter was already settled: nothing was sent. */
+  /** False if nothing was sent, because the work is done or the letter was settled before. */
   sent: boolean;
   why: string;
 }
 
 /**
- * Sends a dead letter back to its queue under its own key, if wished with a corrected body; it is validated first. The letter,
- * the audit row and the message move together, so that two clicks are one replay and a crash loses nothing.
- * Errors: `dead_letter_not_found`, `forbidden` for a correction that the token may not send, and whatever the message is refused for now:
- * then the letter stays open.
+ * Sends a dead letter back to its queue under its own key, with a validated correction if given. One batch has the letter, the audit row
+ * and the message: a second call changes nothing, and a crash loses nothing. Errors: `dead_letter_not_found`; `forbidden` for a correction
+ * outside the token's scopes; the errors of the message itself, after which the letter stays open.
  */
 export async function replayDeadLetter(
   env: EngineEnv,
@@ -59,9 +57,8 @@ export async function replayDeadLetter(
 }
 
 /**
- * Commits that a letter's message goes back to its queue, as a new one. `change` settles the letter; what follows is written only if that
- * changed a row, so that two who do it are one, and a crash loses nothing. Answers what its instance is then, and the message to send if
- * that is `accepted`.
+ * Commits that a letter's message returns to its queue as a new message. `change` settles the letter; the other writes apply only if it
+ * changed a row, so concurrent calls are one replay. Returns the status of its instance, and the message to send if that is `accepted`.
  */
 export async function putBack(
   env: EngineEnv,
@@ -70,7 +67,7 @@ export async function putBack(
   change: Statement,
   { envelope, command, before, queue }: Resendable,
 ): Promise<{ isApplied: boolean; status: string; outgoing: Outgoing }> {
-  // Older copies of the message do not bear this mark: they are not it.
+  // Older copies of the message lack this mark and are not the replay.
   const marked: Envelope = { ...envelope, replay: action.id };
   const outgoing: Outgoing = { id: outboxId(marked), queue, delaySeconds: 0, body: JSON.stringify(marked) };
   const { isApplied, answers } = await act(env, by, action, {
@@ -80,7 +77,7 @@ export async function putBack(
       row: command ? sql`SELECT status FROM millrace_instances WHERE id = ${command.id}` : [],
     },
   });
-  // A key without a row is a pruned one: its tombstone lets nothing run under it again.
+  // A key without a row is pruned: its tombstone prevents another run.
   const status = command ? String(answers.row[0]?.status ?? "pruned") : "accepted";
   return { isApplied, status, outgoing };
 }

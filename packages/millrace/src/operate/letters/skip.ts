@@ -14,8 +14,8 @@ import { aboutLetter } from "./about-letter.ts";
 const SKIPPED = { before: { state: "open" }, after: { state: "skipped" } };
 
 /**
- * Gives a dead letter up, on purpose and on record. Its instance, if it never started, is skipped with it; what the catalog has to
- * say about that is committed in the same write. Errors: `dead_letter_not_found`.
+ * Skips a dead letter for good, audited. An instance that never started is skipped with it. The messages of `onSkipped` are committed in
+ * the same write. Errors: `dead_letter_not_found`.
  */
 export async function skipDeadLetter(
   env: EngineEnv,
