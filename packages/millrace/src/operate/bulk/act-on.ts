@@ -11,7 +11,6 @@ const AT_ONCE = 8;
 /** A chunk begins no call after this time. The next chunk has the rest. */
 const BEGIN_WITHIN_MS = 20_000;
 
-/** Consecutive items of the list. */
 export interface Chunk {
   readonly verb: AnyBulkVerb;
   readonly call: BulkCall & { readonly bulkId: string };

@@ -48,7 +48,6 @@ function keyOf(inList: string): string {
     : formatEntryKey({ instanceId, step, item, generation });
 }
 
-/** Matches entry `e` with a key of the list. */
 const isListed = (id: Fragment) => sql`
   e.instance_id = ${id}->>0 AND e.step = ${id}->>1 AND e.item = ${id}->>2 AND e.generation = ${id}->>3`;
 

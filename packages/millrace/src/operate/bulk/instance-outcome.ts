@@ -10,7 +10,6 @@ export interface Became {
 
 export const BECAME = sql`i.status, i.error`;
 
-/** Running; failed or in doubt; ended well or waiting (undefined). */
 export function outcomeOf({ status, error }: Became): Outcome | undefined {
   if (WORKING.has(status)) return "open";
   if (status === "in_doubt") return { code: "in_doubt", why: IN_DOUBT };

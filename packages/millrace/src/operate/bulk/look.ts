@@ -5,7 +5,6 @@ import type { ActedOn } from "../../topology/bulk-verb.ts";
 import type { AnyBulkVerb } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 
-/** Items per query. */
 const TOGETHER = 200;
 
 type Turned = Pick<BulkItem, "n" | "target" | "code" | "why">;

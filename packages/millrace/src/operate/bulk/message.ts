@@ -15,7 +15,6 @@ export const BulkActionRun = defineCommand({
   door: { scope: null, route: "POST /v1/bulk-actions" },
 });
 
-/** The id of the instance of one pass. */
 export function passInstance(tenantId: string, bulkId: string, pass: number): string {
   return instanceId(tenantId, BULK_WORKFLOW, BulkActionRun.key({ bulk_id: bulkId, pass }));
 }

@@ -17,7 +17,6 @@ const CHUNK = 50;
 /** Limits a chunk's duration at its rate, so that results are recorded soon. */
 const CHUNK_SECONDS = 2;
 
-/** A stage as places of the list: from the first, up to and without the last. */
 export interface Stage {
   readonly from: number;
   readonly to: number;
@@ -34,7 +33,6 @@ export function stageOf({ ramp }: Pick<BulkAsked, "ramp">, matched: number, plac
   return { from: place < matched ? from : matched, to: matched };
 }
 
-/** Items to act upon next, at most the rest of the stage. */
 export function chunkSize({ ratePerSecond }: Pick<BulkAsked, "ratePerSecond">, left: number): number {
   return Math.min(CHUNK, left, Math.max(1, Math.floor(ratePerSecond * CHUNK_SECONDS)));
 }

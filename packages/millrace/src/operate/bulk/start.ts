@@ -74,7 +74,6 @@ function callOf(env: EngineEnv, catalog: Catalog, by: Asker, { reason, undo = tr
   return { env, catalog, by: operatorOf(by), reason, undo, bulkId: null };
 }
 
-/** The reason for which one item would be refused now, also if it does not exist. */
 async function refusalOf(verb: AnyBulkVerb, call: BulkCall, id: string): Promise<string | null> {
   try {
     return (await verb.refusal?.(call, id)) ?? null;
@@ -84,7 +83,6 @@ async function refusalOf(verb: AnyBulkVerb, call: BulkCall, id: string): Promise
   }
 }
 
-/** A running bulk action, new or started earlier by the same request. */
 export interface StartedBulk {
   bulk: BulkRow;
   replayed: boolean;
@@ -151,7 +149,6 @@ function moreMatched(matched: number, atMost: number): MillraceError {
   return new MillraceError("more_matched", said);
 }
 
-/** The error for a tenant that has its greatest number of running bulk actions. */
 export function tooMany(tenantId: string, detail: ErrorDetail = {}): MillraceError {
   return new MillraceError(
     "bulk_actions_running",
@@ -180,7 +177,6 @@ function assertSame(bulk: BulkRow, fingerprint: string): BulkRow {
 interface Read {
   verb: AnyBulkVerb;
   members: Statement;
-  /** Distinct, in the order of the list. Undefined with a filter. */
   ids: readonly string[] | undefined;
   asked: BulkAsked;
 }

@@ -139,7 +139,6 @@ async function waitForEnds(turn: Turn, bulk: BulkRow, acted: number, isHalted: (
   }
 }
 
-/** Failed items that are in doubt: recorded ones, and those of this turn. */
 async function doubtedOf({ env, tenantId, bulkId }: Turn, fresh: readonly { code: string | null }[]): Promise<number> {
   const [row] = await query<{ count: number }>(env.DB, countFailed({ tenantId, id: bulkId }, "in_doubt"));
   return (row?.count ?? 0) + fresh.filter(({ code }) => code === "in_doubt").length;
@@ -161,7 +160,6 @@ async function listedOf({ env, tenantId, bulkId }: Turn, from: number, count: nu
 
 const HALTED = { isHalted: () => true, end: () => undefined };
 
-/** Polls whether an operator has halted the bulk action. */
 function watch({ env, tenantId, bulkId, pass }: Turn): { isHalted: () => boolean; end: () => void } {
   let halted = false;
   let over = false;

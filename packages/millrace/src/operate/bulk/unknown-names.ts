@@ -19,7 +19,6 @@ export async function unknownOfInstances(call: BulkCall, filter: { workflow?: st
   ];
 }
 
-/** As `unknownOfInstances`, for a filter of dead letters. */
 export async function unknownOfLetters(
   call: BulkCall,
   filter: { queue?: string | undefined; message_type?: string | undefined; cause?: string | undefined },
@@ -41,7 +40,6 @@ function unlessKnown(filter: string, name: string | undefined, known: readonly s
   return name === undefined || known.includes(name) ? [] : [unknownName(`filter.${filter}`, name, known)];
 }
 
-/** A cause is known while one of its instances or dead letters is kept. */
 async function unlessFound({ env }: BulkCall, list: string, id: string | undefined, look: (id: string) => Statement): Promise<Issue[]> {
   if (id === undefined || (await query(env.DB, look(id))).length > 0) return [];
   return [{ path: "filter.cause", message: `is the id of no current cause: list causes with GET ${list}` }];

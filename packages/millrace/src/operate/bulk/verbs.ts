@@ -9,7 +9,6 @@ import { replayLetters, skipLetters } from "./letter-verbs.ts";
 
 const ENGINE_BULK_VERBS: readonly AnyBulkVerb[] = [...INSTANCE_VERBS, replayLetters, skipLetters, ...DOUBT_VERBS];
 
-/** The engine's verbs and the deployment's. */
 function bulkVerbs(catalog: Catalog): readonly AnyBulkVerb[] {
   return [...ENGINE_BULK_VERBS, ...catalog.bulkVerbs];
 }

@@ -4,7 +4,6 @@ import { redactionOf } from "../../inspect/redaction.ts";
 import type { BulkItem } from "../../store/bulk-items.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 
-/** Longest stored reason of a failure, in characters. */
 const KEPT_CHARACTERS = 300;
 
 /**

@@ -11,7 +11,6 @@ import { atomically, query } from "../../store/d1/retry.ts";
 import { giveUpRuns } from "../../store/instances/run.ts";
 import { carryOut, type OpenAction } from "./carry-out.ts";
 
-/** Actions per portion. */
 const ROWS = 50;
 /**
  * Delays between tries, in ms. The platform ends a run moments after its last commit. A run that may be executing an inline step is ended 2
@@ -34,10 +33,7 @@ export async function applyAction(env: EngineEnv, id: string): Promise<void> {
   }
 }
 
-/**
- * The keeper's part: carries out actions that a crash or a platform error left open. Each has its own delay, so that a failing action
- * delays no other.
- */
+/** Carries out actions that a crash or a platform error left open. Each has its own delay, so that a failing action delays no other. */
 export async function applyOpenActions(env: EngineEnv): Promise<Portion> {
   const taken = await query<{ id: string }>(env.DB, takeActions(sql`a.due_at <= ${now} ORDER BY a.due_at LIMIT ${ROWS}`));
   if (taken.length === 0) return { did: 0, more: false };

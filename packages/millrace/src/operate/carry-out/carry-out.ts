@@ -223,7 +223,7 @@ async function notYet(env: EngineEnv, instance: WorkflowInstance, { attempts }: 
 async function restartRun(env: EngineEnv, instance: WorkflowInstance, action: OpenAction): Promise<void> {
   const behind = action.undo === null ? await findSetBack(env, { id: action.instance_id, workflow: action.workflow }) : undefined;
   if (behind) await atomically(env.DB, [noteLost(action.instance_id, behind.lost)]);
-  // The platform returns cached results whose rows are lost. A run from the beginning writes those rows again.
+  // Rows may be lost for results that the platform has cached. A run from the beginning writes those rows again.
   const name = behind ? null : action.from_step;
   await restartFrom(instance, name ? { name } : undefined);
   await atomically(env.DB, [noteRunBegun(action.id)]);

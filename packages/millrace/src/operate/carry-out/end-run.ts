@@ -26,9 +26,9 @@ const LAST_BEGINNING_MS = HEARD_FOR_MS + 300;
 const TRIES_WHILE_AT_WORK = 70;
 
 /**
- * Ends the run of an instance whose row is already stopped. A running replay reads the row and ends itself after its current step. A run
- * that sleeps, waits, reads or is between two tries is terminated here, once no attempt of an effect is running, so that its result is
- * recorded first. Errors: `unavailable` if the platform does not answer.
+ * Terminates a run that its row shows as stopped. A running replay reads the row and ends itself after its current step. A run that sleeps,
+ * waits, reads or is between two tries is terminated here. First, each running attempt of an effect must end and be recorded. Errors:
+ * `unavailable` if the platform does not answer.
  */
 export async function endRun(
   env: EngineEnv,
@@ -50,7 +50,6 @@ export async function endRun(
   return "ended";
 }
 
-/** The platform's error messages for a run that has ended. */
 const HAS_ENDED = /cannot_terminate|finite state/i;
 
 /** Terminates a run on the platform. A run that has ended meanwhile is no error. */

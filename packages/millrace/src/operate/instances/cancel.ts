@@ -33,7 +33,7 @@ export async function planCancel(
       const verdict = undoVerdictOn(effect);
       return undo || (verdict !== "undone" && verdict !== "stays") ? verdict : "kept";
     },
-    // An effect whose answer was lost has an unknown outcome. The cancel does not wait for a read.
+    // Without its answer, the outcome of an effect is unknown. The cancel does not wait for a read.
     unrecorded: (state, reads) => (reads ? undefined : UNRECORDED[state]),
   });
   return { refused: whyRefused(instance), from: null, follows: undo ? TAKEN_BACK : STANDS, effects: effects.toReversed() };

@@ -14,9 +14,7 @@ export async function leftBehind(env: EngineEnv, id: string): Promise<Steps> {
   return row?.caught ? JSON.parse(row.caught) : {};
 }
 
-/**
- * Steps whose failure the code caught. The next run reports the failure again instead of trying the step, except for the labels in `anew`.
- */
+/** Steps with a caught failure. The next run reports the failure again instead of trying the step, except for the labels in `anew`. */
 export async function stillCaught(
   env: EngineEnv,
   id: string,
@@ -31,8 +29,8 @@ export async function stillCaught(
 }
 
 /**
- * Effects of failed steps without a recorded outcome, by label: of steps whose failure the code caught, of the step that ended the last
- * run, and of steps that an earlier run tried.
+ * Effects of failed steps without a recorded outcome, by label. Includes caught failures, the step that ended the last run, and steps that
+ * an earlier run tried.
  */
 export async function unrecorded(env: EngineEnv, { id, undo, error }: Instance): Promise<ReadonlyMap<string, Unrecorded>> {
   const [left, told] = await Promise.all([leftBehind(env, id), query<{ label: string; effect: Unrecorded }>(env.DB, selectUnrecorded(id))]);
@@ -44,7 +42,6 @@ export async function unrecorded(env: EngineEnv, { id, undo, error }: Instance):
   return known;
 }
 
-/** Of `stillCaught`, the effects without a record, for a plan. */
 export async function caughtWithoutRecord(env: EngineEnv, instance: Instance, caught: ReadonlySet<string>) {
   const known = await unrecorded(env, instance);
   return new Map([...known.keys()].filter((label) => caught.has(label)).map((label) => [label, "caught"] as const));
@@ -63,9 +60,8 @@ export async function triedAnew(env: EngineEnv, instance: Instance, run: number,
 }
 
 /**
- * The entry of `leftBehind` for the failed step of the last run. An undo replays that run, so it reports the same failure. If the failed
- * step had no effect, and an earlier run reached a later effect that can be undone, the step is executed again: the undo must reach that
- * effect.
+ * The entry of `leftBehind` for the failed step of the last run. An undo replays that run, so it reports the same failure. The step is
+ * executed again if it had no effect and an earlier run reached a later effect that can be undone: the undo must reach that effect.
  */
 export async function itsEnd(env: EngineEnv, { id, error }: Instance, run: number): Promise<Steps> {
   const label = error?.step || error?.behind;

@@ -53,7 +53,6 @@ export async function pauseInstance(env: EngineEnv, by: Operator, instanceId: st
   return { actionId };
 }
 
-/** True for an instance that its lane will start, and that the platform does not know. */
 async function waitsInLane(env: EngineEnv, { id, workflow, status }: Instance): Promise<boolean> {
   if (!UNSEEN.has(status)) return false;
   const [row] = await query<{ queue: string | null }>(env.DB, sql`SELECT queue FROM millrace_instances WHERE id = ${id}`);

@@ -82,7 +82,6 @@ export async function planEffects(
   return [...listed, ...notListed(failed, new Set([...known, ...underWay.keys()])), ...open];
 }
 
-/** Effects that failed without a record and are not listed yet, by label. */
 export function notListed<Verdict>(failed: ReadonlyMap<string, Verdict>, listed: ReadonlySet<string>) {
   return [...failed].flatMap(([step, verdict]) => (listed.has(step) ? [] : [{ step, item: "", verdict }]));
 }
@@ -91,7 +90,7 @@ export function notListed<Verdict>(failed: ReadonlyMap<string, Verdict>, listed:
 export const SET_BACK =
   " The database was restored to a time before some steps of the run (`unknown` here): these steps are repeated, from the beginning of the code. A lookup effect asks the upstream first, a once effect becomes in_doubt.";
 
-/** The effects of a plan, with the steps whose records a restored database has lost. */
+/** The effects of a plan, with the steps that a restored database has no records of. */
 export function withLost<Verdict extends string>(
   effects: readonly { step: string; item: string; verdict: Verdict }[],
   { lost }: SetBack,

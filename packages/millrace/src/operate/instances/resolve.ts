@@ -55,7 +55,6 @@ export async function resolveDoubt(
   return { actionId, instanceId };
 }
 
-/** The audit's state of a resolved effect. */
 const SETTLED: Record<Resolution["verb"], string> = { confirm: "confirmed", reject: "failed", retry_anyway: "superseded" };
 
 interface Standing {

@@ -47,7 +47,7 @@ const PASSES =
 /**
  * Restarts an instance that hangs or has failed. The platform runs its code from the beginning, under the same keys; each recorded effect
  * returns its recorded output. A wait continues with its remaining time. Errors: `instance_not_found`; `invalid_transition` (audited as no
- * change) for an instance that is complete, in doubt, undone, being undone or being restarted, and for one that never started.
+ * change) for an instance that never started, or is complete, in doubt, undone, being undone or being restarted.
  */
 export async function restartInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
   const instance = await getInstance(env, by, instanceId);

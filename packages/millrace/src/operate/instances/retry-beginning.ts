@@ -17,7 +17,7 @@ import { leftBehind } from "./left.ts";
 const MAX_NAMES_CHARACTERS = 1000;
 
 interface Beginning {
-  /** The step whose failure is cleared: the named step, or the step that ended the run. */
+  /** The named step, or the step that ended the run. Its failure is cleared. */
   readonly failed: string | null;
   /** The step from which the platform restarts; null for the beginning. */
   readonly start: string | null;
@@ -61,12 +61,10 @@ async function lastFailed(env: EngineEnv, { id, error }: Instance): Promise<stri
   return (await query(env.DB, wentOnFrom(id, behind))).length === 0 ? behind : null;
 }
 
-/** True if its undo has failed. A retry continues the undo. */
 export function isBeingUndone(instance: Instance): boolean {
   return instance.undo !== null && !instance.undone;
 }
 
-/** True if an operator has stopped it without an undo. */
 export function isStopped({ status, undo }: Instance): boolean {
   return status === "terminated" && undo === null;
 }

@@ -80,18 +80,15 @@ function followsFrom(instance: Instance, start: string | null, isForgotten: bool
 }
 
 const FORGOTTEN = "The platform has removed the history of the run: the run starts from the beginning";
-/** For steps without a row. */
 const AGAIN =
   "Reads are repeated and may return other values. Sleeps are repeated, unless a later step is recorded. Received events and answers are kept.";
 
-/** Steps that were never reached have no record. */
 const BEHIND = ". Later steps run too; the code determines which.";
 
-/** After an undo, an operator may expect that questions are asked again. */
 const FIRST_TIME = " Answers to questions and received events of the first run are used again: no question is asked twice.";
 
 /**
- * The result of the next run for an effect. `caught` has the steps whose failure is reported again. A claimed `once` effect was running
+ * The result of the next run for an effect. `caught`: labels of steps that report their failure again. A claimed `once` effect was running
  * when its run ended: the next attempt marks it as in doubt.
  */
 export function retryVerdictOn(effect: Effect, caught: ReadonlySet<string>): RetryVerdict {
@@ -106,7 +103,6 @@ export function isUnderWay({ state, step, item }: Effect, caught: ReadonlySet<st
   return state === "claimed" && !caught.has(labelOf(step, item));
 }
 
-/** True if the effect happened and its output could not be stored. */
 function isOutputLost({ state, output, outputRef, error }: Effect): boolean {
   return state === "done" && output === null && outputRef === null && error !== null;
 }
@@ -127,14 +123,14 @@ const VERDICTS: Record<string, RetryVerdict> = { done: "kept", confirmed: "kept"
 
 /**
  * Retries an errored or terminated instance, from the failed step or from the named one. Recorded effects are kept. If an operator replaced
- * the output of an effect since, the run starts from that effect. An instance whose undo failed continues the undo. An undone instance
+ * the output of an effect since, the run starts from that effect. After a failed undo, a retry continues the undo. An undone instance
  * starts from the beginning and repeats its effects.
  *
- * A step whose failure the code caught is tried again if the run ended with that failure. It is also tried again if it is named and no
- * recorded effect depends on the failure. With `anyway` such an effect is accepted, and remains.
+ * A caught failure is cleared if the run ended with it. It is also cleared if its step is named and no recorded effect depends on the
+ * failure. With `anyway` such an effect is accepted, and remains.
  *
  * Errors: `instance_not_found`; `invalid_payload` for a step without a record; `invalid_transition` (audited as no change) if the instance
- * is not errored or terminated, if an effect depends on the named failure, or if the output of the failed effect is missing.
+ * is not errored or terminated, an effect depends on the named failure, or the failed effect has no output.
  */
 export function retryInstance(env: EngineEnv, by: Operator, instanceId: string, options: RetryOptions): Promise<BegunRetry> {
   return retryAs(env, by, instanceId, options, { verb: "retry", window: "retry promised, not applied" });
@@ -225,8 +221,8 @@ export async function retryAs(
 }
 
 /**
- * The step on whose failure no recorded effect may depend; null if there is no such condition. Code that throws the caught failure takes no
- * other branch, so a new try of that step repeats no effect.
+ * The step with a failure on which no recorded effect may depend; null if there is no such condition. Code that throws the caught failure
+ * takes no other branch, so a new try of that step repeats no effect.
  */
 function mustBeFree({ error }: Instance, failed: string | null, anyway: boolean): string | null {
   return anyway || failed === error?.step ? null : failed;
@@ -247,7 +243,6 @@ async function whyRefused(env: EngineEnv, instance: Instance, named: string | nu
   return `The instance is ${status}: only an errored or terminated one can be retried. ${whatFirst(instance)}`;
 }
 
-/** The next step for an operator whose retry is refused. */
 function whatFirst({ id, status, undo }: Instance): string {
   if (GOING_ON.has(status) && undo !== null) return `It is being undone: ${waitForEnd(id)}, then retry it.`;
   if (GOING_ON.has(status)) return `It has not ended: ${waitForEnd(id)}, and retry it only if it has failed.`;

@@ -46,7 +46,7 @@ export async function undoEffects(env: EngineEnv, by: Operator, instance: Instan
   const newest = new Map(withFree.map((effect) => [labelOf(effect.step, effect.item), effect]));
   // An undo adds a new generation after each undone effect; nothing was sent for it.
   const recorded = undo === null ? withFree : await effectsOf(env, by, id);
-  // These steps have no entry: a step that failed before its first record, a step whose answer was lost each time, and a step that an
+  // These steps have no entry: a step that failed before its first record, a step that never received an answer, and a step that an
   // operator's action cut off.
   const open = new Map<string, Unrecorded>();
   for (const [label, known] of await unrecorded(env, instance)) {

@@ -2,7 +2,7 @@ import { MillraceError, messageOf } from "../../contract/errors.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 
 /**
- * Refuses an event whose routes would derive an invalid command from its payload (`send`), because it would only become a dead letter.
+ * Refuses an event if its routes would derive an invalid command from its payload (`send`), because it would only become a dead letter.
  * Results of code and lookups are not known yet. Errors: `invalid_payload`, with the issues of the command's payload.
  */
 export function assertRoutesTake(catalog: Catalog, type: string, payload: unknown): void {

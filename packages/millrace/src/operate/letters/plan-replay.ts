@@ -67,7 +67,6 @@ export async function planReplay(
   return planOf(env, catalog, by, letter, correctionOf(catalog, letter, correction));
 }
 
-/** As `planReplay`, for a letter that was read. */
 export async function planOf(
   env: EngineEnv,
   catalog: Catalog,
@@ -112,7 +111,6 @@ function identityIn(body: unknown): MessageIdentity | null {
   return { tenantId, messageType, idempotencyKey, subject, fingerprint: payloadFingerprint(envelope) };
 }
 
-/** The instance id of a message's command; undefined for other messages. */
 function keyOf(catalog: Catalog, body: unknown): string | undefined {
   const envelope = envelopeIn(body);
   const workflow = catalog.workflows.find(({ on }) => on.kind === "command" && on.type === envelope?.message_type)?.name;
@@ -126,13 +124,11 @@ async function holderOf(env: EngineEnv, id: string | undefined): Promise<KeyHold
   return row ? { id: row.id, status: row.status } : null;
 }
 
-/** A message type in the current catalog. */
 export interface KnownMessage {
   readonly type: string;
   readonly kind: "command" | "event";
   /** The current version of its schema. */
   readonly version: number;
-  /** The queues that carry it. */
   readonly queues: readonly string[];
   /** The workflow of a command; null for an event. */
   readonly workflow: string | null;

@@ -17,10 +17,8 @@ import { carried } from "../../topology/carried.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { assertRoutesTake } from "./assert-routes-take.ts";
 
-/** A message that may be sent again. */
 export interface Resendable {
   envelope: Envelope;
-  /** Its destination queue. */
   queue: string;
   /** Null for an event. */
   command: Acceptance | null;
@@ -28,14 +26,12 @@ export interface Resendable {
   before: string | null;
 }
 
-/** The sender of a replay. */
 export interface Resender {
   readonly tenantId: string;
   /** Refuses a correction outside the sender's scopes. Errors: `forbidden`. */
   readonly assertMaySay: (definition: MessageDefinition) => void;
 }
 
-/** The parts of a letter that decide on a replay. */
 export type ReadableLetter = Pick<DeadLetterRow, "queue" | "reason" | "body">;
 
 /** An operator, who may correct the message types of the token. */

@@ -15,7 +15,6 @@ import { changedPaths } from "./changed-paths.ts";
 import { readAgain } from "./read-again.ts";
 import { putBack } from "./replay.ts";
 
-/** The audit's actor for automatic actions. */
 const ENGINE = "millrace";
 const MAX_ERROR_CHARACTERS = 500;
 
@@ -37,7 +36,6 @@ export async function repairLetters(intake: Intake, letters: readonly DeadLetter
   }
 }
 
-/** The repair for a letter, or the error of its check. */
 type Found = { readonly repair: Repair; readonly threw?: unknown };
 
 function fitting(repairs: readonly Repair[], letter: DeadLetter, message: Record<string, unknown>): Found | undefined {
@@ -116,7 +114,6 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A value as JSON. Throws for a value without a JSON form. */
 function plainJson(value: unknown): unknown {
   if (value === undefined) return null;
   const { text, why } = jsonOf(value);

@@ -8,7 +8,6 @@ import { actionIdOf } from "../../store/actions.ts";
 import { settleLetter } from "../../store/dead-letters.ts";
 import { act } from "../act.ts";
 
-/** The audit's change of a replayed letter. */
 export const REPLAYED = { before: { state: "open" }, after: { state: "replayed" } };
 
 interface Asked {
