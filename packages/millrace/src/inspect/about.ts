@@ -4,16 +4,15 @@ import { among, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
 import { namedBatch } from "../store/d1/named.ts";
 
-/** What an action is about, as the audit or a bulk action names it. */
 interface Target {
   readonly target: string;
-  /** The instance that it moved; null where it is not known apart from the target. */
+  /** The affected instance; null if unknown apart from the target. */
   readonly instanceId?: string | null;
 }
 
 /**
- * What targets are called by people: an instance by its workflow and subject, an effect by its step in front of these, a dead letter by its
- * type and key. What is none of these, or not kept any more, is not answered.
+ * Titles of targets: workflow and subject of an instance, the same with the step for an effect, type and key for a dead letter. Other
+ * targets, and targets that were removed, have no entry.
  */
 export async function aboutThese(env: EngineEnv, by: Operator, targets: readonly Target[]): Promise<(target: Target) => string | null> {
   const steps = new Map(targets.flatMap(({ target }) => pairOf(target)));

@@ -4,48 +4,48 @@ import type { Action, ActionResult, Operator } from "../store/actions.ts";
 import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
 
-/** One operator action, as people read it. */
+/** One audited operator action. */
 export interface AuditRow {
   id: string;
   actor: string;
-  /** The token that was used; null for a person who is known otherwise, and for what was done at the database itself. */
+  /** The token of the request. Null for an operator with another identity, and for actions without a request. */
   tokenId: string | null;
-  /** The scopes that the request needed, separated by spaces; null for what came by no request. */
+  /** The scopes that the request needed, separated by spaces; null without a request. */
   scope: string | null;
   verb: Action["verb"];
-  /** The instance, effect key, approval or dead letter it was about. */
+  /** The instance, effect key, approval or dead letter. */
   target: string;
   instanceId: string | null;
   reason: string;
   detail: Record<string, unknown> | null;
-  /** How its target stood; null where nothing changed, or nothing is said of it. */
+  /** The target's state before the action. Null if nothing changed or the state was not recorded. */
   before: Record<string, unknown> | null;
   after: Record<string, unknown> | null;
   /**
-   * `no_change` when somebody else had been faster, or there was nothing to do; `failed` when the platform could not be told within a day;
-   * `refused` when it was not begun: `detail` says by which code, and how often in that minute.
+   * `no_change`: the target was already in that state, or another action came first · `failed`: the platform could not be called within a
+   * day · `refused`: not begun; `detail` has the error code and the number of refusals in that minute.
    */
   result: ActionResult;
   at: number;
-  /** When the platform had heard of it too; null while the keeper still owes that. */
+  /** When the action was carried out on the platform; null while it is open. */
   appliedAt: number | null;
-  /** What the last try to tell the platform failed of; null once it has heard. */
+  /** The error of the last call of the platform; null once carried out. */
   error: string | null;
 }
 
 export interface AuditFilter extends PageRequest {
-  /** What it was about, in full. */
+  /** The exact target. */
   target?: string | undefined;
-  /** The instance that it moved: also what was about one of its effects, or of its questions. */
+  /** The affected instance. Also matches actions on its effects and questions. */
   instance?: string | undefined;
   result?: ActionResult | undefined;
-  /** Who acted, in full: a token's name. */
+  /** The exact name of a token or operator. */
   actor?: string | undefined;
   verb?: string | undefined;
-  /** Milliseconds since the epoch: then or later, and before then. */
+  /** Milliseconds since the epoch: `since` or later, and before `until`. */
   since?: number | undefined;
   until?: number | undefined;
-  /** False: without what bulk actions did to each of their things. Their own rows stay. */
+  /** False leaves out the actions of bulk actions on single items. The rows of the bulk actions themselves remain. */
   bulk?: boolean | undefined;
 }
 
@@ -53,7 +53,7 @@ const COLUMNS =
   fragment(`id, actor, token_id AS tokenId, scope, verb, target, instance_id, reason, detail, before, after, result, at, applied_at,
   error`);
 
-/** What the tenant's operators did, newest first. By several filters at once a page may be short and still have a next one. */
+/** The tenant's actions, newest first. With several filters a page may be short and still have a next page. */
 export function listActions(env: EngineEnv, by: Operator, filter: AuditFilter): Promise<Page<AuditRow>> {
   const { since = 0, until = Number.MAX_SAFE_INTEGER } = filter;
   return keysetPage(filter, identity, async (before, limit) => {
@@ -75,14 +75,14 @@ export function listActions(env: EngineEnv, by: Operator, filter: AuditFilter): 
   });
 }
 
-/** True where the index has one filter, and the rows are picked by another. */
+/** True if an index serves one filter only and the rows must be checked for the others. */
 function isLookedFor({ instance, target, bulk, actor, verb, result }: AuditFilter): boolean {
   const byIndex = instance !== undefined || target !== undefined || bulk === false;
   const others = [actor, verb, result, ...(instance === undefined ? [] : [target])];
   return others.filter((one) => one !== undefined).length > (byIndex ? 0 : 1);
 }
 
-/** The index with the fewest rows, and what it is read by: things acted upon in bulk are many, what else a person does is little. */
+/** Selects the index with the fewest rows. Items of bulk actions are many; other actions are few. */
 function whereActionsAre({ instance, target, bulk, actor, verb, result }: AuditFilter): Statement {
   if (instance !== undefined && bulk === false)
     return sql`INDEXED BY millrace_actions_by_instance WHERE instance_id = ${instance} AND detail->>'bulk' IS NULL`;
@@ -98,15 +98,14 @@ function whereActionsAre({ instance, target, bulk, actor, verb, result }: AuditF
   return sql`INDEXED BY millrace_actions_by_time WHERE true`;
 }
 
-/** Those of the tenant's actions that are named. */
 export async function actionsNamed(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<AuditRow[]> {
   const rows = await query(env.DB, sql`SELECT ${COLUMNS} FROM millrace_actions WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`);
   return rows.map(asRow);
 }
 
 /**
- * Whether an operator has retried an instance at or after a moment by the database's clock, in milliseconds: for a step that goes on only
- * at a person's word. Once true, it stays true for as long as the audit is kept.
+ * True if an operator has retried an instance at or after `at`, in milliseconds by the database's clock. For a step that continues only
+ * after an operator's decision. Once true, it remains true for the retention of the audit.
  */
 export async function retriedSince(env: EngineEnv, tenantId: string, instanceId: string, at: number): Promise<boolean> {
   const found = await query(

@@ -7,13 +7,13 @@ import { query } from "../store/d1/retry.ts";
 import { UNDER_WAY } from "../store/instances/status.ts";
 import { type Delivery, type DeliveryRow, deliveryInDatabase, deliveryOf } from "./delivery.ts";
 
-/** What came of the last notice of an alert. */
+/** Delivery of the last notice of an alert. */
 export interface AlertDelivery extends Delivery {
-  /** When every channel had it, in milliseconds since 1970; null until then. */
+  /** When every channel had accepted it, in milliseconds since 1970; null until then. */
   readonly toldAt: number | null;
 }
 
-/** Of a page the platform is asked for so many deliveries that are under way; of others the list says what the database knows. */
+/** Most running deliveries of a page for which the platform is queried. The others show the state in the database. */
 const MAX_ASKED = 10;
 
 interface Row extends DeliveryRow {
@@ -24,8 +24,8 @@ interface Row extends DeliveryRow {
 }
 
 /**
- * What came of the last notices of these alerts, by their ids: of the instances that send alerts alone, whosever they are. Absent for an
- * alert that no channel was to hear of, and while its message is on its way to its instance.
+ * The last delivery of each alert, by alert id, across tenants. Only instances that send alerts are read. Absent for an alert without a
+ * channel, and before the instance has started.
  */
 export async function deliveriesOf(env: EngineEnv, alerts: readonly Alert[]): Promise<ReadonlyMap<string, AlertDelivery>> {
   const noticed = new Map(alerts.flatMap(({ id, told }) => (told === null ? [] : [[id, new Date(told.at).toISOString()] as const])));
@@ -43,7 +43,7 @@ export async function deliveriesOf(env: EngineEnv, alerts: readonly Alert[]): Pr
   return new Map(known);
 }
 
-/** The newest instance that sends each of these alerts, by the job that an alert is. */
+/** The newest sending instance of each alert. The alert's id is the job. */
 function lastSent(alerts: readonly string[], tenantId: string): Statement {
   return sql`
     SELECT a.value AS alert, i.id, i.status, i.error, i.updated_at AS updatedAt,

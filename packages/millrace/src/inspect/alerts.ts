@@ -9,7 +9,7 @@ export interface AlertFilter extends PageRequest {
   rule?: string | undefined;
 }
 
-/** The deployment's alerts, the newest first: open ones, and those that were resolved in the last 30 days. */
+/** The deployment's alerts, newest first: open ones, and those resolved in the last 30 days. */
 export function listAlerts(env: Pick<EngineEnv, "DB">, filter: AlertFilter): Promise<Page<Alert>> {
   return keysetPage(
     filter,

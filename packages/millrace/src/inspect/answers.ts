@@ -1,27 +1,26 @@
 import { type InstanceStatus, RETRYABLE } from "../store/instances/status.ts";
 
-/** What follows from each answer to a doubt, in a sentence. */
+/** The consequence of each resolution of an unknown outcome, as a sentence. */
 export interface Answers {
   /** It happened, with this output. */
   readonly confirm: string;
-  /** It did not happen. Null where that is refused, because it is known to have happened. */
+  /** It did not happen. Null if refused, because it is known to have happened. */
   readonly reject: string | null;
-  /** Nobody can tell: it is done again. Null where that is refused, because nobody would do it. */
+  /** It is executed again. Null if refused, because no run would execute it. */
   readonly retry: string | null;
 }
 
-/** How the effect of a doubt and its instance stand. */
 export interface Doubted {
   readonly status: InstanceStatus;
-  /** The undo that works on the instance, or has. */
+  /** The undo that runs on the instance, or has run. */
   readonly undo: string | null;
-  /** True for a step by which an undo takes another back. */
+  /** True for a step of an undo. */
   readonly takesBack: boolean;
-  /** True where its code can take it back. */
+  /** True if the effect has an `undo`. */
   readonly undoable: boolean;
-  /** True where nobody would do it again: see `nobodyRuns`. */
+  /** True if no run would execute it again: see `nobodyRuns`. */
   readonly runsNoMore: boolean;
-  /** True where it is known to have happened, and its rows were refused. */
+  /** True if it is known to have happened, and its rows were refused. */
   readonly hasHappened: boolean;
 }
 
@@ -32,7 +31,6 @@ const A_SECOND_TIME = "it happened, so this is a second time. The audit records 
 
 const REFUSED = "If its rows are refused again, it is in doubt again: deploy code with valid rows first";
 
-/** What the engine does with each answer to a doubt, as its instance stands. */
 export function answersTo(doubted: Doubted): Answers {
   const answers = answersOf(doubted);
   return doubted.hasHappened ? { ...answers, reject: null } : answers;
@@ -65,7 +63,7 @@ function answersOf({ status, undo, takesBack, undoable, runsNoMore, hasHappened 
   };
 }
 
-/** An undo does nothing that did not happen: it asks only what there is to take back. */
+/** In an undo, a rejected effect is not executed: there is nothing to undo. */
 function inUndo(undoable: boolean, status: InstanceStatus, returns: string): Answers {
   const back = undoable ? "is undone" : "remains, because it has no undo handler";
   const then = status === "errored" ? "a retry continues the undo" : status === "terminated" ? "the undo has ended" : "the undo continues";

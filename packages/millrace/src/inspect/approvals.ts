@@ -7,7 +7,6 @@ import { type ApprovalState, OVER_AS, SOMEBODY_WAITS } from "../store/approvals.
 import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
 
-/** One question to a person, and its answer. */
 export interface ApprovalRow {
   id: string;
   instanceId: string;
@@ -16,12 +15,12 @@ export interface ApprovalRow {
   question: string;
   details: Record<string, unknown> | null;
   state: ApprovalState;
-  /** Of a pending one that nobody waits for any more how its instance stands; else null. */
+  /** The status of the instance if a pending question has lost its run; null otherwise. */
   over: string | null;
-  /** What becomes true if nobody answers until `dueAt`. */
+  /** The decision without an answer until `dueAt`. */
   otherwise: "approve" | "reject";
   dueAt: number;
-  /** Null when nobody answered in time, or nobody has yet. */
+  /** Null without an answer. */
   decidedBy: string | null;
   reason: string | null;
   askedAt: number;
@@ -34,7 +33,7 @@ export interface ApprovalFilter extends PageRequest {
   instance?: string | undefined;
 }
 
-/** The tenant's questions, newest first. By workflow, or of those that are decided, a page may be short and still have a next one. */
+/** The tenant's questions, newest first. By workflow or state, a page may be short and still have a next page. */
 export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilter): Promise<Page<ApprovalRow>> {
   return keysetPage(
     filter,
@@ -61,14 +60,13 @@ export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilt
   );
 }
 
-/** True where questions are picked from all that the tenant has had. */
 function isLookedFor({ instance, state, workflow }: ApprovalFilter): boolean {
   return instance === undefined && (workflow !== undefined || (state !== undefined && state !== "pending"));
 }
 
 /**
- * The index with the fewest rows: an instance's own; of those that are open, and that somebody waits for, as text, because a partial index
- * serves no condition that is bound; the tenant's by time.
+ * Selects the index with the fewest rows: by instance; of open questions; or by tenant and time. The condition of the partial index is
+ * literal text, because SQLite does not match it with a bound value.
  */
 function whereTheyAre(by: Operator, { instance, state }: ApprovalFilter): Statement {
   if (instance !== undefined && state === "pending") {
@@ -87,13 +85,11 @@ export async function getApproval(env: EngineEnv, by: Operator, id: string): Pro
   return approvalIn(await query(env.DB, selectApproval(by, id)));
 }
 
-/** The statement that reads one question. */
 export function selectApproval(by: Operator, id: string): Statement {
   return sql`
     SELECT *, ${OVER_AS} AS over FROM millrace_approvals WHERE instance_id = ${askerOf(id)} AND id = ${id} AND tenant_id = ${by.tenantId}`;
 }
 
-/** Those of the tenant's questions that are named. */
 export async function approvalsNamed(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<ApprovalRow[]> {
   const rows = await query(
     env.DB,
@@ -104,7 +100,6 @@ export async function approvalsNamed(env: EngineEnv, by: Operator, ids: readonly
   return rows.map(asRow);
 }
 
-/** What it has read. Errors: `approval_not_found`. */
 export function approvalIn([row]: Record<string, unknown>[]): ApprovalRow {
   if (!row)
     throw new MillraceError("approval_not_found", "There is no such approval. List open approvals with GET /v1/approvals?state=pending.");

@@ -9,12 +9,12 @@ import { namedBatch } from "../store/d1/named.ts";
 import { keysetPage, type Page, type PageRequest } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
 
-/** A bulk action, as people read it: always matched = done + skipped + failed + left. */
+/** A bulk action: always matched = done + skipped + failed + left. */
 export interface BulkRow {
   id: string;
   verb: string;
   state: BulkState;
-  /** Why it stopped, or who halted it. */
+  /** The reason for which it stopped, or the name of the operator who halted it. */
   why: string | null;
   actor: string;
   reason: string;
@@ -24,10 +24,10 @@ export interface BulkRow {
   skipped: number;
   failed: number;
   left: number;
-  /** Up to where it is known what came of what was begun. */
+  /** Outcomes are known up to this place. */
   looked: number;
   stage: { from: number; skipped: number; failed: number };
-  /** Which pass it is in, and the instance that is. */
+  /** The current pass, and its instance. */
   pass: number;
   instanceId: string;
   fingerprint: string;
@@ -36,7 +36,6 @@ export interface BulkRow {
   endedAt: number | null;
 }
 
-/** One thing of a bulk action, and what came of it. */
 export interface BulkItemRow {
   n: number;
   target: string;
@@ -47,7 +46,7 @@ export interface BulkItemRow {
   actionId: string;
 }
 
-/** What nobody works on any more says so. */
+/** A bulk action without a running instance is shown as such. */
 const COLUMNS = fragment(`b.*, i.status AS run_status, iif(b.state = 'running' AND ${IS_LEFT.fragment}, 'stopped', b.state) AS shown`);
 const ROWS = fragment("millrace_bulk_actions b LEFT JOIN millrace_instances i ON i.id = b.instance_id AND i.tenant_id = b.tenant_id");
 
@@ -55,7 +54,6 @@ export interface BulkFilter extends PageRequest {
   state?: BulkState | undefined;
 }
 
-/** The tenant's bulk actions, newest first. */
 export function listBulkActions(env: EngineEnv, by: Operator, filter: BulkFilter): Promise<Page<BulkRow>> {
   return keysetPage(
     filter,
@@ -73,13 +71,13 @@ export function listBulkActions(env: EngineEnv, by: Operator, filter: BulkFilter
   );
 }
 
-/** A bulk action of the tenant's; undefined where there is none. */
+/** Undefined if the tenant has no such bulk action. */
 export async function findBulkAction(env: EngineEnv, by: Pick<Operator, "tenantId">, id: string): Promise<BulkRow | undefined> {
   const [row] = await query(env.DB, sql`SELECT ${COLUMNS} FROM ${ROWS} WHERE b.id = ${id} AND b.tenant_id = ${by.tenantId}`);
   return row && asBulk(row);
 }
 
-/** The same. Errors: `bulk_action_not_found`, also for another tenant's. */
+/** Errors: `bulk_action_not_found`, also for another tenant's. */
 export async function getBulkAction(env: EngineEnv, by: Pick<Operator, "tenantId">, id: string): Promise<BulkRow> {
   const found = await findBulkAction(env, by, id);
   if (found) return found;
@@ -87,8 +85,8 @@ export async function getBulkAction(env: EngineEnv, by: Pick<Operator, "tenantId
 }
 
 /**
- * What came of its things behind a place, in the order in which they were acted upon, one more than asked for. Each result is read from its
- * own part of the index. Errors: `bulk_action_not_found`.
+ * Results after a place, in the order of the actions; returns one more than requested. Each result is read from its own part of the index.
+ * Errors: `bulk_action_not_found`.
  */
 export async function listBulkItems(
   env: EngineEnv,

@@ -8,23 +8,23 @@ import { atomically } from "../store/d1/retry.ts";
 import { type DeadLetterReader, hideInErrors, seesUnattributed } from "./dead-letters.ts";
 import { REVEALED, type Redaction } from "./redaction.ts";
 
-/** What failed for the same reason. */
+/** Failures with the same reason. */
 export interface Cause {
   /** Stable: the same failure has the same id in every deployment. */
   readonly id: string;
-  /** The queue of letters, the workflow of instances. */
+  /** The queue of dead letters, the workflow of instances. */
   readonly place: string;
   readonly messageType: string | null;
   readonly step: string | null;
   readonly code: string;
-  /** What the error says, without numbers, ids, quoted values and the like. */
+  /** The error message without numbers, ids, quoted values and similar parts. */
   readonly message: string;
-  /** How many there are now, exactly. */
+  /** The current number of failures. */
   readonly count: number;
-  /** When the first and the last of them was seen, since there were none. */
+  /** When the first and the last one failed, since the number was last 0. */
   readonly firstAt: number;
   readonly lastAt: number;
-  /** The newest of them. */
+  /** The id of the newest one. */
   readonly sample: string | null;
 }
 
@@ -34,7 +34,7 @@ export interface LetterCauseFilter extends PageRequest {
   type?: string | undefined;
 }
 
-/** Open dead letters by their causes, of which one was seen last first. */
+/** Open dead letters by cause, the most recently seen cause first. */
 export function listLetterCauses(
   env: EngineEnv,
   by: DeadLetterReader,
@@ -64,7 +64,7 @@ export interface InstanceCauseFilter extends PageRequest {
   code?: string | undefined;
 }
 
-/** Errored instances by their causes, of which one was seen last first. */
+/** Errored instances by cause, the most recently seen cause first. */
 export function listInstanceCauses(
   env: EngineEnv,
   by: Operator,
@@ -112,7 +112,6 @@ function pageOf(
   );
 }
 
-/** A cause with the id of its newest sample, and what that says. */
 interface SampledCause extends CauseRow {
   readonly said: string | null;
 }
@@ -122,7 +121,7 @@ function sampled({ sample, ...row }: CauseRow): SampledCause {
   return { ...row, sample: id, said };
 }
 
-/** Its words are those of its newest sample: what is rewritten or withheld there is so here. */
+/** The message comes from the newest sample, so a rewrite or redaction there applies here. */
 function asCause({ said, step, ...row }: SampledCause, hide: (id: string) => Hide): Cause {
   const own = row.sample === null ? hideNothing : hide(row.sample);
   const message = said === null ? "" : normalized(own(said));

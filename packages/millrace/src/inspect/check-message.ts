@@ -7,28 +7,26 @@ import type { Operator } from "../store/actions.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { describeKey, type KeyHolder } from "./keys.ts";
 
-/** A message as somebody is about to send it. */
 export interface Draft {
   readonly kind: Envelope["kind"];
   readonly type: string;
   readonly payload: unknown;
-  /** Default what a command derives from its payload. */
+  /** Default: derived from the payload of a command. */
   readonly idempotencyKey?: string | undefined;
 }
 
-/** What would come of it: under which key, about what, and who has that key now. */
 export interface Checked {
-  /** Null for an event that was given none: it needs one. */
+  /** Null for an event without a key: it needs one. */
   readonly key: string | null;
   readonly subject: string;
-  /** `new`: nobody has the key; `repeat`: it was asked for before; `reused`: something else was, and it would be refused. */
+  /** `new`: the key is free · `repeat`: the same work has the key · `reused`: other work has the key, so the message would be refused. */
   readonly outcome: "new" | "repeat" | "reused";
   readonly holder: KeyHolder | undefined;
 }
 
 /**
- * What would come of a message if it were sent now; writes nothing. Errors: `unknown_message_type`, and `invalid_payload` with all that is
- * wrong with it, as whoever sent it would be told.
+ * Validates a message without a write, and returns its key and the current holder of the key. Errors: `unknown_message_type`;
+ * `invalid_payload` with every issue, as for a sender.
  */
 export async function checkMessage(env: Pick<EngineEnv, "DB">, catalog: Catalog, by: Operator, draft: Draft): Promise<Checked> {
   const { kind, type, idempotencyKey } = draft;

@@ -10,24 +10,23 @@ import { SPAN_MS, type Span, selectCountsBetween } from "../store/counts.ts";
 import { query } from "../store/d1/retry.ts";
 import { ENDED } from "../store/instances/status.ts";
 
-/** What an instance has cost so far, by list prices; undefined for one that is not kept. One round trip. */
+/** The cost of an instance so far, by list prices, in one round trip. Undefined for an instance that was removed. */
 export async function costOfInstance(env: EngineEnv, id: string): Promise<Cost | undefined> {
   const [use] = await storedUse(env, [id]);
   return use && instanceCost(use);
 }
 
-/** The newest runs of the deployment that are looked through for each workflow's, and of each workflow the newest that are reckoned. */
+/** Newest runs of the deployment that are read, and newest runs of each workflow that are priced. */
 const LOOKED_AT = 2000;
 const RECKONED = 25;
 
-/** The workflows that a deployment knows, each with its code. */
 interface Known {
   readonly workflows: readonly { readonly name: string; readonly run: unknown; readonly steps?: StepMode }[];
 }
 
 /**
- * What each workflow of the catalog costs, and the deployment a month: by the newest runs of all tenants, at the rate of the last day.
- * Names no tenant. Reads the newest rows and what belongs to some of them, and a week of counts.
+ * The cost of each workflow in the catalog, and of the deployment per month, from the newest runs of all tenants at the rate of the last
+ * day. Names no tenant. Reads the newest runs, the rows of some of them, and counts of a week.
  */
 export async function costsOfDeployment(env: EngineEnv, { workflows: known }: Known): Promise<DeploymentCost> {
   const [newest, hour, day, week, stored] = await Promise.all([
@@ -45,7 +44,7 @@ export async function costsOfDeployment(env: EngineEnv, { workflows: known }: Kn
   return deploymentCost(workflows, shardsOf(env), stored);
 }
 
-/** The ids of the newest runs that ended, some of each workflow. */
+/** The ids of the newest ended runs, some of each workflow. */
 async function newestRuns({ DB }: EngineEnv): Promise<string[]> {
   const rows = await query<{ id: string; workflow: string }>(
     DB,
@@ -56,7 +55,7 @@ async function newestRuns({ DB }: EngineEnv): Promise<string[]> {
   return [...Map.groupBy(rows, ({ workflow }) => workflow).values()].flatMap((runs) => runs.slice(0, RECKONED).map(({ id }) => id));
 }
 
-/** How many runs of each workflow ended since then, by the deployment's counts: without those of the last minute, at most. */
+/** Ended runs by workflow in a span, from the deployment's counts. The last minute may be missing. */
 async function endedSince({ DB }: EngineEnv, span: Exclude<Span, "ever">, ms: number): Promise<ReadonlyMap<string, number>> {
   const now = Date.now();
   const rows = await query<{ body: string }>(DB, selectCountsBetween(span, now - ms, now + SPAN_MS[span]));
@@ -70,7 +69,6 @@ async function endedSince({ DB }: EngineEnv, span: Exclude<Span, "ever">, ms: nu
   return ended;
 }
 
-/** What the database holds, by its own word. */
 async function storedGb({ DB }: EngineEnv): Promise<number> {
   const { meta } = await DB.prepare("SELECT 1").run();
   return (meta.size_after ?? 0) / 1e9;

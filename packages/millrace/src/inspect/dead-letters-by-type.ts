@@ -2,16 +2,14 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { namedBatch } from "../store/d1/named.ts";
 import { selectRecentLetters } from "../store/dead-letters.ts";
 
-/** Dead letters of one queue and type. */
 export interface LettersOfType {
   readonly queue: string;
   readonly type: string;
   readonly captured: number;
-  /** Those that nobody has settled. */
   readonly open: number;
 }
 
-/** The dead letters of the last day, of all tenants, by queue and type; of a type that `isKnown` does not know as `unknown`. */
+/** The dead letters of the last day, of all tenants, by queue and type. A type that `isKnown` rejects counts as `unknown`. */
 export async function deadLettersByType(env: Pick<EngineEnv, "DB">, isKnown: (type: string) => boolean): Promise<LettersOfType[]> {
   const rows = await namedBatch(env.DB, {
     open: selectRecentLetters("open"),

@@ -10,7 +10,6 @@ import { atomically, query } from "../store/d1/retry.ts";
 import type { LetterState, TriedRepair } from "../store/dead-letters.ts";
 import { REVEALED, type Redaction } from "./redaction.ts";
 
-/** A dead letter, as people read it. */
 export interface DeadLetterRow {
   id: string;
   queue: string;
@@ -18,7 +17,7 @@ export interface DeadLetterRow {
   idempotencyKey: string | null;
   correlationId: string | null;
   instanceId: string | null;
-  /** A code of errors.ts, or `exhausted`. */
+  /** An error code, or `exhausted`. */
   reason: string;
   error: string | null;
   issues: Issue[] | null;
@@ -26,22 +25,22 @@ export interface DeadLetterRow {
   firstAt: number;
   capturedAt: number;
   state: LetterState;
-  /** The step that failed, where the error named one. */
+  /** The failed step, if the error names one. */
   step: string | null;
   upstreamStatus: number | null;
-  /** Null for one that was captured before causes were kept. */
+  /** Null for a letter that was captured before causes existed. */
   cause: string | null;
   firstAttemptAt: number | null;
   lastAttemptAt: number | null;
-  /** Who has asked others to look at it, when and why. */
+  /** The operator who escalated it, the time and the note. */
   escalation: { by: string; at: number; note: string } | null;
-  /** The one automatic repair that was tried. */
+  /** The automatic repair that was tried, at most one. */
   repair: TriedRepair | null;
-  /** The message as it came; only when one letter is asked for. */
+  /** The message as received; only for a single letter. */
   body?: unknown;
 }
 
-/** Whose dead letters: the tenant's; and those that name no tenant, for operators whose token may see them. */
+/** A reader of the tenant's dead letters. Letters without a tenant need a token that may see them. */
 export type DeadLetterReader = Asker;
 
 export function seesUnattributed({ scopes }: DeadLetterReader): boolean {
@@ -63,11 +62,11 @@ export interface DeadLetterFilter extends PageRequest {
   type?: string | undefined;
   /** The id of a group of `listLetterCauses`. */
   cause?: string | undefined;
-  /** True: only what somebody has escalated; false: only the rest. */
+  /** True: escalated letters only; false: the others only. */
   escalated?: boolean | undefined;
 }
 
-/** Dead letters in one state, newest first. By queue, reason or type a page may be short, or empty, and still have a next one. */
+/** Dead letters in one state, newest first. By queue, reason or type a page may be short or empty and still have a next page. */
 export function listDeadLetters(env: EngineEnv, by: DeadLetterReader, filter: DeadLetterFilter): Promise<Page<DeadLetterRow>> {
   const readers = seesUnattributed(by) ? [by.tenantId, null] : [by.tenantId];
   return keysetPage(
@@ -75,7 +74,7 @@ export function listDeadLetters(env: EngineEnv, by: DeadLetterReader, filter: De
     ({ capturedAt, id }) => ({ at: capturedAt, id }),
     async (before, limit) => {
       const end = isLookedFor(filter) ? await endOfLook(env, readers, filter, before) : undefined;
-      // One statement a reader: each is read from its index in order, which an OR would not be.
+      // One statement per tenant reads its index in order; an OR would not.
       const of = (tenantId: string | null) => sql`
         SELECT ${COLUMNS} FROM millrace_dead_letters ${whereLettersAre(filter)} AND tenant_id IS ${tenantId}
           ${andEquals(fragment("queue"), filter.queue)} ${andEquals(fragment("reason"), filter.reason)}
@@ -93,7 +92,6 @@ function byTime(a: Pick<DeadLetterRow, "capturedAt" | "id">, b: Pick<DeadLetterR
   return b.capturedAt - a.capturedAt || (a.id < b.id ? 1 : -1);
 }
 
-/** True where rows are picked from an index in which others stand between them. */
 function isLookedFor({ queue, reason, type, ...filter }: DeadLetterFilter): boolean {
   return [queue, reason, type].some((one) => one !== undefined) || (filter.escalated !== undefined && !isInEscalated(filter));
 }
@@ -102,7 +100,7 @@ function isInEscalated({ state = "open", cause, escalated }: DeadLetterFilter): 
   return escalated === true && state === "open" && cause === undefined;
 }
 
-/** The last letter that this page looks at, from the index alone; undefined where there are fewer. */
+/** The last letter of this page's scan, from the index alone; undefined if fewer remain. */
 async function endOfLook(
   { DB }: EngineEnv,
   readers: readonly (string | null)[],
@@ -122,7 +120,10 @@ async function endOfLook(
   return newest && { at: newest.capturedAt, id: newest.id };
 }
 
-/** The index with the fewest rows, and the state. Conditions of a partial one stand in it as text: it serves none that is bound. */
+/**
+ * Selects the index with the fewest rows. Conditions of a partial index are literal text, because SQLite does not match them with a bound
+ * value.
+ */
 export function whereLettersAre(filter: DeadLetterFilter): Statement {
   const { state = "open", cause } = filter;
   if (isInEscalated(filter)) return sql`INDEXED BY millrace_dead_letters_escalated WHERE escalated_at IS NOT NULL AND state = 'open'`;
@@ -130,7 +131,6 @@ export function whereLettersAre(filter: DeadLetterFilter): Statement {
   return sql`INDEXED BY millrace_dead_letters_by_tenant WHERE state = ${state}`;
 }
 
-/** Those of the tenant's own dead letters that are named. */
 export async function lettersNamed(env: EngineEnv, by: Pick<Asker, "tenantId">, ids: readonly string[]): Promise<DeadLetterRow[]> {
   const rows = await query(
     env.DB,
@@ -154,7 +154,7 @@ export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: st
   );
   const row = rows[0];
   if (!row) {
-    // The same for every id that is not shown: nobody learns whether there is one.
+    // The same error for every invisible id: it does not reveal that the letter exists.
     const beyond = seesUnattributed(by)
       ? ""
       : " that your token may read (a dead letter without a tenant requires the scope `unattributed`)";
@@ -190,10 +190,10 @@ function asRow(row: Record<string, unknown>): DeadLetterRow {
   };
 }
 
-/** A page of letters has at most so many bytes of messages read for it; the error of a larger one is withheld. */
+/** Longest message that is read for a list, in bytes. The error of a letter with a longer message is redacted. */
 const MAX_READ_BYTES = 32 * 1024;
 
-/** What hides in the errors of letters what their messages withhold, by the letter's id. */
+/** By letter id, a function that redacts the message's sensitive values in an error. */
 export async function hideInErrors(
   env: EngineEnv,
   by: DeadLetterReader,
@@ -205,7 +205,7 @@ export async function hideInErrors(
   return (id) => hides.get(id) ?? hideAll;
 }
 
-/** The same of things that may be letters, instances, or effects of these. */
+/** As `hideInErrors`, for ids of letters, instances and effects. */
 export async function hideOfTargets(
   env: EngineEnv,
   by: DeadLetterReader,

@@ -3,17 +3,16 @@ import type { Failure } from "../pass/failure.ts";
 import { type InstanceStatus, UNDER_WAY } from "../store/instances/status.ts";
 import { historyOf } from "./history.ts";
 
-/** What came of a notice to somebody outside: how the instance does that sends it. */
+/** Delivery of a notice to an external address: the state of the sending instance. */
 export interface Delivery {
   instanceId: string;
   status: InstanceStatus;
-  /** Attempts at the step that failed, or that is tried; null where only the platform knows. */
+  /** Attempts of the current or failed step; null if only the platform knows. */
   attempts: number | null;
-  /** What the last attempt failed of; null where none has, or only the platform knows. */
+  /** The error of the last attempt; null without a failure, or if only the platform knows. */
   lastError: string | null;
 }
 
-/** What a row says of the instance that sends a notice. */
 export interface DeliveryRow {
   readonly id: string;
   readonly status: InstanceStatus;
@@ -21,13 +20,13 @@ export interface DeliveryRow {
   readonly error: string | null;
 }
 
-/** What the database alone says: a step of the class `keyed`, as these are, leaves no row of an attempt that failed and is repeated. */
+/** The state in the database alone. The sending step has the class `keyed`, which records no row for a failed attempt that is retried. */
 export function deliveryInDatabase({ id, status, error }: DeliveryRow): Delivery {
   const failure = error === null ? null : (JSON.parse(error) as Failure);
   return { instanceId: id, status, attempts: failure?.attempts ?? null, lastError: failure?.message ?? null };
 }
 
-/** The same with what the platform knows of one that is under way. */
+/** The same, completed by the platform for a running instance. */
 export async function deliveryOf(env: EngineEnv, workflow: string, row: DeliveryRow): Promise<Delivery> {
   const known = deliveryInDatabase(row);
   if (!UNDER_WAY.has(row.status)) return known;

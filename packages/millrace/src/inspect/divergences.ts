@@ -6,12 +6,12 @@ import { query } from "../store/d1/retry.ts";
 import type { DivergenceState } from "../store/divergences.ts";
 import { MAX_COUNTED } from "../store/health.ts";
 
-/** A disagreement between two records, as people read it. */
+/** A conflict between two records. */
 export interface DivergenceRow {
   kind: string;
-  /** The id of what it is about, or a digest of its name. */
+  /** The id of the affected object, or a digest of its name. */
   what: string;
-  /** What each side says. */
+  /** The value on each side. */
   detail: string;
   state: DivergenceState;
   firstAt: number;
@@ -27,7 +27,7 @@ export interface DivergenceFilter extends PageRequest {
   kind?: string | undefined;
 }
 
-/** Disagreements in one state, newest first: those of all tenants for who may observe the deployment, and otherwise the tenant's own. */
+/** Conflicts in one state, newest first: of all tenants with the scope `observe`, otherwise of the tenant. */
 export function listDivergences(
   env: EngineEnv,
   by: Asker,
@@ -51,7 +51,7 @@ export function listDivergences(
   );
 }
 
-/** Stands between what a disagreement is about and its kind, in the cursor of a list. */
+/** Separates the object and the kind in a cursor. */
 const BESIDE = "--";
 
 function partsOf(id: string): [what: string, kind: string] {
@@ -59,7 +59,7 @@ function partsOf(id: string): [what: string, kind: string] {
   return end < 0 ? [id, ""] : [id.slice(0, end), id.slice(end + BESIDE.length)];
 }
 
-/** How many are open that the caller may see, by kind. */
+/** Open conflicts that the caller may see, by kind. */
 export async function countDivergences(env: EngineEnv, by: Asker): Promise<Readonly<Record<string, number>>> {
   const counts = await query<{ kind: string; count: number }>(
     env.DB,

@@ -13,9 +13,9 @@ import { IS_FREE, SKIPPED, UNDONE } from "../store/inbox/outcome.ts";
 import type { InstanceStatus } from "../store/instances/status.ts";
 import { type Answers, answersTo } from "./answers.ts";
 
-/** One guarded effect, as people read it. */
+/** One guarded effect. */
 export interface Effect {
-  /** Names the effect in `POST /v1/effects/{key}/…`. */
+  /** Its key in `POST /v1/effects/{key}/…`. */
   key: string;
   instanceId: string;
   step: string;
@@ -23,24 +23,24 @@ export interface Effect {
   generation: number;
   class: RecordedClass;
   state: EntryState;
-  /** What it is to an undo: an effect that the code, as it was then, could take back; one that stays; or one that took another back. */
+  /** `undoable`: the code had an `undo` for it · `permanent`: it had none · `undo_step`: a step that undid another effect. */
   undo: "undoable" | "permanent" | "undo_step";
-  /** True for one that a person has skipped: nothing of it happened, and its output is what was given. */
+  /** True if an operator skipped it: nothing happened, and its output was given. */
   skipped: boolean;
-  /** True for one that was taken back; another that is superseded was done once more, and may have happened. */
+  /** True if it was undone. A superseded effect without this mark was executed again, and may have happened. */
   takenBack: boolean;
   epoch: number;
-  /** What was sent, cut to 4 KB; kept for `lookup` and `once` effects only. */
+  /** The input that was sent, cut to 4 KB; kept for `lookup` and `once` effects only. */
   input: string | null;
-  /** The recorded output as JSON, or where it is kept. */
+  /** The recorded output as JSON, or its location. */
   output: string | null;
   outputRef: string | null;
   error: Failure | null;
-  /** What it answered, where it is known to have happened and its rows were refused; null otherwise. */
+  /** The upstream's answer if it is known to have happened and its rows were refused; null otherwise. */
   answered: Answered | null;
-  /** When its attempt began, where a pass began that itself. */
+  /** When the attempt of an inline step began; null for other steps. */
   beganAt: number | null;
-  /** When that ended, where the pass made it to its end: the platform knows nothing of it. */
+  /** When an inline step ended; null for other steps. */
   endedAt: number | null;
   updatedAt: number;
 }
@@ -51,19 +51,19 @@ const EFFECT = fragment(
 );
 
 /**
- * The effects of an instance in the order of its steps; behind them the steps that took them back, in theirs. A generation of which nothing
- * was asked for yet is none.
+ * The effects of an instance in the order of its steps, then the steps that undid them, in their order. Without generations for which
+ * nothing was sent.
  */
 export function effectsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
   return select(env, by, instanceId, sql`NOT ${IS_FREE}`);
 }
 
-/** The same with the generations that a retry would begin, as `failed`. */
+/** As `effectsOf`, with the generations that a retry would begin, as `failed`. */
 export function effectsAndFree(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
   return select(env, by, instanceId, sql`true`);
 }
 
-/** An effect of which a person has to say what became of it, and what follows from each answer. */
+/** An effect that an operator must resolve, and the consequence of each resolution. */
 export interface Doubt extends Effect {
   /** The step's name in the code, with the key of an item in brackets. */
   label: string;
@@ -76,7 +76,7 @@ const DOUBT = fragment(
   `${EFFECT.fragment}, i.workflow, i.subject, i.status, i.undo AS undone_by, ${nobodyRuns("e.position").fragment} AS runs_no_more`,
 );
 
-/** What is in doubt of an instance, in the order of its steps. */
+/** An instance's effects in doubt, in the order of its steps. */
 export async function doubtsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Doubt[]> {
   const rows = await query(env.DB, ofInstance(DOUBT, by, instanceId, sql`e.state = 'in_doubt'`));
   return rows.map(asDoubt);
@@ -100,7 +100,7 @@ export interface DoubtFilter extends PageRequest {
   step?: string | undefined;
 }
 
-/** Effects in doubt across the tenant's instances, oldest first. Read from the index of doubts, which are few, in all tenants'. */
+/** The tenant's effects in doubt, oldest first. Reads the index of effects in doubt of all tenants, which are few. */
 export async function listEffects(env: EngineEnv, by: Operator, filter: DoubtFilter): Promise<Page<Doubt>> {
   const size = Math.min(filter.limit ?? 50, 200);
   const { at, key } = behind(filter.cursor);
@@ -119,7 +119,7 @@ export async function listEffects(env: EngineEnv, by: Operator, filter: DoubtFil
   return { items, next: last === undefined ? null : `${last.updatedAt}.${last.key}` };
 }
 
-/** Where a page begins: behind this effect; undefined for what is no cursor. */
+/** The start of a page, after this effect; undefined for an invalid cursor. */
 export function doubtBehind(cursor: string): { at: number; key: EntryKey } | undefined {
   const [, at, name = ""] = /^(0|[1-9]\d{0,15})\.([A-Za-z0-9_-]{1,4000})$/.exec(cursor) ?? [];
   const key = parseEntryKey(name);

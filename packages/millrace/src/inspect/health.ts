@@ -4,14 +4,14 @@ import { sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
 import { ENGINE_SCHEMA, notApplied, type Schema, type SchemaRow } from "../store/schema.ts";
 
-/** Milliseconds for which an isolate trusts that the migrations are applied. */
+/** How long an isolate reuses a successful check, in ms. */
 const TRUSTED_MS = 60_000;
 
 const trusted = new WeakMap<D1Database, number>();
 
 /**
- * Asks the database whether the migrations of the engine and of the app are applied. Errors: `config_invalid` with the first migration that
- * is not applied; D1's error where the database does not answer.
+ * Checks that the migrations of the engine and of the app are applied. Errors: `config_invalid` with the first missing migration; D1's
+ * error if the database does not answer.
  */
 export async function assertSchema({ DB }: Pick<EngineEnv, "DB">, own: Schema = {}): Promise<void> {
   const rows = await query<SchemaRow>(DB, sql`SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'index')`);
@@ -27,7 +27,7 @@ export async function assertSchema({ DB }: Pick<EngineEnv, "DB">, own: Schema = 
   );
 }
 
-/** The same, asked at most once a minute while the migrations are applied. */
+/** As `assertSchema`, with at most one query per minute while the migrations are applied. */
 export async function assertSchemaOnce(env: Pick<EngineEnv, "DB">, own: Schema): Promise<void> {
   if ((trusted.get(env.DB) ?? 0) <= Date.now()) await assertSchema(env, own);
 }

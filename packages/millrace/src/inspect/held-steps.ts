@@ -5,13 +5,13 @@ import { ownStep } from "../contract/step-names.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
 import { type History, historyOf, type StepRecord } from "./history.ts";
 
-/** A person's word by which a run begins nothing, and since when. */
+/** The action that holds a run, and its time. */
 export interface Hold {
   readonly verb: "pause" | "cancel";
   readonly at: number;
 }
 
-/** What an instance was told last, where that holds it: no row where it goes on, or where nobody has spoken. */
+/** The last action on an instance, if it holds the run; otherwise no row. */
 export function selectHold(instanceId: string): Statement {
   return sql`
     SELECT verb, at FROM (
@@ -23,15 +23,14 @@ export function selectHold(instanceId: string): Statement {
     WHERE verb IN ('pause', 'cancel')`;
 }
 
-/** An attempt that began so long before a word was written may have heard it still; it ended behind that then. */
+/** An attempt that began this long before the action may still have read it, and then ended after it. */
 const HEARD_LATE_MS = 250;
 
-/** How a step stands that a hold has kept from beginning. */
 export type HeldState = "paused" | "stopped";
 
 /**
- * Whether a step that is complete for the platform never began, because a person held its run: its attempt had ended with that. One that
- * did something has an entry (`entry`: how its last one stands); one that only reads has none, and is told by when its attempt began.
+ * The state of a step that the platform shows as complete although a hold ended its attempt before it began. An effect has an entry
+ * (`entry`: the state of the last one). A read has none, so its attempt's times decide.
  */
 export function heldState(step: StepRecord, entry: EntryState | undefined, hold: Hold | undefined): HeldState | undefined {
   const part = ownStep(step)?.part;
@@ -44,7 +43,7 @@ export function heldState(step: StepRecord, entry: EntryState | undefined, hold:
   return isBehind || entry !== undefined ? "stopped" : undefined;
 }
 
-/** What the platform remembers of an instance's run, and behind that of the undo of it: so many of the steps are the run's (`own`). */
+/** The history of an instance's run, then of its undo. The first `own` steps are the run's. */
 export async function runAndUndoOf(env: EngineEnv, instance: Parameters<typeof historyOf>[1]): Promise<History & { own: number }> {
   const { id, workflow, undo = null } = instance;
   const names = undo === null ? [id] : [id, platformId(id, undo)];

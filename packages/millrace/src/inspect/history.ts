@@ -5,60 +5,60 @@ import { saysRead } from "../contract/read-mark.ts";
 import { beginning } from "../contract/text.ts";
 import { readTold } from "../contract/told-error.ts";
 
-/** What an attempt failed of, in its own words, from their beginning; and its code, where it has one. */
+/** The error of an attempt: the beginning of its message, and its code if it has one. */
 export interface AttemptError {
   name: string;
   message: string;
   code: ErrorCode | null;
 }
 
-/** One try of a step. Its number starts at 1 again when the instance is restarted. */
+/** One try of a step. Its number starts at 1 again after a restart of the instance. */
 interface AttemptRecord {
   attempt: number;
   startedAt: number;
   endedAt: number | null;
   error: AttemptError | null;
-  /** What the platform waits before the next attempt. */
+  /** The delay of the platform before the next attempt. */
   retryDelayMs: number | null;
 }
 
-/** One step as the platform remembers it. */
+/** One step in the platform's history. */
 export interface StepRecord {
   type: "do" | "sleep" | "waitForEvent";
   name: string;
-  /** Tells calls of one name apart, in the order they were made; 1-based. */
+  /** The 1-based number of the call among calls with the same name. */
   count: number;
   state: "running" | "retrying" | "sleeping" | "waiting" | "complete" | "errored" | "timed_out";
   startedAt: number;
   endedAt: number | null;
   attempts: AttemptRecord[];
-  /** True for a step that only reads, as far as that is known. */
+  /** True for a read, if known. */
   reads: boolean;
-  /** For a sleep: how long. */
+  /** For a sleep: its duration. */
   durationMs: number | null;
-  /** For a sleep that lasts: until when. */
+  /** For a running sleep: its end. */
   until: number | null;
-  /** For a wait: for which event, as the platform knows it. */
+  /** For a wait: the platform's name of the event. */
   eventType: string | null;
 }
 
 export interface History {
   steps: StepRecord[];
-  /** True when there was more than is told here. */
+  /** True if the history has more steps. */
   truncated: boolean;
 }
 
-/** The platform streams what happened and then what happens. History has ended when nothing came for this long. */
+/** The platform streams past events, then new ones. The past events end with a pause of this length. */
 const QUIET_MS = 50;
 const FIRST_EVENT_MS = 1000;
 const SHOWN_EVENTS = 500;
-/** More than an instance can have: the platform lets it have 10,000 steps, most of them of three or four events. */
+/** More events than an instance can have: the platform allows 10,000 steps, most with three or four events each. */
 const ALL_EVENTS = 250_000;
-/** The platform's clock may be ahead of the asking one by so much. */
+/** The platform's clock may be ahead by this much. */
 const CLOCKS_APART_MS = 250;
 const MAX_MESSAGE_CHARACTERS = 1000;
 
-/** `step_completed` carries the output of a step and `workflow_started` the message: neither is shown, so a history reads neither. */
+/** Without the events that carry a step's output or the message, which are not shown. */
 const WANTED = [
   "step_started",
   "step_errored",
@@ -74,7 +74,7 @@ const WANTED = [
 
 export type StepEvent = Extract<WorkflowInstanceEvent, { type: (typeof WANTED)[number] }>;
 
-/** An instance, as far as its history is asked for; with the undo that works on it, or has. */
+/** The instance of a history, with its undo. */
 interface Remembered {
   readonly id: string;
   readonly workflow: string;
@@ -82,8 +82,8 @@ interface Remembered {
 }
 
 /**
- * The instance's steps as the platform remembers them, oldest first; behind them those of its undo. An instance that it has forgotten, or
- * whose workflow is not bound any more, has none. Of a long history this is the beginning, as a page shows it.
+ * The platform's steps of an instance, oldest first, then those of its undo. Empty for an instance that the platform has removed, and for
+ * an unbound workflow. Of a long history only the beginning is returned.
  */
 export async function historyOf(env: EngineEnv, { id, workflow, undo = null }: Remembered, most = SHOWN_EVENTS): Promise<History> {
   const names = undo === null ? [id] : [id, platformId(id, undo)];
@@ -91,12 +91,12 @@ export async function historyOf(env: EngineEnv, { id, workflow, undo = null }: R
   return { steps: parts.flatMap(({ steps }) => steps), truncated: parts.some(({ truncated }) => truncated) };
 }
 
-/** The same, all of it: what an action does, or would do, must miss no step. */
+/** As `historyOf`, without a limit: an action must not miss a step. */
 export function wholeHistoryOf(env: EngineEnv, instance: Remembered): Promise<History> {
   return historyOf(env, instance, ALL_EVENTS);
 }
 
-/** The steps of a run as the platform remembers them, with the time at which it began; null where the platform has forgotten that. */
+/** The platform's steps of a run, and its start; null if the platform has removed it. */
 export async function startAndSteps(
   env: EngineEnv,
   workflow: string,
@@ -121,7 +121,7 @@ async function partOf(
   let events = 0;
   const askedAt = Date.now();
   for await (const event of pastEvents(env, workflow, name, wanted)) {
-    // Of an instance that is busy there is always more to come, and who asks wants what was.
+    // A busy instance always has a further event; the caller needs the past ones.
     if (event.timestamp > askedAt + CLOCKS_APART_MS || ++events > most) break;
     if (event.type === "workflow_started") noteStart(event);
     else foldEvent(steps, event as StepEvent);
@@ -129,7 +129,7 @@ async function partOf(
   return { steps: [...steps.values()], truncated: events > most };
 }
 
-/** The steps, by the platform's names, that a person's pause or stop has kept from beginning: they are complete, and did nothing. */
+/** The platform's names of the steps that a pause or stop held. The platform shows them as complete, but they did nothing. */
 export async function heldSteps(env: EngineEnv, workflow: string, id: string): Promise<ReadonlySet<string>> {
   const held = new Set<string>();
   for await (const event of pastEvents(env, workflow, id, ["step_completed"])) {
@@ -161,19 +161,17 @@ async function* pastEvents(
   }
 }
 
-/** What happens to an instance's steps, from its first event on. Errors: the platform's, also for one that it has not. */
+/** Subscribes to an instance's events from the first one on. Errors: the platform's, also for an unknown instance. */
 export async function subscribe(env: EngineEnv, workflow: string, id: string, wanted: readonly WorkflowInstanceEventType[] = WANTED) {
   const instance = await workflowBinding(env, workflow).get(id);
   return instance.subscribe({ filter: [...wanted] });
 }
 
-/** Adds what an event says of its step. */
 export function foldEvent(steps: Map<string, StepRecord>, event: StepEvent): void {
   const step = steps.get(event.stepName) ?? newStep(event);
   steps.set(event.stepName, { ...step, ...changeOf(step, event) });
 }
 
-/** What an event says of its step. */
 function changeOf({ attempts }: StepRecord, event: StepEvent): Partial<StepRecord> {
   const at = event.timestamp;
   switch (event.type) {
@@ -223,7 +221,6 @@ function newStep({ type, stepName, timestamp }: StepEvent): StepRecord {
   };
 }
 
-/** An attempt's error by the platform's history. */
 export function attemptError({ name, message }: { name: string; message: string }): AttemptError {
   const told = readTold(message);
   return {
@@ -233,7 +230,7 @@ export function attemptError({ name, message }: { name: string; message: string 
   };
 }
 
-/** A step's name in the code, and which call of that name it is, by the platform's name of it. */
+/** A step's name in the code and the number of the call, from the platform's name. */
 export function calledAs(stepName: string): { name: string; count: number } {
   const [, name = stepName, count = "1"] = /^(.*)-(\d+)$/s.exec(stepName) ?? [];
   return { name, count: Number(count) };

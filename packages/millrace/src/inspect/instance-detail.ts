@@ -18,51 +18,50 @@ import { historyOf } from "./history.ts";
 import { asInstance, INSTANCE_COLUMNS, type Instance, unknownInstance } from "./instances.ts";
 import { standingIn } from "./standing.ts";
 
-/** What an instance was asked, and what it answered. */
 interface InstanceContent {
-  /** The version that its payload was written in. */
+  /** The schema version of the payload. */
   schemaVersion: number;
-  /** As it was sent; null where it travels by reference, and where the row has none. */
+  /** The payload as sent. Null for a payload by reference, and for a row without one. */
   payload: unknown;
-  /** Where a payload is kept that is too large to travel: `r2://…`. */
+  /** The location of a payload that is too large for a message: `r2://…`. */
   payloadRef: string | null;
-  /** What a complete run returned; null for one that returned nothing, and when the platform has forgotten it. */
+  /** The result of a complete run. Null for a run without a result, and if the platform has removed it. */
   result: unknown;
-  /** What JSON changed of the result, in a sentence; null where it is as it was returned. */
+  /** A sentence about the changes that JSON made to the result; null without a change. */
   resultChanged: string | null;
 }
 
-/** An end of a run that an address is to hear of. */
+/** An end of a run, for which the callback is called. */
 interface CalledEnd {
   run: number;
   status: string;
 }
 
-/** The address that hears of an instance's ends, and what came of the last call. */
+/** The callback address of an instance, and the result of the last call. */
 export interface Callback {
   url: string;
-  /** The end that the last call is about; null before there is one. */
+  /** The end for which the last call was made; null before the first one. */
   called: CalledEnd | null;
-  /** The same, once the address has accepted that call; null until then. */
+  /** The same end once the address has accepted the call; null until then. */
   told: CalledEnd | null;
-  /** The call itself; null before there is one, and where retention has removed it. */
+  /** The call; null before the first one, and after retention has removed it. */
   delivery: Delivery | null;
 }
 
-/** An instance whole: what was asked for, and what came of it. */
+/** An instance with its message and its result. */
 export interface InstanceDetail extends Instance, InstanceContent {
-  /** What the platform itself says; `unknown` when it has no such instance. */
+  /** The platform's status; `unknown` for an instance that it does not have. */
   platformStatus: string;
-  /** The effects of which a person has to say whether they happened. */
+  /** The effects that an operator must resolve. */
   doubts: Doubt[];
-  /** The address that hears of its ends; null where its command named none. */
+  /** The callback of its command; null if there is none. */
   callback: Callback | null;
-  /** What it has cost so far, by list prices. */
+  /** The cost so far, by list prices. */
   cost: Cost;
 }
 
 /**
- * One instance with its payload and its result. An instance that cannot start in this deployment has the reason as its `error`. Errors:
+ * One instance with its payload and its result. If it cannot start in this deployment, its `error` has the reason. Errors:
  * `instance_not_found`, also for another tenant's.
  */
 export async function describeInstance(
@@ -85,11 +84,11 @@ export async function describeInstance(
     callbackOf(env, by, id, envelope.callback_url, row.callback),
     UNDER_WAY.has(instance.status) ? historyOf(env, instance).then(({ steps }) => standingIn(steps)) : undefined,
   ]);
-  // Retention may have come between.
+  // Retention may have removed the row meanwhile.
   if (!cost) throw unknownInstance(id);
   const returned = platformStatus === "complete" && instance.undo === null ? output : null;
   const sleeping = standing?.sleeping ?? null;
-  // The platform's own pause keeps the rest of a sleep: its end moves, and is not known.
+  // A pause by the platform extends a sleep; the new end is unknown.
   if (sleeping && platformStatus === "paused" && (sleeping.until ?? 0) <= Date.now()) sleeping.until = null;
   return { ...instance, ...standing, ...contentOf(envelope, returned), platformStatus, doubts, callback, cost };
 }
@@ -100,14 +99,13 @@ function startable(env: EngineEnv, instance: Instance, catalog: Pick<Catalog, "w
   return message === undefined ? instance : { ...instance, error: { step: "", code: "config_invalid", message, attempts: 0 } };
 }
 
-/** What a reader is shown of what an instance was asked, and of what it answered. */
 function contentOf(envelope: Partial<Envelope>, output: unknown): InstanceContent {
   const { schema_version: schemaVersion = 1, payload_inline = null, payload_ref = null } = envelope;
   const { result, changed } = readResult(output);
   return { schemaVersion, payload: payload_inline, payloadRef: payload_ref, result, resultChanged: changed };
 }
 
-/** Looks at the platform for an end that the row has and the platform not yet: it writes the result a moment behind it. */
+/** The platform writes a result moments after the row: repeat the query until the platform shows the end. */
 const MAX_LOOKS = 8;
 const LOOK_PAUSE_MS = 30;
 
@@ -119,10 +117,9 @@ async function answerOf(env: EngineEnv, { id, workflow, status, undo }: Instance
   }
 }
 
-/** What the platform says of an instance whose code has not returned, as far as it knows. */
 const AT_WORK: ReadonlySet<string> = new Set(["queued", "running", "waiting"]);
 
-/** The call has its place by the name of its end, so that it costs no more than a row by its id. */
+/** The call's id is derived from the end, so it is read by primary key. */
 async function callbackOf(env: EngineEnv, by: Operator, id: string, url: string | undefined, column: unknown): Promise<Callback | null> {
   if (url === undefined) return null;
   const called = calledIn(column);
@@ -136,7 +133,6 @@ async function callbackOf(env: EngineEnv, by: Operator, id: string, url: string 
   return { url, called, told: delivery?.status === "complete" ? called : null, delivery };
 }
 
-/** What the column `callback` says of the end whose call is kept. */
 function calledIn(column: unknown): CalledEnd | null {
   const [, run, status] = /^(\d+):(\w+)$/.exec(String(column)) ?? [];
   return run && status ? { run: Number(run), status } : null;

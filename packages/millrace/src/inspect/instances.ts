@@ -14,7 +14,6 @@ import { GOING_ON, type InstanceStatus, IS_INDEXED_AS_STOPPED } from "../store/i
 import { andStands, type LastEntry, type Retrying, type Sleeping, type StandingName, standingInDatabase } from "./standing.ts";
 import { type AwaitedByInstance, WAITING_FOR, waitingFor } from "./waiting.ts";
 
-/** One instance, as people read it. */
 export interface Instance {
   id: string;
   workflow: string;
@@ -24,27 +23,27 @@ export interface Instance {
   correlationId: string;
   causationId: string;
   subject: string;
-  /** How often its message was delivered: more than once is a duplicate that changed nothing. */
+  /** Deliveries of its message. More than one are duplicates, which changed nothing. */
   deliveries: number;
-  /** The guarded step that wrote last; what it waits for since stands in `waitingFor`. */
+  /** The guarded step that wrote last. `waitingFor` has the current waits. */
   step: string | null;
-  /** Events and answers that it waits for, at most 20 of them; none for one that is over. A sleep is the platform's alone. */
+  /** Awaited events and answers, at most 20; empty for an ended instance. Sleeps are known to the platform only. */
   waitingFor: AwaitedByInstance[];
-  /** A step whose last attempt failed and that is tried again, and one that sleeps, as far as they are known. */
+  /** The step that is being retried, and the current sleep, if known. */
   retrying: Retrying | null;
   sleeping: Sleeping | null;
   /** When a delayed command is due: until then it is `accepted`. Null for a command without a delay. */
   dueAt: number | null;
-  /** By when it is to have ended; null where nobody said. */
+  /** Its deadline; null without one. */
   mustEndBy: number | null;
-  /** That time is over, and it is still under way. */
+  /** True if the deadline has passed and it has not ended. */
   overdue: boolean;
   error: Failure | null;
-  /** The undo that works on it, or has: its action's id. Null again when it is retried. */
+  /** The action id of its undo, running or complete. Null again after a retry. */
   undo: string | null;
-  /** True when its undo is complete. */
+  /** True once its undo is complete. */
   undone: boolean;
-  /** Which run it is in: 1, and one more with each retry or undo. */
+  /** The number of the run: 1, plus one for each retry or undo. */
   run: number;
   acceptedAt: number;
   updatedAt: number;
@@ -55,17 +54,16 @@ export interface InstanceFilter extends PageRequest {
   workflow?: string | undefined;
   subject?: string | undefined;
   correlation?: string | undefined;
-  /** Milliseconds since the epoch; only instances accepted then or later. */
+  /** Milliseconds since the epoch: accepted then or later. */
   since?: number | undefined;
-  /** The id of a group of `listInstanceCauses`: instances that are errored. */
+  /** The id of a group of `listInstanceCauses`: errored instances only. */
   cause?: string | undefined;
-  /** True: only what is overdue; the one whose time was over last comes first. */
+  /** True: overdue instances only, the latest deadline first. */
   overdue?: boolean | undefined;
-  /** What an instance under way does while nothing of it runs, as its fields of these names say in a list. */
+  /** The activity of an open instance that executes no step, as the list's fields of these names. */
   standing?: StandingName | undefined;
 }
 
-/** The columns of a row that `asInstance` reads. */
 export const INSTANCE_COLUMNS = fragment(`id, workflow, status, message_type, idempotency_key,
     correlation_id, causation_id, subject, deliveries, error, undo, undone, run, accepted_at, updated_at, due_at, must_end_by,
     ${IS_OVERDUE.fragment} AS overdue,
@@ -73,14 +71,14 @@ export const INSTANCE_COLUMNS = fragment(`id, workflow, status, message_type, id
       FROM millrace_inbox WHERE instance_id = millrace_instances.id ORDER BY updated_at DESC LIMIT 1) AS last, ${WAITING_FOR.fragment}`);
 
 /**
- * Instances that one page looks at for a workflow or a subject, which no index serves: it would be a written row for each instance. What
- * is rare makes short pages, but never reads all that a tenant has ever had.
+ * Rows that one page scans for a workflow or a subject. An index would cost a written row per instance. Rare values give short pages, but
+ * never a scan of all of a tenant's instances.
  */
 const LOOKED_AT = 50_000;
-/** As many are looked at first: what is not rare fills its page from these, in a large database as in a small one. */
+/** Rows that are scanned first. Frequent values fill a page from these. */
 const LOOKED_AT_FIRST = 2_000;
 
-/** The tenant's instances, newest first. By workflow or subject a page may be short, or empty, and still have a next one. */
+/** The tenant's instances, newest first. By workflow or subject a page may be short or empty and still have a next page. */
 export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
   if (filter.overdue) return listOverdue(env, by, filter);
   return keysetPage(
@@ -109,7 +107,7 @@ export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilt
   }
 }
 
-/** What is past its deadline, from an index that holds only what is under way and has one. */
+/** Uses the index of open instances with a deadline. */
 function listOverdue(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
   return keysetPage(
     filter,
@@ -130,13 +128,13 @@ function listOverdue(env: EngineEnv, by: Operator, filter: InstanceFilter): Prom
   );
 }
 
-/** True where rows are picked from the index by time. Most are complete, so that status is found soon. */
+/** True if rows are selected from the index by time. Most instances are complete, so that status needs no index. */
 function isLookedFor({ correlation, cause, standing, status, workflow, subject }: InstanceFilter): boolean {
   const fromAll = [correlation, cause, standing].every((one) => one === undefined) && (status === undefined || status === "complete");
   return fromAll && (workflow !== undefined || subject !== undefined);
 }
 
-/** The last row that this page looks at, from the index alone; undefined where there are fewer. */
+/** The last row of this page's scan, from the index alone; undefined if fewer remain. */
 async function endOfLook(
   { DB }: EngineEnv,
   by: Operator,
@@ -155,9 +153,11 @@ async function endOfLook(
 }
 
 /**
- * The index with the fewest rows: a job's own; of what stopped or waits for a person; of what is open, among all tenants'; or else the
- * tenant's by time. Conditions stand in it as text: a partial index serves none that is bound. The last one has its index's very words,
- * with a status that no row has.
+ * Selects the index with the fewest rows: by job; of stopped instances and those in need of an operator; of open instances of all tenants;
+ * otherwise by tenant and time.
+ *
+ * Conditions are literal text, because SQLite does not match a partial index with a bound value. The last condition repeats its index's
+ * text, with a status that no row has.
  */
 export function whereInstancesAre({ correlation, cause, status, standing }: InstanceFilter): Statement {
   if (cause !== undefined && correlation !== undefined)
@@ -178,7 +178,6 @@ export async function getInstance(env: EngineEnv, by: Operator, id: string): Pro
   return asInstance(row);
 }
 
-/** Those of the tenant's instances that are named. */
 export async function instancesNamed(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<Instance[]> {
   const rows = await query(
     env.DB,
@@ -187,14 +186,13 @@ export async function instancesNamed(env: EngineEnv, by: Operator, ids: readonly
   return rows.map(asInstance);
 }
 
-/** What is said of an id that is none of the tenant's. */
 export function unknownInstance(id: string): MillraceError {
   return new MillraceError("instance_not_found", `There is no instance ${beginning(id, 64)}. List them with GET /v1/instances.`);
 }
 
 /**
- * What an instance was asked to do, read by the definition of its message. Undefined where the tenant has no such instance, and where its
- * row has no payload any more. Errors: `payload_missing`, `invalid_payload`.
+ * The payload of an instance, validated by the definition of its message. Undefined if the tenant has no such instance, or its row no
+ * longer has a payload. Errors: `payload_missing`, `invalid_payload`.
  */
 export async function payloadOf<Payload>(
   env: EngineEnv,
@@ -210,7 +208,6 @@ export async function payloadOf<Payload>(
   return unpackPayload(env.PAYLOADS, definition, JSON.parse(row.envelope) as Envelope);
 }
 
-/** A row of `INSTANCE_COLUMNS` as an instance. */
 export function asInstance(row: Record<string, unknown>): Instance {
   const last = row.last === null ? null : (JSON.parse(String(row.last)) as LastEntry);
   const error = row.error ? (JSON.parse(String(row.error)) as Failure) : null;

@@ -16,37 +16,37 @@ import { ENDED_DAYS, FAILED_DAYS, STATED_DAYS, TOMBSTONE_DAYS } from "../store/k
 import { selectStatedAt } from "../store/stated-events.ts";
 import { selectPruned } from "../store/tombstones.ts";
 
-/** What holds a key: an instance; its tombstone, once it was pruned; or an event from outside. Each workflow has keys of its own. */
+/** The holder of a key: an instance, the tombstone of a pruned one, or an event from outside. Each workflow has its own keys. */
 export interface KeyHolder {
   kind: "instance" | "tombstone" | "event";
-  /** The instance's id, also a pruned one's, or the event's. */
+  /** The id of the instance, pruned or not, or of the event. */
   id: string;
-  /** The workflow that performs it, or the type of the event. */
+  /** The workflow, or the type of the event. */
   name: string;
-  /** Of an instance. */
+  /** `stated` for an event. */
   status: InstanceStatus | "pruned" | "stated";
   correlationId: string | null;
-  /** SHA-256 of its canonical payload: what is said again under the key must be this. */
+  /** SHA-256 of the canonical payload. A repeated message under the key must have the same one. */
   fingerprint: string;
-  /** How often its message came: more than once is a repeat that changed nothing. Null where that is not kept. */
+  /** Deliveries of its message. More than one are duplicates, which changed nothing. Null if not recorded. */
   deliveries: number | null;
-  /** Milliseconds since the epoch; of a tombstone the day it was pruned. */
+  /** Milliseconds since the epoch; for a tombstone, the day of the pruning. */
   since: number;
-  /** When its row leaves, at the earliest; null while it is under way, and where there is none any more. */
+  /** When its row is removed, at the earliest; null while it has not ended, and without a row. */
   rowUntil: number | null;
-  /** When the key is free again, at the earliest; null while it is under way. */
+  /** When the key is free again, at the earliest; null while it has not ended. */
   keyUntil: number | null;
 }
 
-/** A message with the key that nobody could take in, or finish. */
+/** A dead letter with the key. */
 export interface CapturedUnderKey {
   deadLetterId: string;
   queue: string;
   messageType: string | null;
-  /** `idempotency_key_reused` where the key had gone to another payload. */
+  /** `idempotency_key_reused` if another payload has the key. */
   reason: string;
   state: LetterState;
-  /** Of its payload; null where that cannot be read, or is too large to be. */
+  /** Of its payload; null if that is unreadable or too large. */
   fingerprint: string | null;
   attempts: number;
   firstAt: number;
@@ -56,28 +56,27 @@ export interface CapturedUnderKey {
 export interface KeyView {
   holders: KeyHolder[];
   captured: CapturedUnderKey[];
-  /** True when more was captured under the key. */
+  /** True if more letters have the key. */
   truncated: boolean;
 }
 
 const DAY_MS = 86_400_000;
-/** The newest letters under a key that are told. */
+/** Most letters of an answer, the newest. */
 const MOST_LETTERS = 20;
-/** Characters of a letter whose payload is read. */
+/** Longest letter with a parsed payload, in characters. */
 const READ_CHARACTERS = 200_000;
 
 const LETTER = fragment(`id, queue, message_type, reason, state, attempts, first_at, captured_at,
   iif(length(body) <= ${READ_CHARACTERS}, body, NULL) AS body`);
 
-/** Names whose keys are asked for: of workflows, and of events. */
 export interface KeyNames {
   readonly workflows: readonly string[];
   readonly events: readonly string[];
 }
 
 /**
- * Who holds a key, of the tenant alone: looked up by the hashes that it has with each workflow and event, of which a deployment has few.
- * Errors: `key_not_found`.
+ * The tenant's holders of a key. The key is looked up by its hash for each workflow and event of the deployment, which are few. Errors:
+ * `key_not_found`.
  */
 export async function describeKey(env: Pick<EngineEnv, "DB">, { tenantId }: Operator, key: string, names: KeyNames): Promise<KeyView> {
   const workflows = new Map(names.workflows.map((name) => [instanceId(tenantId, name, key), name]));
@@ -91,7 +90,7 @@ export async function describeKey(env: Pick<EngineEnv, "DB">, { tenantId }: Oper
     letters: sql`
       SELECT ${LETTER} FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_key
       WHERE tenant_id = ${tenantId} AND idempotency_key = ${key} ORDER BY captured_at DESC, id DESC LIMIT ${MOST_LETTERS + 1}`,
-    // The message of an event from outside bears the event's own name: each of its queues has one letter of it, and one of each replay.
+    // The message of an event from outside has the event's own name. Each of its queues has at most one letter of it, and one per replay.
     lettersOfEvents: sql`
       SELECT ${LETTER} FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_key
       WHERE tenant_id = ${tenantId} AND idempotency_key IN ${among([...events.keys()])} LIMIT ${MOST_LETTERS + 1}`,

@@ -7,30 +7,29 @@ import type { Operator } from "../store/actions.ts";
 import { LOOKED_AT, type Page } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
 
-/** A lane of a tenant. */
 export interface LaneKey {
   readonly lane: string;
   readonly key: string;
 }
 
-/** A lane that does not flow, as it was noted. */
+/** A noted lane: stopped, or with a backlog. */
 export interface NotedLane extends LaneKey, Pick<LaneStanding, "state" | "why" | "depth" | "oldestAt" | "head"> {
   readonly ahead: readonly Ahead[];
   readonly notedAt: number;
 }
 
-/** How a noted lane stands, to whoever looks for trouble: one that waits for an instance that failed is `blocked`. */
+/** A lane that waits for a failed instance is `blocked`. */
 export const NOTED_STATES = ["moving", "waiting", "blocked", "retrying", "delayed", "paused", "held", "unknown"] as const;
 export type NotedState = (typeof NOTED_STATES)[number];
 
 export interface LaneFilter {
   readonly lane?: string | undefined;
   readonly state?: NotedState | undefined;
-  /** The cause of the instance that it stands still for. */
+  /** The cause of the failed instance that holds it. */
   readonly cause?: string | undefined;
 }
 
-/** Lanes of a tenant behind a place, each with how it stands, the first instance that it stands still for, and that one's cause. */
+/** Lanes of a tenant after a place, each with its state, the first instance that holds it, and the cause of that failure. */
 function noted({ tenantId }: Operator, after: LaneKey, lane: string | undefined, limit: number): Statement {
   return sql`(
     SELECT *, iif(state = 'waiting' AND failed IS NOT NULL, 'blocked', state) AS standing,
@@ -41,7 +40,7 @@ function noted({ tenantId }: Operator, after: LaneKey, lane: string | undefined,
       ORDER BY lane, key LIMIT ${limit}))`;
 }
 
-/** The tenant's lanes that stand still or hold a backlog, by lane and key. By a filter a page may be short and still have a next one. */
+/** The tenant's lanes that are stopped or have a backlog, by lane and key. With a filter a page may be short and still have a next page. */
 export async function listLanes(
   env: EngineEnv,
   by: Operator,
@@ -73,30 +72,33 @@ export async function listLanes(
   return { items, next: nameOf(end) };
 }
 
-/** Lanes that stand still for one reason. */
+/** Lanes that are stopped for the same reason. */
 export interface LaneGroup {
   readonly lane: string;
   readonly state: NotedState;
-  /** The cause of the instances that they stand still for; null where they do for none, or for one that was mended since. */
+  /** The cause of the failed instances that hold them; null without one. */
   readonly cause: string | null;
-  /** How many keys, and how many messages wait in them. */
+  /** Number of keys, and of their waiting messages. */
   readonly keys: number;
   readonly waiting: number;
-  /** How long the first of them has stood still. */
+  /** When the first of them stopped. */
   readonly since: number;
-  /** The first of them: its key, why it stands still, and what failed there. */
+  /** The key that stopped first, its reason and its failure. */
   readonly key: string;
   readonly why: string | null;
   readonly failed: string | null;
 }
 
-/** Lanes that are counted by what they stand still for. */
+/** Most lanes that are grouped. */
 const COUNTED = 10_000;
 const GROUPS = 50;
 
-/** The tenant's lanes that do not flow, by lane, state and cause: most keys first. `more`: it has more lanes than are counted. */
+/**
+ * The tenant's stopped lanes, by lane, state and cause; groups with the most keys first. `more`: the tenant has more lanes than were
+ * grouped.
+ */
 export async function groupLanes(env: EngineEnv, by: Operator): Promise<{ groups: LaneGroup[]; more: boolean }> {
-  // With one min() the columns beside it are those of the row that it is of.
+  // With a single min(), SQLite takes the other columns from the row of the minimum.
   const groups = await query<LaneGroup>(
     env.DB,
     sql`
@@ -108,19 +110,19 @@ export async function groupLanes(env: EngineEnv, by: Operator): Promise<{ groups
   return { groups, more: groups.reduce((sum, { keys }) => sum + keys, 0) >= COUNTED };
 }
 
-/** How a lane of the tenant stands, as its object says. One that was never sent anything is empty. Errors: `lane_not_found`. */
+/** The state of a lane of the tenant, from its object. A lane that never received a message is empty. Errors: `lane_not_found`. */
 export function describeLane(env: EngineEnv, by: Operator, name: LaneKey): Promise<LaneStanding> {
   return askLane(env, by, name, (object) => object.stand());
 }
 
-/** What the object of a tenant's lane answers. Errors: `lane_not_found` where it answers nothing. */
+/** Calls the object of a tenant's lane. Errors: `lane_not_found` without an answer. */
 export async function askLane<Answer>(
   env: EngineEnv,
   by: Operator,
   { lane, key }: LaneKey,
   ask: (object: TurnsStub) => Promise<Answer | undefined>,
 ): Promise<Answer> {
-  // A deployment without lanes binds no object for them.
+  // A deployment without lanes has no binding for them.
   const answer = objectsIn(env, "LANES") ? await ask(turnsObjectOf(env, { lane, tenant: by.tenantId, key })) : undefined;
   if (answer !== undefined) return answer;
   throw new MillraceError(

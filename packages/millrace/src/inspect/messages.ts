@@ -5,22 +5,21 @@ import { among, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 
-/** A message an instance's step emitted. */
 export interface EmittedMessage {
   step: string;
   envelope: Envelope;
-  /** True once its consumer has taken it. */
+  /** True once its consumer has accepted it. */
   confirmed: boolean;
 }
 
-/** The messages an instance's steps emitted, in the order of the steps: those of which a copy is kept. */
+/** The messages that an instance's steps emitted, in the order of the steps, if a copy is kept. */
 export async function messagesOf(env: EngineEnv, by: Operator, instanceId: string): Promise<EmittedMessage[]> {
   return (await emittedBy(env, by, instanceId)).messages;
 }
 
 /**
- * The same, and how many more its steps emitted of which no copy is kept: what a step emits at once is kept up to 250,000 characters. All
- * were sent.
+ * As `messagesOf`, with the number of emitted messages without a copy. The copies of one step are limited to 250,000 characters; every
+ * message was sent.
  */
 export async function emittedBy(
   env: EngineEnv,

@@ -10,24 +10,26 @@ import { query } from "../store/d1/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { type Marks, marksOf, type Typed } from "../topology/marks.ts";
 
-/** What people may see of messages and of what came of them, by the marks of a deployment's definitions. */
+/** Redacts messages, outputs and errors by the sensitive fields of the deployment's definitions. */
 export interface Redaction {
-  /** A payload by the definition of its type. */
+  /** A payload, redacted by the definition of its type. */
   payload(of: Typed, payload: unknown): unknown;
-  /** Hides what is withheld of the messages that instances began with and have waited for, by the instance's id: in outputs and errors. */
+  /**
+   * By instance id, a function that redacts outputs and errors: it hides the sensitive values of the instance's message and of the events
+   * that it received.
+   */
   ofInstances(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<(id: string) => Hide>;
-  /** A dead letter's message as it came, and what hides in its error what is withheld there. */
+  /** A dead letter's redacted message, and a function that redacts its error. */
   letter(queue: string, body: unknown): { body: unknown; hide: Hide };
 }
 
-/** Shows everything. */
 export const REVEALED: Redaction = {
   payload: (_, payload) => payload,
   ofInstances: async () => () => hideNothing,
   letter: (_, body) => ({ body, hide: hideNothing }),
 };
 
-/** By what the definitions of a catalog mark; where none marks anything, everything is shown, and nothing is read for that. */
+/** The redaction of a catalog. Without sensitive fields it reads nothing and hides nothing. */
 export function redactionOf(catalog: Catalog): Redaction {
   const marks = marksOf(catalog);
   if (marks === undefined) return REVEALED;
@@ -43,7 +45,7 @@ const made = new WeakMap<Marks, Redaction>();
 function redactionBy(marks: Marks): Redaction {
   const types = [...new Set(marks.marked.map(({ type }) => type))];
 
-  /** Notes what is withheld of a message; "all" where that cannot be told, because its payload is gone. */
+  /** The sensitive values of a message; "all" if its payload is missing. */
   async function withheldOf(env: EngineEnv, envelope: Envelope): Promise<readonly unknown[] | "all"> {
     const definition = marks.marked.find(({ type }) => type === envelope.message_type);
     if (definition === undefined) return [];
@@ -83,7 +85,7 @@ function redactionBy(marks: Marks): Redaction {
   return {
     payload: (of, payload) => marks.payload(of, payload),
     ofInstances,
-    // What is on a pull queue has no definition.
+    // Messages of a pull queue have no definition.
     letter: (queue, body) => (pullIn(queue) === undefined ? marks.message(queue, body) : { body, hide: hideNothing }),
   };
 }

@@ -5,23 +5,22 @@ import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 
-/** Instances of the tenant, the newest, whose steps are looked at. */
+/** Newest instances of the tenant that are read. */
 export const SEEN_INSTANCES = 200;
-/** Entries of one of them that are read. */
+/** Entries that are read of each. */
 const READ_ENTRIES = 50;
 
-/** What instances of a workflow have done lately: code says only as it runs which steps it takes. */
+/** Recent steps and messages of a workflow's instances. Steps are unknown before the code runs. */
 export interface Seen {
-  /** Guarded steps, in the order that they were taken. */
+  /** Guarded steps, in order of execution. */
   readonly steps: { readonly name: string; readonly class: RecordedClass }[];
-  /** Messages that these emitted. */
   readonly emits: { readonly kind: Envelope["kind"]; readonly type: string }[];
 }
 
 const ENTRIES = fragment(`(SELECT step, class, position, messages FROM millrace_inbox
   WHERE millrace_inbox.instance_id = i.id LIMIT ${READ_ENTRIES})`);
 
-/** What the tenant's newest instances did, by their workflow: their guarded steps, and what these emitted. Nothing of anybody else's. */
+/** Guarded steps and emitted messages of the tenant's newest instances, by workflow. */
 export async function seenSteps(env: Pick<EngineEnv, "DB">, { tenantId }: Operator): Promise<ReadonlyMap<string, Seen>> {
   const rows = await query(
     env.DB,
@@ -43,7 +42,7 @@ export async function seenSteps(env: Pick<EngineEnv, "DB">, { tenantId }: Operat
 interface Entry {
   readonly step: string;
   readonly class: RecordedClass;
-  /** Below 0: a step that takes another back. */
+  /** Negative for a step of an undo. */
   readonly position: number;
   readonly emits: readonly string[];
 }

@@ -11,10 +11,9 @@ const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 1000;
 
 /**
- * Waits until an instance does not go on by itself: it is over, or a person has to answer its doubt or its question, or let it go on.
- * The question of one that is being undone is nobody's any more.
- * Returns after `ms` at the latest, when `signal` says that nobody listens any more, and at once where there is no such instance. Each look
- * reads its row and at most one question, at pauses that grow from 50 ms to a second: 35 looks in half a minute.
+ * Waits until an instance does not continue by itself: it has ended, or it needs an operator's answer, resolution or resume. Questions of
+ * an instance that is being undone do not count. Returns after `ms` at the latest, when `signal` aborts, and at once for an unknown
+ * instance. Polls its row and at most one question every 50 ms, increasing to 1 s: 35 polls in 30 s.
  */
 export async function untilSettled(env: EngineEnv, by: Operator, id: string, ms: number, signal?: AbortSignal): Promise<void> {
   const until = Date.now() + ms;

@@ -5,38 +5,33 @@ import { type InstanceStatus, ON_ITS_WAY } from "../store/instances/status.ts";
 import type { StepRecord } from "./history.ts";
 import { IS_WAITING } from "./waiting.ts";
 
-/** A step whose last attempt failed, and that is tried again. */
 export interface Retrying {
   step: string;
-  /** The attempt that failed, 1-based. */
   attempt: number;
-  /** Milliseconds since the epoch; null where only the platform knows. */
+  /** When the next attempt begins, in milliseconds since the epoch; null if only the platform knows. */
   nextAt: number | null;
-  /** What it failed of. */
   error: string;
 }
 
-/** A step that only time ends. Both null where only the platform knows which one, and until when. */
+/** Both null if only the platform knows the step and its end. */
 export interface Sleeping {
   step: string | null;
   until: number | null;
 }
 
-/** What an instance under way does while nothing of it runs, beside what it waits for. */
 export interface Standing {
   retrying: Retrying | null;
   sleeping: Sleeping | null;
 }
 
-/** The entry that an instance wrote last, as a column of JSON; NULL where it wrote none. */
+/** The newest entry of an instance, as a JSON column; NULL without one. */
 export interface LastEntry {
   step: string;
   item: string;
-  /** Why the attempt failed that holds it; null where none has. */
+  /** The failure of the attempt that holds it; null without one. */
   failed: Failure | null;
 }
 
-/** What the row of an instance says of what it does. */
 interface Row {
   readonly status: InstanceStatus;
   readonly undo: string | null;
@@ -44,8 +39,8 @@ interface Row {
 }
 
 /**
- * What the database alone says, for lists. It hears of a failed attempt only where its class claims (`lookup`, `once`), and that an instance
- * sleeps once the keeper has asked the platform.
+ * The activity by the database alone, for lists. A failed attempt is recorded for the classes `lookup` and `once` only. A sleep is recorded
+ * once the keeper has queried the platform.
  */
 export function standingInDatabase({ status, undo, waitingFor }: Row, last: LastEntry | null): Standing {
   const failed = ON_ITS_WAY.has(status) ? last?.failed : undefined;
@@ -54,7 +49,7 @@ export function standingInDatabase({ status, undo, waitingFor }: Row, last: Last
   return { retrying: retrying ?? null, sleeping: sleeps ? { step: null, until: null } : null };
 }
 
-/** The same as a condition: the list by what they do has those instances under way of which it says so. */
+/** Filter values of the list. */
 export const STANDINGS = ["delayed", "retrying", "sleeping", "waiting"] as const;
 export type StandingName = (typeof STANDINGS)[number];
 
@@ -73,14 +68,14 @@ export function andStands(standing: StandingName | undefined): Statement {
   return standing === undefined ? sql`` : STANDS[standing];
 }
 
-/** What the platform's history says: of several steps the one that goes on first. */
+/** The activity by the platform's history; of several steps, the first one to continue. */
 export function standingIn(steps: readonly StepRecord[]): Standing {
   const retrying = steps.flatMap((step) => (step.state === "retrying" ? retryOf(step) : []));
   const sleeping = steps.flatMap(({ state, name, until }) => (state === "sleeping" && until !== null ? [{ step: name, until }] : []));
   return { retrying: first(retrying, ({ nextAt }) => nextAt), sleeping: first(sleeping, ({ until }) => until) };
 }
 
-/** When the platform makes the next attempt at a step; null where none is to come. */
+/** When the platform begins the next attempt of a step; null if none is due. */
 export function nextAttemptAt({ state, attempts }: { state: string } & Pick<StepRecord, "attempts">): number | null {
   const last = attempts.at(-1);
   return state === "retrying" && last?.endedAt && last.retryDelayMs !== null ? last.endedAt + last.retryDelayMs : null;

@@ -15,36 +15,34 @@ import { type Hold, heldState, runAndUndoOf, selectHold } from "./held-steps.ts"
 import type { StepRecord } from "./history.ts";
 import type { Instance } from "./instances.ts";
 
-/** A step in the words of its code, with what is recorded of it. */
+/** A step with the code's name, and its records. */
 export interface NamedStep extends Omit<StepRecord, "startedAt" | "state" | "reads"> {
   /**
-   * As the platform has it, but where that would mislead: a step that waits for a person, to say whether its effect happened or to resume
-   * its run, or that a stop has kept from beginning, is complete for the platform; and one that was in the middle of something when its run
-   * ended still is.
+   * The platform's state, except where that is misleading. The platform shows a step as complete if an operator must resolve its effect or
+   * resume its run, or if a stop held it. It shows a step as running if its run was ended in it.
    */
   state: StepRecord["state"] | "in_doubt" | "paused" | "stopped";
-  /** For one of the engine's own: the step of the code that it is about, and what it is for. Null for a step of the code. */
+  /** For a step of the engine: the step of the code that it belongs to, and its purpose. Null for a step of the code. */
   own: { of: string; part: OwnPart } | null;
-  /** `lean`: a pass took it itself, and no step is billed for it. */
+  /** `lean`: an inline step, which is not billed as a step. */
   mode: StepMode;
-  /** True for a lean one that an earlier run took: this one keeps what came of it. */
+  /** True for an inline step of an earlier run with a cached output. */
   kept: boolean;
-  /** Null for one whose history the platform has forgotten. Of one that a pass took itself, the inbox knows it. */
+  /** Null if the platform has removed its history. For an inline step, from the inbox. */
   startedAt: number | null;
-  /** What an event has to be about that it waits for. */
+  /** The subject of the awaited event. */
   subject: string | null;
   /** The question that it asks. */
   approvalId: string | null;
-  /** Its effects as the inbox has them, each generation by itself; none for a step that has none, or whose write is yet to come. */
+  /** Its effects in the inbox, by generation; empty for a step without an effect, and before the first write. */
   effects: Pick<Effect, "key" | "class" | "generation" | "state">[];
 }
 
 type Shown = Pick<Instance, "id" | "workflow" | "error" | "status"> & Partial<Pick<Instance, "undo" | "run">>;
 
 /**
- * An instance's steps in the words of its code: as the platform remembers them, and of those that it has forgotten (after its retention, or
- * because a retry made them anew), or never knew (because a pass took them itself), what the inbox has. Waits that are pruned, and the
- * engine's own, are called as the platform calls them.
+ * An instance's steps with the code's names: from the platform, and from the inbox where the platform does not know them. These are inline
+ * steps, and steps removed by its retention or by a retry. The engine's waits, and waits without a row, keep the platform's names.
  */
 export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Promise<{ steps: NamedStep[]; truncated: boolean }> {
   const [{ steps, truncated, own }, awaited, effects, begunAt, [hold]] = await Promise.all([
@@ -97,18 +95,13 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
   return { steps: keptInPlace(all, [...recorded.keys()], since), truncated };
 }
 
-/** What a step is in the middle of. */
 const UNDER_WAY: ReadonlySet<string> = new Set(["running", "retrying", "sleeping", "waiting"] satisfies StepRecord["state"][]);
 
-/** An event that a person's word is, and that no workflow names. */
 function isOwnEvent(type: string): boolean {
   return isDoubtEvent(type) || isResumeEvent(type);
 }
 
-/**
- * The steps that a pause has held back: behind each stands the wait for its end, or the attempt that had to wait for that. A wait that was
- * held once it was over is complete behind that.
- */
+/** The steps that a pause has held. After each follows an open wait for the resume, or the attempt after that wait. */
 function heldBackIn(steps: readonly StepRecord[]): ReadonlySet<string> {
   const told = steps.flatMap((step) => {
     const { about, part, nth } = ownStep(step) ?? {};
@@ -119,17 +112,17 @@ function heldBackIn(steps: readonly StepRecord[]): ReadonlySet<string> {
   return new Set(told);
 }
 
-/** When an act has begun the present run; 0 for a first one, and where that is not known any more. */
+/** When the current run began; 0 for the first run, and if unknown. */
 async function runBegunAt(env: EngineEnv, { tenantId }: Operator, { id, run = 1, undo = null, status }: Shown): Promise<number> {
-  // An undo keeps nothing of the run that it takes back, and a stop begins none: each is told as it was.
+  // An undo reuses no output of the run, and a stop begins no run.
   if (run <= 1 || undo !== null || status === "terminated") return 0;
   const [row] = await query<{ at: number | null }>(env.DB, selectRunBegun(tenantId, id, run));
   return row?.at ?? 0;
 }
 
 /**
- * What a run keeps of earlier ones stands where its code takes it: behind what was recorded before it, and behind a wait that had begun
- * before it did (`since`, by the wait's name). What an undo did was before this run.
+ * Places cached outputs of earlier runs in the code's order: after steps recorded earlier, and after waits that began earlier (`since`, by
+ * the wait's name). Steps of an undo come before this run.
  */
 function keptInPlace(steps: readonly NamedStep[], recorded: readonly string[], since: ReadonlyMap<string, number>): NamedStep[] {
   const rank = new Map(recorded.map((label, index) => [label, label.startsWith(UNDO_PREFIX) ? -1 : index]));
@@ -143,7 +136,7 @@ function keptInPlace(steps: readonly NamedStep[], recorded: readonly string[], s
   return placed;
 }
 
-/** A step that the platform took over from a pass began when the pass began it. */
+/** The platform continued a step that a replay began inline: take the earlier start. */
 function begunInPass(step: StepRecord, effect: Effect | undefined): StepRecord {
   const [first, ...others] = step.attempts;
   const beganAt = effect?.beganAt ?? Number.POSITIVE_INFINITY;
@@ -151,21 +144,20 @@ function begunInPass(step: StepRecord, effect: Effect | undefined): StepRecord {
   return { ...step, startedAt: beganAt, attempts: [{ ...first, startedAt: beganAt }, ...others] };
 }
 
-/** Of an error that lets a step be tried no more, the platform keeps no words: the row of the instance has them. */
+/** The platform drops the message of an error that permits no retry; the instance's row has it. */
 function withCause(step: StepRecord, { error }: Shown): StepRecord {
   const last = step.attempts.at(-1);
   if (step.state !== "errored" || !last?.error || error?.step !== step.name) return step;
   return { ...step, attempts: step.attempts.with(-1, { ...last, error: { ...last.error, message: error.message } }) };
 }
 
-/** For the platform an attempt that ends in doubt has answered: what it failed of, its entry says. */
+/** The platform shows an attempt that ended in doubt as successful; its entry has the error. */
 function withDoubt(attempts: StepRecord["attempts"], effect: Effect | undefined): StepRecord["attempts"] {
   const last = attempts.at(-1);
   if (!last || last.error || effect?.state !== "in_doubt" || !effect.error) return attempts;
   return attempts.with(-1, { ...last, error: { name: "Error", message: effect.error.message, code: effect.error.code } });
 }
 
-/** What an entry says of the step that it was recorded by. */
 const STATES = {
   claimed: "running",
   failed: "errored",

@@ -7,19 +7,20 @@ export interface AwaitedByInstance {
   step: string;
   /** The event's type, such as `order.paid`; null for a question. */
   eventType: string | null;
-  /** What that event has to be about; null for a question. */
+  /** The event's subject; null for a question. */
   subject: string | null;
-  /** Names the question; null for an event. */
+  /** The question's id; null for an event. */
   approvalId: string | null;
-  /** Milliseconds since the epoch; null for a wait that began before this was noted. */
+  /** Milliseconds since the epoch; null for a wait that began before this was recorded. */
   until: number | null;
 }
 
-/** Of an instance that waits for more, as many are told. */
+/** Most waits that are listed per instance. */
 const MOST = 20;
 
 /**
- * The column `waiting_for` of a row of `instances`: JSON, by the primary keys of two tables; NULL for one that is over, or is being undone.
+ * The column `waiting_for` of a row of `instances`: JSON, read by the primary keys of two tables. NULL for an instance that has ended or is
+ * being undone.
  */
 export const WAITING_FOR = fragment(`
   CASE WHEN undo IS NULL AND status IN ${BEGUN.fragment} THEN (
@@ -32,12 +33,11 @@ export const WAITING_FOR = fragment(`
         WHERE millrace_approvals.instance_id = millrace_instances.id AND state = 'pending'
       LIMIT ${MOST})) END AS waiting_for`);
 
-/** True for a row of `instances` for which that column names something. */
+/** True for a row of `instances` with a non-empty `waiting_for`. */
 export const IS_WAITING = fragment(`(undo IS NULL AND (
   EXISTS (SELECT 1 FROM millrace_waits WHERE millrace_waits.instance_id = millrace_instances.id AND signal_id IS NULL AND over_at IS NULL)
   OR EXISTS (SELECT 1 FROM millrace_approvals WHERE millrace_approvals.instance_id = millrace_instances.id AND state = 'pending')))`);
 
-/** What that column says. */
 export function waitingFor(column: unknown): AwaitedByInstance[] {
   return typeof column === "string" ? JSON.parse(column) : [];
 }

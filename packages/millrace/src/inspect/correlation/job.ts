@@ -9,21 +9,20 @@ import { instanceMember, letterMember, type Member, selectInstances, selectLette
 import type { JobNode } from "./node.ts";
 import { countInstances, countLetters, type JobSummary, summaryOf } from "./summary.ts";
 
-/** A page of a job: a graph whose edges are the causes that its nodes name. */
+/** A page of a job: a graph. The edges are the causes of its nodes. */
 export interface JobPage {
   /** Only on the first page. */
   summary: JobSummary | undefined;
-  /** Causes before what they caused; the messages of an instance right behind it. */
+  /** Causes before their effects; the messages of an instance directly after it. */
   nodes: JobNode[];
-  /** Messages that are counted and not told, because their instance emitted many. */
+  /** Counts of messages without a node, of instances that emitted many. */
   collapsed: Collapsed[];
   next: string | null;
 }
 
 /**
- * A page of the members of a job, of the tenant alone, from causes to effects: instances in the order that they were accepted, with the
- * messages that they emitted, and dead letters among them. Reads no more for a job of ten thousand members than for one of a page. Errors:
- * `correlation_not_found`.
+ * A page of the tenant's members of a job, from causes to effects: instances in the order of acceptance, with their emitted messages, and
+ * dead letters. The cost of a page does not depend on the size of the job. Errors: `correlation_not_found`.
  */
 export async function readJob(
   env: Pick<EngineEnv, "DB">,

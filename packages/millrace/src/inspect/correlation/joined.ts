@@ -6,20 +6,19 @@ import { selectPruned } from "../../store/tombstones.ts";
 import { countEmitted, type Member, TOLD_MESSAGES } from "./members.ts";
 import type { JobNode } from "./node.ts";
 
-/** A workflow, as far as it says what starts it. */
 export interface Startable {
   readonly name: string;
   readonly on: { readonly type: string; readonly kind: string };
 }
 
-/** Messages of one type that an instance emitted beside those that are told. */
+/** Further messages of one type that an instance emitted. */
 export interface Collapsed {
   instanceId: string;
   messageType: string;
   count: number;
 }
 
-/** The nodes of a page with what other tables say of them: messages on their way, what messages started, causes that are gone. */
+/** The nodes of a page, completed from other tables: messages in the outbox, started instances, removed causes. */
 export async function joined(
   env: Pick<EngineEnv, "DB">,
   tenantId: string,
@@ -32,7 +31,7 @@ export async function joined(
   const crowded = members.filter(({ emitted }) => emitted > TOLD_MESSAGES);
   const ids = [...started.values()].flat();
   const found = await namedBatch(env.DB, {
-    // Anybody may have said what caused a message of theirs: that an instance is another's is not told, nor that it was.
+    // A sender chooses the causation id, so an instance of another tenant must look like an unknown one.
     known: sql`
       SELECT id, status FROM millrace_instances WHERE id IN ${among([...new Set([...ids, ...causes])])} AND +tenant_id = ${tenantId}`,
     pruned: selectPruned(ids),
@@ -52,19 +51,18 @@ export async function joined(
   return { nodes: withGone(nodes, new Set(gone)), collapsed: collapsedOf(nodes, found.emitted) };
 }
 
-/** The instances that a message starts, by its key. */
 function startedBy(tenantId: string, { kind, messageType, key }: JobNode, workflows: readonly Startable[]): string[] {
   if (key === null || (kind !== "command" && kind !== "event")) return [];
   return workflows.filter(({ on }) => on.type === messageType && on.kind === kind).map(({ name }) => instanceId(tenantId, name, key));
 }
 
-/** What the outbox calls a message; nothing for what is none. */
+/** The message's id in the outbox; "" for other nodes. */
 function sentAs(tenantId: string, { kind, messageType, key, causationId }: JobNode): string {
   if (kind === "instance" || kind === "dead_letter" || messageType === null || key === null || causationId === null) return "";
   return messageId({ tenant_id: tenantId, message_type: messageType, idempotency_key: key, causation_id: causationId });
 }
 
-/** The nodes, and before the first that it caused a node for each instance that is kept no more. */
+/** Inserts a node for each removed instance, before the first node that it caused. */
 function withGone(nodes: readonly JobNode[], gone: Set<string>): JobNode[] {
   return nodes.flatMap((node) => {
     const { fromInstance } = node;
@@ -78,7 +76,6 @@ function goneNode(id: string): JobNode {
   return { node: id, kind: "instance", status: "gone", ...unknown, fromInstance: null, step: null, latencyMs: null, leadsTo: [] };
 }
 
-/** How many messages of each type are not told. */
 function collapsedOf(nodes: readonly JobNode[], counted: readonly Record<string, unknown>[]): Collapsed[] {
   return counted.flatMap(({ instance_id, message_type, emitted }) => {
     const isTold = (node: JobNode) => node.fromInstance === instance_id && node.cause === instance_id && node.messageType === message_type;

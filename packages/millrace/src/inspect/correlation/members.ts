@@ -3,18 +3,17 @@ import type { Position } from "../../store/d1/paging.ts";
 import type { Row } from "../../store/d1/retry.ts";
 import { type Addressed, causeOf, type JobNode, messageNode } from "./node.ts";
 
-/** Entries of an instance that are read for the messages they emitted. */
+/** Entries of an instance that are searched for emitted messages. */
 const READ_ENTRIES = 500;
-/** Messages of an instance that are told one by one; the others are counted by type. */
+/** Messages of an instance with a node each; the others are counted by type. */
 export const TOLD_MESSAGES = 20;
-/** Characters of a letter in which its cause is looked for. */
+/** Characters of a dead letter that are parsed for its cause. */
 const READ_CHARACTERS = 200_000;
 
-/** An instance's entries as far as they are read; each with the messages that it emitted. */
 const ENTRIES = fragment(`(SELECT step, item, position, messages, updated_at FROM millrace_inbox
       WHERE millrace_inbox.instance_id = millrace_instances.id LIMIT ${READ_ENTRIES}) e`);
 
-/** Instances of a job behind a position, in the order that they were accepted: what causes comes before what it caused. */
+/** Instances of a job after a position, in the order of acceptance, so causes precede their effects. */
 export function selectInstances(tenantId: string, job: string, behind: Position, limit: number): Statement {
   return sql`
     SELECT id, workflow, status, message_type, idempotency_key, causation_id, subject, accepted_at,
@@ -31,7 +30,7 @@ export function selectInstances(tenantId: string, job: string, behind: Position,
     ORDER BY accepted_at, id LIMIT ${limit}`;
 }
 
-/** Dead letters of a job behind a position, in the order that they were captured. */
+/** Dead letters of a job after a position, in the order of capture. */
 export function selectLetters(tenantId: string, job: string, behind: Position, limit: number): Statement {
   return sql`
     SELECT id, queue, state, message_type, idempotency_key, reason, first_at, captured_at,
@@ -43,7 +42,7 @@ export function selectLetters(tenantId: string, job: string, behind: Position, l
     ORDER BY captured_at, id LIMIT ${limit}`;
 }
 
-/** The messages of an instance by type, those among them that are not told one by one. */
+/** The number of an instance's messages by type. It includes the messages that have a node. */
 export function countEmitted(instanceId: string): Statement {
   return sql`
     SELECT ${instanceId} AS instance_id, m.value->>'message_type' AS message_type, sum(coalesce(m.value->>'left_out', 1)) AS emitted
@@ -51,7 +50,6 @@ export function countEmitted(instanceId: string): Statement {
     GROUP BY m.value->>'message_type'`;
 }
 
-/** A message as its step emitted it. */
 interface Emitted extends Addressed {
   readonly step: string;
   readonly item: string;
@@ -60,11 +58,10 @@ interface Emitted extends Addressed {
   readonly updatedAt: number;
 }
 
-/** An instance of the page: its node, those of its messages, and how many there are. */
 export interface Member {
   readonly position: Position;
   readonly nodes: JobNode[];
-  /** Messages that it emitted, as far as its entries were read. */
+  /** Number of messages in the entries that were read. */
   readonly emitted: number;
 }
 
@@ -147,7 +144,7 @@ function timeOf(said: unknown): number | undefined {
   return Number.isNaN(at) ? undefined : at;
 }
 
-/** Two clocks may disagree by a little: nothing comes before its cause. */
+/** At least 0, because clocks may differ slightly. */
 function since(cause: number | undefined, at: number): number | null {
   return cause === undefined ? null : Math.max(0, at - cause);
 }

@@ -1,34 +1,36 @@
 import { messageId } from "../../contract/ids.ts";
 
-/** A member of a job: an instance, a message that a step of one emitted, or a message that was given up. */
+/** A member of a job: an instance, a message that one of its steps emitted, or a dead letter. */
 export interface JobNode {
-  /** Names it within the job: an instance's id, an event's key, a command's digest, a letter's id. */
+  /** Its name within the job: an instance's id, an event's key, a command's digest, a letter's id. */
   node: string;
   kind: "instance" | "command" | "event" | "dead_letter";
-  /** The type of the message: of an instance, the one that it was started with. */
+  /** The type of the message; of an instance, the type of its command or event. */
   messageType: string | null;
-  /** The idempotency key of the message; null for what is gone. */
+  /** The idempotency key of the message; null for a removed instance. */
   key: string | null;
   /** The workflow of an instance, the queue of a letter; null for a message. */
   name: string | null;
-  /** Of an instance its own; `on_its_way` or `taken` of a message, a letter's state; `gone` for what retention has removed. */
+  /** The status of an instance; `on_its_way` or `taken` for a message; the state of a letter; `gone` for a removed instance. */
   status: string;
   subject: string | null;
-  /** Milliseconds since the epoch: accepted, emitted, captured. Null for what is gone. */
+  /** When it was accepted, emitted or captured, in milliseconds since the epoch. Null for a removed instance. */
   at: number | null;
-  /** The node that caused it. Null where that was somebody outside, as `causationId` says. */
+  /** The node that caused it. Null for a cause outside the job, which `causationId` names. */
   cause: string | null;
   causationId: string | null;
-  /** The instance whose step emitted it, or what it came of; and that step. */
+  /** The instance that emitted it or caused it, and the step. */
   fromInstance: string | null;
   step: string | null;
-  /** Milliseconds since its cause: of an instance since its message was made, of a message since its instance was accepted. */
+  /**
+   * Milliseconds since its cause: from the message's creation to an instance's acceptance, or from the instance's acceptance to its
+   * message.
+   */
   latencyMs: number | null;
-  /** Of a message: the instances that it starts, as far as its key says. */
+  /** The instances that a message starts, derived from its key. */
   leadsTo: { instanceId: string; status: string }[];
 }
 
-/** What tells where a message came from. */
 export interface Addressed {
   readonly kind: string | null;
   readonly messageType: string;
@@ -36,13 +38,13 @@ export interface Addressed {
   readonly causationId: string;
 }
 
-/** The name of a message within its job: an event is named by its key, which what follows from it says as its cause. */
+/** The name of a message within its job. An event's name is its key, which its consequences have as their cause. */
 export function messageNode(tenantId: string, { kind, messageType, key, causationId }: Addressed): string {
   if (kind === "event") return key;
   return messageId({ tenant_id: tenantId, message_type: messageType, idempotency_key: key, causation_id: causationId });
 }
 
-/** Where a message came from: a step of an instance, or an event of one; or from outside. */
+/** The origin of a message: a step of an instance, an event of an instance, or a source outside. */
 export function causeOf(tenantId: string, message: Addressed): Pick<JobNode, "cause" | "fromInstance" | "step"> {
   const [, emitter, label] = /^([0-9a-f]{32})\/(.+)$/s.exec(message.causationId) ?? [];
   if (emitter !== undefined && label !== undefined) {

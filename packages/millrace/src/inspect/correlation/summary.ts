@@ -3,17 +3,16 @@ import type { Row } from "../../store/d1/retry.ts";
 import { MAX_COUNTED } from "../../store/health.ts";
 import { type InstanceStatus, UNDER_WAY } from "../../store/instances/status.ts";
 
-/** A job in numbers. */
 export interface JobSummary {
-  /** Instances by status, workflow and the type they were started with. */
+  /** Instances by status, workflow and the type of their message. */
   instances: { status: InstanceStatus; workflow: string; messageType: string; count: number }[];
   deadLetters: { state: string; count: number }[];
-  /** True where there are more than were counted: the first 10,000 of each. */
+  /** True if the first 10,000 of each kind do not include all. */
   more: boolean;
-  /** When its first instance was accepted and its last changed, in milliseconds; null where it has none. */
+  /** When its first instance was accepted and its last changed, in milliseconds; null without instances. */
   firstAt: number | null;
   lastAt: number | null;
-  /** True while an instance of it is under way. */
+  /** True while one of its instances has not ended. */
   isOpen: boolean;
 }
 

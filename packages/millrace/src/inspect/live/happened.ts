@@ -4,22 +4,18 @@ import { now, type Statement, sql } from "../../contract/sql.ts";
 import type { Operator } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
 
-/** What a stream of the whole engine can tell of. */
 export const LIVE_KINDS = ["instance", "dead_letter", "doubt", "approval", "action"] as const;
 
 export type LiveKind = (typeof LIVE_KINDS)[number];
 
-/** Something that happened, by when and to what. */
 export interface Happened {
   /** By the database's clock, in milliseconds since the epoch. */
   readonly at: number;
   readonly kind: LiveKind;
   readonly id: string;
-  /** The columns of a doubt. */
   readonly doubt?: Doubt;
 }
 
-/** An effect of which nobody knows whether it happened. */
 export interface Doubt {
   readonly instanceId: string;
   readonly workflow: string;
@@ -28,29 +24,28 @@ export interface Doubt {
   readonly effectClass: string;
 }
 
-/** A place in the order of what happened: all before it is told. */
+/** A position in the order of events. All earlier events were returned. */
 export interface Place extends Pick<Happened, "at"> {
-  /** Of the same millisecond the last one that is told; without it none is. */
+  /** The last returned event of that millisecond; without it, none of them was returned. */
   readonly last?: Pick<Happened, "kind" | "id">;
 }
 
-/** What one look has found. */
 export interface Seen {
-  /** Oldest first: all that happened behind the place and before `upTo`, or the newest of it. */
+  /** Oldest first: all events after the place and before `upTo`, or the newest of them. */
   readonly happened: Happened[];
-  /** True where there was more than is found by one look. */
+  /** True if a query's limit was reached. */
   readonly more: boolean;
-  /** The database's clock: all before it is final, because nothing is written with an earlier time after it. */
+  /** The database's clock: earlier events are final, because no later write has an earlier time. */
   readonly upTo: number;
 }
 
-/** Rows that one look finds of a kind, and the newest instances and questions that it looks at for a change. */
+/** Limit of rows of one kind, and of the newest instances and questions that are checked for a change. */
 const LOOKED_AT = 1000;
 
 /**
- * Looks once, in one statement, for what has happened in a tenant behind a place. Changes are found of the newest 1,000 instances and
- * questions: an index by the time of a change would be a written row for each. Older instances are found when they fail, are in doubt, or
- * somebody acts on them. Everything comes out of indexes, in as many rows as are new and those that are looked at.
+ * The events of a tenant after a place, in one statement. It finds changes of the newest 1,000 instances and questions, because an index by
+ * time of change would cost a written row for each. Older instances are found when they fail, become in doubt or have an action. Every part
+ * reads an index.
  */
 export async function happenedSince(env: EngineEnv, { tenantId }: Operator, place: Place, kinds: readonly LiveKind[]): Promise<Seen> {
   const asked = kinds.flatMap((kind) => SOURCES[kind](tenantId, place.at).map((source) => ({ kind, source })));
@@ -83,7 +78,7 @@ function inOrder(one: Happened, other: Happened): number {
 
 type Source = (tenantId: string, since: number) => Statement[];
 
-/** Where each kind is found: rows of one column `told`, JSON, newest first. */
+/** Each query has one column `told` of JSON, newest first. */
 const SOURCES: Readonly<Record<LiveKind, Source>> = {
   instance: (tenantId, since) => [changed(tenantId, since), failed(tenantId, since)],
   dead_letter: (tenantId, since) => [
@@ -104,7 +99,7 @@ function changed(tenantId: string, since: number): Statement {
     WHERE updated_at >= ${since}`;
 }
 
-/** Of all tenants: as many as failed meanwhile. */
+/** Reads the failures of all tenants since then. */
 function failed(tenantId: string, since: number): Statement {
   return sql`
     SELECT iif(tenant_id = ${tenantId}, json_array(updated_at, id), '[0,""]') AS told
@@ -118,7 +113,7 @@ function captured(tenantId: string, since: number, state: "open" | "replayed" | 
     WHERE tenant_id = ${tenantId} AND state = ${state} AND captured_at >= ${since} ORDER BY captured_at DESC, id DESC LIMIT ${LOOKED_AT}`;
 }
 
-/** Of all tenants: as many as came to be in doubt meanwhile. */
+/** Reads the unknown outcomes of all tenants since then. */
 function doubted(tenantId: string, since: number): Statement {
   return sql`
     SELECT iif(i.tenant_id = ${tenantId}, json_array(entries.updated_at, i.id, step, item, generation, class, i.workflow), '[0,""]') AS told

@@ -4,26 +4,26 @@ import { labelOf } from "../../contract/step-names.ts";
 import { query } from "../../store/d1/retry.ts";
 import type { StepEvent } from "../history.ts";
 
-/** A place among what was told of lean steps: the moment of a record, by the database's clock, and how many events of that moment. */
+/** A position among the events of inline steps: the record's time by the database's clock, and the number of events of that time. */
 export interface LeanPlace {
   readonly at: number;
   readonly nth: number;
 }
 
-/** Something that happened to a lean step, as the platform would tell it, and the place behind it. */
+/** An event of an inline step in the platform's form, and its position. */
 export interface LeanEvent {
   readonly event: StepEvent;
   readonly place: LeanPlace;
 }
 
-/** Of more steps than these the rest is heard by the next look. */
+/** Steps per query; the next query returns the rest. */
 const MOST_STEPS = 250;
-/** Of each step: that its attempt began, and that it was done. */
+/** Per step: attempt started, attempt completed. */
 const EVENTS = 2;
 
 /**
- * What is told of an instance's lean steps behind a place: of each that it began and was done, in the order of their records, because
- * nobody knows of one before. To a moment that is past nothing can be added; one that is not is left to the next look, but behind the end.
+ * The events of an instance's inline steps after a position, in the order of their records, because a step is unknown before its record.
+ * Events of the current millisecond are left to the next query, unless the instance has ended: more may follow.
  */
 export async function leanStepsBehind(
   env: Pick<EngineEnv, "DB">,

@@ -7,15 +7,11 @@ import { IS_FREE } from "../../store/inbox/outcome.ts";
 import { type HeldState, type Hold, heldState, selectHold } from "../held-steps.ts";
 import type { StepRecord } from "../history.ts";
 
-/**
- * What a step came to whose attempt has ended for the platform, where it is not done: it is in doubt; a person held it before it began; or
- * it has asked a person, or for an event, and waits.
- */
+/** The state of a step that is not done although its attempt has ended on the platform. */
 export type StepEnd = HeldState | "in_doubt" | "waiting";
 
 /**
- * What such steps of an instance came to, by the platform's names of them: by the waits that stand behind them among `all`, and of those
- * behind which none has begun yet by what is on record.
+ * The state of such steps, by the platform's name: from the engine's waits after them in `all`, or from their records if no wait has begun.
  */
 export async function stepEnds(
   env: Pick<EngineEnv, "DB">,
@@ -35,7 +31,6 @@ export async function stepEnds(
   );
 }
 
-/** By the names of the steps behind which waits of the engine's own stand, what they came to. */
 function endsByWaits(all: Iterable<StepRecord>): ReadonlyMap<string, StepEnd> {
   const ends = new Map<string, StepEnd>();
   const owns = [...all].flatMap((step) => (step.type === "waitForEvent" ? (ownStep(step) ?? []) : []));
@@ -79,7 +74,7 @@ async function recordOf({ DB }: Pick<EngineEnv, "DB">, instanceId: string, label
   };
 }
 
-/** Every key that a step of this label can have: what stands in brackets at its end may be an item's, or of its name. */
+/** Each key that a label can mean: a part in brackets at its end may be an item or belong to the name. */
 function keysOf(label: string): { label: string; step: string; item: string }[] {
   const places = label.endsWith("]") ? [...label.matchAll(/ \[/g)].map(({ index }) => index) : [];
   return [{ label, step: label, item: "" }, ...places.map((at) => ({ label, step: label.slice(0, at), item: label.slice(at + 2, -1) }))];

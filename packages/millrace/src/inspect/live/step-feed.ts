@@ -7,8 +7,8 @@ import { type LeanEvent, type LeanPlace, leanStepsBehind } from "./lean-steps.ts
 import { type StepEnd, stepEnds } from "./step-ends.ts";
 
 /**
- * A place in the history of an instance's steps: among the platform's events, which it counts anew behind a restart, though its clock goes
- * on; and among those of lean steps.
+ * A position in an instance's history: among the platform's events, which restart at 0 after a restart while the time continues, and among
+ * those of inline steps.
  */
 export interface StepPlace {
   readonly at: number;
@@ -16,20 +16,19 @@ export interface StepPlace {
   readonly lean: LeanPlace;
 }
 
-/** Where nothing is told yet. */
 export const STEPS_BEGIN: StepPlace = { at: 0, eventId: 0, lean: { at: 0, nth: 0 } };
 
-/** The first event of a history may take so long, and the others so long behind each other. */
+/** Timeouts for the first event of a history, and for each further one. */
 const FIRST_EVENT_MS = 1000;
 const QUIET_MS = 50;
-/** Of more than these the rest is heard by the next look. */
+/** Events per query; the next query returns the rest. */
 const MOST_EVENTS = 500;
 
-/** Something that happened to a step; of a wait with what is waited for, in the words of the code; and the place behind it. */
+/** An event of a step, its awaited event in the code's terms, and the position after it. */
 export interface HeardStep {
   readonly event: StepEvent;
   readonly awaited: AwaitedStep | undefined;
-  /** Of an attempt that has ended what its step came to, where that is not done. */
+  /** For a completed attempt: the step's state, unless it is done. */
   readonly end: StepEnd | undefined;
   readonly place: StepPlace;
 }
@@ -37,18 +36,18 @@ export interface HeardStep {
 type Subscription = Awaited<ReturnType<typeof subscribe>>;
 
 /**
- * The history of one instance from a place on: as the platform tells it, held open, and opened anew whenever the instance's row has
- * changed, because a restart begins another history; and of lean steps as the inbox has them. What is before the place is read too, for
- * the state that each step is in.
+ * The events of one instance's steps after a position. The platform's history is a stream. It is opened again after each change of the
+ * instance's row, because a restart begins a new history. Events of inline steps come from the inbox. Events before the position are read
+ * too, for the state of each step.
  */
 export class StepFeed {
-  /** Each step as the events that were read left it, by the platform's name of it. */
+  /** By the platform's name of the step. */
   readonly steps = new Map<string, StepRecord>();
-  /** Whether the last look heard as many as one may, so that there may be more of what has happened by then. */
+  /** True if the last call reached the limit, so that more events may be available. */
   hasMore = false;
   readonly #env: EngineEnv;
   #place: StepPlace;
-  /** How far the platform's events are read. */
+  /** The last platform event that was read. */
   #read: Pick<StepPlace, "at" | "eventId">;
   #openedFor = "";
   #open: { subscription: Subscription; next: Promise<IteratorResult<StepEvent, void> | undefined> }[] = [];
@@ -59,7 +58,7 @@ export class StepFeed {
     this.#read = place;
   }
 
-  /** What was heard of the steps since. `untilEnd` waits for the history's end: the run is over, and the platform tells so a moment later. */
+  /** New events. `untilEnd` waits for the end of the history, which the platform reports moments after the run has ended. */
   async heard(instance: Instance, untilEnd: boolean): Promise<HeardStep[]> {
     const isFresh = await this.#openFor(instance);
     const events: StepEvent[] = [];
@@ -68,14 +67,14 @@ export class StepFeed {
       let quietMs = isFresh || untilEnd ? FIRST_EVENT_MS : QUIET_MS;
       while (events.length < MOST_EVENTS) {
         const answer = await Promise.race([one.next, scheduler.wait(quietMs).then(() => "quiet" as const)]);
-        // It breaks when the instance is restarted: the next look opens another.
+        // The stream breaks when the instance is restarted; the next call opens a new one.
         if (answer === undefined) this.#openedFor = "";
         if (answer === undefined || answer === "quiet" || answer.done) break;
         one.next = nextOf(one.subscription);
         foldEvent(this.steps, answer.value);
         if (this.#isNew(answer.value)) {
           events.push(answer.value);
-          // Those of an undo come behind: nobody holds them.
+          // Steps of an undo are never held.
           if (place === 0 && answer.value.type === "attempt_completed") ended.add(answer.value);
         }
         if (!untilEnd) quietMs = QUIET_MS;
@@ -104,13 +103,12 @@ export class StepFeed {
     return isNew;
   }
 
-  /** Comes when there is more to hear, or the history has ended. */
+  /** Resolves when more events are available. Never resolves after the end of the history. */
   async sooner(): Promise<void> {
     const ended = new Promise<never>(() => {});
     await Promise.race([ended, ...this.#open.map(({ next }) => next.then((answer) => (answer && !answer.done ? undefined : ended)))]);
   }
 
-  /** Whether an attempt has failed, whose error is told of. */
   get hasFailed(): boolean {
     return [...this.steps.values()].some(({ attempts }) => attempts.some(({ error }) => error !== null));
   }
@@ -120,7 +118,7 @@ export class StepFeed {
     this.#open = [];
   }
 
-  /** True where it has been opened just now. */
+  /** True if it was opened by this call. */
   async #openFor({ id, workflow, undo, run, updatedAt }: Instance): Promise<boolean> {
     const key = `${undo} ${run} ${updatedAt}`;
     if (key === this.#openedFor && this.#open.length > 0) return false;
@@ -135,7 +133,7 @@ export class StepFeed {
   }
 }
 
-/** Both histories as one: each in its own order, by the time of what happened. */
+/** Merges both histories by time, each in its own order. */
 function inTime(events: readonly StepEvent[], lean: readonly LeanEvent[]): ({ event: StepEvent } | LeanEvent)[] {
   const told: ({ event: StepEvent } | LeanEvent)[] = [];
   let next = 0;

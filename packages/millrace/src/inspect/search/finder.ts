@@ -3,74 +3,70 @@ import type { Statement } from "../../contract/sql.ts";
 import { beginning } from "../../contract/text.ts";
 import type { Row } from "../../store/d1/retry.ts";
 
-/** Names of the deployment's code: of its workflows, and of the types of events that it takes. Keys are hashed with them. */
+/** Names of the deployment's workflows and accepted events. Keys are hashed with them. */
 export interface KnownNames {
   readonly workflows: readonly string[];
   readonly events: readonly string[];
 }
 
-/** What somebody looks for, and who. */
 export interface Sought {
-  /** As it was typed, without blanks around it; what is a traceparent is its trace id. */
+  /** The trimmed text. A traceparent is replaced by its trace id. */
   readonly text: string;
   readonly by: Asker;
   readonly known: KnownNames;
 }
 
-/** A thing that was found, and the way to it. */
 export interface Found {
-  /** What it is called by: unique with its kind. */
+  /** Unique with its kind. */
   id: string;
-  /** A line for people: text, never HTML. */
+  /** Plain text, never HTML. */
   title: string;
   status: string | null;
-  /** When it came into being, in milliseconds since the epoch. */
+  /** When it was created, in milliseconds since the epoch. */
   at: number | null;
-  /** The route that shows it, as a path with its query. */
+  /** Its route, as a path with a query. */
   url: string;
-  /** Which of its names is as the text says, such as `id` or `subject`. */
+  /** The name that matches, such as `id` or `subject`. */
   by: string;
-  /** `prefix` where that name only begins so. */
+  /** `prefix` if the name only begins with the text. */
   match: "exact" | "prefix";
 }
 
-/** Looks for things of one kind: one statement that reads from an index, for the tenant alone. */
+/** Finds objects of one kind: one statement that reads an index, for the tenant alone. */
 export interface Finder {
-  /** In the words of the routes: `instance`, `dead_letter`. */
+  /** As in the routes: `instance`, `dead_letter`. */
   readonly kind: string;
-  /** Undefined where no name of this kind looks so. Answers no more rows than `MOST_OF_A_KIND` and one. */
+  /** Undefined if no name of this kind has this form. Returns at most `MOST_OF_A_KIND` + 1 rows. */
   readonly look: (sought: Sought) => Statement | undefined;
-  /** Undefined for a row that is none of it after all. */
+  /** Undefined for a row that does not match. */
   readonly read: (row: Row, sought: Sought) => Found | undefined;
 }
 
-/** Things of a kind that one answer has, at most. */
+/** Most objects of a kind in one answer. */
 export const MOST_OF_A_KIND = 5;
-/** Rows that a finder asks for: one more says that there are more. */
+/** The additional row shows that there are more. */
 export const ASKED = MOST_OF_A_KIND + 1;
 
-/** The shortest beginning of a name that is looked for. */
+/** Shortest prefix of a name. */
 const SHORTEST = 3;
-/** The same of a hash: so few begin alike that other tenants' need not be kept apart by an index. */
+/** Shortest prefix of a hash. Few hashes share it, so no index by tenant is needed. */
 const SHORTEST_HASH = 6;
 
-/** The texts that begin with this one: from the first to behind the last. Just this one where it is too short to be a beginning. */
+/** The range of texts with this prefix; only the text itself if it is shorter than the minimum. */
 export function beginningWith(text: string): { from: string; to: string } {
   return { from: text, to: text.length < SHORTEST ? `${text}\0` : `${text}\u{10FFFF}` };
 }
 
-/** The same of ids that are hashes, or contain one; undefined for what none begins with. */
+/** The range of ids that begin with a hash; undefined if the text is not the beginning of one. */
 export function hashBeginningWith(text: string): { from: string; to: string } | undefined {
   const hash = text.toLowerCase();
   return hash.length >= SHORTEST_HASH && /^[0-9a-f][0-9a-f-]{0,63}$/.test(hash) ? { from: hash, to: `${hash}~` } : undefined;
 }
 
-/** How a name is as the text says. */
 export function matchOf(name: unknown, { text }: Sought): Found["match"] {
   return name === text || name === text.toLowerCase() ? "exact" : "prefix";
 }
 
-/** A line of some words, of a length that fits one. */
 export function titleOf(...words: unknown[]): string {
   return beginning(words.filter((word) => typeof word === "string" && word !== "").join(" · "), 200);
 }

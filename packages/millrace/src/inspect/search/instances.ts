@@ -5,22 +5,21 @@ import { ASKED, type Finder, type Found, hashBeginningWith, type Sought, titleOf
 
 const COLUMNS = fragment("id, tenant_id, workflow, status, idempotency_key, subject, accepted_at");
 
-/** An id of ours begins with its instance's where something belongs to one: an event, a question, the cause of a message. */
+/** The ids of an instance's events, questions and messages begin with its id. */
 const OF_INSTANCE = /^([0-9a-f]{32})(?:[./-].*)?$/s;
 
-/** Hashes that begin alike are few: those of other tenants among them are left out afterwards. */
+/** Most hashes with the same prefix, including other tenants', which are removed afterwards. */
 const ALIKE = 100;
 
 /**
- * Newest instances that a look for a subject or a trace goes through: an index by either would be a written row for each. The list of
- * instances goes on from there.
+ * Newest instances that are searched for a subject or a trace. An index by either would cost a written row per instance. The list of
+ * instances continues from there.
  */
 export const LOOKED_BACK = 2000;
 
-/** Actions that a look for the name of an undo on the platform goes through. */
+/** Actions that are searched for an undo's name on the platform. */
 const UNDOS = 500;
 
-/** Instances by their id, or by the id of something that belongs to one. */
 export const byId: Finder = {
   kind: "instance",
   look: ({ text, by }) => {
@@ -37,7 +36,7 @@ export const byId: Finder = {
   read: (row, { text }) => found(row, "id", text.toLowerCase().startsWith(String(row.id)) ? "exact" : "prefix"),
 };
 
-/** Instances by their key: their ids are hashes of it, one for each workflow. */
+/** The ids of instances are hashes of their key, one per workflow. */
 export const byKey: Finder = {
   kind: "instance",
   look: ({ text, by, known }) => sql`
@@ -46,7 +45,6 @@ export const byKey: Finder = {
   read: (row) => found(row, "idempotency_key", "exact"),
 };
 
-/** Newest instances by their subject or the trace they belong to. */
 export const recent: Finder = {
   kind: "instance",
   look: ({ text, by }) => {
@@ -66,12 +64,12 @@ export const recent: Finder = {
   read: (row, { text }) => found(row, row.subject === text ? "subject" : "trace_id", "exact"),
 };
 
-/** Where the look at the newest ends; nothing where there are fewer. */
+/** The end of the search in the newest instances; no row if the tenant has fewer. */
 export const lookedBackTo = ({ by }: Pick<Sought, "by">) => sql`
   SELECT accepted_at AS at FROM millrace_instances INDEXED BY millrace_instances_by_time WHERE tenant_id = ${by.tenantId}
   ORDER BY accepted_at DESC, id DESC LIMIT 1 OFFSET ${LOOKED_BACK - 1}`;
 
-/** Instances by what the platform calls their undo: a hash of their id and the action's. */
+/** The platform's id of an undo is a hash of the instance's id and the action's. */
 export const byUndo: Finder = {
   kind: "instance",
   look: ({ text, by }) =>
@@ -85,7 +83,7 @@ export const byUndo: Finder = {
   read: (row, { text }) => (platformId(String(row.id), String(row.undo)) === text ? found(row, "platform_id", "exact") : undefined),
 };
 
-/** 32 hex characters: an id of ours, or of a trace. */
+/** 32 hex characters: an instance's id or a trace id. */
 function isTraceId(text: string): boolean {
   return /^[0-9a-f]{32}$/.test(text);
 }

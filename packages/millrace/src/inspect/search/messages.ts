@@ -7,7 +7,6 @@ import { ASKED, beginningWith, type Finder, hashBeginningWith, matchOf, titleOf 
 
 const MORE_LETTERS = 100;
 
-/** Dead letters by their id. */
 export const letterById: Finder = {
   kind: "dead_letter",
   look: ({ text, by }) => {
@@ -24,7 +23,6 @@ export const letterById: Finder = {
   read: (row, sought) => ({ ...letter(row), by: "id", match: matchOf(row.id, sought) }),
 };
 
-/** Dead letters by the key of their message. */
 export const letterByKey: Finder = {
   kind: "dead_letter",
   look: ({ text, by }) => {
@@ -38,7 +36,7 @@ export const letterByKey: Finder = {
   read: (row, sought) => ({ ...letter(row), by: "idempotency_key", match: matchOf(row.name, sought) }),
 };
 
-/** Dead letters of events from outside, by the key that these were stated under: their messages bear the event's own name. */
+/** Messages of an event from outside have the event's own name, so the key of the request is looked up. */
 export const letterByStatedKey: Finder = {
   kind: "dead_letter",
   look: ({ text, by, known }) => sql`
@@ -48,7 +46,7 @@ export const letterByStatedKey: Finder = {
   read: (row) => ({ ...letter(row), by: "idempotency_key", match: "exact" }),
 };
 
-/** Open dead letters by the subject of their message. What the index holds stands in it as text, and so does the state. */
+/** Open dead letters by the subject of their message. The state and the index's expression are literal text, as in the partial index. */
 export const letterBySubject: Finder = {
   kind: "dead_letter",
   look: ({ text, by }) => sql`
@@ -58,7 +56,6 @@ export const letterBySubject: Finder = {
   read: (row) => ({ ...letter(row), by: "subject", match: "exact" }),
 };
 
-/** Dead letters of a job. */
 export const letterByJob: Finder = {
   kind: "dead_letter",
   look: ({ text, by }) => sql`
@@ -77,7 +74,7 @@ function letter(row: Record<string, unknown>) {
   };
 }
 
-/** Events that a step has emitted, by their key: it begins with the instance. */
+/** Events that a step has emitted. Their key begins with the instance's id. */
 export const emitted: Finder = {
   kind: "event",
   look: ({ text, by }) => {
@@ -100,7 +97,6 @@ export const emitted: Finder = {
   }),
 };
 
-/** Events from outside, by the key that they were stated under. */
 export const stated: Finder = {
   kind: "event",
   look: ({ text, by, known }) => selectStatedAt(known.events.map((type) => statedId(by.tenantId, type, text))),
@@ -118,7 +114,6 @@ export const stated: Finder = {
   }),
 };
 
-/** Keys whose instances were pruned. */
 export const pruned: Finder = {
   kind: "key",
   look: ({ text, by, known }) => selectPruned(known.workflows.map((workflow) => instanceId(by.tenantId, workflow, text))),

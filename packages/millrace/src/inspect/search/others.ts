@@ -6,10 +6,7 @@ import { ASKED, beginningWith, type Finder, hashBeginningWith, matchOf, titleOf 
 
 const ALIKE = 100;
 
-/**
- * Jobs by their correlation id. It goes from one id to the next of the index, past all that belongs to each, so that a job of ten thousand
- * members is one step.
- */
+/** Jobs by their correlation id. Skips from one id to the next in the index, so a job of 10,000 members is one step. */
 export const jobs: Finder = {
   kind: "correlation",
   look: ({ text, by }) => {
@@ -42,7 +39,6 @@ export const jobs: Finder = {
   }),
 };
 
-/** Guarded effects by the key that people resolve them by. */
 export const effects: Finder = {
   kind: "effect",
   look: ({ text, by }) => {
@@ -67,10 +63,8 @@ export const effects: Finder = {
   }),
 };
 
-/** The instance that asks, by the id of its question. */
 export const instanceThatAsks = (approval: string): string => askerOf(approval);
 
-/** Questions to people by their id. */
 export const approvals: Finder = {
   kind: "approval",
   look: ({ text, by }) =>
@@ -90,7 +84,7 @@ export const approvals: Finder = {
   }),
 };
 
-/** Operators' actions by their id. The page of the audit that begins with one is the way to it. */
+/** Operator actions by their id. The result links to the page of the audit that begins with it. */
 export const actions: Finder = {
   kind: "action",
   look: ({ text, by }) => {
@@ -114,7 +108,6 @@ export const actions: Finder = {
   }),
 };
 
-/** Schedules by their name. */
 export const schedules: Finder = {
   kind: "schedule",
   look: ({ text, by }) => {

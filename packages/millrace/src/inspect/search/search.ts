@@ -7,29 +7,27 @@ import { byId, byKey, byUndo, LOOKED_BACK, lookedBackTo, recent } from "./instan
 import { emitted, letterById, letterByJob, letterByKey, letterByStatedKey, letterBySubject, pruned, stated } from "./messages.ts";
 import { actions, approvals, effects, jobs, schedules } from "./others.ts";
 
-/** Everything that the engine itself has names for. */
 const ENGINE_FINDERS: readonly Finder[] = [
   ...[byId, byKey, byUndo, recent],
   ...[jobs, effects, approvals, letterById, letterByKey, letterByStatedKey, letterBySubject, letterByJob],
   ...[emitted, stated, pruned, actions, schedules],
 ];
 
-/** Things of all kinds in one answer, at most. */
+/** Most objects of all kinds in one answer. */
 const MOST = 50;
 
-/** What was found by a text. */
 export interface Findings {
-  /** Exact names first; within these the kinds in the order that they are looked for. */
+  /** Exact matches first, then in the order of the finders. */
   items: (Found & { kind: string })[];
-  /** Kinds of which there is more than the answer has. */
+  /** Kinds with more matches than the answer has. */
   more: string[];
-  /** How far back instances were looked through for a subject or a trace: as many of the newest. `since` is null where these are all. */
+  /** The number of newest instances that were searched for a subject or a trace. `since` is null if these are all. */
   lookedBack: { instances: number; since: number | null };
 }
 
 /**
- * Looks for an id or a key of any kind, of the tenant alone: by exact name, and by the beginning of a name where an index has it. One round
- * trip, which reads as much in a large database as in a small one. `own` are finders of the app's.
+ * Finds ids and keys of any kind for the tenant: by exact name, and by prefix where an index has one. One round trip; its cost does not
+ * depend on the size of the database. `own`: the app's finders.
  */
 export async function search(
   env: Pick<EngineEnv, "DB">,
@@ -57,7 +55,7 @@ export async function search(
   return { ...bounded(found), lookedBack: { instances: LOOKED_BACK, since: since === undefined ? null : Number(since) } };
 }
 
-/** Each thing once, by the best of its names, and so many of each kind. */
+/** Removes duplicates, keeps the best match, and limits each kind. */
 function bounded(found: readonly (Found & { kind: string })[]): Pick<Findings, "items" | "more"> {
   const ranked = [...found].sort((a, b) => Number(a.match === "prefix") - Number(b.match === "prefix"));
   const once = new Map(ranked.toReversed().map((one) => [JSON.stringify([one.kind, one.id]), one]));
