@@ -16,7 +16,7 @@ const at = document.getElementById("console");
 if (at) {
   followLive();
   void begin();
-  // A link that is opened in a page that is open already changes the part behind # alone.
+  // A sign-in link in an open page only changes the fragment.
   addEventListener("hashchange", () => location.hash.startsWith("#code=") && void begin());
   render(<Console />, at);
 }

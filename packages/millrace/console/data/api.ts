@@ -4,30 +4,28 @@ import { type Problem, problemIn, unanswered, unsendable } from "./problem.ts";
 import { expired, session } from "./session.ts";
 import { jsonText } from "./written.ts";
 
-// What a route takes and answers is said by the route itself: where one changes, this does not compile.
+// Types come from the routes, so the console does not compile after a breaking change.
 type Routes = ExtractSchema<EngineApi>;
 export type Path = keyof Routes & string;
 type Method<At extends Path> = keyof Routes[At] & string;
 type Of<At extends Path, How extends Method<At>> = Routes[At][How] extends { input: infer In; output: infer Out }
   ? { in: In; out: Out }
   : never;
-/** Answers that are no problems. */
 type Good<Out> = Out extends { code: string; title: string; status: number } ? never : Out;
 type Query<In> = In extends { query: infer Query } ? Query : Record<string, never>;
 
-/** What a route answers to a GET, such as `Answer<"/v1/instances">`, or to another method. */
+/** The response of a route to a GET, such as `Answer<"/v1/instances">`, or to another method. */
 export type Answer<At extends Path, How extends Method<At> = "$get" & Method<At>> = Good<Of<At, How>["out"]>;
-/** One of what a list answers. */
 export type Item<At extends Path> = Answer<At> extends { items: (infer One)[] } ? One : never;
 
-/** What came of a request: a refusal is a value, and is shown as it is. */
+/** A refusal is a value, not an exception. */
 export type Result<T> = { ok: true; data: T } | { ok: false; problem: Problem };
 
 interface Sent {
   param?: Record<string, string>;
-  /** What is `Written` in it goes as it was written. */
+  /** A `Written` value is sent with its original text. */
   body?: unknown;
-  /** Names the work, where the route takes an `Idempotency-Key`. */
+  /** The `Idempotency-Key`, for routes that take one. */
   key?: string;
   signal?: AbortSignal;
 }
@@ -40,15 +38,14 @@ export function get<At extends Path>(
   return send("GET", path, sent) as Promise<Result<Answer<At>>>;
 }
 
-/** Asks a route to do something. */
 export function post<At extends Path>(path: At, sent: Sent): Promise<Result<Answer<At, "$post" & Method<At>>>> {
   return send("POST", path, sent) as Promise<Result<Answer<At, "$post" & Method<At>>>>;
 }
 
-/** An answer that takes longer will not come: a connection that is gone may say nothing of it. */
+/** Timeout of a request: a lost connection may raise no error. */
 const ANSWER_WITHIN_MS = 30_000;
 
-/** Any request to the API, by a path with or without names in it; answers the JSON, or the problem. */
+/** Any request to the API; `path` may have parameters. Returns the JSON or the problem. */
 export async function send(method: string, path: string, sent: Sent & { query?: object } = {}): Promise<Result<unknown>> {
   const { param = {}, query = {}, body, key, signal } = sent;
   const at = path.replaceAll(/:(\w+)/g, (_, name) => encodeURIComponent(param[name] ?? ""));
@@ -72,7 +69,7 @@ export async function send(method: string, path: string, sent: Sent & { query?: 
     });
     if (answer.ok) return { ok: true, data: answer.status === 204 ? undefined : await answer.json() };
     const problem = await problemIn(answer);
-    // Whoever is asked for a token keeps their place: only the dialog comes.
+    // The session shows a sign-in dialog over the current screen.
     if (answer.status === 401 && token === session.get().token) expired(problem);
     return { ok: false, problem };
   } catch (error) {
@@ -80,12 +77,12 @@ export async function send(method: string, path: string, sent: Sent & { query?: 
   }
 }
 
-/** True for what only asks what would be. */
+/** True for a dry run or a check. */
 function isQuestion(path: string, body: unknown): boolean {
   return path === "/v1/catalog/check" || (body as { dry_run?: boolean } | undefined)?.dry_run === true;
 }
 
-/** Headers as they are sent; undefined where one holds what no header can. */
+/** Undefined if a value is not valid in a header. */
 function headersOf(said: Record<string, string>): Headers | undefined {
   try {
     return new Headers(said);
@@ -94,7 +91,7 @@ function headersOf(said: Record<string, string>): Headers | undefined {
   }
 }
 
-/** A key as a string of RFC 8941: in quotes it may hold any printable ASCII, and is read as it is. */
+/** A key as an RFC 8941 string: in quotes it may hold any printable ASCII. */
 export function quoted(key: string): string {
   return `"${key.replaceAll(/["\\]/g, "\\$&")}"`;
 }

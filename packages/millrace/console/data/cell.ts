@@ -1,10 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** A value that the whole page shares: whoever shows it is drawn again when it changes. */
+/** A shared value. Components that show it are rendered again when it changes. */
 export interface Cell<T> {
   get(): T;
   set(value: T): void;
-  /** Hears each change; answers how to stop. */
+  /** Returns the function that removes the listener. */
   listen(hear: (value: T) => void): () => void;
 }
 
@@ -25,7 +25,7 @@ export function cell<T>(value: T): Cell<T> {
   };
 }
 
-/** What a component shows of a cell; it is drawn again only where that has changed. */
+/** A part of a cell. The component is rendered again only if that part has changed. */
 export function useCell<T, Shown = T>(from: Cell<T>, pick: (value: T) => Shown = (value) => value as unknown as Shown): Shown {
   const [, draw] = useState({});
   const shown = pick(from.get());
@@ -37,7 +37,7 @@ export function useCell<T, Shown = T>(from: Cell<T>, pick: (value: T) => Shown =
       last = next;
       draw({});
     };
-    // It may have changed between drawing and listening.
+    // The value may have changed between the render and the effect.
     look();
     return from.listen(look);
   }, [from, shown]);

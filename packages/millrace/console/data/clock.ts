@@ -1,15 +1,14 @@
 import { cell } from "./cell.ts";
 
-/** How far the engine's clock is ahead of the browser's, in milliseconds. */
 let ahead = 0;
 
-/** What time it is where the engine is: what happened is told by its clock. */
+/** The engine's time: events have times of its clock. */
 export const timeNow = () => Date.now() + ahead;
 
-/** The time as the page shows it, to the second; it stands still while nobody looks. */
+/** The displayed time, to the second. Not updated while the page is hidden. */
 export const clock = cell(timeNow());
 
-/** Takes the time that an answer of the engine has just said. A small difference is the way that it took. */
+/** Sets the difference of the clocks from a response. Small differences are ignored: they are the network's latency. */
 export function setClock(engineTime: string): void {
   const difference = Date.parse(engineTime) - Date.now();
   ahead = Math.abs(difference) > SMALL_MS ? difference : 0;

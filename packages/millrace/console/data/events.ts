@@ -1,11 +1,10 @@
-/** One of server-sent events, as the API's streams have them. */
 export interface ServerEvent {
   id?: string;
   event?: string;
   data: Record<string, unknown>;
 }
 
-/** Reads server-sent events until the stream ends. Every sign of life is told: undefined where it was no event. */
+/** Reads server-sent events until the stream ends. Calls `tell` for each chunk, with undefined for one without an event. */
 export async function readEvents(body: ReadableStream<Uint8Array>, tell: (event: ServerEvent | undefined) => void): Promise<void> {
   const reader = body.getReader();
   const decoder = new TextDecoder();

@@ -1,11 +1,11 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** What a code means, as the engine explains it to people. */
+/** The engine's explanation of an error code. */
 export interface Explained {
   code: string;
   title: string;
   means: string;
-  /** What to do next. */
+  /** The next step for the operator. */
   next: string;
 }
 
@@ -18,7 +18,7 @@ async function read(): Promise<ReadonlyMap<string, Explained>> {
   return new Map(items.map((one) => [one.code, one]));
 }
 
-/** The sentences of some codes: asked for once for the page, when the first is needed; none where nobody explains them. */
+/** Explanations of error codes. Loaded once per page, on first use; empty if the request fails. */
 export function useExplained(): ReadonlyMap<string, Explained> {
   const [known, know] = useState<ReadonlyMap<string, Explained>>(new Map());
   useEffect(() => {

@@ -3,16 +3,16 @@ import { readEvents, type ServerEvent } from "./events.ts";
 import { problemIn } from "./problem.ts";
 import { expired, session } from "./session.ts";
 
-/** How the stream stands; `off` asks again by itself. */
+/** State of the stream. `off` reconnects automatically. */
 export interface Live {
   state: "connecting" | "live" | "paused" | "hidden" | "off";
-  /** When the engine was last heard of, by the stream or by an answer. */
+  /** The time of the last event or response. */
   heardAt: number;
-  /** Since when something on the page is known to be older than that: what happened then is not read yet. 0 where nothing is. */
+  /** The time of the oldest change that the page does not show yet; 0 if there is none. */
   behindSince: number;
 }
 
-/** An event of the stream, as docs/live.md lists them. */
+/** An event of the stream: docs/live.md. */
 export interface LiveEvent {
   kind: string;
   data: Record<string, unknown>;
@@ -23,33 +23,30 @@ export const live = cell<Live>({ state: "connecting", heardAt: 0, behindSince: 0
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
 const MOST_ASKED_MS = 3_600_000;
-/** The engine gives a sign of life every 15 seconds. */
+/** The engine sends at least one line every 15 seconds. */
 const SILENCE_MS = 40_000;
 
 const hearers = new Set<(event: LiveEvent) => void>();
 let lastId = "";
 let following: AbortController | undefined;
 
-/** Hears what happens; answers how to stop. */
 export function hear(hearer: (event: LiveEvent) => void): () => void {
   hearers.add(hearer);
   return () => void hearers.delete(hearer);
 }
 
-/** Something was just read: what is shown is as new as that. */
 export function heardNow(): void {
   live.set({ ...live.get(), heardAt: Date.now() });
 }
 
-/** What of the page is behind, and since when. */
+/** Parts of the page with an unread change, and its time. */
 const behind = new Map<object, number>();
 
-/** Something has happened that this part of the page does not show yet. */
 export function fallBehind(part: object): void {
   if (!behind.has(part)) setBehind(part, Date.now());
 }
 
-/** A part shows what was so at a time, or is gone from the page. */
+/** Marks a part as up to date as of a time, or as removed. */
 export function caughtUp(part: object, asOf = Number.POSITIVE_INFINITY): void {
   const since = behind.get(part);
   if (since !== undefined) setBehind(part, since <= asOf ? undefined : since);
@@ -61,7 +58,7 @@ function setBehind(part: object, since: number | undefined): void {
   live.set({ ...live.get(), behindSince: behind.size === 0 ? 0 : Math.min(...behind.values()) });
 }
 
-/** Stops everything that comes by itself, or lets it come again. */
+/** Pauses or resumes all automatic updates. */
 export function pause(paused: boolean): void {
   live.set({ ...live.get(), state: paused ? "paused" : "connecting" });
   settle();
@@ -69,7 +66,7 @@ export function pause(paused: boolean): void {
 
 export const isPaused = () => live.get().state === "paused";
 
-/** Follows what happens in the tenant while somebody looks. Call it once. */
+/** Follows the tenant's events while the page is visible. Call it once. */
 export function followLive(): void {
   session.listen(() => {
     following?.abort();
@@ -80,7 +77,6 @@ export function followLive(): void {
   settle();
 }
 
-/** Opens the stream where it should be open, and closes it where it should not. */
 function settle(): void {
   const isSignedIn = session.get().state === "in";
   if (isSignedIn && !isPaused() && !document.hidden) {
@@ -114,9 +110,9 @@ async function follow(over: AbortSignal): Promise<void> {
           if (event) tell(event);
         });
       } else pauseMs = Math.max(pauseMs, askedMs(answer));
-      // An id that the engine does not know: begin with what happens now.
+      // An event id that the engine does not know: continue with new events.
       if (answer.status === 422) lastId = "";
-      // The engine ends a stream now and then. It is asked again behind a pause: one that is ended at once, by a proxy, is no loop.
+      // The engine ends a stream from time to time. The delay before the next request avoids a loop behind a proxy that ends it at once.
       if (!over.aborted) live.set({ ...live.get(), state: answer.ok ? "connecting" : "off" });
     } catch {
       if (!over.aborted) live.set({ ...live.get(), state: "off" });
@@ -130,8 +126,8 @@ async function follow(over: AbortSignal): Promise<void> {
 }
 
 /**
- * A connection's signal: it is given up with `over`, where nothing is heard for long, and where the browser says that it has no network. A
- * connection that is gone may say nothing of it.
+ * The signal of a connection. It aborts with `over`, after `SILENCE_MS` without data, and when the browser goes offline, because a lost
+ * connection may raise no error.
  */
 function held(over: AbortSignal): { signal: AbortSignal; on: () => void; end: () => void } {
   const silent = new AbortController();
@@ -151,13 +147,13 @@ function held(over: AbortSignal): { signal: AbortSignal; on: () => void; end: ()
   };
 }
 
-/** The engine's own `Retry-After` is in seconds. A proxy before it may send a date: that is no number, and the back-off is the pause. */
+/** The engine's `Retry-After` is in seconds. A proxy may send a date, which is ignored. */
 function askedMs({ headers }: Response): number {
   const seconds = Number(headers.get("retry-after"));
   return Number.isFinite(seconds) ? Math.min(seconds * 1000, MOST_ASKED_MS) : 0;
 }
 
-/** A pause that is over at once where the browser says that it has a network again. */
+/** Resolves early when the browser is online again. */
 function pausedFor(ms: number): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {

@@ -1,16 +1,15 @@
 import { cell } from "./cell.ts";
 import { session } from "./session.ts";
 
-/** What came of something that is not shown any more. */
+/** The result of an action on a screen that the user has left. */
 export interface Notice {
   said: string;
-  /** Where it led to. */
   href?: string | undefined;
 }
 
 export const notices = cell<readonly Notice[]>([]);
 
-/** Says something whatever screen is shown; it stays until it is taken away. */
+/** Shows a notice on any screen until it is dismissed. */
 export function tell(notice: Notice): void {
   if (session.get().state !== "out") notices.set([...notices.get(), notice]);
 }
@@ -19,5 +18,5 @@ export function takeAway(notice: Notice): void {
   notices.set(notices.get().filter((one) => one !== notice));
 }
 
-// Nothing of one tenant is left for another.
+// A notice must not remain after a change of tenant.
 session.listen(({ state }) => state === "out" && notices.set([]));

@@ -1,17 +1,16 @@
-/** What an answer says that is none: RFC 9457, as the API has it. */
 export interface Problem {
   code: string;
   title: string;
   detail: string;
-  /** 0 where there was no answer. */
+  /** 0 without a response. */
   status: number;
   retryable: boolean;
   issues?: { path: string; message: string }[];
-  /** Everything else that it says, such as the instance that was in the way. */
+  /** Extension members, such as the id of a conflicting instance. */
   [more: string]: unknown;
 }
 
-/** Reads a refusal. What is no problem document, from a proxy perhaps, is said by its status. */
+/** A response without a problem document, such as a proxy's, is described by its status. */
 export async function problemIn(answer: Response): Promise<Problem> {
   const said = (await answer.json().catch(() => ({}))) as Partial<Problem>;
   const title = said.title ?? `The answer was ${answer.status}`;
@@ -25,12 +24,10 @@ export async function problemIn(answer: Response): Promise<Problem> {
   };
 }
 
-/** What is said of a request that cannot be made as it is. */
 export function unsendable(detail: string): Problem {
   return { code: "unsendable", title: "It cannot be sent as it is", detail, status: 0, retryable: false };
 }
 
-/** What is said where nothing answered: to a look, or to something that was to be done. */
 export function unanswered(error: unknown, isAct = false): Problem {
   const aborted = error instanceof Error && error.name === "AbortError";
   return {

@@ -2,44 +2,41 @@ import { cell } from "./cell.ts";
 import { setClock } from "./clock.ts";
 import { type Problem, problemIn, unanswered, unsendable } from "./problem.ts";
 
-/** Who is signed in, as the API says it. */
 export interface Caller {
   tenant: string;
   actor: string;
   scopes: string[];
   expires_at: string | null;
-  /** What time it is at the engine. */
+  /** The engine's time. */
   at: string;
 }
 
-/** Whether somebody is signed in. A token is kept here, in the page's memory, and nowhere else. */
+/** The token is kept in the page's memory only. */
 export interface Session {
   /** `in` and `again` show the screens; `again` asks for a token over them. */
   state: "asking" | "out" | "in" | "again";
   token?: string;
   caller?: Caller;
-  /** Why a token is asked for. */
   why?: Problem;
-  /** Grows with each sign-in: what is shown is asked for again. */
+  /** Increases with each sign-in, so that data is loaded again. */
   nth: number;
 }
 
 export const session = cell<Session>({ state: "asking", nth: 0 });
 
-/** True where the caller's token may do this; the API decides, and this only spares people a refusal. */
+/** True if the token has the scope. The API decides; this only hides actions that it would refuse. */
 export function may(scope: string): boolean {
   return session.get().caller?.scopes.includes(scope) ?? false;
 }
 
-/** What signs in, as it was tried last: a code and a token outlive here that nobody answered. */
+/** The last attempt to sign in. Keeps its code or token if no response arrived. */
 let attempt: () => Promise<void> = begin;
 
-/** Tries to sign in once more, as before. */
 export function tryAgain(): Promise<void> {
   return attempt();
 }
 
-/** Signs in by the code of the page's address, which leaves it at once; by Cloudflare Access; or asks for a token. */
+/** Signs in with the code in the address, which is removed at once, or with Cloudflare Access. Otherwise asks for a token. */
 export function begin(): Promise<void> {
   const code = /^#code=(.+)$/.exec(location.hash)?.[1];
   if (location.hash) history.replaceState(history.state, "", location.pathname + location.search);
@@ -55,7 +52,7 @@ async function trade(code: string): Promise<void> {
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ code }),
     });
-    // Whoever is signed in stays so, whatever a link says that was used before.
+    // A used link does not end an existing session.
     if (!answer.ok) return isOpen ? undefined : out(await problemIn(answer));
     const { token, ...caller } = (await answer.json()) as Caller & { token: string };
     enter({ token, caller });
@@ -64,7 +61,7 @@ async function trade(code: string): Promise<void> {
   }
 }
 
-/** Signs in with a token, or with whatever the browser is known by: answers through `session`. */
+/** Signs in with a token, or with the browser's own credentials. The result is in `session`. */
 export async function look(token: string | undefined): Promise<void> {
   attempt = () => look(token);
   if (token !== undefined && !/^[!-~]+$/.test(token)) return out(NO_TOKEN);
@@ -86,19 +83,17 @@ function enter({ token, caller }: { token?: string; caller: Caller }): void {
   session.set({ state: "in", ...(token && { token }), caller, nth: session.get().nth + 1 });
 }
 
-/** Nobody is signed in, or nobody any more: whoever looks at something keeps seeing it. */
+/** Ends the session. The current screen remains, with a sign-in dialog over it. */
 function out(why?: Problem): void {
   const { caller, nth, state } = session.get();
   const isOpen = state === "in" || state === "again";
   session.set({ state: isOpen ? "again" : "out", nth, ...(isOpen && caller && { caller }), ...(why && { why }) });
 }
 
-/** The token of an open page does not work any more. */
 export function expired(why: Problem): void {
   if (session.get().state === "in") out(why);
 }
 
-/** Forgets the token. */
 export function signOut(): void {
   attempt = begin;
   session.set({ state: "out", nth: session.get().nth });

@@ -1,7 +1,7 @@
 import { get } from "./api.ts";
 import { useData } from "./use-data.ts";
 
-/** What the deployment is made of; what instances did meanwhile is read when somebody looks again. */
+/** Not updated by events; loaded when the screen is opened. */
 export function useCatalog() {
   return useData(
     () => get("/v1/catalog"),

@@ -5,28 +5,25 @@ import { caughtUp, fallBehind, hear, heardNow, isPaused, type LiveEvent } from "
 import type { Problem } from "./problem.ts";
 import { session } from "./session.ts";
 
-/** Something that is read from the API and kept as new as the page is. */
+/** Data of the API that the page keeps up to date. */
 export interface Data<T> {
-  /** What was read last; it stays while it is asked for again, and where that is refused. */
+  /** Kept during and after a failed reload. */
   data: T | undefined;
-  /** Why the last look failed. */
   problem: Problem | undefined;
   isLoading: boolean;
-  /** Asks again. */
   again: () => void;
-  /** Asks again before long: however often within that, once. */
+  /** Reloads after a delay, once for several calls. */
   soon: () => void;
 }
 
-/** A burst of events is one look, and looks are this far apart. */
+/** Delay before a reload, so that a burst of events is one request. */
 const LOOK_EVERY_MS = 700;
-/** What had no answer, and may have one later, is asked for again so much later. */
+/** Delay before a retryable failure is tried again. */
 export const AGAIN_MS = 5000;
 
 /**
- * Reads something now, when what it depends on changes, when an event of the stream is about it, when the page is looked at again, and
- * after somebody has signed in again. While live is paused, only what somebody does reads it. A look that takes long is not overtaken by
- * another: what happens meanwhile is looked at behind it, and until then the page is as old as it says.
+ * Loads data now, when `depends` changes, after a relevant event, when the page becomes visible, and after a sign-in. While live is paused,
+ * only the user's actions load it. Loads do not overlap: a change during a load starts another one after it.
  */
 export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unknown[], isAbout: (event: LiveEvent) => boolean): Data<T> {
   const [held, hold] = useState<{ data?: T | undefined; problem?: Problem | undefined; isLoading: boolean }>({ isLoading: true });
@@ -42,7 +39,7 @@ export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unk
   latest.current.load = load;
   latest.current.isAbout = isAbout;
 
-  /** Looks now, and gives up whatever look is out: what it asks for is not what is shown any more. */
+  /** Loads now and discards the result of a running load, which may be for former values. */
   const look = useCallback(async () => {
     const turn = ++latest.current.turn;
     Object.assign(latest.current, { isOut: true, isAsked: false });
@@ -60,7 +57,6 @@ export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unk
     );
     if (latest.current.isAsked) void look();
   }, []);
-  /** Looks as soon as no look is out. */
   const again = useCallback(() => {
     if (latest.current.isOut) latest.current.isAsked = true;
     else void look();

@@ -9,27 +9,25 @@ interface Page<Row> {
   next_cursor: string | null;
 }
 
-/** A list that is read page by page. */
 export interface Pages<Row> extends Omit<Data<unknown>, "data"> {
-  /** Undefined until the first page is read. */
   rows: Row[] | undefined;
-  /** Reads the next page; undefined on the last one. */
+  /** Loads the next page; undefined on the last one. */
   more: (() => void) | undefined;
-  /** Begins again at the newest; undefined where the rows have them already. */
+  /** Reloads from the newest row; undefined if the rows include it. */
   newest: (() => void) | undefined;
 }
 
-/** What is shown once a second page was asked for. */
+/** The rows after a second page was loaded. */
 interface Shown<Row> {
   rows: Row[];
   cursor: string | null;
-  /** More came than a first page holds: between that and these rows some would be missing. */
+  /** True if more than a page of rows is new, so that rows between are missing. */
   isTorn: boolean;
 }
 
 /**
- * Reads a list by its cursor. The first page is kept new, and what is shown behind it stays joined to it; rows that change are put in their
- * place as the stream tells them (`rowIn`). Where more has come than a page holds, the rows stay as they are until the newest are asked for.
+ * Loads a list by its cursor. The first page is kept up to date and merged with the later ones. `rowIn` replaces a changed row from an
+ * event. If more than a page is new, the rows remain until the newest are requested.
  */
 export function usePages<Row>(
   load: (cursor: string | undefined) => Promise<Result<Page<Row>>>,
@@ -42,7 +40,6 @@ export function usePages<Row>(
 ): Pages<Row> {
   const [shown, show] = useState<Shown<Row> | undefined>();
   const [problem, setProblem] = useState<Problem | undefined>();
-  /** The list that is read, and whether its next page is under way. */
   const list = useRef({ nth: 0, isReading: false });
   useEffect(() => {
     list.current = { nth: list.current.nth + 1, isReading: false };
@@ -69,7 +66,6 @@ export function usePages<Row>(
     if (isReading) return;
     list.current.isReading = true;
     const next = await load(cursor ?? undefined);
-    // The answer of a list that is not shown any more.
     if (nth !== list.current.nth) return;
     list.current.isReading = false;
     setProblem(next.ok ? undefined : next.problem);
@@ -94,7 +90,7 @@ export function usePages<Row>(
   };
 }
 
-/** Rows with a first page that was read anew: it replaces what it reaches down to, and what it does not have of that is gone. */
+/** Merges a reloaded first page: it replaces the rows down to its last common row. */
 function joined<Row>(page: readonly Row[], shown: Shown<Row>, nameOf: (row: Row) => string): Shown<Row> {
   if (shown.isTorn) return shown;
   const anew = new Set(page.map(nameOf));

@@ -2,10 +2,10 @@ import { useEffect, useRef } from "preact/hooks";
 import { useCell } from "./cell.ts";
 import { live } from "./live.ts";
 
-/** Numbers are gathered in rounds of ten seconds: more often there is nothing new. */
+/** Metrics are collected every 10 seconds. */
 const EVERY_MS = 10_000;
 
-/** Asks again every ten seconds while live is on and somebody looks: for what no event of the stream tells, such as a rate. */
+/** Reloads every 10 seconds while live is on and the page is visible. For values without events, such as rates. */
 export function useRegularly(again: () => void): void {
   const latest = useRef(again);
   latest.current = again;

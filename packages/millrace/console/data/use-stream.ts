@@ -7,10 +7,7 @@ import { session } from "./session.ts";
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
 
-/**
- * Follows a stream of one thing while that is under way and the page follows the whole: `hear` is called for each of its events. It ends with
- * the thing's run; once that goes on, it is followed from there.
- */
+/** Follows the stream of one instance while it is running and the page is live. Calls `hear` for each event. Resumes with the next run. */
 export function useStream(path: string, isUnderWay: boolean, hear: (event: string) => void): void {
   const latest = useRef(hear);
   latest.current = hear;
@@ -37,7 +34,7 @@ async function follow(
     try {
       const headers = { ...(token && { authorization: `Bearer ${token}` }), ...(lastId.current && { "last-event-id": lastId.current }) };
       const answer = await fetch(path, { headers, signal: over });
-      // Its end has been heard, or it cannot be followed: what the whole page follows tells of it.
+      // The stream has ended or is refused: the stream of the tenant reports later changes.
       if (answer.status === 204 || (answer.status >= 400 && answer.status < 500 && answer.status !== 429)) return;
       if (answer.ok && answer.body) {
         await readEvents(answer.body, (event) => {
@@ -47,7 +44,6 @@ async function follow(
         pauseMs = FIRST_PAUSE_MS;
       }
     } catch {
-      // Asked again below, unless it is over.
     }
     if (!over.aborted) await new Promise((resolve) => setTimeout(resolve, pauseMs));
     pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);

@@ -1,7 +1,6 @@
-/** JSON as somebody wrote it: it goes to the engine as it is, which judges it as it would over curl. */
+/** JSON text as typed. It is sent unchanged, and the engine validates it. */
 export class Written {
   readonly text: string;
-  /** Why it cannot be sent as it stands; undefined where it can. */
   readonly wrong: string | undefined;
 
   constructor(text: string, wrong?: string) {
@@ -12,7 +11,6 @@ export class Written {
 
 const NO_JSON = "This is not valid JSON.";
 
-/** Whether a text is JSON; any text can be asked about. */
 function isJson(text: string): boolean {
   try {
     JSON.parse(text);
@@ -22,7 +20,6 @@ function isJson(text: string): boolean {
   }
 }
 
-/** A text that is typed as JSON. */
 export function writtenJson(text: string): Written {
   return new Written(
     text,
@@ -32,7 +29,7 @@ export function writtenJson(text: string): Written {
 
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
 
-/** A number as it is typed. What JSON has no way to write, or what would be read as another number, cannot be sent. */
+/** A typed number. Refused if JSON cannot represent it, or would read it as another number. */
 export function writtenNumber(text: string): Written {
   const said = text.trim();
   if (!NUMBER.test(said)) return new Written(text, "This is not a number. Examples: 5, -0.5, 1e6.");
@@ -42,7 +39,7 @@ export function writtenNumber(text: string): Written {
   return new Written(text, `The number would be stored as ${read}: a number has 15 digits that are kept, or a few more.`);
 }
 
-/** What a number's text stands for, however it is written. */
+/** The significant digits, independent of the notation. */
 function digitsOf(text: string): string {
   const [, sign = "", whole = "", part = "", power = "0"] = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(text) ?? [];
   const digits = `${whole}${part}`.replace(/^0+/, "");
@@ -50,7 +47,7 @@ function digitsOf(text: string): string {
   return kept === "" ? "0" : `${sign}${kept}e${Number(power) - part.length + digits.length - kept.length}`;
 }
 
-/** A value as JSON, in which what somebody wrote stands as they wrote it. `indent` is what a level is moved in by; default all in one line. */
+/** A value as JSON with the original text of `Written` parts. `indent` is the text per level; default is one line. */
 export function jsonText(value: unknown, indent = "", line = indent && "\n"): string {
   if (value instanceof Written) return value.text;
   if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
@@ -64,7 +61,7 @@ export function jsonText(value: unknown, indent = "", line = indent && "\n"): st
   return parts.length === 0 ? `${open}${close}` : `${open}${deeper}${parts.join(`,${deeper}`)}${line}${close}`;
 }
 
-/** What of a value cannot be sent as it stands, place by place. */
+/** The parts of a value that cannot be sent, each with its path. */
 export function wrongIn(value: unknown, path: string): { path: string; wrong: string }[] {
   if (value instanceof Written) return value.wrong === undefined ? [] : [{ path, wrong: value.wrong }];
   if (typeof value !== "object" || value === null) return [];
@@ -72,10 +69,10 @@ export function wrongIn(value: unknown, path: string): { path: string; wrong: st
 }
 
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s"{}[\],:]+/g;
-/** The engine takes nothing that is nested deeper. */
+/** The engine's limit of nesting. */
 const DEEPEST = 64;
 
-/** A text of JSON as fields show it, each number as it is written; or why they cannot without changing it. */
+/** Parses JSON for a form and keeps the text of each number. Otherwise the reason for which a form would change the text. */
 export function readJson(text: string): { value: unknown } | { why: string } {
   if (!isJson(text)) return { why: "It is not valid JSON." };
   const tokens = text.match(TOKENS) ?? [];

@@ -2,7 +2,7 @@ import { Component, type ComponentChildren } from "preact";
 import { Link, type Place } from "./router.tsx";
 
 interface Props {
-  /** Where the screen is: at another place it is tried anew. */
+  /** A change of place resets the error. */
   at: Place;
   children: ComponentChildren;
 }
@@ -12,7 +12,7 @@ interface Failed {
   at?: Place | undefined;
 }
 
-/** Keeps a screen that fails to itself: what stands around it goes on. */
+/** Limits a rendering error to its screen. */
 export class Boundary extends Component<Props, Failed> {
   override componentDidCatch(error: unknown): void {
     console.error(error);

@@ -2,22 +2,19 @@ import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { timeNow } from "../data/clock.ts";
 import { setFilters, usePlace } from "./router.tsx";
 
-/** A filter of a list, which stands in the URL under its name. */
+/** A filter of a list, stored in the URL's query under its name. */
 export interface Filter {
   label: string;
-  /** What it can be, by value, where that is known; otherwise any text. */
   options?: Readonly<Record<string, string>>;
-  /** Names that it is probably one of, where it is any text: asked for when somebody begins to type. */
+  /** Suggestions for a text filter, loaded when the user begins to type. */
   known?: () => Promise<readonly string[]>;
-  /** What is meant where it is not set. Default `any`. */
   unset?: string;
-  /** True for one that is shown only where it is set, by a link perhaps. */
+  /** True for a filter that is shown only if the URL has it. */
   isRare?: boolean;
 }
 
 export type Filters = Readonly<Record<string, Filter>>;
 
-/** What of a screen's filters is set. */
 export function useFilters<F extends Filters>(filters: F): { [Name in keyof F]?: string } {
   const { query } = usePlace();
   return Object.fromEntries(Object.keys(filters).flatMap((name) => (query.get(name) ? [[name, query.get(name)]] : []))) as {
@@ -25,13 +22,13 @@ export function useFilters<F extends Filters>(filters: F): { [Name in keyof F]?:
   };
 }
 
-/** A field whose text counts once it is finished: what is typed stays, whatever is drawn meanwhile. */
+/** A text field that applies its value when it is complete. A render does not change the typed text. */
 function TextFilter({ name, value, known }: { name: string; value: string; known: Filter["known"] }) {
   const field = useRef<HTMLInputElement>(null);
   const list = useId();
   const [names, setNames] = useState<readonly string[]>([]);
   const offer = async () => known && names.length === 0 && setNames(await known());
-  // Before anything is painted: what somebody types at once is not written over.
+  // Before the first paint, so that early input is not overwritten.
   useLayoutEffect(() => {
     if (field.current) field.current.value = value;
   }, [value]);
@@ -60,7 +57,6 @@ function TextFilter({ name, value, known }: { name: string; value: string; known
   );
 }
 
-/** A screen's filters: those that are set can be told from those that are not, and Clear takes them all away. */
 export function FilterBar({ filters }: { filters: Filters }) {
   const set = useFilters(filters) as Record<string, string | undefined>;
   const shown = Object.entries(filters).filter(([name, { isRare }]) => !isRare || set[name] !== undefined);
@@ -73,7 +69,7 @@ export function FilterBar({ filters }: { filters: Filters }) {
           {options ? (
             <select value={set[name] ?? ""} onChange={(event) => setFilters({ [name]: event.currentTarget.value })}>
               <option value="">{unset}</option>
-              {/* What a link brought that is none of them, such as a moment. */}
+              {/* A value from a link that is not an option, such as a time. */}
               {set[name] !== undefined && !Object.hasOwn(options, set[name]) && <option value={set[name]}>{set[name]}</option>}
               {Object.entries(options).map(([value, text]) => (
                 <option key={value} value={value}>
@@ -95,12 +91,11 @@ export function FilterBar({ filters }: { filters: Filters }) {
   );
 }
 
-/** Ages for a filter of time. */
 export const SINCE = { "15m": "15 minutes", "1h": "1 hour", "24h": "24 hours", "7d": "7 days", "30d": "30 days" } as const;
 
 const UNITS = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-/** The moment that an age of `SINCE` stands for, to the minute, as the API takes it; a moment stays as it is. */
+/** The time of an age in `SINCE`, rounded to the minute. A time is returned unchanged. */
 export function sinceOf(age: string | undefined): string | undefined {
   const [, count, unit] = /^(\d+)([mhd])$/.exec(age ?? "") ?? [];
   if (!count) return age;

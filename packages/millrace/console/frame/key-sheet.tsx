@@ -17,7 +17,6 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["?", "show this list"],
 ];
 
-/** All keys there are, and the switch that turns single ones off. */
 export function KeySheet() {
   const isShown = useCell(isSheetShown);
   const setting = useCell(singleKeys);

@@ -2,12 +2,11 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { cell } from "../data/cell.ts";
 import { remembered } from "./remembered.ts";
 
-/** What a key does, by the key as an event names it; `g i` is one after the other. One that answers false leaves it to who heard it before. */
+/** Handlers by key name; `g i` is a sequence. A handler that returns false passes the key to the layer below. */
 export type Keys = Readonly<Record<string, () => unknown>>;
 
-/** Whether single keys do anything. Esc, Ctrl+Enter and the arrows always do. */
+/** Switches single keys on or off. Esc, Ctrl+Enter and the arrows always work. */
 export const singleKeys = remembered<"on" | "off">("keys", "on");
-/** Whether the sheet of keys is shown. */
 export const isSheetShown = cell(false);
 
 const SEQUENCE_MS = 1500;
@@ -15,11 +14,11 @@ const layers: { current: Keys }[] = [];
 let before = "";
 let beforeAt = 0;
 
-/** Hears keys while the component is shown; of two that hear the same one, the later. Keys of a field and of a dialog are its own. */
+/** Handles keys while the component is mounted. The component mounted last has priority. Fields and dialogs handle their own keys. */
 export function useKeys(keys: Keys): void {
   const layer = useRef(keys);
   layer.current = keys;
-  // Before it is painted: whoever sees a row may press a key for it.
+  // Before the paint, because the user may press a key for a visible row.
   useLayoutEffect(() => {
     layers.push(layer);
     return () => void layers.splice(layers.indexOf(layer), 1);

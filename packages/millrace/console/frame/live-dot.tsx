@@ -14,7 +14,7 @@ export function turnLive(): void {
   pause(!isPaused());
 }
 
-/** How old what is shown may be, and whether more comes by itself. A press pauses everything that does. */
+/** The age of the data, and a button that pauses automatic updates. */
 export function LiveDot() {
   const { state, heardAt, behindSince } = useCell(live);
   const now = useCell(clock);

@@ -1,4 +1,4 @@
 import { cell } from "../data/cell.ts";
 
-/** How much waits for a person, as far as the screen that is shown knows it: the tab's title begins with it. 0 where it does not. */
+/** Items that need an operator, shown in the tab's title. 0 if the screen does not count them. */
 export const needed = cell(0);

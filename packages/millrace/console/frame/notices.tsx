@@ -3,7 +3,6 @@ import { notices, takeAway } from "../data/notices.ts";
 import { Icon } from "../parts/icon.tsx";
 import { Link } from "./router.tsx";
 
-/** What came of things that are not shown any more, over whatever is. */
 export function Notices() {
   const shown = useCell(notices);
   return (

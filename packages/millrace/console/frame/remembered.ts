@@ -1,6 +1,6 @@
 import { type Cell, cell } from "../data/cell.ts";
 
-/** A setting of the page that this browser remembers: never anything of the engine, and no token. */
+/** A setting in the browser's storage. Never engine data, never a token. */
 export function remembered<Value extends string>(name: string, usual: Value): Cell<Value> {
   const key = `millrace ${name}`;
   const held = cell<Value>((read(key) as Value | null) ?? usual);
@@ -8,7 +8,7 @@ export function remembered<Value extends string>(name: string, usual: Value): Ce
   return held;
 }
 
-// A browser may be told to keep nothing: then a setting lasts as long as the page.
+// Storage may be disabled: the setting then lasts as long as the page.
 function read(key: string): string | null {
   try {
     return localStorage.getItem(key);
@@ -21,6 +21,5 @@ function write(key: string, value: string): void {
   try {
     localStorage.setItem(key, value);
   } catch {
-    // As above.
   }
 }

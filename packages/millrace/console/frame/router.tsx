@@ -1,13 +1,12 @@
 import type { ComponentChildren, JSX } from "preact";
 import { cell, useCell } from "../data/cell.ts";
 
-/** Where the console is. */
 const BASE = "/console";
-/** The name of what a path cannot hold: a dot or two are folders in it, however they are written. */
+/** Escape for `.` and `..`, which browsers resolve even if encoded. */
 const DOTS = "named";
 const isDots = (name: string) => /^\.{1,2}$/.test(name);
 
-/** A place in the console: its parts behind `/console`, and the query with every filter. */
+/** A location in the console: the path after `/console`, and the query with the filters. */
 export interface Place {
   path: readonly string[];
   query: URLSearchParams;
@@ -44,13 +43,13 @@ export function hrefOf(...parts: (string | Readonly<Record<string, string | unde
   return [BASE, ...path].join("/") + (query.size > 0 ? `?${query}` : "");
 }
 
-/** Goes to a place of the console; `replace` leaves no step to go back to. */
+/** `replace` adds no entry to the history. */
 export function go(href: string, { replace = false } = {}): void {
   history[replace ? "replaceState" : "pushState"](null, "", href);
   place.set(placeNow());
 }
 
-/** Sets filters of the place that is shown, and leaves the others; undefined and "" take one away. */
+/** Sets filters of the current place; undefined and "" remove one. Other filters remain. */
 export function setFilters(filters: Readonly<Record<string, string | undefined>>): void {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(filters)) {
@@ -62,7 +61,7 @@ export function setFilters(filters: Readonly<Record<string, string | undefined>>
 
 type LinkProps = Omit<JSX.IntrinsicElements["a"], "href"> & { to: string; children: ComponentChildren };
 
-/** A link within the console: a click goes there without loading the page; with a modifier the browser does as ever. */
+/** A link without a page load. Clicks with a modifier keep the browser's behavior. */
 export function Link({ to, children, ...rest }: LinkProps) {
   const follow = (event: MouseEvent) => {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;

@@ -8,10 +8,9 @@ import { go, hrefOf, Link, usePlace } from "./router.tsx";
 type Found = Answer<"/v1/search">["items"][number];
 
 const LOOK_BEHIND_MS = 200;
-/** The beginning of a name is looked for from here on. */
+/** Shortest prefix that the API searches. */
 const SHORTEST = 3;
 
-/** The screens that show a thing by its name, by the noun of its route. */
 const SCREEN_OF: Readonly<Record<string, (name: string) => string>> = {
   instances: (id) => hrefOf("instances", id),
   correlations: (id) => hrefOf("jobs", id),
@@ -19,11 +18,11 @@ const SCREEN_OF: Readonly<Record<string, (name: string) => string>> = {
   "bulk-actions": (id) => hrefOf("actions", id),
   schedules: (name) => hrefOf("settings", "schedules", { name }),
   keys: (key) => hrefOf("messages", { q: key }),
-  // A question's id begins with that of the instance that asks it.
+  // A question's id begins with its instance's id.
   approvals: (id) => hrefOf("instances", id.slice(0, 32)),
 };
 
-/** The screen of something that was found, by the route that shows it; undefined for what no screen shows. */
+/** The screen of a search result; undefined if there is none. */
 export function screenOf({ url }: Pick<Found, "url">): string | undefined {
   const action = /^\/v1\/audit\?cursor=([^&]+)_&/.exec(url)?.[1];
   if (action) return hrefOf("audit", { row: action });
@@ -31,7 +30,6 @@ export function screenOf({ url }: Pick<Found, "url">): string | undefined {
   return name ? SCREEN_OF[noun]?.(decodeURIComponent(name)) : undefined;
 }
 
-/** Said where nothing was found: what was looked for, and where else to look. */
 export function Nothing({ q, looked }: { q: string; looked: Answer<"/v1/search">["looked_back"] }) {
   return (
     <>
@@ -43,7 +41,6 @@ export function Nothing({ q, looked }: { q: string; looked: Answer<"/v1/search">
   );
 }
 
-/** One box for any id or key: straight to the thing, or a list of what has that name. */
 export function Search() {
   const [text, setText] = useState("");
   const [found, setFound] = useState<Answer<"/v1/search"> | undefined>();
@@ -83,7 +80,7 @@ export function Search() {
     const asked = found ? undefined : await get("/v1/search", { query: { q } });
     const which = one ?? (found?.items ?? (asked?.ok ? asked.data.items : []))[at];
     const href = which && screenOf(which);
-    // Whoever has gone elsewhere before the answer came stays there.
+    // The user has left the box before the response.
     if (!href || (asked && document.activeElement !== box.current)) return;
     close();
     go(href);
@@ -100,7 +97,7 @@ export function Search() {
   const isShort = q !== "" && q.length < SHORTEST;
   const isOpen = isHere && (isShort || found !== undefined || problem !== undefined);
   const items = found?.items ?? [];
-  // What was typed stays when one looks elsewhere; only the list goes, and comes again.
+  // The text remains when the focus leaves; only the list is hidden.
   const stay = ({ currentTarget, relatedTarget }: { currentTarget: EventTarget; relatedTarget: EventTarget | null }) =>
     setHere((currentTarget as Node).contains(relatedTarget as Node | null));
 

@@ -16,7 +16,6 @@ import { ThemeButton, turnTheme } from "./theme.tsx";
 
 const GOES = Object.fromEntries(SCREENS.flatMap(({ key, path }) => (key ? [[`g ${key}`, () => go(hrefOf(path))]] : [])));
 
-/** What stands around every screen. */
 export function Shell() {
   const place = usePlace();
   const { state, caller } = useCell(session);
@@ -27,7 +26,7 @@ export function Shell() {
   useEffect(() => {
     document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${screen.title} · Millrace`;
   }, [screen, waiting]);
-  // In a narrow window the navigation is wider than it: the screen that is shown is not out of sight.
+  // The navigation scrolls in a narrow window: keep the current entry visible.
   useEffect(() => {
     const look = () => {
       const current = navigation.current?.querySelector<HTMLElement>("[aria-current]");
@@ -67,7 +66,7 @@ export function Shell() {
         </nav>
       </header>
       <main id="main" tabIndex={-1}>
-        {/* Another thing is another screen, also of the same kind; and nothing is left for whoever may see something else. */}
+        {/* The key gives each object, tenant and set of scopes a fresh screen, without former state. */}
         <Boundary key={`${caller?.tenant} ${caller?.scopes.join(" ")} ${screen.name} ${param ?? ""}`} at={place}>
           <screen.component param={param ?? ""} />
         </Boundary>

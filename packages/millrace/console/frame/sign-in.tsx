@@ -5,7 +5,7 @@ import { look, session, signOut, tryAgain } from "../data/session.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { ProblemNote } from "../parts/problem.tsx";
 
-/** Asks for a token. It goes into the page's memory, and out of the field. */
+/** The token is kept in memory and removed from the field. */
 function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
   const [isAsking, setAsking] = useState(false);
   const { why } = useCell(session);
@@ -47,14 +47,13 @@ function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
   );
 }
 
-/** A field that has the focus as soon as it is shown, also in a dialog, which would give it to its button. */
+/** Focuses a field when it is shown. In a dialog the browser would focus the button. */
 function useFocused(): RefObject<HTMLInputElement> {
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => field.current?.focus(), []);
   return field;
 }
 
-/** Shown to whoever is not signed in. */
 export function SignIn() {
   const field = useFocused();
   return (
@@ -65,7 +64,7 @@ export function SignIn() {
   );
 }
 
-/** Shown over an open page whose token does not work any more: what is behind it stays as it was. */
+/** Shown over the current screen after the token has expired. */
 export function SignInAgain() {
   const field = useFocused();
   return (

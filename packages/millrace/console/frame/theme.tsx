@@ -6,7 +6,6 @@ import { remembered } from "./remembered.ts";
 const theme = remembered<"system" | "light" | "dark">("theme", "system");
 const NEXT = { system: "dark", dark: "light", light: "system" } as const;
 
-/** As the system has it, dark, light: and round again. */
 export function turnTheme(): void {
   theme.set(NEXT[theme.get()]);
 }

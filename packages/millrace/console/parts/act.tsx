@@ -15,40 +15,39 @@ import { usePlan } from "./use-plan.ts";
 
 interface ActProps<Plan, Done> {
   title: string;
-  /** What the button says, such as `Retry`. */
+  /** The text of the button, such as `Retry`. */
   verb: string;
-  /** Both, once the dry run is there: with how many things it is about. Default `title` and `verb`. */
+  /** The title and button once the dry run has returned, with the number of items. Default `title` and `verb`. */
   titled?: (plan: Plan) => string;
-  /** What of it cannot be taken back, in a sentence: it stands before the button, which looks so. Default nothing, as for null. */
+  /** A warning that the action cannot be undone, shown in red before the button. Default none. */
   final?: string | null | ((plan: Plan) => string | null);
-  /** Asks what would happen; it is shown before anything does. Where the API has no such question, `show` says it alone. */
+  /** Loads the plan that is shown first. If the API has no dry run, `show` describes the action. */
   dryRun?: () => Promise<Result<Plan>>;
   show: (plan: Plan) => ComponentChildren;
-  /** Why it would be refused now; null where it would not be. Default never. */
+  /** The reason for a refusal, from the plan; null if it would be accepted. Default null. */
   refusal?: (plan: Plan) => string | null;
-  /** What is shown of a refused one beside why. Default nothing. */
+  /** Shown after the reason of a refusal. Default none. */
   showRefused?: (plan: Plan) => ComponentChildren;
-  /** Does what the plan says. The key is one until an answer came, so that asked twice it is one act. */
+  /** Performs the action. The key remains the same until a response arrives, so a repeated request has no second effect. */
   act: (reason: string, key: string, plan: Plan) => Promise<Result<Done>>;
-  /** What an act under a key is about, beside its title and `depends`: asked for again in another dialog it has the same key. */
+  /** Identifies the action besides `title` and `depends`: another dialog for the same action uses the same key. */
   on?: string;
   /** The label of the reason. Default `Reason (kept in the audit)`. */
   ask?: string;
-  /** Hears what came of it; the dialog closes by itself. */
   done?: (done: Done) => void;
-  /** Where one goes then, unless one has gone elsewhere. */
+  /** The next screen, unless the user has left this one. */
   leadsTo?: (done: Done) => string;
   close: () => void;
-  /** Fields beside the reason, whose values are in `depends`: the dry run is asked again when they change. */
+  /** Further fields, with their values in `depends`: a change repeats the dry run. */
   children?: ComponentChildren;
   depends?: readonly unknown[];
-  /** False while a field cannot be sent as it is. Default true. */
+  /** False while a field is invalid. Default true. */
   isReady?: boolean;
-  /** What is to be filled in while it is not ready. */
+  /** The missing fields while `isReady` is false. */
   missing?: string;
 }
 
-/** Asks for one act: what would happen first, then why. Nothing happens by one key, nor twice by two clicks. */
+/** A dialog for one action: the plan, the reason, then the button. It needs more than one key, and a double click acts once. */
 export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   const {
     title,
@@ -79,7 +78,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   useEffect(() => setProblem((one) => (one?.status === 401 ? undefined : one)), [nth]);
   useEffect(() => firstField(reason.current)?.focus(), []);
   const name = JSON.stringify([title, on, of]);
-  // Once it was seen here, it stays the same act: the answer may come while somebody reads.
+  // The pending action, also after its response has arrived while the dialog is open.
   const seen = useRef<{ name: string; sent: Sent } | undefined>();
   const known = on === undefined || isActing ? undefined : sentBefore(name);
   if (known) seen.current = { name, sent: known };
@@ -95,7 +94,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   const confirm = async () => {
     const why = reason.current?.value.trim() ?? "";
     if (why === "") return reason.current?.reportValidity();
-    // By reference, because a second click comes before the button is drawn again.
+    // A ref, because a second click may come before the next render.
     if (isUnderWay.current || !isReady || !plan?.ok || refused !== null) return;
     isUnderWay.current = true;
     setActing(true);
@@ -118,7 +117,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
     setActing(false);
     leave(false);
     if (!result.ok) {
-      // What was refused may be so because things have changed: what would happen is asked anew.
+      // After a refusal the state may have changed: repeat the dry run.
       if (![0, 401].includes(result.problem.status)) again();
       return setProblem(result.problem);
     }
@@ -192,7 +191,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   );
 }
 
-/** Where somebody begins to write: the first text that is empty, in a dialog that asks for one; else why. */
+/** The first empty field, or else the reason. */
 function firstField(reason: HTMLInputElement | null): HTMLElement | null {
   const fields = reason?.closest("dialog")?.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>('input[type="text"], textarea') ?? [];
   return [...fields].find((one) => one.value === "" && one.checkVisibility()) ?? reason;

@@ -1,12 +1,9 @@
 import { hrefOf } from "../frame/router.tsx";
 
-/** What a rule of alerts is about, to people. */
 interface Rule {
-  /** Such as `Instances failed`. */
   says: string;
-  /** True for one that tells what has just happened: where it is over, no more came, and what came may stand as it did. */
+  /** True for a rule about new failures: `resolved` means that no more occurred, not that these are fixed. */
   isOfArrivals?: boolean;
-  /** The list in which what it tells of stands. */
   to?: (labels: Readonly<Record<string, string>>) => string;
 }
 
@@ -16,7 +13,7 @@ const toLetters = ({ queue, reason }: Readonly<Record<string, string>>) => hrefO
 const toQueues = () => hrefOf("queues");
 const toQuestions = () => hrefOf("settings", "questions");
 
-/** The engine's rules, as docs/alerts.md lists them; an app's own are said as they are named. */
+/** The engine's rules (docs/alerts.md). An app's rules are shown by name. */
 const RULES: Readonly<Record<string, Rule>> = {
   dead_letter_arrived: { says: "Dead letters arrived", isOfArrivals: true, to: toLetters },
   dead_letter_escalated: { says: "A dead letter is escalated", to: ({ dead_letter: id }) => hrefOf("dead-letters", ...(id ? [id] : [])) },
@@ -45,7 +42,7 @@ export function ruleOf(name: string): Rule {
   return RULES[name] ?? { says: name.replaceAll("_", " ") };
 }
 
-/** What an alert's group has in common: `workflow change-address, code not_retryable`. */
+/** The labels of an alert's group: `workflow change-address, code not_retryable`. */
 export function groupOf(labels: Readonly<Record<string, string>>): string {
   return Object.entries(labels)
     .map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`)

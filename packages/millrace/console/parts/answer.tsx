@@ -15,7 +15,6 @@ interface AnswerProps {
   close: () => void;
 }
 
-/** A question of an instance, as far as a dialog says it. */
 export interface Question {
   id: string;
   question: string;
@@ -24,10 +23,8 @@ export interface Question {
   due_at?: string;
 }
 
-/** The one pair of words for a question's two answers. */
 export const TO_QUESTIONS = { approve: "Approve", reject: "Reject" } as const;
 
-/** Answers a question of an instance with yes or no. */
 export function AnswerQuestion({ verb, done, close, ...asked }: AnswerProps & Question & { verb: keyof typeof TO_QUESTIONS }) {
   const { id, question, details, otherwise, due_at: due } = asked;
   return (
@@ -57,20 +54,19 @@ export function AnswerQuestion({ verb, done, close, ...asked }: AnswerProps & Qu
   );
 }
 
-/** What can be said of an effect in doubt. */
 const TO_DOUBTS = { confirm: "It happened", reject: "It did not happen", retry: "Unknown: run it again" } as const;
 
 export type DoubtVerb = keyof typeof TO_DOUBTS;
 
-/** What follows from each answer to a doubt, as the API says it; null for one that it would refuse. */
+/** The consequence of each resolution, from the API; null if it would be refused. */
 export type Follows = Readonly<Record<DoubtVerb, string | null>>;
 
-/** A doubt that nobody denies is known to have happened: done again, it is done a second time. */
+/** Without `reject`, the effect is known to have happened, so a retry executes it a second time. */
 function wordOf(verb: DoubtVerb, follows: Follows): string {
   return verb === "retry" && follows.reject === null ? "Run it again" : TO_DOUBTS[verb];
 }
 
-/** A button for each answer that is taken, with what follows from it. */
+/** A button for each accepted resolution, with its consequence. */
 export function DoubtAnswers({ follows, answer }: { follows: Follows; answer: (verb: DoubtVerb) => void }) {
   return (
     <ul class="answers">
@@ -88,24 +84,22 @@ export function DoubtAnswers({ follows, answer }: { follows: Follows; answer: (v
   );
 }
 
-/** An answer to a doubt that somebody has begun to give; without what follows it is another output for a step that has one. */
+/** A resolution in progress. Without `follows`, it replaces the output of an effect. */
 export interface AskedOfDoubt {
   doubt: Doubt;
   verb: DoubtVerb;
   follows?: Follows;
 }
 
-/** Another output for a step that a person has spoken of before: its instance failed of that. */
 const ANOTHER = [
   "Replace the output",
   "This output replaces the recorded one, and a retry continues with it. It sends nothing. If the step cannot use the output, its outcome is unknown again (in doubt).",
 ] as const;
 
-/** Says of an effect in doubt whether it happened; what is known that it answered is there to begin with. */
 export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt & { done: (followed: string) => void; close: () => void }) {
   const { key, step, item, input, answered } = doubt;
   const known = answered?.output_ref === null ? JSON.stringify(answered.output, null, 2) : "";
-  // What is withheld from the reader is no output.
+  // A redacted output is not usable.
   const isKnown = known !== "" && !known.includes("[redacted]");
   const [text, setText] = useState(isKnown ? known : "");
   const output = writtenJson(text.trim() === "" ? "null" : text);
@@ -147,7 +141,6 @@ export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt 
   );
 }
 
-/** What the step answered where it is known to have happened: nobody can guess what its code expects. */
 function Example({ doubt, take }: { doubt: Doubt; take: (text: string) => void }) {
   const { data } = useData(
     () => earlierOutput(doubt),
@@ -174,7 +167,6 @@ function Example({ doubt, take }: { doubt: Doubt; take: (text: string) => void }
   );
 }
 
-/** A field of JSON, which says at once where it is none. */
 export function JsonField({
   label,
   text,

@@ -4,24 +4,22 @@ import { Icon } from "./icon.tsx";
 
 interface DialogProps {
   title: string;
-  /** Default: it stays until it is answered. */
   close?: () => void;
-  /** What Ctrl+Enter does. */
   confirm?: () => void;
   children: ComponentChildren;
 }
 
-/** A dialog over the page: Esc closes it where it may be closed, and the focus goes back to where it was. */
+/** A modal dialog. Esc closes it if `close` is given; the focus returns to its former element. */
 export function Dialog({ title, close, confirm, children }: DialogProps) {
   const box = useRef<HTMLDialogElement>(null);
   const name = useId();
-  // Before anything is painted: the next key may be Esc.
+  // Before the paint, because the next key may be Esc.
   useLayoutEffect(() => {
     const { activeElement } = document;
     const dialog = box.current;
     dialog?.showModal();
     return () => {
-      // First, because nothing behind a dialog that is open can have the focus.
+      // First, because no element outside an open dialog can have the focus.
       dialog?.close();
       if (activeElement instanceof HTMLElement && activeElement !== document.body && activeElement.isConnected) activeElement.focus();
       else (document.querySelector<HTMLElement>("tr[data-current]") ?? document.getElementById("main"))?.focus();

@@ -1,18 +1,17 @@
 import { get, type Item, type Result } from "../data/api.ts";
 
-/** An effect in doubt, as far as an answer to it needs it. */
 export type Doubt = Pick<Item<"/v1/effects">, "key" | "instance_id" | "step" | "item" | "input" | "answered">;
 
 interface Earlier {
   output?: unknown;
-  /** The instance whose step answered so; undefined where none is known. */
+  /** The instance of the recorded output; undefined if none was found. */
   instance?: string;
 }
 
-/** Other instances of the workflow that are looked at. */
+/** Other instances of the workflow that are read. */
 const LOOKED_AT = "3";
 
-/** What the step of a doubt answered where it is known: in the same instance, else in one that was completed lately. */
+/** A recorded output of an effect's step: of the same instance, or else of a recently completed one. */
 export async function earlierOutput({ key, instance_id, step }: Doubt): Promise<Result<Earlier>> {
   const answered = async (id: string): Promise<Earlier | undefined> => {
     const effects = await get("/v1/instances/:id/effects", { param: { id } });

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-/** What stands where there is nothing: why, and the command that would fill it. */
+/** An empty state: the reason, and a command that adds data. */
 export function Empty({ children, command }: { children: ComponentChildren; command?: string }) {
   return (
     <div class="empty">

@@ -1,4 +1,4 @@
-/** The few pictures that buttons have, drawn in 16 by 16: no font has to have them. */
+/** Icons on a grid of 16 by 16, because a font may lack them. */
 const DRAWN = {
   close: "M4 4l8 8M12 4l-8 8",
   light:

@@ -1,22 +1,20 @@
 import { useState } from "preact/hooks";
 import { copied } from "./id.tsx";
 
-/** More than this is shown when it is asked for. */
+/** Longer texts are shown on request. */
 const SHOWN = 20_000;
 
-/** Any value as indented JSON: always text, whatever it holds. */
 export function Json({ value, label }: { value: unknown; label: string }) {
   return <JsonText text={JSON.stringify(value, null, 2) ?? "nothing"} label={label} />;
 }
 
-/** A text of JSON as it is, which can be copied; and other texts of the same, by what copies them. */
 export function JsonText({ text, label, others = {} }: { text: string; label: string; others?: Readonly<Record<string, string>> }) {
   const [isWhole, showWhole] = useState(false);
   const [copy, setCopy] = useState("");
   const shown = isWhole ? text : text.slice(0, SHOWN);
   return (
     <section class="json" aria-label={label}>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be scrolled by keys */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content needs keyboard access */}
       <pre tabIndex={0} dir="ltr">
         {shown}
       </pre>

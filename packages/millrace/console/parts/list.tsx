@@ -4,15 +4,11 @@ import { ProblemNote } from "./problem.tsx";
 
 interface ListProps<Row> {
   pages: Pages<Row>;
-  /** What one of them is called, and several. */
   noun: readonly [one: string, many: string];
-  /** Shown where there is none. */
   empty: ComponentChildren;
-  /** Shows those that there are. */
   children: (rows: Row[]) => ComponentChildren;
 }
 
-/** A list that is read page by page: how many are shown, why it is as it is, and a button for more. */
 export function List<Row>({ pages: { rows, problem, more, newest }, noun: [one, many], empty, children }: ListProps<Row>) {
   return (
     <>

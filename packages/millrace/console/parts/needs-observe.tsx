@@ -2,7 +2,7 @@ import { useCell } from "../data/cell.ts";
 import { session } from "../data/session.ts";
 import { Empty } from "./empty.tsx";
 
-/** Stands where a token may not see what is counted of the whole deployment, and says how to get one that may. */
+/** Explains that deployment-wide numbers need the scope `observe`, and how to mint such a token. */
 export function NeedsObserve({ what }: { what: string }) {
   const { caller } = useCell(session);
   const command = `npm run -s token -- --tenant ${caller?.tenant} --actor you --scopes read,operate,observe --days 90`;

@@ -1,17 +1,15 @@
 import { Status, type Tone } from "./status.tsx";
 
-/** What a dry run of an action on an instance answers. */
 export interface Plan {
   refused: string | null;
-  /** What would follow, in a sentence, where the route says it. */
   follows?: string;
-  /** What it keeps that a person has said, and what to do where that is wrong. */
+  /** The operator-supplied output that the action keeps, and how to replace it. */
   note?: string | null;
   from?: string | null;
   effects: { step: string; item: string; verdict: string }[];
 }
 
-/** What each verdict means, as the API's document says it. */
+/** The meaning of each verdict, as in the API's document. */
 const VERDICTS: Readonly<Record<string, readonly [tone: Tone, means: string]>> = {
   kept: ["green", "it happened and is kept"],
   runs: ["blue", "it runs, or runs again"],
@@ -29,7 +27,7 @@ const VERDICTS: Readonly<Record<string, readonly [tone: Tone, means: string]>> =
   needs_output: ["orange", "it happened, and an operator must give its output"],
 };
 
-/** What a dry run says of each effect though the act is refused: what may stand, somebody has to know. */
+/** The effects of a refused action, because they remain. */
 export function RefusedPlan({ plan: { effects } }: { plan: Plan }) {
   if (effects.length === 0) return null;
   return (
@@ -40,7 +38,6 @@ export function RefusedPlan({ plan: { effects } }: { plan: Plan }) {
   );
 }
 
-/** A dry run, effect by effect. */
 export function EffectPlan({ plan: { follows, from, note, effects } }: { plan: Plan }) {
   return (
     <>

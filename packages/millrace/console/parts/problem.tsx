@@ -1,10 +1,9 @@
 import type { Problem } from "../data/problem.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
 
-/** A refusal in words: what was wrong, field by field, and a link to what was in the way. */
 export function ProblemNote({ problem }: { problem: Problem }) {
   const { title, detail, code, status, issues = [], instance_id: instance } = problem;
-  // Said by the title, and field by field below.
+  // Already in the title and in the fields below.
   const saysTwice = issues.length > 0 && detail.startsWith(title);
   return (
     <div class="problem" role="alert">

@@ -1,7 +1,7 @@
 import type { Item } from "../data/api.ts";
 import { Ago } from "./time.tsx";
 
-/** A shape of its own for each tone, so that none is told by its colour alone. Drawn in 12 by 12. */
+/** One shape per tone, so that color is not the only difference. On a grid of 12 by 12. */
 const SHAPES = {
   green: "M2 6.5 5 9.5 10 3",
   blue: "M6 6m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
@@ -15,7 +15,6 @@ const SHAPES = {
 
 export type Tone = keyof typeof SHAPES;
 
-/** The tone of each word that the console has for how something stands. */
 const TONES: Readonly<Record<string, Tone>> = {
   ...{ complete: "green", done: "green", confirmed: "green", applied: "green", approved: "green", replayed: "green", active: "green" },
   ...{ running: "blue", claimed: "blue", open: "blue", going: "blue", starts: "blue", follows: "blue", sent: "blue" },
@@ -40,7 +39,6 @@ export function toneOf(word: string): Tone {
   return TONES[word] ?? "quiet";
 }
 
-/** The shape of a tone, also within another picture. */
 export function Shape({ tone, ...at }: { tone: Tone; x?: number; y?: number }) {
   return (
     <svg {...at} viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">
@@ -49,7 +47,6 @@ export function Shape({ tone, ...at }: { tone: Tone; x?: number; y?: number }) {
   );
 }
 
-/** A status as word, shape and colour. `tone` where the word is none of the known ones. */
 export function Status({ word, tone = toneOf(word) }: { word: string; tone?: Tone }) {
   return (
     <span class="status" data-tone={tone}>
@@ -61,22 +58,21 @@ export function Status({ word, tone = toneOf(word) }: { word: string; tone?: Ton
 
 type Instance = Pick<Item<"/v1/instances">, "status" | "retrying" | "sleeping" | "waiting_for" | "overdue" | "undo">;
 
-/** Statuses in which what an instance retries, sleeps or waits for is what one wants to know. */
+/** Statuses for which the current retry, sleep or wait is shown instead. */
 const UNDER_WAY = new Set(["accepted", "queued", "running", "waiting"]);
 
-/** How an instance stands, in one word: what it retries, sleeps or waits for is a state of its own. */
+/** The status, or the current retry, sleep or wait. */
 export function standing({ status, retrying, sleeping, waiting_for }: Instance): string {
   if (!UNDER_WAY.has(status)) return status;
   return retrying ? "retrying" : waiting_for.length > 0 ? "waiting" : sleeping ? "sleeping" : status;
 }
 
-/** Statuses in which an undo that is not done does not go on. */
+/** Statuses in which an incomplete undo has stopped. */
 const STOPPED = new Set(["errored", "skipped"]);
 
-/** What its next time is of. */
 const NEXT: Readonly<Record<string, string>> = { retrying: "again", waiting: "ends", sleeping: "wakes" };
 
-/** How an instance stands, and what it comes to next, as far as that is known. */
+/** The status of an instance, and the time of its next change if known. */
 export function InstanceStatus({ instance }: { instance: Instance }) {
   const word = standing(instance);
   const { status, retrying, sleeping, waiting_for: waits, undo, overdue } = instance;

@@ -3,45 +3,41 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useKeys } from "../frame/keys.ts";
 import { go } from "../frame/router.tsx";
 
-/** A column of a table. */
 export interface Column<Row> {
   head: string;
   cell: (row: Row) => ComponentChildren;
-  /** Its share of the width, as a CSS grid writes it, such as `2fr` or `96px`. Default `1fr`. */
+  /** A CSS grid width such as `2fr` or `96px`. Default `1fr`. */
   width?: string;
-  /** The same in a narrow window; default as in a wide one. */
+  /** The width in a narrow window. Default `width`. */
   narrow?: string;
-  /** True for one that a narrow window leaves out. */
+  /** True for a column that narrow windows hide. */
   isMinor?: boolean;
   isNumber?: boolean;
 }
 
 interface TableProps<Row extends object> {
-  /** What the table is of, for whoever hears it. */
   label: string;
   rows: readonly Row[];
   columns: readonly Column<Row>[];
   nameOf: (row: Row) => string;
-  /** Where Enter and a click on the row go. */
+  /** The link of a row, for Enter and clicks. */
   hrefOf?: (row: Row) => string;
-  /** What stands below a row in a narrow window, which has no columns for it. */
   below?: (row: Row) => ComponentChildren;
-  /** The names of the rows that are selected, where they can be: `x` selects. */
+  /** Names of the selected rows; `x` selects. Undefined without selection. */
   selected?: ReadonlySet<string>;
   select?: (names: ReadonlySet<string>) => void;
 }
 
 const ROW_PX = 32;
-/** One with something below it. */
 const TWO_LINES_PX = 52;
 const NARROW = matchMedia("(max-width: 720px)");
-/** Longer lists draw only what is seen, and some rows on either side. With twice as many its tasks are longer: docs/console.md. */
+/** Longer lists render only the visible rows and some around them. At twice this length, tasks are longer: docs/console.md. */
 const VIRTUAL_FROM = 100;
 const BESIDE = 8;
-/** What is drawn is moved by so many rows at once, so that most scrolling draws nothing. */
+/** The rendered range moves in steps of this many rows, so most scrolling renders nothing. */
 const STEP = 5;
 
-/** Rows that are walked by `j` and `k`, opened by Enter and selected by `x`; the row that has the focus keeps it as others come. */
+/** Rows with keyboard navigation: `j` and `k` move, Enter opens, `x` selects. The focused row keeps the focus when rows are added. */
 export function Table<Row extends object>(props: TableProps<Row>) {
   const { label, rows, columns, nameOf, hrefOf, below, selected, select } = props;
   const body = useRef<HTMLTableSectionElement>(null);
@@ -57,7 +53,7 @@ export function Table<Row extends object>(props: TableProps<Row>) {
     const { top = 0 } = body.current?.getBoundingClientRect() ?? {};
     const y = top + index * rowPx;
     if (rows.length > VIRTUAL_FROM && (y < 0 || y > innerHeight - rowPx)) scrollBy({ top: y - innerHeight / 2 });
-    // At once, because the next key may be Enter; what is scrolled to has to be drawn first.
+    // Synchronous, because the next key may be Enter. A row must be rendered before it can be focused.
     const drawn = () => body.current?.querySelector<HTMLElement>(`tr[data-at="${index}"]`);
     const there = drawn();
     if (there) there.focus();
@@ -70,7 +66,7 @@ export function Table<Row extends object>(props: TableProps<Row>) {
     if (!next.delete(nameOf(row))) next.add(nameOf(row));
     select(next);
   };
-  // Of several tables the one that has the focus; before any has it, the first of the screen.
+  // With several tables, keys go to the focused one, or else to the first.
   const isMeant = () =>
     body.current === (document.activeElement?.closest("tbody") ?? document.querySelector("main table[aria-rowcount] tbody"));
   useKeys({
@@ -79,7 +75,7 @@ export function Table<Row extends object>(props: TableProps<Row>) {
     ...(select && { x: () => isMeant() && turn(rows[at]) }),
   });
 
-  // A row that is the same is not drawn again: its cells are the very ones from before.
+  // Cached cells: an unchanged row is not rendered again.
   const made = useMemo(() => new WeakMap<Row, ComponentChildren>(), [columns]);
   const cellsOf = (row: Row) => {
     const cells =
@@ -166,7 +162,7 @@ function useNarrow(): boolean {
   return isNarrow;
 }
 
-/** Which rows are drawn: all of a short list, of a long one those that are seen and some beside them. */
+/** The range of rendered rows: all of a short list. */
 function useWindow(body: { readonly current: HTMLElement | null }, count: number, rowPx: number): readonly [first: number, last: number] {
   const [first, setFirst] = useState(0);
   const isLong = count > VIRTUAL_FROM;

@@ -6,7 +6,7 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** A duration in the two units that matter: `4 m 12 s`, `850 ms`. */
+/** A duration in its two largest units: `4 m 12 s`, `850 ms`. */
 export function duration(ms: number): string {
   if (ms < SECOND) return `${Math.round(ms)} ms`;
   if (ms < 10 * SECOND) return `${Number((ms / SECOND).toFixed(1))} s`;
@@ -23,32 +23,30 @@ function inTwo(ms: number, [large, word]: Unit, [small, other]: Unit): string {
   return `${Math.floor(ms / large)} ${word}${rest > 0 ? ` ${rest} ${other}` : ""}`;
 }
 
-/** How far a moment is from now, in one unit, to the nearest: `12 s ago`, `in 3 min`. */
+/** The distance from now in one rounded unit: `12 s ago`, `in 3 min`. */
 function distance(at: number, now: number): string {
   const ms = Math.abs(now - at);
-  // Two clocks are never quite the same.
+  // Clocks differ slightly.
   if (ms < 2 * SECOND) return "now";
   const [seconds, minutes, hours] = [SECOND, MINUTE, HOUR].map((unit) => Math.round(ms / unit)) as [number, number, number];
   const said = seconds < 60 ? `${seconds} s` : minutes < 60 ? `${minutes} min` : hours < 48 ? `${hours} h` : `${Math.round(ms / DAY)} d`;
-  // The clock is a second old at most: what has just happened is not ahead.
+  // The displayed clock is up to 1 s late, so a smaller difference is not in the future.
   return at - now >= SECOND ? `in ${said}` : `${said} ago`;
 }
 
 const two = (number: number) => String(number).padStart(2, "0");
 
-/** The exact moment where the reader is, in one form everywhere: `2026-11-27 14:41:41`. The zone is said at the foot of the page. */
+/** The local time: `2026-11-27 14:41:41`. The page's footer has the zone. */
 export function exact(at: string | number): string {
   const moment = new Date(at);
   const day = [moment.getFullYear(), two(moment.getMonth() + 1), two(moment.getDate())].join("-");
   return `${day} ${[moment.getHours(), moment.getMinutes(), moment.getSeconds()].map(two).join(":")}`;
 }
 
-/** The time of a day, to the second. */
 export function clockTime(at: string | number): string {
   return exact(at).slice(11);
 }
 
-/** A moment as its distance from now; the exact one is shown on hover and focus. */
 export function Ago({ at }: { at: string }) {
   const said = useCell(clock, (now) => distance(Date.parse(at), now));
   return (
@@ -58,7 +56,6 @@ export function Ago({ at }: { at: string }) {
   );
 }
 
-/** A moment exactly, with its distance from now beside it. */
 export function Moment({ at }: { at: string }) {
   return (
     <>
@@ -70,5 +67,5 @@ export function Moment({ at }: { at: string }) {
   );
 }
 
-/** Where the reader's times are of, by the browser: `Europe/Berlin`. */
+/** The browser's time zone: `Europe/Berlin`. */
 export const timeZone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;

@@ -7,8 +7,8 @@ import { AGAIN_MS } from "../data/use-data.ts";
 const LOOK_BEHIND_MS = 250;
 
 /**
- * What an act would do, or a message that is not sent yet: asked anew as its fields change (`of`), after somebody has signed in again, and by
- * itself where nothing answered. Undefined until the answer is about the fields as they are.
+ * The dry run of an action or a message. Repeated when its fields (`of`) change, after a sign-in, and after a failed request. Undefined
+ * until the response is for the current fields.
  */
 export function usePlan<Plan>(dryRun: (() => Promise<Result<Plan>>) | undefined, of: string, isReady: boolean) {
   const [answer, setAnswer] = useState<{ of: string; plan: Result<Plan> } | undefined>();
@@ -33,6 +33,6 @@ export function usePlan<Plan>(dryRun: (() => Promise<Result<Plan>>) | undefined,
     const timer = setTimeout(again, AGAIN_MS);
     return () => clearTimeout(timer);
   }, [answer]);
-  // What was said of other values of the fields says nothing of these.
+  // Drop a response for former fields.
   return { plan: answer?.of === of ? answer.plan : undefined, again };
 }

@@ -2,20 +2,19 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import "./wide.css";
 
-/** A picture is made smaller down to this, so that it fits; beyond it, it is scrolled. */
+/** Smallest scale. A wider picture scrolls. */
 const SMALLEST = 0.7;
 
 interface WideProps {
-  /** What is seen in it, for whoever hears it. */
+  /** The accessible name. */
   label: string;
   class?: string;
-  /** The width that the picture has by itself, in pixels. */
   width: number;
-  /** Draws it, so many times as large as it is by itself. */
+  /** Renders the picture at a scale. */
   children: (scale: number) => ComponentChildren;
 }
 
-/** A picture that fits where it can, and is otherwise scrolled, by keys too: an edge behind which there is more fades out. */
+/** A picture that is scaled to the width, or scrolls (also by keys) with a fading edge. */
 export function Wide({ label, class: name = "", width, children }: WideProps) {
   const box = useRef<HTMLElement>(null);
   const [room, setRoom] = useState(0);
@@ -35,7 +34,7 @@ export function Wide({ label, class: name = "", width, children }: WideProps) {
   useEffect(look, [room, width, scale]);
   return (
     <>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be scrolled by keys */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content needs keyboard access */}
       <section ref={box} class={`wide ${name}`} tabIndex={0} aria-label={label} data-more={more || undefined} onScroll={look}>
         {children(scale)}
       </section>

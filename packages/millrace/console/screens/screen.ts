@@ -1,22 +1,20 @@
 import type { ComponentType } from "preact";
 
-/** A screen of the console. */
 export interface Screen {
   name: string;
-  /** Behind `/console/`; "" is the console itself. */
+  /** The path after `/console/`; "" for the start page. */
   path: string;
   title: string;
   component: ComponentType<ScreenProps>;
-  /** The key behind `g` that goes to it. */
   key?: string;
   isInNavigation?: boolean;
-  /** True where a name follows in the path, which the screen is given. */
+  /** True if a parameter follows in the path. */
   takesName?: boolean;
-  /** The screen of the navigation that it belongs to; default itself. */
+  /** The navigation entry; default: itself. */
   under?: string;
 }
 
 export interface ScreenProps {
-  /** What stands in the path behind the screen's own: an id; "" where there is none. */
+  /** The id in the path; "" without one. */
   param: string;
 }

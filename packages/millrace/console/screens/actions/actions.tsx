@@ -12,7 +12,6 @@ import "./actions.css";
 import { Bar } from "./progress.tsx";
 import { type Bulk, briefScope, counted, scopeOf, titleOf } from "./words.ts";
 
-/** The two ways in which what people did is shown. */
 export const VIEWS = { "Bulk actions": hrefOf("actions"), "Audit: all actions": hrefOf("audit") };
 
 const FILTERS = {
@@ -56,7 +55,6 @@ const COLUMNS: readonly Column<Bulk>[] = [
   { head: "Started", width: "96px", narrow: "88px", isNumber: true, cell: ({ created_at: at }) => <Ago at={at} /> },
 ];
 
-/** What a narrow window has no columns for. */
 function Below({ of: { actor, reason, matched, left, failed } }: { of: Bulk }) {
   return (
     <>
@@ -71,12 +69,11 @@ function Below({ of: { actor, reason, matched, left, failed } }: { of: Bulk }) {
   );
 }
 
-/** What was done to many things at once, newest first: each with its progress. */
 export function Actions() {
   const { state } = useFilters(FILTERS);
   const pages = usePages((cursor) => get("/v1/bulk-actions", { query: { state: state as Bulk["state"], cursor, limit: "50" } }), [state], {
     nameOf: ({ id }) => id,
-    // What is done to one of its things, and what its instance does, moves a bulk action on.
+    // Actions on its items, and changes of its instance, change a bulk action.
     isAbout: ({ kind }) => kind === "action" || kind === "instance" || kind === "skipped",
   });
   return (

@@ -10,7 +10,7 @@ import { Moment } from "../../parts/time.tsx";
 import "./actions.css";
 import { type Action, begun, textOf } from "./words.ts";
 
-/** One row of the audit whole, by its place in it: the link to it works for as long as the row is kept. */
+/** One row of the audit, by its position. The link works for the retention of the row. */
 export function AuditRow({ row, close }: { row: string; close: string }) {
   const { data, problem } = useData(
     () => get("/v1/audit", { query: { cursor: `${row}_`, limit: "1" } }),
@@ -30,7 +30,6 @@ export function AuditRow({ row, close }: { row: string; close: string }) {
 const OF_LETTERS = new Set(["replay", "skip", "escalate", "repair"]);
 const OF_BULK = new Set(["bulk", "abort", "resume"]);
 
-/** The screen of what an action was about; undefined where none shows it. */
 function aboutOf({ verb, target, instance_id: instance, result }: Action): string | undefined {
   if (instance === target) return hrefOf("instances", target);
   if (result === "refused") return undefined;
@@ -102,7 +101,6 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
   );
 }
 
-/** How the target stood and stands, field by field. */
 function Change({ before, after }: { before: Record<string, unknown>; after: Record<string, unknown> }) {
   const names = Object.keys({ ...before, ...after });
   const cells = (of: Record<string, unknown>, name: string) =>

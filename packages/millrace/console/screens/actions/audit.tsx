@@ -23,7 +23,7 @@ const FILTERS = {
   bulk: { label: "Bulk actions", options: { each: "with each item" }, unset: "one row each" },
 } as const;
 
-/** What a row is called in the address: its place in the audit. */
+/** The address of a row: its position in the audit. */
 const rowOf = ({ at, id }: Action) => `${Date.parse(at)}.${id}`;
 
 const COLUMNS: readonly Column<Action>[] = [
@@ -50,7 +50,6 @@ const COLUMNS: readonly Column<Action>[] = [
   { head: "Reason", width: "1.4fr", isMinor: true, cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
 ];
 
-/** When, exactly and from now. */
 function When({ at }: { at: string }) {
   return (
     <>
@@ -62,7 +61,6 @@ function When({ at }: { at: string }) {
   );
 }
 
-/** What a narrow window has no columns for. */
 function Below({ of: { at, actor, reason } }: { of: Action }) {
   return (
     <>
@@ -71,7 +69,7 @@ function Below({ of: { at, actor, reason } }: { of: Action }) {
   );
 }
 
-/** What it was about, by the name that people know, its id under the pointer; a bulk action by what it did, as a link to its page. */
+/** The target's title, with its id as a tooltip. A bulk action is described by its verb and links to its page. */
 function Target({ of: { verb, target, about, detail } }: { of: Action }) {
   if (verb === "bulk")
     return (
@@ -86,7 +84,7 @@ function Target({ of: { verb, target, about, detail } }: { of: Action }) {
   );
 }
 
-/** What it changed, in a few words: `status errored → running`; of what was refused the code. */
+/** The change in brief: `status errored → running`; of a refusal, the code. */
 function changeOf({ before, after, detail, result }: Action): string {
   if (result === "refused") return String(detail?.code ?? "");
   const names = Object.keys({ ...before, ...after }).filter((name) => JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name]));
@@ -95,13 +93,12 @@ function changeOf({ before, after, detail, result }: Action): string {
     .join(", ");
 }
 
-/** What people did, newest first, and what they were not let do. */
 export function Audit() {
   const filters = useFilters(FILTERS);
   const row = usePlace().query.get("row");
   const { since, until, bulk, ...said } = filters;
   const { actor, verb, target, instance, result } = said;
-  // What was done to one thing may have been done by a bulk action.
+  // With a target, include the actions of bulk actions on single items.
   const eachOrOne = bulk === undefined && target === undefined && instance === undefined ? "false" : undefined;
   const isWanted = ({ kind, data }: { kind: string; data: Record<string, unknown> }) =>
     kind === "skipped" ||

@@ -11,21 +11,20 @@ type Asked = Answer<"/v1/bulk-actions", "$post">;
 type Plan = Extract<Asked, { sample: unknown }>;
 type Started = Extract<Asked, { id: string }>;
 
-/** Which things are meant: by a filter, as the API takes it, or by name. */
+/** The selected items: by the API's filter, or by id. */
 export type Meant = { filter: Readonly<Record<string, string>> } | { ids: readonly string[] };
 
 interface BulkActProps {
-  /** What can be done to them; the first is what is asked for. */
+  /** Possible verbs; the first is preselected. */
   verbs: readonly string[];
   meant: Meant;
   close: () => void;
 }
 
-/** As the engine has them where nobody says otherwise. */
+/** The engine's defaults. */
 const USUAL = { rate: "10", ramp: "1, 10, 100, 1000, 10000", failing: "10", settle: "60" };
 type Pace = typeof USUAL;
 
-/** How fast, as the API takes it; undefined where a field holds something else. */
 function paceOf({ rate, ramp, failing, settle }: Pace) {
   const stages = ramp
     .split(/[,\s]+/)
@@ -42,7 +41,7 @@ function paceOf({ rate, ramp, failing, settle }: Pace) {
   };
 }
 
-/** Asks for one act on many things: how many they are first, which of them would be refused, and how fast. It gets a page of its own. */
+/** The dialog of a bulk action: number of items, expected refusals, pace. A started bulk action opens its page. */
 export function BulkAct({ verbs, meant, close }: BulkActProps) {
   const [verb, setVerb] = useState(verbs[0] ?? "");
   const [said, say] = useState<Pace>(USUAL);
@@ -125,7 +124,7 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
   );
 }
 
-/** How many a bulk action would be about, and what of the first ten would be refused. */
+/** The number of items, and the refusals among the first ten. */
 function Count({ verb, plan: { matched, stages, parts, sample } }: { verb: string; plan: Plan }) {
   const refused = sample.filter((one) => one.refused !== null);
   return (

@@ -39,14 +39,13 @@ const columnsOf = (verb: string): readonly Column<BulkItem>[] => [
   { head: "When", width: "96px", isNumber: true, isMinor: true, cell: ({ at }) => <Ago at={at} /> },
 ];
 
-/** What is failed here stays so: nothing tries it again by itself. None that failed is no bad news. */
+/** A failed item is not retried. A count of 0 failed items has a neutral tone. */
 function ResultOf({ verb, word, count = 1 }: { verb: string; word: string; count?: number }) {
   return (
     <Status word={resultOf(verb, word)} tone={count === 0 ? "quiet" : word === "failed" ? "red" : word === "done" ? "green" : "quiet"} />
   );
 }
 
-/** What was acted upon, by the name that people know, its id under the pointer. */
 function Target({ verb, of }: { verb: string; of: BulkItem }) {
   const { target, about } = of;
   const href = targetOf(verb, of);
@@ -60,7 +59,6 @@ function Target({ verb, of }: { verb: string; of: BulkItem }) {
   );
 }
 
-/** One bulk action: how far it is, what came of each thing, and the two ways to steer it. */
 export function BulkAction({ param: id }: ScreenProps) {
   const [verb, steer] = useState<"abort" | "resume" | undefined>();
   const [said, say] = useState("");
@@ -123,7 +121,6 @@ export function BulkAction({ param: id }: ScreenProps) {
   );
 }
 
-/** How far it is: the counts, and the same as a bar. */
 function Progress({ bulk }: { bulk: Bulk }) {
   return (
     <section class="actions-far" aria-label="Progress">
@@ -166,7 +163,6 @@ function Results({ bulk: { id, verb, state } }: { bulk: Bulk }) {
   );
 }
 
-/** Rows open what they are about, where a screen shows it. */
 function opens(verb: string) {
   const [one] = nounOf(verb);
   return ["instance", "dead letter", "unknown outcome"].includes(one) ? { hrefOf: (item: BulkItem) => targetOf(verb, item) ?? "" } : {};

@@ -8,25 +8,25 @@ import { begun } from "./words.ts";
 const ENDED = ["retry", "close"];
 const GOING_ON = ["cancel", "pause"];
 
-/** What can be done to many instances of a status; nothing to what is over as it was asked. */
+/** Bulk verbs by status. Final statuses have none. */
 const VERBS: Readonly<Record<string, readonly string[]>> = {
   ...{ errored: ENDED, terminated: ENDED },
   ...{ accepted: GOING_ON, queued: GOING_ON, running: GOING_ON, waiting: GOING_ON },
   ...{ paused: ["resume", "cancel"], in_doubt: ["cancel"] },
 };
 
-/** Acts on all instances that a list's filters mean, where a bulk action knows them; those that failed, where they name no status. */
+/** Acts on all instances of the list's filters, if the API's filter supports them. Without a status: on the failed ones. */
 export function InstancesButton({ filters, isOffered }: { filters: Readonly<Record<string, string | undefined>>; isOffered: boolean }) {
   const [meant, mean] = useState<Meant | undefined>();
   const { status = "errored", since, overdue, standing, ...rest } = filters;
   const verbs = VERBS[status];
   if (!verbs || overdue || standing || !may("operate")) return null;
-  // Fixed as it is opened: an age stands for one moment, however long the dialog is.
+  // Fixed when the dialog opens, so that an age keeps its time.
   const open = () => {
     const moment = sinceOf(since);
     mean({ filter: { status, ...rest, ...(moment && { since: moment }) } as Record<string, string> });
   };
-  // A dialog that is open says itself that nothing is left.
+  // An open dialog remains, and reports that no items are left.
   if (!isOffered && !meant) return null;
   return (
     <p>

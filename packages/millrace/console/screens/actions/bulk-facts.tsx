@@ -3,7 +3,6 @@ import { Moment } from "../../parts/time.tsx";
 import { Scope } from "./scope.tsx";
 import { type Bulk, counted, listOf, nounOf } from "./words.ts";
 
-/** Why it was begun, over what, and how it goes about it. */
 export function BulkFacts({ bulk }: { bulk: Bulk }) {
   const {
     verb,
@@ -59,7 +58,7 @@ export function BulkFacts({ bulk }: { bulk: Bulk }) {
   );
 }
 
-/** The sizes of its stages: those of the ramp as far as they are filled, the rest behind them. */
+/** The stages of the ramp that the items fill, then the rest. */
 function stagesOf(ramp: readonly number[], matched: number): number[] {
   const sizes: number[] = [];
   let left = matched;

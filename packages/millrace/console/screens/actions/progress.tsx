@@ -2,7 +2,6 @@ import { type Bulk, counted, resultOf } from "./words.ts";
 
 const PARTS = ["done", "skipped", "failed"] as const;
 
-/** How far a bulk action is, as a bar; what it shows is said beside it, or by its name. */
 export function Bar({ bulk }: { bulk: Bulk }) {
   let x = 0;
   return (

@@ -4,7 +4,7 @@ import { type Bulk, nounOf, scopeOf } from "./words.ts";
 
 const MOST_CAUSES = "200";
 
-/** Which things an act on many is about, in words: a cause by what it says, and by its id only where nobody knows it any more. */
+/** A bulk action's filter as text. A cause is shown by its message; by its id once it is unknown. */
 export function Scope({ verb, filter }: { verb: string; filter: Bulk["filter"] }) {
   const { cause, ...others } = filter ?? {};
   const said = useCause(verb, typeof cause === "string" ? cause : "");
@@ -22,7 +22,7 @@ export function Scope({ verb, filter }: { verb: string; filter: Bulk["filter"] }
   );
 }
 
-/** What a cause says: where it happened, and its message; undefined for none. */
+/** The place and message of a cause; undefined if it is unknown. */
 function useCause(verb: string, cause: string): string | undefined {
   const { data } = useData(
     async () => {

@@ -5,7 +5,7 @@ import { shortId } from "../../parts/id.tsx";
 export type Bulk = Item<"/v1/bulk-actions">;
 export type Action = Item<"/v1/audit">;
 
-/** What each of the engine's verbs is done to; an app's own are done to things. */
+/** The nouns of the engine's verbs. An app's verbs have "things". */
 const NOUNS: Readonly<Record<string, readonly [one: string, many: string]>> = {
   ...Object.fromEntries(["retry", "cancel", "pause", "resume", "close"].map((verb) => [verb, ["instance", "instances"]])),
   ...Object.fromEntries(["replay", "skip"].map((verb) => [verb, ["dead letter", "dead letters"]])),
@@ -13,12 +13,11 @@ const NOUNS: Readonly<Record<string, readonly [one: string, many: string]>> = {
   redeliver: ["delivery", "deliveries"],
 };
 
-/** What is done to things, as a title or a button says it: `Retry 12 instances`. */
 export function titleOf(verb: string, things: string): string {
   return verb === "retry_anyway" ? `Retry ${things} anyway` : `${begun(verb)} ${things}`;
 }
 
-/** What a choice between verbs says of one, where its name says too little. */
+/** Labels of verbs with an unclear name. */
 const CHOICES: Readonly<Record<string, string>> = {
   reject: "they did not happen: run them",
   retry_anyway: "unknown: run them again",
@@ -26,16 +25,15 @@ const CHOICES: Readonly<Record<string, string>> = {
 
 export const choiceOf = (verb: string) => CHOICES[verb] ?? verb.replaceAll("_", " ");
 
-/** Verbs by which what was done is taken back, unless it is to stand. */
+/** Verbs that undo effects unless `undo` is false. */
 export const TAKES_BACK: ReadonlySet<string> = new Set(["cancel"]);
 
-/** A verb as a title or a button begins with it. */
 export function begun(verb: string): string {
   const words = verb.replaceAll("_", " ");
   return words.slice(0, 1).toUpperCase() + words.slice(1);
 }
 
-/** How many things of a verb, in words: `12 instances`. */
+/** A number of items: `12 instances`. */
 export function counted(verb: string, count: number): string {
   const [one, many] = NOUNS[verb] ?? ["item", "items"];
   return `${count} ${count === 1 ? one : many}`;
@@ -45,18 +43,17 @@ export function nounOf(verb: string): readonly [one: string, many: string] {
   return NOUNS[verb] ?? ["item", "items"];
 }
 
-/** What a thing is called that a verb was done to, of which nothing has failed since. */
+/** The label of a done item that has not failed since. */
 const DONE: Readonly<Record<string, string>> = {
   ...{ retry: "retried", replay: "replayed", cancel: "cancelled", pause: "paused", resume: "resumed" },
   ...{ close: "closed", skip: "skipped", redeliver: "delivered", reject: "rejected", retry_anyway: "run again" },
 };
 
-/** A result of one thing, as people read it; of some verbs more comes behind them, which `done` has seen out, or did not wait longer for. */
+/** The label of an item's result. After some verbs, `done` includes later outcomes up to the settle time. */
 export function resultOf(verb: string, result: string): string {
   return result === "done" ? (DONE[verb] ?? "done") : result === "skipped" ? "not needed" : result;
 }
 
-/** What the results of a verb mean. */
 export function meaningOf(verb: string): string {
   const isSeen = ["retry", "replay", "cancel", "redeliver", "reject", "retry_anyway"].includes(verb);
   const seen = isSeen ? `${begun(resultOf(verb, "done"))}: completed, or not failed by the end of its stage. ` : "";
@@ -64,7 +61,7 @@ export function meaningOf(verb: string): string {
   return `${seen}Not needed: nothing was left to do; the row names an earlier action, if any. Failed: refused${isSeen ? ", or failed afterwards" : ""}${doubt}.`;
 }
 
-/** The screen of a thing that a verb was done to, of an effect its instance's; undefined for what none shows. */
+/** The screen of a verb's item; for an effect, of its instance. Undefined if there is none. */
 export function targetOf(
   verb: string,
   { target, instance_id: instance }: { target: string; instance_id: string | null },
@@ -74,26 +71,25 @@ export function targetOf(
   return one === "instance" ? hrefOf("instances", target) : one === "dead letter" ? hrefOf("dead-letters", target) : undefined;
 }
 
-/** A long id shortened; other texts, such as the path of a request, stay. */
 export function shortened(text: string): string {
   return /^[0-9a-f-]{20,}$/.test(text) ? shortId(text) : text;
 }
 
-/** A filter in words: `status errored · workflow publish-article`. */
+/** A filter as text: `status errored · workflow publish-article`. */
 export function scopeOf(filter: Readonly<Record<string, unknown>> | null): string {
   if (filter === null) return "the selected ones";
   const parts = Object.entries(filter).map(([name, value]) => `${name.replaceAll("_", " ")} ${shortened(String(value))}`);
   return parts.length > 0 ? parts.join(" · ") : "all";
 }
 
-/** The same where there is no room to say which cause it is. */
+/** As `scopeOf`, without the cause's message. */
 export function briefScope(filter: Readonly<Record<string, unknown>> | null): string {
   if (filter?.cause === undefined) return scopeOf(filter);
   const { cause, ...others } = filter;
   return Object.keys(others).length > 0 ? `${scopeOf(others)} · one cause` : "one cause";
 }
 
-/** The list that has what a filter means now; undefined where none takes all of it. */
+/** The list with the filter's current matches; undefined if no list supports the filter. */
 export function listOf({ verb, filter }: Pick<Bulk, "verb" | "filter">): string | undefined {
   if (filter === null || "until" in filter) return undefined;
   const texts = Object.fromEntries(Object.entries(filter).map(([name, value]) => [name, String(value)]));
@@ -104,7 +100,6 @@ export function listOf({ verb, filter }: Pick<Bulk, "verb" | "filter">): string 
   return hrefOf("dead-letters", { ...rest, type, each: "true" });
 }
 
-/** What a field holds, as a text. */
 export function textOf(value: unknown): string {
   return typeof value === "string" ? value : value === undefined ? "nothing" : JSON.stringify(value);
 }

@@ -12,7 +12,6 @@ type Message = Whole["messages"][number];
 type Workflow = Whole["workflows"][number];
 type Queue = Whole["queues"][number];
 
-/** All messages, workflows and queues, and what follows from what. */
 export function Catalog() {
   const { data, problem } = useCatalog();
   return (
@@ -105,7 +104,6 @@ const QUEUES: readonly Column<Queue>[] = [
   { head: "Concurrency", width: "96px", isMinor: true, cell: (one) => policyOf(one).Concurrency },
 ];
 
-/** The names of what a message leads to. */
 export function ledTo({ kind, type, follows }: Message, workflows: readonly Workflow[]): string[] {
   const started = workflows.filter(({ on }) => on.kind === kind && on.type === type).map(({ name }) => name);
   const others = follows.flatMap((one) => (one.do === "start" ? [] : [one.type ?? WORDS[one.do]]));
@@ -120,7 +118,6 @@ const WORDS = {
   call: "a call of app code",
 } as const;
 
-/** A message by its type, as a link to what it is. */
 export function MessageLink({ kind, type }: Pick<Message, "kind" | "type">) {
   return <Link to={hrefOf("catalog", `${kind} ${type}`)}>{type}</Link>;
 }

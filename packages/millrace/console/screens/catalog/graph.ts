@@ -2,7 +2,6 @@ import type { Answer } from "../../data/api.ts";
 
 export type Catalog = Answer<"/v1/catalog">;
 
-/** A message or a workflow, by the name that it has in the catalog's addresses. */
 export interface Node {
   /** Such as `command content.publish` or `workflow publish-article`. */
   name: string;
@@ -10,7 +9,7 @@ export interface Node {
   title: string;
 }
 
-/** What leads to what: `seen` where only what happened says so. */
+/** `seen` for an edge that was observed and is not declared. */
 export interface Edge {
   from: string;
   to: string;
@@ -22,7 +21,6 @@ export interface Graph {
   edges: Edge[];
 }
 
-/** Everything that leads to something, or is led to. */
 export function graphOf({ messages, workflows }: Pick<Catalog, "messages" | "workflows">): Graph {
   const edges: Edge[] = [
     ...workflows.map(({ name, on }) => ({ from: `${on.kind} ${on.type}`, to: `workflow ${name}`, isSeen: false })),
@@ -48,7 +46,6 @@ function nodeNamed(name: string): Node {
 
 export const NODE = { width: 168, height: 28, gapX: 48, gapY: 12, apart: 28 } as const;
 
-/** A node where it is drawn. */
 export interface Placed extends Node {
   x: number;
   y: number;
@@ -61,7 +58,7 @@ export interface Picture {
   height: number;
 }
 
-/** Lays a graph out from left to right: what leads to something stands before it, and what has nothing to do with it below. */
+/** A left-to-right layout: causes before effects, unrelated parts below each other. */
 export function drawn({ nodes, edges }: Graph): Picture {
   const byName = new Map(nodes.map((node) => [node.name, node]));
   const placed: Placed[] = [];
@@ -72,7 +69,7 @@ export function drawn({ nodes, edges }: Graph): Picture {
     const ys = new Map<string, number>();
     let bottom = top;
     for (const column of columns) {
-      // Near to what leads to it, in that order.
+      // Place a node near its causes, in their order.
       const wish = (name: string) => {
         const before = of.filter(({ to, from }) => to === name && ys.has(from)).map(({ from }) => ys.get(from) ?? 0);
         return before.length === 0 ? top : before.reduce((sum, y) => sum + y, 0) / before.length;
@@ -97,7 +94,7 @@ export function drawn({ nodes, edges }: Graph): Picture {
   return { nodes: placed, edges, width, height: Math.max(0, top - NODE.apart) };
 }
 
-/** Nodes that have to do with each other, the largest part first. */
+/** Connected components, the largest first. */
 function partsOf(nodes: readonly Node[], edges: readonly Edge[]): Set<string>[] {
   const left = new Set(nodes.map(({ name }) => name));
   const parts: Set<string>[] = [];
@@ -115,7 +112,7 @@ function partsOf(nodes: readonly Node[], edges: readonly Edge[]): Set<string>[] 
   return parts.sort((one, other) => other.size - one.size);
 }
 
-/** The columns of a part: each node one behind the last that leads to it; an edge that goes back in a circle moves nothing. */
+/** The columns of a component: each node is one after its last cause. Edges that close a cycle are ignored. */
 function columnsOf(part: ReadonlySet<string>, edges: readonly Edge[]): string[][] {
   const depths = new Map<string, number>();
   const onTheWay = new Set<string>();

@@ -12,7 +12,7 @@ import { ledTo, MessageLink } from "./catalog.tsx";
 import type { Catalog } from "./graph.ts";
 import "./catalog.css";
 
-/** What each effect class promises, where an attempt's outcome is unknown. */
+/** The guarantee of each effect class if an attempt's outcome is unknown. */
 const CLASSES = {
   commit: "rows and messages in one atomic write: exactly once",
   keyed: "the upstream deduplicates by key: a repeat has no second effect",
@@ -21,7 +21,7 @@ const CLASSES = {
   once: "never repeated automatically: an operator decides",
 } as const;
 
-/** One thing of the catalog, by its kind and its name: `workflow publish-article`. */
+/** One entry of the catalog, by kind and name: `workflow publish-article`. */
 export function CatalogItem({ param }: ScreenProps) {
   const { data, problem } = useCatalog();
   if (!data) return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>;
@@ -159,7 +159,6 @@ function OfMessage({ message, catalog }: { message: Catalog["messages"][number];
   );
 }
 
-/** What each part of a policy is about. */
 const POLICY: Readonly<Record<string, string>> = {
   Retries: "number of retries; first and longest delay",
   Batch: "messages at most; longest wait for them",

@@ -3,10 +3,9 @@ import { go, hrefOf } from "../../frame/router.tsx";
 import { Wide } from "../../parts/wide.tsx";
 import { type Catalog, drawn, graphOf, NODE, type Placed } from "./graph.ts";
 
-/** Characters of a title that a box has room for. */
 const ROOM = 24;
 
-/** What follows from what, from left to right. The tables below say the same. */
+/** The graph of causes and effects. The tables below have the same content. */
 export function Picture({ catalog }: { catalog: Catalog }) {
   const { nodes, edges, width, height } = useMemo(() => drawn(graphOf(catalog)), [catalog]);
   const at = new Map(nodes.map((node) => [node.name, node]));
@@ -33,7 +32,7 @@ export function Picture({ catalog }: { catalog: Catalog }) {
               );
             })}
             {nodes.map((node) => (
-              // biome-ignore lint/a11y/noStaticElementInteractions: the links of the tables say the same to whoever has no mouse
+              // biome-ignore lint/a11y/noStaticElementInteractions: the tables have the same links for keyboards
               <g key={node.name} data-kind={node.kind} onClick={() => go(hrefOf("catalog", node.name))}>
                 <title>{node.name}</title>
                 <rect x={node.x} y={node.y} width={NODE.width} height={NODE.height} rx={node.kind === "event" ? NODE.height / 2 : 4} />
@@ -70,11 +69,11 @@ function Sample({ kind }: Pick<Placed, "kind">) {
   );
 }
 
-/** A line from the right of one to the left of another; back under both where that stands before it. */
+/** An edge from the right side of a node to the left side of another; below both if it goes backward. */
 function way({ x, y }: Placed, to: Placed): string {
   const [x1, y1, x2, y2] = [x + NODE.width, y + NODE.height / 2, to.x, to.y + NODE.height / 2];
   if (x2 > x1) {
-    // It bends right before the end, so that it passes beside what stands between.
+    // The bend is near the end, so that the edge passes beside nodes.
     const bend = NODE.gapX / 2;
     const from = x2 - 2 * bend;
     return `M${x1} ${y1}H${from}C${from + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;

@@ -6,7 +6,7 @@ import { PlanOfReplay } from "./replay-plan.tsx";
 
 type Replayed = Extract<Answer<"/v1/dead-letters/:id/replay", "$post">, { sent: boolean }>;
 
-/** What came of an act, in a sentence, and the instance that it led to. */
+/** The result of an action as a sentence, and the instance that it started. */
 export interface Done {
   sentence: string;
   instance?: string | null;
@@ -18,7 +18,6 @@ interface ActProps {
   done: (done: Done) => void;
 }
 
-/** Sends the letter's message again: as it came, or corrected. */
 export function Replay({ letter: { id, replay }, body, close, done }: ActProps & { body: Written | undefined }) {
   return (
     <Act
@@ -40,7 +39,6 @@ export function Replay({ letter: { id, replay }, body, close, done }: ActProps &
   );
 }
 
-/** Gives the letter up. */
 export function Skip({ letter: { id }, close, done }: ActProps) {
   return (
     <Act
@@ -59,7 +57,6 @@ export function Skip({ letter: { id }, close, done }: ActProps) {
   );
 }
 
-/** Asks others to look at the letter. */
 export function Escalate({ letter: { id }, close, done }: ActProps) {
   return (
     <Act

@@ -9,7 +9,7 @@ import { Ago } from "../../parts/time.tsx";
 export type Cause = Item<"/v1/dead-letters/causes">;
 export type Letter = Item<"/v1/dead-letters">;
 
-/** What moves a letter: it was captured, or somebody has settled or escalated one. */
+/** Action verbs that change a letter. */
 const MOVES = new Set(["replay", "skip", "escalate", "repair"]);
 export function isAboutLetters({ kind, data }: LiveEvent): boolean {
   return kind === "dead_letter" || kind === "skipped" || (kind === "action" && MOVES.has(String(data.verb)));
@@ -33,7 +33,7 @@ export const CAUSE_COLUMNS: readonly Column<Cause>[] = [
   { head: "Last", width: "96px", narrow: "88px", isNumber: true, cell: ({ last_at: at }) => <Ago at={at} /> },
 ];
 
-/** What a letter is called: its message's key, which people know, or else its own id. */
+/** The title of a letter: its message's key, or else its own id. */
 export function nameOf({ id, idempotency_key: key }: Pick<Letter, "id" | "idempotency_key">): string {
   return key ?? shortId(id);
 }

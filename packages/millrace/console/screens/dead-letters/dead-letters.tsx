@@ -19,7 +19,6 @@ const FILTERS = {
   cause: { label: "Cause", isRare: true },
 } as const;
 
-/** Messages that no consumer could finish: by what they have in common, and one by one. */
 export function DeadLetters() {
   const { query } = usePlace();
   const filters = useFilters(FILTERS);

@@ -5,28 +5,27 @@ import { type Written, writtenJson } from "../../data/written.ts";
 export type Detail = Answer<"/v1/dead-letters/:id">;
 export type ReplayPlan = Detail["replay"];
 
-/** A letter's message as somebody edits it, held against its schema as it stands. */
+/** The editable message of a dead letter, with its validation. */
 export interface Draft {
   text: string;
   edit: (text: string) => void;
-  /** Takes back what was edited. */
   reset: () => void;
   isChanged: boolean;
-  /** Where it is no JSON; undefined where it is. */
+  /** The JSON syntax error; undefined for valid JSON. */
   mistake: string | undefined;
-  /** The message corrected, as it was written; undefined where it is as it came. */
+  /** The correction as typed; undefined if unchanged. */
   body: Written | undefined;
-  /** What a replay of it would do, and whether that is of an older text. */
+  /** The dry run of the replay. `isBehind`: it is for an earlier text. */
   plan: Result<ReplayPlan>;
   isBehind: boolean;
-  /** False while it is no JSON, or would be refused. */
+  /** False for invalid JSON and for a text that would be refused. */
   canBeSent: boolean;
 }
 
-/** So long nothing is typed before it is asked. */
+/** Time without input before a dry run. */
 const REST_MS = 300;
 
-/** The message of a letter as a draft: asked of the dry run of a replay as one types. */
+/** A letter's editable message. Each pause in typing repeats the dry run of the replay. */
 export function useDraft(letter: Detail): Draft {
   const { id } = letter;
   const original = JSON.stringify(letter.body, null, 2);
@@ -60,13 +59,12 @@ export function useDraft(letter: Detail): Draft {
   };
 }
 
-/** What a replay would do: the dry run of the API, which changes nothing and is not audited. */
+/** The dry run of a replay, which is not audited. */
 export function planOf(id: string, body: Written | undefined): Promise<Result<ReplayPlan>> {
   const asked = { reason: "Would it pass now?", dry_run: true, ...(body !== undefined && { body }) };
   return post("/v1/dead-letters/:id/replay", { param: { id }, body: asked }) as Promise<Result<ReplayPlan>>;
 }
 
-/** Where a text is no JSON, in the browser's words. */
 function mistakeIn(text: string): string | undefined {
   try {
     JSON.parse(text);
@@ -76,7 +74,7 @@ function mistakeIn(text: string): string | undefined {
   }
 }
 
-/** The part of a text that an issue's path is about, as far as it is there: from its first character to behind its last. */
+/** The range of text that an issue's path refers to, as far as it exists. */
 export function placeOf(text: string, path: string): readonly [from: number, to: number] {
   let found: readonly [number, number] = [0, 0];
   for (const name of path.split(/[.[\]]+/)) {

@@ -15,7 +15,7 @@ import "./dead-letters.css";
 import { type Detail, useDraft } from "./draft.ts";
 import { Workbench } from "./workbench.tsx";
 
-/** One dead letter: what it failed of, its message beside what its schema says, and what can be done about it. */
+/** One dead letter: the failure, its message with the schema's issues, and the actions. */
 export function DeadLetter({ param: id }: ScreenProps) {
   const [reveal, setReveal] = useState(false);
   const { data, problem, again } = useData(
@@ -23,7 +23,7 @@ export function DeadLetter({ param: id }: ScreenProps) {
     [id],
     (event) => isAboutLetters(event) && (event.kind === "skipped" || event.data.target === id || event.data.id === id),
   );
-  // The place is kept: only what was withheld comes in.
+  // Only the redacted values change; the page remains.
   useEffect(() => void (reveal && again()), [reveal]);
   if (data) return <Known letter={data} problem={problem} again={again} reveal={reveal ? undefined : () => setReveal(true)} />;
   return (
@@ -41,7 +41,7 @@ interface KnownProps {
   letter: Detail;
   problem: Parameters<typeof ProblemNote>[0]["problem"] | undefined;
   again: () => void;
-  /** Shows what is withheld; undefined where it is shown already. */
+  /** Shows redacted values; undefined if they are shown. */
   reveal: (() => void) | undefined;
 }
 
@@ -109,7 +109,6 @@ function Known({ letter, problem, again, reveal }: KnownProps) {
   );
 }
 
-/** What its last attempt failed of, and when it was tried; who was asked, and what a repair has tried. */
 function Failure({ letter }: { letter: Detail }) {
   const { reason, error, step, upstream_status: upstream, attempts, escalation, repair } = letter;
   const first = letter.first_attempt_at;

@@ -22,7 +22,7 @@ interface Filters {
   cause?: string;
 }
 
-/** Letters one by one, of one cause or of all; those that are selected, or all that are meant, can be acted upon at once. */
+/** Letters of a cause, or all. Actions apply to the selected letters, or to all matches. */
 export function Letters({ filters }: { filters: Filters }) {
   const [selected, select] = useState<ReadonlySet<string>>(new Set());
   const [asked, ask] = useState<{ verb: string; meant: Meant } | undefined>();
@@ -33,11 +33,11 @@ export function Letters({ filters }: { filters: Filters }) {
   );
   const isOpen = filters.state === undefined && may("operate");
   const { queue, reason, type, cause, escalated } = filters;
-  // What was settled meanwhile is not selected any more.
+  // Settled letters are no longer selected.
   const ids = (pages.rows ?? []).map(({ id }) => id).filter((id) => selected.has(id));
   const given = Object.entries({ queue, reason, message_type: type, cause }).filter(([, value]) => value);
   const meant: Meant = ids.length > 0 ? { ids } : { filter: Object.fromEntries(given) as Record<string, string> };
-  // A bulk action knows no filter by escalation: those are selected.
+  // A bulk action's filter lacks `escalated`: select these letters instead.
   const canAct = isOpen && pages.rows && pages.rows.length > 0 && (ids.length > 0 || escalated === undefined);
   return (
     <>
@@ -72,7 +72,7 @@ export function Letters({ filters }: { filters: Filters }) {
   );
 }
 
-/** What letters of one cause have in common; nothing where it has no open one any more. */
+/** The message of a cause; empty once it has no open letter. */
 function Cause({ id }: { id: string }) {
   const { data } = useData(() => get("/v1/dead-letters/causes", { query: { limit: "200" } as object }), [id], isAboutLetters);
   const cause = data?.items.find((one) => one.id === id);

@@ -1,6 +1,6 @@
 import { may } from "../../data/session.ts";
 
-/** Says beside an empty list that there may be letters which this token is not shown; nothing where it is shown them. */
+/** Explains that letters without a tenant may exist if the token may not see them. */
 export function OfNoTenant() {
   if (may("unattributed")) return null;
   return (

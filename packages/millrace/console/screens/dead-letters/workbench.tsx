@@ -9,11 +9,11 @@ interface WorkbenchProps {
   letter: Detail;
   draft: Draft;
   reveal: (() => void) | undefined;
-  /** Asks for its replay; undefined where that cannot be. */
+  /** Opens the replay dialog; undefined if no replay is possible. */
   send: (() => void) | undefined;
 }
 
-/** The message beside what is wrong with it, and what a replay of it would do. */
+/** The message with its issues, and the dry run of its replay. */
 export function Workbench({ letter, draft, reveal, send }: WorkbenchProps) {
   const editor = useRef<HTMLTextAreaElement>(null);
   const isOpen = letter.state === "open" && may("operate");
@@ -39,7 +39,6 @@ export function Workbench({ letter, draft, reveal, send }: WorkbenchProps) {
   );
 }
 
-/** What a replay of the message as it stands would do, and under which name. */
 function Outcome({ letter, draft: { isBehind, isChanged, plan } }: { letter: Detail; draft: Draft }) {
   return (
     <div aria-busy={isBehind}>
@@ -56,9 +55,9 @@ interface EditorProps {
   send: (() => void) | undefined;
 }
 
-/** The text itself; read only where nothing can be sent any more. */
+/** Read-only once the letter is settled. */
 function Editor({ at, draft: { text, edit, reset, isChanged }, isOpen, send }: EditorProps) {
-  // What is typed stays where the cursor is: the text is put in only where it came from elsewhere.
+  // Set the text only if it changed elsewhere, which keeps the cursor.
   useLayoutEffect(() => {
     if (at.current && at.current.value !== text) at.current.value = text;
   }, [text]);
@@ -101,7 +100,7 @@ function Editor({ at, draft: { text, edit, reset, isChanged }, isOpen, send }: E
   );
 }
 
-/** What is withheld, and how it is seen: only by a click, which leaves a row in the audit. */
+/** A button that reveals redacted values; the API audits it. */
 function Withheld({ draft, reveal }: { draft: Draft; reveal: (() => void) | undefined }) {
   if (!reveal) return <p class="quiet">All fields are shown. The audit records that you saw them.</p>;
   if (!draft.text.includes("[redacted]")) return null;
@@ -121,7 +120,6 @@ function Withheld({ draft, reveal }: { draft: Draft; reveal: (() => void) | unde
   );
 }
 
-/** What the deployment knows of its type. */
 function Definition({ letter: { definition, message_type: type } }: { letter: Detail }) {
   if (!definition) return <p class="quiet">This deployment does not know {type ? <bdi>{type}</bdi> : "a message without a type"}.</p>;
   return (
@@ -132,7 +130,6 @@ function Definition({ letter: { definition, message_type: type } }: { letter: De
   );
 }
 
-/** What is wrong with the message as it stands, place by place. */
 function Issues({ draft: { mistake, plan, isBehind }, show }: { draft: Draft; show: ((path: string) => void) | undefined }) {
   const refused = plan.ok ? plan.data.refused : null;
   return (

@@ -11,10 +11,8 @@ import { type Detail, hasUndoFailed, UNDO_STEP } from "./whole.ts";
 
 export type Verb = "retry" | "skip" | "undo" | "cancel" | "pause" | "resume" | "restart" | "signal" | "close";
 
-/** An act that somebody has begun to ask for. */
 export interface Asked {
   verb: Verb;
-  /** The step that it is about. */
   step?: string | undefined;
 }
 
@@ -30,7 +28,7 @@ const WORDS: Readonly<Record<Verb, string>> = {
   close: "Close",
 };
 
-/** What its button says in the dialog, where the word alone may be taken for a way out of it. */
+/** The button in the dialog, where the verb alone could mean closing the dialog. */
 const DOES: Readonly<Partial<Record<Verb, string>>> = {
   undo: "Undo the instance",
   cancel: "Cancel the instance",
@@ -38,7 +36,7 @@ const DOES: Readonly<Partial<Record<Verb, string>>> = {
   close: "Close permanently",
 };
 
-/** What of an act nothing takes back. */
+/** Warnings of actions that cannot be undone. */
 const FINAL: Readonly<Partial<Record<Verb, string>>> = {
   undo: "A started undo cannot be stopped. A retry afterwards runs all steps again.",
   close: "A closed instance cannot be reopened.",
@@ -46,23 +44,22 @@ const FINAL: Readonly<Partial<Record<Verb, string>>> = {
   cancel: "A started cancel cannot be stopped.",
 };
 
-/** The same of a step of an undo that failed. */
 const FINAL_IN_UNDO = "Your decision is final: the undo skips this step.";
 
-/** Acts that let what stands go on; of one that was stopped none is offered first. */
+/** Actions that continue an instance. For a stopped one, none is highlighted. */
 const FORWARD: ReadonlySet<Verb> = new Set(["retry", "resume", "signal"]);
 
-/** What can be asked of an instance as it stands, what helps most first. The API decides; this only leaves out what it would refuse. */
+/** Actions for an instance's status, the most useful first. The API decides; this only hides actions that it would refuse. */
 function verbsFor(instance: Detail): Verb[] {
   const { status, undo, waiting_for: waits, error, doubts } = instance;
-  // A doubt is answered first.
+  // Unknown outcomes must be resolved first.
   const answered = (...verbs: Verb[]) => (doubts.length === 0 ? verbs : []);
   if (status === "errored") {
     const skip = error?.step ? (["skip"] as const) : [];
     return ["retry", ...skip, ...(undo === null ? [...answered("undo"), "restart" as const] : []), ...answered("close")];
   }
   if (status === "terminated") return ["retry", ...answered(...(undo === null ? ["undo" as const] : []), "close")];
-  // Nothing else of it runs, and nothing stops that.
+  // An undo is running: only an instance in doubt can be closed.
   if (undo === "open") return status === "in_doubt" ? answered("close") : [];
   if (status === "complete") return ["undo"];
   if (status === "paused") return ["resume", "cancel"];
@@ -71,7 +68,6 @@ function verbsFor(instance: Detail): Verb[] {
   return [...(waits.some(({ event_type }) => event_type !== null) ? (["signal"] as const) : []), "pause", "cancel", "restart"];
 }
 
-/** A button for each act that there is, for whoever may act. */
 export function ActButtons({ instance, ask }: { instance: Detail; ask: (asked: Asked) => void }) {
   if (!may("operate")) return null;
   return (
@@ -93,18 +89,17 @@ export function ActButtons({ instance, ask }: { instance: Detail; ask: (asked: A
 interface AskProps {
   instance: Detail;
   asked: Asked;
-  /** Hears the word of what was asked for. */
   done: (word: string) => void;
   close: () => void;
 }
 
-/** The dialog of one act: what it needs to be told, its dry run, why. */
+/** The dialog of one action: its fields, its dry run, the reason. */
 export function AskAct({ instance, asked: { verb, step }, done, close }: AskProps) {
   const [text, setText] = useState(verb === "signal" ? "{}" : "");
   const [undo, setUndo] = useState(true);
   const wait = instance.waiting_for.find(({ event_type }) => event_type !== null);
   const inUndo = hasUndoFailed(instance);
-  // An undo's own step answers to no code.
+  // A step of an undo has no output.
   const takesOutput = verb === "skip" && !(inUndo && step?.startsWith(UNDO_STEP));
   const isEmpty = text.trim() === "";
   const said = writtenJson(verb === "skip" && isEmpty ? "null" : text);

@@ -11,7 +11,6 @@ interface QuestionProps {
   answer: (verb: keyof typeof TO_QUESTIONS) => void;
 }
 
-/** A question that an instance waits for an answer to, with what to look at and both answers. */
 export function OpenQuestion({ question: { question, step, details, otherwise, due_at: due }, answer }: QuestionProps) {
   return (
     <section class="cause" data-tone="violet" aria-label="Question">
@@ -36,20 +35,15 @@ export function OpenQuestion({ question: { question, step, details, otherwise, d
 }
 
 interface DoubtProps {
-  /** The step's name in the code, and why its last attempt failed. */
   step: string;
   why: string | null;
   since: string;
   follows: Follows;
-  /** What is on record of it. */
   effect: Effect | undefined;
   answer: (doubt: Doubt, verb: DoubtVerb) => void;
 }
 
-/**
- * An effect that nobody knows the outcome of, or that happened and whose rows were refused: what it sent, and what can be said of it with
- * what follows.
- */
+/** An effect with an unknown outcome, or with refused rows: its input, and the resolutions with their consequences. */
 export function OpenDoubt({ step, why, since, follows, effect, answer }: DoubtProps) {
   const isKnown = effect?.answered != null;
   return (

@@ -2,10 +2,10 @@ import { get } from "../../data/api.ts";
 import { useData } from "../../data/use-data.ts";
 import type { Plan } from "../../parts/plan.tsx";
 
-/** Acts behind which the code goes on: with which steps, only it decides. */
+/** Actions after which the code continues. The code determines which steps follow. */
 export const GOES_ON: ReadonlySet<string> = new Set(["retry", "restart", "skip"]);
 
-/** What a dry run cannot foresee, as far as it was seen: guarded steps that other runs of the workflow have taken, and this one has not. */
+/** Steps that a dry run cannot predict: guarded steps of the workflow's other runs that this run has not executed. */
 export function Behind({ workflow, plan: { effects } }: { workflow: string; plan: Plan }) {
   const { data } = useData(
     () => get("/v1/catalog"),

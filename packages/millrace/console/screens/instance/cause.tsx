@@ -9,7 +9,7 @@ interface CauseProps {
   explained: ReadonlyMap<string, Explained>;
 }
 
-/** Why an instance stands where it stands, in a sentence; nothing for one that is fine. Questions and doubts have parts of their own. */
+/** A sentence about the reason for an instance's status; empty for a normal one. Questions and unknown outcomes are shown separately. */
 export function Cause({ instance, explained }: CauseProps) {
   const { status, error, retrying, sleeping, waiting_for: waits } = instance;
   if (error && status !== "complete") return <Failure {...{ instance, error, explained }} />;
@@ -56,7 +56,6 @@ export function Cause({ instance, explained }: CauseProps) {
 
 type Failed = NonNullable<Detail["error"]>;
 
-/** What a run failed of, and what its code means, in the engine's own sentences. */
 function Failure({ instance, error, explained }: CauseProps & { error: Failed }) {
   const { step, behind, attempts, message, code, upstream_status: status, hint } = error;
   const { workflow, status: at } = instance;

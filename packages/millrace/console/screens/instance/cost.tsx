@@ -1,6 +1,5 @@
 import type { Detail } from "./whole.ts";
 
-/** What an instance has cost by list prices, and what of. */
 export function Cost({ cost: { usd, messages, parts } }: { cost: Detail["cost"] }) {
   const said = Object.entries(parts).filter(([, { amount }]) => amount > 0);
   return (

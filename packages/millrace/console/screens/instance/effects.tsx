@@ -3,20 +3,18 @@ import { Status } from "../../parts/status.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { type Effect, UNDO_STEP } from "./whole.ts";
 
-/** Words of the record that say little by themselves. */
 const WORDS: Readonly<Record<string, string>> = { superseded: "undone, or run again" };
 
 interface EffectsProps {
   effects: readonly Effect[];
-  /** Gives a step another output than a person gave before; undefined where nobody may. */
+  /** Replaces an operator-supplied output; undefined if not possible. */
   correct: ((effect: Effect) => void) | undefined;
 }
 
-/** True for a step whose output a person gave, to the code behind it. */
+/** True for a step with an operator-supplied output. */
 const isGiven = ({ step, state, skipped }: Effect) =>
   !step.startsWith(UNDO_STEP) && (state === "confirmed" || (state === "done" && skipped));
 
-/** What an instance did outside, as it is recorded. A doubt is answered at the head of the page. */
 export function Effects({ effects, correct }: EffectsProps) {
   if (effects.length === 0) return null;
   return (

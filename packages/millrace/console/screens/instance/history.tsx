@@ -5,7 +5,6 @@ import { Moment } from "../../parts/time.tsx";
 import { labelOf } from "./step-names.ts";
 import { type Action, MOST_ACTIONS, type Whole } from "./whole.ts";
 
-/** What was done, as people say it. */
 const SAID: Readonly<Record<string, string>> = {
   retry: "retried it",
   restart: "restarted it",
@@ -20,7 +19,6 @@ const SAID: Readonly<Record<string, string>> = {
   attempt: "attempted an action that was refused",
 };
 
-/** A verb about one of its parts, with that part: a step, a question, an event. */
 const SAID_OF: Readonly<Record<string, (part: string) => string>> = {
   skip_step: (step) => `skipped “${step}”`,
   signal: (type) => `sent it ${type}`,
@@ -41,7 +39,6 @@ function sentenceOf({ verb, target, detail }: Action, { effects, questions }: Wh
   return SAID_OF[verb]?.(part) ?? SAID[verb] ?? verb.replaceAll("_", " ");
 }
 
-/** Who did what to an instance, why, and what came of it; newest first. */
 export function History({ whole, explained }: { whole: Whole; explained: ReadonlyMap<string, Explained> }) {
   const {
     actions,

@@ -25,10 +25,8 @@ import { Timeline } from "./timeline.tsx";
 import { tookOf } from "./took.ts";
 import { type Detail, hasUndoFailed, type Question, type Step, type Whole, wholeInstance } from "./whole.ts";
 
-/** What a dialog is open for. */
 type Open = { act: Asked } | { question: Question; verb: "approve" | "reject" } | AskedOfDoubt;
 
-/** One instance: why it stands where it stands, what can be done about it, and everything that it did. */
 export function Instance({ param: id }: ScreenProps) {
   const [reveal, setReveal] = useState(false);
   const [open, setOpen] = useState<Open | undefined>();
@@ -160,22 +158,22 @@ const NO_ANSWER: Readonly<Record<string, string>> = {
   dead: "No output: the instance never started.",
 };
 
-/** Statuses in which nothing moves before somebody, or some time, does. */
+/** Statuses in which an instance waits for an operator or a time. */
 const AT_REST: ReadonlySet<string> = new Set([...OVER, "in_doubt", "paused", "waiting"]);
 
-/** True once an instance has come to rest somewhere else than it stood: what is said of an act is seen by then. */
+/** True once an instance has settled in a new state: the notice of an action then disappears. */
 function isPast(of: Detail | undefined, now: Detail): boolean {
   return of !== undefined && now.updated_at !== of.updated_at && AT_REST.has(now.status);
 }
 
-/** An undo is a run of its own, and is shown behind the one that it takes back. */
+/** An undo is a separate run, shown after the run that it undoes. */
 function stepsOfWhich({ undo }: Detail, runs: readonly Run[]): string {
   const number = runs.at(-1)?.number;
   if (number === undefined) return "Steps";
   return undo === null ? `Steps of run ${number}` : "Steps, including the undo";
 }
 
-/** What the runs before the present one came to: their steps are forgotten with them. */
+/** Outcomes of the earlier runs. Their steps are gone. */
 function EarlierRuns({ runs }: { runs: readonly Run[] }) {
   if (runs.length === 0) return null;
   return (
@@ -193,7 +191,6 @@ function EarlierRuns({ runs }: { runs: readonly Run[] }) {
   );
 }
 
-/** What one wants to know of any instance, in a line. */
 function Facts({ whole: { instance, steps }, runs }: { whole: Whole; runs: readonly Run[] }) {
   const { id, accepted_at: accepted, correlation_id: job, status, due_at: begins, must_end_by: due, idempotency_key: key } = instance;
   const { took, waited } = tookOf(instance, steps, runs);
@@ -239,7 +236,10 @@ function Facts({ whole: { instance, steps }, runs }: { whole: Whole; runs: reado
 
 const WORTH_SAYING_MS = 1000;
 
-/** What the platform says of it, where that may surprise: what waits, sleeps or is retried is running there, what was stopped complete. */
+/**
+ * The platform's status where it differs unexpectedly: a waiting, sleeping or retrying instance is `running` there, a stopped one
+ * `complete`.
+ */
 function Platform({ instance: { status, platform_status: platform } }: { instance: Detail }) {
   const usual = OVER.has(status) ? ["complete", "errored", "terminated"] : ["queued", "running", "waiting"];
   const isUsual = platform === status || (status !== "errored" && status !== "complete" && usual.includes(platform));

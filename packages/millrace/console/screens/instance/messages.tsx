@@ -3,7 +3,6 @@ import { Json } from "../../parts/json.tsx";
 import { Status } from "../../parts/status.tsx";
 import type { Message } from "./whole.ts";
 
-/** What an instance said to others. */
 export function Messages({ messages }: { messages: readonly Message[] }) {
   if (messages.length === 0) return null;
   return (

@@ -1,22 +1,22 @@
 import type { Explained } from "../../data/explained.ts";
 import type { Action } from "./whole.ts";
 
-/** A run of an instance that an act has begun: each retry, restart, undo and cancel is the next one. */
+/** A run that an operator's action began: each retry, restart, undo and cancel begins the next one. */
 export interface Run {
   number: number;
   begunAt: string;
-  /** What began it: `ada's retry`. */
+  /** The operator and the action: `ada's retry`. */
   by: string;
-  /** What the run before had failed of; undefined where it had not, or nobody noted it. */
+  /** The failure of the run before; undefined without one, or if not recorded. */
   before: string | undefined;
 }
 
 const CALLED: Readonly<Record<string, string>> = { skip_step: "skip of a step" };
 
-/** The runs behind the first one, oldest first, as the audit has them. */
+/** The runs after the first one, oldest first, from the audit. */
 export function runsOf(actions: readonly Action[], explained: ReadonlyMap<string, Explained>): Run[] {
   return actions.toReversed().flatMap(({ result, detail, verb, actor, at }) => {
-    // A stop that takes nothing back begins none.
+    // A stop without an undo begins no run.
     if (result !== "applied" || typeof detail?.run !== "number" || detail.undo === false) return [];
     return [{ number: detail.run, begunAt: at, by: `${actor}'s ${CALLED[verb] ?? verb}`, before: failureIn(detail.failed, explained) }];
   });
@@ -30,5 +30,4 @@ function failureIn(failed: unknown, explained: ReadonlyMap<string, Explained>): 
   return `failed${step ? ` at ${step}` : ""}: ${title}${status === undefined ? "" : ` (status ${status})`}${often}`;
 }
 
-/** Statuses in which a run is over. */
 export const OVER: ReadonlySet<string> = new Set(["complete", "errored", "terminated", "dead", "skipped"]);

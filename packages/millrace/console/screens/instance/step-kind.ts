@@ -1,4 +1,4 @@
-/** What a step of the engine's own is for, beside the name of the step that it is about; null where it waits for what that one names. */
+/** The purpose of an engine step, shown after the name of its step. Null for a wait that the step's name describes. */
 const PARTS = {
   in_doubt: "wait for an operator",
   paused: "wait for an operator",
@@ -11,7 +11,6 @@ const PARTS = {
   run: "new attempt",
 } as const;
 
-/** What its kind is told by. */
 interface Kind {
   readonly type: "do" | "sleep" | "waitForEvent";
   readonly own: { readonly part: keyof typeof PARTS } | null;
@@ -21,7 +20,6 @@ interface Kind {
   readonly effects: readonly { readonly class: string }[];
 }
 
-/** What kind of step it is, beside its name. */
 export function kindOf({ type, own, mode, kept, event_type: event, effects }: Kind): string {
   const part = own && PARTS[own.part];
   if (part) return part;

@@ -8,7 +8,7 @@ import { kindOf } from "./step-kind.ts";
 import { Until } from "./until.tsx";
 import type { Step } from "./whole.ts";
 
-/** A part of a step's time: an attempt, a pause behind one, a sleep or a wait. */
+/** An interval in a step's time: an attempt, a retry delay, a sleep or a wait. */
 interface Span {
   kind: "attempt" | "failed" | "pause" | "wait";
   from: number;
@@ -17,7 +17,6 @@ interface Span {
 
 const at = (time: string | null) => (time === null ? undefined : Date.parse(time));
 
-/** What a step did with its time, as far as the platform remembers. */
 function spansOf(step: Step, now: number): Span[] {
   if (step.kept) return [];
   const from = at(step.started_at);
@@ -32,21 +31,19 @@ function spansOf(step: Step, now: number): Span[] {
   });
 }
 
-/** Between these numbers a picture is drawn, as wide as its column. */
 const WIDTH = 1000;
 const LEAST = 5;
 
 interface TimelineProps {
   steps: readonly Step[];
-  /** When its instance came to its end: no step goes on behind it. Null while it is under way. */
+  /** The end of its instance, which ends its open steps. Null while it is running. */
   over: string | null;
-  /** The step that is open at first: the one that is in trouble. */
+  /** The failed step, expanded initially. */
   trouble: string | undefined;
-  /** What can be done from a step on. */
   actsOf: (step: Step) => preact.ComponentChildren;
 }
 
-/** An instance's steps in time: a row each, of which the picture says no more than its words; a row opens to its attempts. */
+/** The steps on a time axis. Each row also has its values as text, and expands to its attempts. */
 export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
   const isUnderWay = over === null && steps.some(({ ended_at, started_at }) => started_at !== null && ended_at === null);
   const now = useCell(clock, (time) => (isUnderWay ? time : 0)) || (over === null ? timeNow() : Date.parse(over));
@@ -130,7 +127,6 @@ export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
   );
 }
 
-/** What a step did, attempt by attempt. */
 function Attempts({ step, isOver }: { step: Step; isOver: boolean }) {
   const { attempts, event_type: event, subject, started_at: began, next_attempt_at: next } = step;
   const until = isOver ? null : step.until;

@@ -1,4 +1,3 @@
-/** When a step began and ended, as far as it has. */
 interface Timed {
   type: "do" | "sleep" | "waitForEvent";
   started_at: string | null;
@@ -7,7 +6,7 @@ interface Timed {
 
 const ms = (time: string | null) => (time === null ? undefined : Date.parse(time));
 
-/** How long the run that is over took, and how much of that it waited or slept, in milliseconds: the time between two runs is nobody's. */
+/** The duration of an ended run, and the part spent waiting or sleeping, in ms. Time between runs does not count. */
 export function tookOf(
   { accepted_at, updated_at }: { accepted_at: string; updated_at: string },
   steps: readonly Timed[],
@@ -17,7 +16,7 @@ export function tookOf(
   const to = Date.parse(updated_at);
   const waits = steps.flatMap(({ type, started_at, ended_at }) => {
     const [began, ended] = [ms(started_at), ms(ended_at)];
-    // What had no end before this run began was left behind by the one before.
+    // An open step from before this run belongs to the former run.
     return type === "do" || began === undefined || (began < from && ended === undefined) ? [] : [{ began, ended: ended ?? to }];
   });
   let [waited, until] = [0, from];

@@ -7,30 +7,26 @@ export type Message = Item<"/v1/instances/:id/events">;
 export type Action = Item<"/v1/audit">;
 export type Question = Item<"/v1/approvals">;
 
-/** With what the names of the steps begin by which an undo takes something back. */
+/** The prefix of an undo step's name. */
 export const UNDO_STEP = "undo ";
 
-/** True for an instance that stands still because it could not be undone to the end. */
 export function hasUndoFailed({ status, undo }: Pick<Detail, "status" | "undo">): boolean {
   return status === "errored" && undo === "open";
 }
 
-/** What people did to it is shown up to here; the audit has all. */
+/** Actions that are shown; the audit has all. */
 export const MOST_ACTIONS = 50;
 
-/** An instance with all that is known of it. */
 export interface Whole {
   instance: Detail;
   steps: Step[];
   effects: Effect[];
   messages: Message[];
-  /** What people did to it, to its effects and to its questions, newest first. */
   actions: Action[];
-  /** What it asked people, newest first. */
   questions: Question[];
 }
 
-/** Reads an instance whole, with what is withheld where it is revealed: that is a row of the audit. */
+/** Loads an instance with its steps, effects, actions and questions. `reveal` shows redacted values, which is audited. */
 export async function wholeInstance(id: string, reveal: boolean): Promise<Result<Whole>> {
   const param = { id };
   const revealed = reveal ? { reveal: "true" as const } : {};

@@ -14,7 +14,6 @@ type Instance = Item<"/v1/instances">;
 
 const STATUSES = ["accepted", "queued", "running", "waiting", "paused", "in_doubt", "complete", "errored", "terminated", "dead", "skipped"];
 
-/** The workflows of the deployment, by their names. */
 async function workflows(): Promise<string[]> {
   const catalog = await get("/v1/catalog");
   return catalog.ok ? catalog.data.workflows.map(({ name }) => name) : [];
@@ -31,7 +30,6 @@ const FILTERS = {
   overdue: { label: "Overdue", options: { true: "yes" }, isRare: true },
 } as const;
 
-/** What it is about: where it stands, or why it stands. */
 function step({ error, retrying, sleeping, waiting_for: [wait], step }: Instance) {
   if (error) return [error.step, error.message].filter(Boolean).join(": ");
   if (retrying) return `${retrying.step}: ${retrying.error}`;
@@ -49,7 +47,6 @@ const COLUMNS: readonly Column<Instance>[] = [
   { head: "Changed", width: "96px", isNumber: true, isMinor: true, cell: (one) => <Ago at={one.updated_at} /> },
 ];
 
-/** All instances, newest first, by any of their filters. */
 export function Instances() {
   const { since, ...filters } = useFilters(FILTERS);
   const pages = usePages(
@@ -63,7 +60,7 @@ export function Instances() {
   );
   const isFiltered = since !== undefined || Object.keys(filters).length > 0;
   const cause = useCause(filters.cause);
-  // A cause is known by its words: its id says nothing to anybody.
+  // The filter shows a cause's message instead of its id.
   const shown = { ...FILTERS, cause: { ...FILTERS.cause, options: filters.cause ? { [filters.cause]: cause ? said(cause) : "one" } : {} } };
   return (
     <>
@@ -84,7 +81,7 @@ type Cause = Item<"/v1/instances/causes">;
 
 const said = ({ step, code, message }: Cause) => `${step ?? code}: ${message}`;
 
-/** The cause that the list is of; undefined for none, and once nothing of it is left. */
+/** Undefined without a cause, and once it has no failures left. */
 function useCause(id: string | undefined): Cause | undefined {
   const { data } = useData(
     async () =>
@@ -95,7 +92,6 @@ function useCause(id: string | undefined): Cause | undefined {
   return data?.items.find((one) => one.id === id);
 }
 
-/** What instances of one cause have in common. */
 function OfCause({ cause }: { cause: Cause }) {
   const { count, workflow, code, first_at: first, last_at: last } = cause;
   return (

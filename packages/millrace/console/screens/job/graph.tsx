@@ -4,23 +4,20 @@ import { duration } from "../../parts/time.tsx";
 import { Wide } from "../../parts/wide.tsx";
 import { inOrder, type Knot, latencyOf, worstOf } from "./tree.ts";
 
-/** Of the picture: a column for each cause in a row, a row for each that ends one. */
 const COLUMN = 248;
 const ROW = 48;
-/** Where a line is sharp: in the middle of a pixel. */
+/** Aligns lines with pixels. */
 const SHARP = 0.5;
 const WIDE = 184;
 const HIGH = 40;
-/** Characters that a thing has place for. */
+/** Characters that fit a node. */
 const LETTERS = 24;
 
-/** A text as long as there is place for; whole under the pointer. */
 function cut(text: string, most = LETTERS): string {
   const letters = [...text];
   return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
 }
 
-/** What a thing says of itself, below its name. */
 function saying({ kind, count, statuses, subject }: Knot): string {
   if (kind === "counted") return "only counted";
   const words = statuses.map(([word, of]) => (count > 1 ? `${of} ${word.replaceAll("_", " ")}` : word.replaceAll("_", " ")));
@@ -29,11 +26,10 @@ function saying({ kind, count, statuses, subject }: Knot): string {
 
 const nameOf = ({ label, count }: Knot) => (count > 1 ? `${count.toLocaleString()} × ${label}` : label);
 
-/** The graph from causes to effects, left to right: a thing stands in the row of the first that came of it. */
+/** The graph from causes to effects, left to right. A node is in the row of its first effect. */
 export function Graph({ roots }: { roots: readonly Knot[] }) {
   const knots = inOrder(roots);
   const rows = new Map<Knot, number>();
-  // The first that came of a thing stands beside it, every other in a row of its own.
   let row = -1;
   let before: Knot | undefined;
   for (const knot of knots) {
@@ -63,7 +59,7 @@ interface Place {
   y: number;
 }
 
-/** The way to what was caused: how long after, and by its colour and its dashes how that stands. */
+/** The edge to an effect: its latency, and its status as color and dashes. */
 function Edge({ from, to, child }: { from: Place; to: Place; child: Knot }) {
   const [x, y] = [from.x + WIDE, from.y + HIGH / 2 + SHARP];
   const end = to.y + HIGH / 2 + SHARP;
@@ -82,7 +78,7 @@ function Edge({ from, to, child }: { from: Place; to: Place; child: Knot }) {
   );
 }
 
-/** An instance or a dead letter is a box; a message stands on the way that it went. */
+/** A box for an instance or a dead letter; a message is drawn on its edge. */
 function Thing({ knot, x, y }: { knot: Knot } & Place) {
   const [name, said] = [nameOf(knot), saying(knot)];
   const tone = worstOf(knot);
@@ -94,7 +90,7 @@ function Thing({ knot, x, y }: { knot: Knot } & Place) {
       <rect x={x} y={y} width={WIDE} height={HIGH} rx={6} />
       {!isBox && <path class="way" d={`M${x} ${y + HIGH / 2 + SHARP}h${WIDE}`} />}
       <Shape tone={tone} x={x + 8} y={isBox ? y + 6 : y + 26} />
-      {/* A picture of its own is cut where it ends: letters may be wider than was thought. */}
+      {/* A nested svg clips text that is wider than estimated. */}
       <svg x={x} y={y} width={WIDE - 4} height={HIGH} aria-hidden="true">
         <text class="name" x={left - x} y={isBox ? 16 : 14}>
           {cut(name, isBox ? LETTERS - 2 : LETTERS)}

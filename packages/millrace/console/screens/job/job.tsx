@@ -12,12 +12,10 @@ import "./job.css";
 import { byType, inOrder, type Knot, latencyOf, toneFor, treeOf } from "./tree.ts";
 import { type ReadJob, useJob } from "./use-job.ts";
 
-/** A picture of more than these is drawn by type. */
 const MOST_DRAWN = 500;
 
 const FILTERS = { as: { label: "List", options: { each: "one by one", type: "by type" }, unset: "as in the graph" } } as const;
 
-/** A whole job: what came of what, as a graph and as a list that says the same. */
 export function Job({ param: id }: ScreenProps) {
   const { as } = useFilters(FILTERS);
   const { data, problem, more } = useJob(id);
@@ -83,13 +81,12 @@ function membersOf({ summary }: ReadJob): string {
   return `${count.toLocaleString()}${summary.more ? " and more" : ""}`;
 }
 
-/** A job whose id says nothing is called by what it began with; undefined for one that somebody has named. */
+/** A title for a job with a generated id: its first message. Undefined for a custom id. */
 function titleOf(id: string, [first]: readonly Knot[]): string | undefined {
   if (!first || !/^[0-9a-f-]{20,}$/.test(id)) return undefined;
   return [first.label, first.subject].filter(Boolean).join(" · ");
 }
 
-/** The job in numbers. */
 function Summary({ job, isNamed, data: { summary } }: { job: string; isNamed: boolean; data: ReadJob }) {
   const { open, first_at: first, last_at: last, instances, dead_letters: letters, more } = summary;
   const byStatus = Object.entries(Object.groupBy(instances, ({ status }) => status));
@@ -139,7 +136,7 @@ const KINDS: Readonly<Record<Knot["kind"], string>> = {
   counted: "messages, counted",
 };
 
-/** Deeper than this, a list indents no further: the level is in words too. */
+/** The list indents no further; the level is also given as text. */
 const DEEPEST = 12;
 
 const COLUMNS: readonly Column<Knot>[] = [
@@ -182,7 +179,7 @@ const COLUMNS: readonly Column<Knot>[] = [
   { head: "Time", width: "96px", isMinor: true, isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
 ];
 
-/** Where an app keeps more of the job. */
+/** Links of the app to its own lists of the job. */
 function Elsewhere({ lists }: { lists: ReadJob["elsewhere"] }) {
   if (lists.length === 0) return null;
   return (

@@ -2,30 +2,26 @@ import { hrefOf } from "../../frame/router.tsx";
 import { type Tone, toneOf } from "../../parts/status.tsx";
 import type { JobNode, ReadJob } from "./use-job.ts";
 
-/** A thing of a job, or several of one type that came of the same: what a picture and its list show in the same words. */
+/** A node of a job, or several nodes of one type with the same cause. The graph and the list use the same labels. */
 export interface Knot {
   id: string;
-  /** `counted` are messages of which the API tells how many there are, and no more. */
+  /** `counted`: messages for which the API returns only a number. */
   kind: JobNode["kind"] | "counted";
   /** The workflow, the type of the message, or the queue of a dead letter. */
   label: string;
-  /** How many it stands for. */
   count: number;
-  /** How many stand how, the most first. */
   statuses: (readonly [word: string, count: number])[];
   subject: string | null;
   step: string | null;
   at: string | null;
-  /** Milliseconds behind what caused it, of each of which that is known. */
+  /** Known latencies after the cause, in ms. */
   latencies: number[];
-  /** Where it is shown whole. */
   href: string;
   children: Knot[];
-  /** How many causes stand before it. */
   depth: number;
 }
 
-/** The things of a job as a forest: each under what caused it. */
+/** A job as a forest: each node under its cause. */
 export function treeOf({ nodes, collapsed }: ReadJob): Knot[] {
   const knots = new Map(nodes.map((node) => [node.node, knotOf(node)]));
   const counted = new Map<string, Knot>();
@@ -38,7 +34,7 @@ export function treeOf({ nodes, collapsed }: ReadJob): Knot[] {
   const roots: Knot[] = [];
   for (const node of nodes) {
     const knot = knots.get(node.node) as Knot;
-    // What came of a message that is only counted stands under those that are counted.
+    // Consequences of a counted message are placed under its count.
     const from = counted.get(`${node.from_instance} ${node.message_type}`) ?? knots.get(node.from_instance ?? "");
     const cause = knots.get(node.cause ?? "") ?? (from === knot ? undefined : from);
     if (cause) cause.children.push(knot);
@@ -76,7 +72,7 @@ function knotOf(node: JobNode): Knot {
   };
 }
 
-/** Sets how deep each stands. What only leads to itself, because senders may say anything of its cause, begins a tree of its own. */
+/** Sets the depths. A cycle becomes a separate tree: senders may set any cause. */
 function whole(roots: Knot[], all: readonly Knot[]): Knot[] {
   const seen = new Set<Knot>();
   const visit = (root: Knot) => {
@@ -102,7 +98,7 @@ function whole(roots: Knot[], all: readonly Knot[]): Knot[] {
   return found;
 }
 
-/** The same by type: those that have one label and came of the same type are one. `job` is what their list is filtered by. */
+/** Groups nodes with the same label and the same cause's type. `job` is the filter of their list. */
 export function byType(roots: readonly Knot[], job: string): Knot[] {
   const top: Knot = bare("", "counted", "", "");
   const stack: [into: Knot, knots: readonly Knot[]][] = [[top, roots]];
@@ -136,7 +132,6 @@ function together(id: string, of: readonly Knot[], job: string): Knot {
   };
 }
 
-/** All of a forest, each behind its cause. */
 export function inOrder(roots: readonly Knot[]): Knot[] {
   const found: Knot[] = [];
   const stack = roots.toReversed();
@@ -147,21 +142,19 @@ export function inOrder(roots: readonly Knot[]): Knot[] {
   return found;
 }
 
-/** How bad a status is to whoever looks for what went wrong. */
+/** Tones, the most severe first. */
 const WORST: readonly Tone[] = ["red", "orange", "amber", "grey", "violet", "blue", "green", "quiet"];
 
-/** What one of a status is shown as: a dead letter that nobody has settled is no good news. */
+/** The tone of a status. An open dead letter is never neutral. */
 export function toneFor({ kind }: Knot, word: string): Tone {
   return kind === "dead_letter" && word === "open" ? "red" : toneOf(word);
 }
 
-/** The tone of the worst among its statuses. */
 export function worstOf(knot: Knot): Tone {
   const tones = new Set(knot.statuses.map(([word]) => toneFor(knot, word)));
   return WORST.find((tone) => tones.has(tone)) ?? "quiet";
 }
 
-/** The middle of what its latencies are. */
 export function latencyOf({ latencies }: Knot): number | undefined {
   return latencies.toSorted((one, other) => one - other)[Math.floor(latencies.length / 2)];
 }

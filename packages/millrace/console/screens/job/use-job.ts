@@ -6,7 +6,6 @@ import { type Data, useData } from "../../data/use-data.ts";
 type Page = Answer<"/v1/correlations/:id">;
 export type JobNode = Item<"/v1/correlations/:id">;
 
-/** A job as far as it was read. */
 export interface ReadJob {
   summary: NonNullable<Page["summary"]>;
   nodes: JobNode[];
@@ -14,17 +13,17 @@ export interface ReadJob {
   elsewhere: Page["elsewhere"];
 }
 
-/** Members on a page, at most: the API gives no more. */
+/** The API's limit of a page. */
 const PAGE = "200";
 
 interface Job extends Data<ReadJob> {
-  /** Reads a page more; undefined where all are read. */
+  /** Loads another page; undefined once all are loaded. */
   more: (() => void) | undefined;
 }
 
 /**
- * Reads a job by its pages. The first, which sums up, is read again whenever something happens in the job; of those behind it the page
- * that holds what has changed, or the last one: what is new comes there.
+ * Loads a job by pages. After an event in the job it reloads the first page, which has the summary. It also reloads the page with the
+ * change, or the last page, which has new members.
  */
 export function useJob(id: string): Job {
   const held = useRef({ pages: [] as Page[], wanted: 1, stale: new Set<number>() });
@@ -59,7 +58,6 @@ export function useJob(id: string): Job {
   return { ...read, more: isMore ? more : undefined };
 }
 
-/** The pages as one, in which nothing is told twice. */
 function together(pages: readonly Page[]): ReadJob {
   const [first] = pages as [Page];
   const nodes = new Map(pages.flatMap(({ items }) => items.map((node) => [node.node, node] as const)));

@@ -2,15 +2,15 @@ import { type Answer, get, type Item, type Result } from "../../data/api.ts";
 
 type Minute = Item<"/v1/messages/by-minute">;
 
-/** Deliveries of one type on one queue, by what became of them. */
+/** Deliveries of one type on one queue, by outcome. */
 export interface TypeCounts {
   type: string;
   queue: string;
-  /** Minutes in which any was delivered, newest first. */
+  /** Minutes with deliveries, newest first. */
   minutes: Minute[];
   delivered: number;
   outcomes: Readonly<Record<string, number>>;
-  /** Dead letters of the last day: nobody has settled them; and all. */
+  /** Dead letters of the last day: open ones, and all. */
   open: number;
   captured: number;
 }
@@ -24,7 +24,7 @@ const sum = (counts: Readonly<Record<string, number>>) => Object.values(counts).
 
 export const deliveredIn = ({ outcomes }: Minute) => sum(outcomes);
 
-/** Reads what was delivered, and what is dead of it, and puts the two together by type and queue. */
+/** Reads deliveries and dead letters, joined by type and queue. */
 export async function readCounts(minutes: number): Promise<Result<Counted>> {
   const [counted, letters] = await Promise.all([
     get("/v1/messages/by-minute", { query: { minutes: String(minutes) } as object }),

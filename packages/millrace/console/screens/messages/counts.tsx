@@ -9,7 +9,7 @@ import { type Counted, deliveredIn, readCounts, type TypeCounts } from "./by-typ
 
 const MINUTE_MS = 60_000;
 
-/** What each outcome says, in the words of docs/metrics.md; in the order in which people ask for them. */
+/** The meaning of each outcome (docs/metrics.md), the most relevant first. */
 const OUTCOMES: Readonly<Record<string, string>> = {
   started: "an instance started",
   routed: "delivered to its routes",
@@ -21,7 +21,6 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   captured: "refused and kept as a dead letter",
 };
 
-/** Outcomes that took a message in. */
 const TAKEN = ["started", "routed", "put off"];
 
 const count = (value: number, isBad = false) => (
@@ -69,7 +68,6 @@ interface CountsProps {
   queue: string | undefined;
 }
 
-/** Deliveries by type, and of one type by minute. */
 export function Counts({ minutes, type, queue }: CountsProps) {
   const { data, problem, again } = useData(
     () => readCounts(minutes),
@@ -120,7 +118,7 @@ function NoneDelivered({ minutes, isFiltered }: { minutes: number; isFiltered: b
   );
 }
 
-/** A bar for each minute, oldest first; its twin is the table that the row opens. */
+/** A bar per minute, oldest first. The expanded row has the same values as a table. */
 function Spark({ counts, at, minutes }: { counts: TypeCounts; at: string; minutes: number }) {
   const last = Math.floor(Date.parse(at) / MINUTE_MS);
   const bars = counts.minutes.map((one) => ({
@@ -149,7 +147,6 @@ type Minute = TypeCounts["minutes"][number];
 
 const capital = ([first = "", ...rest]: string) => first.toUpperCase() + rest.join("");
 
-/** One type's deliveries by minute. */
 function ByMinute({ counts, isAlone }: { counts: TypeCounts; isAlone: boolean }) {
   const names = Object.keys(OUTCOMES).filter((name) => counts.outcomes[name]);
   const others = Object.keys(counts.outcomes).filter((name) => !(name in OUTCOMES));

@@ -16,11 +16,11 @@ type Holder = Key["holders"][number];
 
 interface Known {
   search: Search;
-  /** Undefined where nobody holds it as a key. */
+  /** Undefined if it is no key. */
   key: Key | undefined;
 }
 
-/** Looks for the text, and asks who holds it as a key where somebody does. */
+/** Searches the text; if it is a key, loads its holders. */
 async function look(q: string): Promise<Result<Known>> {
   const search = await get("/v1/search", { query: { q } });
   if (!search.ok) return search;
@@ -30,7 +30,6 @@ async function look(q: string): Promise<Result<Known>> {
   return { ok: true, data: { search: search.data, key: key?.ok ? key.data : undefined } };
 }
 
-/** What has this name: who holds it as a key, and everything else that is called so. */
 export function Found({ q }: { q: string }) {
   const { data, problem } = useData(
     () => look(q),
@@ -92,7 +91,6 @@ const FINDINGS: readonly Column<Finding>[] = [
   { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
 ];
 
-/** What was not looked for, or not shown. */
 function More({ search: { more, looked_back: looked } }: { search: Search }) {
   return (
     <p class="quiet sources">
@@ -133,7 +131,7 @@ const HOLDERS: readonly Column<Holder>[] = [
   },
 ];
 
-/** Who holds a key, since when and until when; and what came under it and was refused. */
+/** The holders of a key with their times, and the refused messages under it. */
 function HeldKey({ held: { key, holders, captured, captured_truncated: isMore } }: { held: Key }) {
   const known = new Set(holders.map(({ fingerprint }) => fingerprint));
   return (

@@ -12,7 +12,6 @@ const FILTERS = {
   queue: { label: "Queue", isRare: true },
 } as const;
 
-/** What came of the messages of the last hour, by type; and who holds a key. */
 export function Messages() {
   const { q, minutes, type, queue } = useFilters(FILTERS);
   return (

@@ -1,7 +1,7 @@
 import { useCatalog } from "../../data/use-catalog.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 
-/** From a command sent to a failure retried by three clicks: on a development machine whose app names a command to begin with. */
+/** First steps on a development machine: send a command, see it fail, retry it. */
 export function FirstMinute() {
   const { data } = useCatalog();
   const first = data?.first_command;

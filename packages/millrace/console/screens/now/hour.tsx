@@ -11,7 +11,7 @@ type Instance = Item<"/v1/instances">;
 const MINUTES = 60;
 const MINUTE_MS = 60_000;
 
-/** How many were accepted in each of the last 60 minutes, oldest first. */
+/** Accepted instances in each of the last 60 minutes, oldest first. */
 function byMinute(instances: readonly Instance[], now: number): number[] {
   const counts = new Array<number>(MINUTES).fill(0);
   for (const { accepted_at } of instances) {
@@ -22,17 +22,16 @@ function byMinute(instances: readonly Instance[], now: number): number[] {
   return counts;
 }
 
-/** A share of sorted numbers: 0.5 is the median. */
 function quantile(sorted: readonly number[], share: number): number | undefined {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
 }
 
-/** What the last hour brought, by the newest 200 instances, which it says. */
+/** The last hour, from its newest 200 instances, as the text says. */
 export function LastHour({ instances }: { instances: readonly Instance[] }) {
   if (instances.length === 0) return <Nothing />;
   const now = timeNow();
   const counts = byMinute(instances, now);
-  // Of a busy hour only the newest are read: nothing is said of the minutes before these.
+  // In a busy hour only the newest are read, so earlier minutes are unknown.
   const from = instances.length < MOST_READ ? undefined : (instances.at(-1)?.accepted_at ?? "");
   const first = from === undefined ? 0 : Math.max(0, MINUTES - 1 - Math.floor((now - Date.parse(from)) / MINUTE_MS));
   const most = Math.max(1, ...counts);

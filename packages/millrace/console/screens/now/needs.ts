@@ -1,7 +1,7 @@
 import { type Answer, get, type Item, type Result } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 
-/** What waits for a person: each part as it was answered, because one that is refused hides no other. */
+/** Items that need an operator. A refused part hides no other. */
 export interface Needs {
   causes: Result<Answer<"/v1/instances/causes">>;
   doubts: Result<Answer<"/v1/effects">>;
@@ -9,15 +9,15 @@ export interface Needs {
   letters: Result<Answer<"/v1/dead-letters/causes">>;
   lanes: Result<Answer<"/v1/lanes/causes">>;
   bulk: Result<Answer<"/v1/bulk-actions">>;
-  /** Undefined for whoever may not see them. */
+  /** Undefined without the scope. */
   alerts?: Result<Answer<"/v1/alerts">>;
 }
 
 export const MOST = 20;
 
-/** A bulk action that stopped itself is told of for so long: then somebody has left it. */
+/** How long a bulk action that stopped itself is listed. */
 const STOPPED_FOR_MS = 24 * 3_600_000;
-/** Lanes that wait for what is under way need nobody. */
+/** States in need of an operator. A lane that waits for a running instance needs none. */
 const STANDS = new Set(["held", "blocked", "paused", "retrying", "unknown"]);
 
 export async function readNeeds(): Promise<Result<Needs>> {
@@ -31,7 +31,7 @@ export async function readNeeds(): Promise<Result<Needs>> {
     get("/v1/bulk-actions", { query: { state: "stopped", limit } }),
     may("observe") ? get("/v1/alerts", { query: { state: "firing", limit } }) : undefined,
   ]);
-  // Without one answer there is nothing to show, and what is shown stays.
+  // If a part has no response, keep the data on the screen.
   const refused = [causes, doubts, questions, letters, lanes, bulk].find((one) => !one.ok && one.problem.status === 0);
   if (refused && !refused.ok) return refused;
   const since = Date.now() - STOPPED_FOR_MS;
@@ -50,15 +50,12 @@ function those<Row, Page extends { items: Row[] }>(found: Result<Page & { items:
   return found.ok ? { ok: true, data: { ...found.data, items: found.data.items.filter(isMeant) } } : found;
 }
 
-/** What the last hour brought. */
 export interface Hour {
-  /** The newest of it. */
   instances: Item<"/v1/instances">[];
-  /** True where nothing was ever asked for. */
+  /** True if the tenant never had an instance. */
   isFirst: boolean;
 }
 
-/** Instances of the hour that are read. */
 export const MOST_READ = 200;
 
 export async function readHour(since: string): Promise<Result<Hour>> {

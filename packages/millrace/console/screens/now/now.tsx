@@ -19,7 +19,6 @@ import { LastHour } from "./hour.tsx";
 import { MOST, type Needs, readHour, readNeeds } from "./needs.ts";
 import "./now.css";
 
-/** What needs a person, first; and how the last hour was. Where nothing ever was, what to try before anything else. */
 export function Now() {
   const { data, problem, again } = useData(readNeeds, [], () => true);
   const { data: hour, problem: unread } = useData(
@@ -54,7 +53,6 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
   const { causes, doubts, questions, letters, lanes, bulk, alerts } = needs;
   const parts = Object.values(needs) as Result<{ items: unknown[] }>[];
   const refused = parts.flatMap((one) => (one.ok ? [] : [one.problem]));
-  // All alerts are one row.
   const count = parts.reduce(
     (sum, one) => sum + (one.ok ? (one === alerts ? Math.min(1, one.data.items.length) : one.data.items.length) : 0),
     0,
@@ -149,7 +147,7 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
 
 const of = <Row,>(one: Result<{ items: Row[] }>) => (one.ok ? one.data.items : []);
 
-/** Lanes that stand still for one reason; one alone by its key. */
+/** Lanes that stopped for the same reason; a single one is shown by its key. */
 function LaneNeed({ group: { lane, state, cause, keys, waiting, since, key, why, failed } }: { group: Item<"/v1/lanes/causes"> }) {
   const to = hrefOf("queues", keys === 1 ? { lane, key } : { lane, state, cause: cause ?? undefined });
   const reason = failed === null ? `: ${withoutIds(why ?? "")}` : ` ${keys === 1 ? "is" : "are"} blocked by one failure: ${failed}`;
@@ -169,7 +167,7 @@ function LaneNeed({ group: { lane, state, cause, keys, waiting, since, key, why,
   );
 }
 
-/** All alerts that fire: what each is about stands in other rows too, so they are one. */
+/** All firing alerts as one row, because their causes have rows too. */
 function AlertsNeed({ alerts }: { alerts: Item<"/v1/alerts">[] }) {
   const says = [...new Set(alerts.map(({ rule }) => ruleOf(rule).says))];
   const first = alerts.map(({ since }) => since).toSorted()[0] ?? "";
@@ -194,7 +192,7 @@ interface NeedProps {
   to: string;
   first?: string;
   last: string;
-  /** What `last` is. Default the last of them. */
+  /** A word before the time of `last`. Default "last". */
   note?: string;
   acts?: ComponentChildren;
   children: ComponentChildren;

@@ -1,7 +1,6 @@
 import { hrefOf, Link, usePlace } from "../../frame/router.tsx";
 import type { Screen } from "../screen.ts";
 
-/** What stands at an address that no screen has. */
 export const NOWHERE: Screen = { name: "nowhere", path: "", title: "No such page", component: Nowhere };
 
 function Nowhere() {

@@ -13,12 +13,10 @@ import { Ago, duration } from "../../parts/time.tsx";
 
 type Queue = Item<"/v1/queues">;
 
-/** How a lane's queue is named among the others. */
 const LANE = "lane:";
 
 const bareName = (queue: string) => queue.replace(LANE, "");
 
-/** The columns that come of one source, as people read them. */
 const OF_SOURCES: Readonly<Record<string, string>> = {
   depth: "backlog",
   oldest_seconds: "oldest",
@@ -38,7 +36,6 @@ const SOURCES: Readonly<Record<string, string>> = {
 
 const isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 
-/** What stands where there is no number: never a zero. */
 function None({ why, children = "–" }: { why: string; children?: ComponentChildren }) {
   return (
     <span class="quiet" title={why}>
@@ -49,7 +46,6 @@ function None({ why, children = "–" }: { why: string; children?: ComponentChil
 
 const seconds = (value: number) => duration(value * 1000);
 
-/** A number on its bar; a zero steps back. */
 function Amount({ value, most, children }: { value: number; most: number; children: string }) {
   return value === 0 ? <span class="quiet">{children}</span> : <Bar share={value / most}>{children}</Bar>;
 }
@@ -159,7 +155,6 @@ function columnsFor(items: readonly Queue[], policies: Policies): readonly Colum
   ];
 }
 
-/** How every queue does. */
 export function Health({ minutes }: { minutes: string | undefined }) {
   const { data, problem, again } = useData(
     () => get("/v1/queues", { query: { minutes } as object }),
@@ -183,7 +178,6 @@ export function Health({ minutes }: { minutes: string | undefined }) {
   );
 }
 
-/** Where the numbers come from, and how old they are. */
 function Sources({ data: { at, minutes, sources } }: { data: Answer<"/v1/queues"> }) {
   const named = Object.entries(sources).filter(([number]) => OF_SOURCES[number]);
   const groups = Object.entries(Object.groupBy(named, ([, { source }]) => source));

@@ -8,16 +8,13 @@ import { wordFor } from "./lanes.tsx";
 
 export type Standing = Answer<"/v1/lanes/:lane/:key">;
 
-/** An act on a lane, or on the instance that it stands still for, that somebody has begun to ask for. */
+/** A requested action on a lane, or on the instance that holds it. */
 export interface Steering {
   verb: "pause" | "resume" | "retry-head" | "skip-head" | "retry";
-  /** What its button says. */
   word: string;
-  /** What would follow. */
   follows: string;
-  /** What came of it. */
   said: string;
-  /** The head, or the instance, that is meant: the lane refuses it where another stands there by then. */
+  /** The intended head or instance. The lane refuses the action if that has changed. */
   id?: string;
   isDanger?: boolean;
 }
@@ -31,13 +28,13 @@ const PAUSE: Steering = {
   said: "The lane is paused.",
 };
 
-/** As much of a key as a button has room for; its dialog says it whole. */
+/** Cuts a key for a button. The dialog has all of it. */
 function shortKey(key: string): string {
   const letters = [...key];
   return letters.length > MOST_LETTERS ? `${letters.slice(0, MOST_LETTERS - 1).join("")}…` : key;
 }
 
-/** What can be asked of a lane as it stands, what keeps its order first. The API decides; this only leaves out what it would refuse. */
+/** Actions for a lane's state, first the actions that keep the order. The API decides; this only hides actions that it would refuse. */
 export function steeringsFor({ state, head, ahead }: Standing): Steering[] {
   const failed = ahead.find((one) => one.failed !== null);
   const found: Steering[] = [];
@@ -96,7 +93,7 @@ interface LaneActProps {
 
 type Done = { action_id: string };
 
-/** The dialog of one act. The API has no dry run for a lane: it is asked how it stands now, and what would follow is said of that. */
+/** The dialog of one action. A lane has no dry run, so the dialog reads its current state. */
 export function LaneAct({ lane, name, steering, done, close }: LaneActProps) {
   const { verb, word, follows, said, id } = steering;
   const param = { lane, key: name };
@@ -127,7 +124,7 @@ export function LaneAct({ lane, name, steering, done, close }: LaneActProps) {
   );
 }
 
-/** Retries the instance in front, with its own dry run: the act that keeps the order. */
+/** Retries the instance that holds the lane, which keeps the order. Shows that instance's dry run. */
 function RetryAhead({ steering: { word, follows, said, id = "" }, done, close }: Omit<LaneActProps, "lane" | "name">) {
   const ask = (body: object) => send("POST", "/v1/instances/:id/retry", { param: { id }, body });
   return (
@@ -149,7 +146,6 @@ function RetryAhead({ steering: { word, follows, said, id = "" }, done, close }:
   );
 }
 
-/** What the act is about: an instance in front, or the head. */
 function Meant({ id, now: { head, ahead } }: { id: string | undefined; now: Standing }) {
   const instance = ahead.find((one) => one.instance_id === id);
   if (instance)

@@ -11,10 +11,9 @@ import { Ago } from "../../parts/time.tsx";
 import { LaneAct, type Standing, type Steering, steeringsFor } from "./lane-act.tsx";
 import { wordFor } from "./lanes.tsx";
 
-/** Acts that let it go on: no other is offered first. */
+/** Actions that continue the lane. Only these are highlighted. */
 const FORWARD: ReadonlySet<Steering["verb"]> = new Set(["retry", "resume", "retry-head"]);
 
-/** One lane: what it stands still for, who has their turn, what comes next, and what can be done. */
 export function Lane({ lane, name }: { lane: string; name: string }) {
   const [asked, ask] = useState<Steering | undefined>();
   const [said, say] = useState("");
@@ -87,7 +86,7 @@ export function Lane({ lane, name }: { lane: string; name: string }) {
   );
 }
 
-/** Why it stands still, by what is known of it: by its key, not by the ids that the list below has. */
+/** The reason for which it is stopped, by key. */
 function Why({ of: { state, why, ahead, key } }: { of: Standing }) {
   const failed = ahead.find((one) => one.failed !== null);
   if (!failed || state === "paused") return <bdi>{withoutIds(why ?? "")}</bdi>;
@@ -98,7 +97,7 @@ function Why({ of: { state, why, ahead, key } }: { of: Standing }) {
   );
 }
 
-/** Instances that have had their turn and are not over. */
+/** Instances that were started and have not ended. */
 function Ahead({ of: { ahead } }: { of: Standing }) {
   return (
     <section aria-label="Current instance">
@@ -127,7 +126,6 @@ function Ahead({ of: { ahead } }: { of: Standing }) {
   );
 }
 
-/** Where the payload of a message stands: with the instance that it is to begin, where there is one. */
 function Payload({ name }: { name: string }) {
   const { data } = useData(
     () => get("/v1/keys/:key", { param: { key: name } }),
@@ -146,7 +144,6 @@ function Payload({ name }: { name: string }) {
   );
 }
 
-/** The message that comes next. */
 function Head({ of: { head, depth } }: { of: Standing }) {
   return (
     <section aria-label="Next message">

@@ -28,12 +28,12 @@ const COLUMNS: readonly Column<Noted>[] = [
   { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ oldest_at, noted_at }) => <Ago at={oldest_at ?? noted_at} /> },
 ];
 
-/** How a lane stands: one that waits for an instance that failed is blocked. */
+/** The label of a lane's state. A lane that waits for a failed instance is blocked. */
 export function wordFor({ state, ahead }: Pick<Noted, "state" | "ahead">): string {
   return state === "waiting" && ahead.some(({ failed }) => failed !== null) ? "blocked" : state;
 }
 
-/** The instance that failed in front of it, in whose words; or what the lane says. */
+/** The failed instance that holds the lane, or the lane's own reason. */
 function Blocked({ by: { why, ahead } }: { by: Noted }) {
   const failed = ahead.find((one) => one.failed !== null);
   if (!failed) return <bdi title={why ?? ""}>{why ?? "not blocked: it has a backlog"}</bdi>;
@@ -48,7 +48,6 @@ const nameOf = ({ lane, key }: Noted) => `${lane}/${key}`;
 
 const STATES = ["held", "blocked", "paused", "retrying", "waiting", "delayed", "moving", "unknown"] as const;
 
-/** By what the lanes that do not flow can be picked. */
 export const LANE_FILTERS = {
   lane: { label: "Lane" },
   state: { label: "State", options: Object.fromEntries(STATES.map((state) => [state, state])) },
@@ -61,7 +60,6 @@ interface Filters {
   cause?: string;
 }
 
-/** The lanes that stand still or have a backlog: what blocks each, and since when. */
 export function Lanes({ filters = {} }: { filters?: Filters }) {
   const pages = usePages(
     (cursor) => get("/v1/lanes", { query: { ...(filters as object), cursor, limit: "50" } }),
@@ -104,7 +102,6 @@ export function Lanes({ filters = {} }: { filters?: Filters }) {
   );
 }
 
-/** What lanes of one cause stand still for, and what helps all of them. */
 function OfCause({ id }: { id: string }) {
   const { data } = useData(
     () => get("/v1/instances/causes", { query: { limit: "200" } }),
@@ -128,7 +125,6 @@ function OfCause({ id }: { id: string }) {
   );
 }
 
-/** A lane that flows is in no list: its own object is asked, by its name. */
 function LookAt() {
   const look = (event: SubmitEvent) => {
     event.preventDefault();

@@ -11,7 +11,6 @@ const RATES = {
 } as const;
 const FILTERS = { ...RATES, ...LANE_FILTERS, key: { label: "Key" } } as const;
 
-/** How the queues do, and which lanes stand still; or, by its name and key, one lane. */
 export function Queues() {
   const { minutes, key, ...lanes } = useFilters(FILTERS);
   if (lanes.lane !== undefined && key !== undefined) return <Lane key={`${lanes.lane}/${key}`} lane={lanes.lane} name={key} />;

@@ -8,7 +8,6 @@ import { usePlan } from "../../parts/use-plan.ts";
 
 export type Checked = Answer<"/v1/catalog/check", "$post">;
 
-/** A message as it stands in the form. */
 export interface Message {
   kind: "command" | "event";
   type: string;
@@ -16,7 +15,7 @@ export interface Message {
   key: string;
 }
 
-/** What would come of a message, asked again as it changes; undefined until the answer is about it as it is now. */
+/** The check of a message. Undefined until the response is for the current fields. */
 export function useCheck({ kind, type, payload, key }: Message, mayAsk: boolean): Result<Checked> | undefined {
   const body = { kind, type, payload, ...(key && { idempotency_key: key }) };
   const isSendable = mayAsk && wrongIn(payload, "").length === 0;
@@ -24,7 +23,7 @@ export function useCheck({ kind, type, payload, key }: Message, mayAsk: boolean)
   return isSendable ? plan : undefined;
 }
 
-/** What is wrong with the message itself, place by place, whether it is refused as a whole or in the answer. */
+/** Issues of the message, from a refusal or from the check. */
 export function issuesOf(found: Result<Checked> | undefined): NonNullable<Problem["issues"]> {
   return (found?.ok ? found.data.refused?.issues : found?.problem.issues) ?? [];
 }
@@ -36,7 +35,7 @@ const OUTCOMES = {
   refused: ["red", "The message would be refused."],
 } as const;
 
-/** The key of a message, what it is about, and what would come of it. `isBegun`: somebody has filled in something already. */
+/** The key of a message, its subject and the result of the check. `isBegun`: the user has filled in a field. */
 export function Before({ kind, found, isBegun }: { kind: Message["kind"]; found: Result<Checked> | undefined; isBegun: boolean }) {
   if (found && !found.ok) return <ProblemNote problem={found.problem} />;
   if (!found) return <p class="quiet">Checking the message …</p>;

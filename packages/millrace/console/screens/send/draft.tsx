@@ -15,17 +15,16 @@ import { exampleOf, hasExample, type Schema } from "./schema.ts";
 
 type Message = Answer<"/v1/catalog">["messages"][number];
 
-/** A message's name among those that there are: a command and an event may be called alike. */
+/** Kind and type, because a command and an event may have the same type. */
 export const nameOf = ({ kind, type }: Pick<Message, "kind" | "type">) => `${kind} ${type}`;
 
 interface DraftProps {
   message: Message;
-  /** What it says as it is first shown; default something that fits its schema. */
+  /** The initial payload. Default: an example of its schema. */
   first?: unknown;
   isJson: boolean;
 }
 
-/** One message on its way to be sent: what it says on the left, what would come of it on the right. */
 export function Draft({ message, first, isJson }: DraftProps) {
   const { kind, type, door } = message;
   const schema = message.payload_schema as Schema;
@@ -46,7 +45,7 @@ export function Draft({ message, first, isJson }: DraftProps) {
   const asSent = jsonText(request.body, "  ");
   const shown = useRef(asSent);
   shown.current = asSent;
-  // What was said of another message says nothing of this one.
+  // Drop the problem of another message.
   useEffect(() => setProblem(undefined), [asSent, request.key]);
   const isGood = wrong.length === 0 && found?.ok && ["new", "repeat"].includes(found.data.outcome) && found.data.key !== null;
 
@@ -59,7 +58,7 @@ export function Draft({ message, first, isJson }: DraftProps) {
     isUnderWay.current = false;
     setSending(false);
     const href = result.ok ? placeOf(result.data) : undefined;
-    // Whoever has gone elsewhere meanwhile, or on to the next message, is not carried away from there.
+    // Navigate only if the user is still at this message.
     if (!isShown.current || shown.current !== asSent)
       tell({ said: result.ok ? `${type} was accepted.` : `${type} was refused: ${result.problem.title}.`, href });
     else if (href) go(href);
@@ -144,12 +143,11 @@ export function Draft({ message, first, isJson }: DraftProps) {
   );
 }
 
-/** Where what was sent can be seen: its instance, or those that follow from an event. */
+/** The screen of the result: the instance, or the job of an event. */
 function placeOf({ instance_id: instance, correlation_id: job }: { instance_id?: string; correlation_id: string }): string {
   return instance ? hrefOf("instances", instance) : hrefOf("instances", { correlation: job });
 }
 
-/** Who performs it, and by what it travels. */
 function Where({ message: { kind, type, performer, queue } }: { message: Message }) {
   return (
     <p class="quiet">
@@ -191,7 +189,6 @@ function Name({ label, hint, most, value, set }: NameProps) {
   );
 }
 
-/** Said to whoever may not send it, and what they can do. */
 function Lacks({ scope }: { scope: string }) {
   return (
     <p class="problem">

@@ -3,10 +3,10 @@ import { jsonText, Written, writtenJson, writtenNumber } from "../../data/writte
 import { JsonField } from "../../parts/answer.tsx";
 import { controlFor, exampleOf, isNullable, itemsOf, opened, type Schema, wordsOf } from "./schema.ts";
 
-/** What was said of the fields, by where they stand as the API's issues name it. */
+/** Issues by the API's path. */
 export interface Told {
   issues: ReadonlyMap<string, string>;
-  /** True where it is said of every field, and not only of those that somebody has filled in. */
+  /** True if issues of untouched fields are shown too. */
   isAll: boolean;
 }
 
@@ -14,14 +14,13 @@ interface FieldProps {
   name: string;
   schema: Schema;
   value: unknown;
-  /** Undefined takes it out of what is sent. */
   set: (value: unknown) => void;
   isRequired: boolean;
   path: string;
   told: Told;
 }
 
-/** The fields of an object, each made from its own schema; what it holds besides is shown as JSON. */
+/** The fields of an object by its schema. Other properties are shown as JSON. */
 export function Fields({ schema, value, set, path, told }: Omit<FieldProps, "name" | "isRequired">) {
   const { properties = {}, required = [] } = opened(schema);
   const held = (typeof value === "object" && value !== null && !Array.isArray(value) ? value : {}) as Record<string, unknown>;
@@ -47,7 +46,7 @@ export function Fields({ schema, value, set, path, told }: Omit<FieldProps, "nam
 
 function Field(given: FieldProps) {
   const { name, schema, path, told, isRequired, value } = given;
-  // What it holds as it is first shown decides it: nothing changes its shape while it is typed in.
+  // Chosen once, so that typing does not change the control.
   const [control] = useState(() => controlFor(schema, value));
   const [isTouched, touch] = useState(false);
   const set = (next: unknown) => {
@@ -107,7 +106,6 @@ interface ControlProps extends FieldProps {
   isWrong: boolean;
 }
 
-/** The items of a list, a field for each. */
 function Items({ name, schema, value, set, isRequired, path, told }: FieldProps) {
   const of = itemsOf(schema) ?? {};
   const items = Array.isArray(value) ? value : [];
@@ -136,7 +134,7 @@ function Items({ name, schema, value, set, isRequired, path, told }: FieldProps)
   );
 }
 
-/** A text of more than a line may be meant, where nothing says that it is short. */
+/** Longest text with a one-line field. A text with a pattern or a format has one too. */
 const SHORT = 200;
 
 function Control({ control, schema, value, set, isRequired, isWrong }: ControlProps & { control: string }) {
@@ -186,7 +184,6 @@ function Control({ control, schema, value, set, isRequired, isWrong }: ControlPr
   );
 }
 
-/** A field of a shape that no simpler control has. */
 function AnyJson({ name, schema, value, set, isRequired, issue }: ControlProps & { issue: string | undefined }) {
   const label = [name, isRequired ? "" : "optional", "JSON", wordsOf(schema)].filter(Boolean).join(" · ");
   return (

@@ -3,15 +3,13 @@ import type { Problem } from "../../data/problem.ts";
 import { jsonText } from "../../data/written.ts";
 import type { Message } from "./before.tsx";
 
-/** A message as it is sent. */
 export interface Request {
   path: "/v1/commands" | "/v1/events" | "/v1/commands/batch" | "/v1/events/batch";
-  /** What goes into `Idempotency-Key`. */
   key?: string;
   body: object;
 }
 
-/** The request that sends a message under just the key that it has: one that no header can hold goes in a batch of one, in the body. */
+/** The request of a message. A key that is invalid in a header is sent in the body of a batch of one. */
 export function requestOf({ kind, type, payload, key, job }: Message & { job: string }): Request {
   const path = kind === "command" ? "/v1/commands" : "/v1/events";
   const item = { type, ...(job && { correlation_id: job }), payload };
@@ -24,7 +22,7 @@ interface Taken {
   correlation_id: string;
 }
 
-/** What came of a request: of a batch of one what came of that one. */
+/** The result of a request; for a batch of one, of its message. */
 export function answerIn(result: Result<unknown>): Result<Taken> {
   if (!result.ok) return result;
   const { results: [only] = [] } = result.data as { results?: [{ problem?: Problem } & Taken] };
@@ -32,7 +30,7 @@ export function answerIn(result: Result<unknown>): Result<Taken> {
   return { ok: true, data: only ?? (result.data as Taken) };
 }
 
-/** The same request from a terminal; the token is a variable of the shell. */
+/** The request as a curl command. The token is a shell variable. */
 export function curlOf({ path, key, body }: Request): string {
   return [
     `curl ${inQuotes(location.origin + path)}`,
@@ -43,7 +41,6 @@ export function curlOf({ path, key, body }: Request): string {
   ].join(" \\\n  ");
 }
 
-/** A text as one word of a shell. */
 function inQuotes(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

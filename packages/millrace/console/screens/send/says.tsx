@@ -9,13 +9,12 @@ interface SaysProps {
   schema: Schema;
   payload: unknown;
   change: (payload: unknown) => void;
-  /** Somebody's own example; undefined where there is none. */
   example: unknown;
   isJson: boolean;
   told: Told;
 }
 
-/** The payload: by its fields, or as JSON, of which each says what the other does. */
+/** The payload as a form or as JSON. */
 export function Says({ schema, payload, change, example, isJson, told }: SaysProps) {
   const [round, setRound] = useState(0);
   const text = jsonText(payload, "  ");

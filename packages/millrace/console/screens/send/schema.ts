@@ -1,4 +1,4 @@
-/** JSON Schema as far as a form is made from it. */
+/** The supported part of JSON Schema. */
 export interface Schema {
   type?: string | string[];
   properties?: Record<string, Schema>;
@@ -22,19 +22,16 @@ export interface Schema {
   exclusiveMaximum?: number;
   multipleOf?: number;
   minItems?: number;
-  /** True for a field that people are not shown later. */
+  /** True for a field that is redacted later. */
   sensitive?: boolean;
 }
 
-/** What a field is filled in by. */
 export type Control = "group" | "choice" | "yes or no" | "number" | "text" | "list" | "json";
 
-/** Whether it may be null, beside something else. */
 export function isNullable({ type, anyOf, enum: choices }: Schema): boolean {
   return (Array.isArray(type) && type.includes("null")) || choices?.includes(null) || (anyOf ?? []).some((one) => one.type === "null");
 }
 
-/** A schema without the alternative that it may be null. */
 export function opened(schema: Schema): Schema {
   const { anyOf, ...own } = schema;
   const { type } = schema;
@@ -45,7 +42,7 @@ export function opened(schema: Schema): Schema {
   return types.length === 1 && types[0] ? { ...schema, type: types[0] } : schema;
 }
 
-/** Of a list, what all of its items are; undefined where they are not told alike. */
+/** The schema of a list's items; undefined if it varies. */
 export function itemsOf(schema: Schema): Schema | undefined {
   const { items, prefixItems } = opened(schema);
   return typeof items === "object" && prefixItems === undefined ? items : undefined;
@@ -67,13 +64,13 @@ const CONTROLS: Readonly<Record<Control, (value: unknown, schema: Schema) => boo
   choice: (value, { enum: choices = [] }) => choices.some((one) => JSON.stringify(one) === JSON.stringify(value)),
   "yes or no": (value) => typeof value === "boolean",
   number: (value) => typeof value === "number" || /^-?\d[\d.eE+-]*$/.test((value as { text?: string } | null)?.text ?? ""),
-  // A field of the page makes one line break of another.
+  // A text field normalizes line breaks.
   text: (value) => typeof value === "string" && !value.includes("\r"),
   list: (value) => Array.isArray(value),
   json: () => true,
 };
 
-/** The control that shows a value as it is: one that another would change is shown as JSON. */
+/** The control that shows a value unchanged; JSON if no other can. */
 export function controlFor(schema: Schema, value: unknown): Control {
   const control = controlOf(schema);
   const isShown = value === undefined || (value === null && isNullable(schema)) || CONTROLS[control](value, opened(schema));
@@ -87,14 +84,14 @@ const OF_FORMATS: Readonly<Record<string, () => string>> = {
   "date-time": () => new Date().toISOString(),
   duration: () => "PT1H",
   uuid: () => crypto.randomUUID(),
-  // Of the page itself, where there is one.
+  // The origin of the page, if there is one.
   uri: () => `${(globalThis as { location?: { origin: string } }).location?.origin ?? "file:"}/`,
   email: () => "ada@example.com",
   ipv4: () => "192.0.2.1",
   ipv6: () => "2001:db8::1",
 };
 
-/** Something that fits a schema, as far as that can be made up: its own example where it has one, and only what has to be there. */
+/** A minimal value for a schema, without optional fields: its example, or else generated. */
 export function exampleOf(given: Schema): unknown {
   const schema = opened(given);
   const own = [given.examples?.[0], given.default, schema.examples?.[0], schema.default, schema.const].find((one) => one !== undefined);
@@ -121,7 +118,6 @@ function listFor({ prefixItems = [], items, minItems = 0 }: Schema): unknown[] {
   return Array.from({ length: count }, (_, at) => exampleOf(prefixItems[at] ?? every));
 }
 
-/** The plainest number within bounds. */
 function numberFor(schema: Schema): number {
   const { minimum = Number.NEGATIVE_INFINITY, maximum = Number.POSITIVE_INFINITY, multipleOf } = schema;
   const { exclusiveMinimum: above = Number.NEGATIVE_INFINITY, exclusiveMaximum: below = Number.POSITIVE_INFINITY } = schema;
@@ -133,7 +129,7 @@ function numberFor(schema: Schema): number {
   return [1, 0, step, ...stepped].filter(Number.isFinite).find(fits) ?? 1;
 }
 
-/** A text of the format, length and pattern that are asked for; an empty one where none of the usual has the pattern. */
+/** A text with the format, length and pattern; "" if no known text matches the pattern. */
 function textFor({ format = "", pattern, minLength = 0, maxLength = Number.POSITIVE_INFINITY }: Schema): string {
   const made = OF_FORMATS[format]?.();
   if (made !== undefined) return made;
@@ -157,13 +153,12 @@ function expressionOf(pattern: string): RegExp | undefined {
   }
 }
 
-/** Whether its definition has an example of it, as a whole or of a part. */
+/** True if the schema or a part of it has an example. */
 export function hasExample(given: Schema): boolean {
   const { examples, properties = {}, items } = { ...given, ...opened(given) };
   return (examples?.length ?? 0) > 0 || Object.values(properties).some(hasExample) || (typeof items === "object" && hasExample(items));
 }
 
-/** What a schema asks of a field, in a few words. */
 export function wordsOf(given: Schema): string {
   const { format, default: usual, sensitive, description, enum: choices } = { ...given, ...opened(given) };
   const { type } = isNullable(given) ? opened(given) : given;

@@ -9,7 +9,6 @@ import "./send.css";
 
 const FILTERS = { message: { label: "Message" }, example: { label: "Example" }, as: { label: "As" } } as const;
 
-/** Sends any message that this deployment takes from outside, by a form of its own or as JSON. */
 export function Send() {
   const { data: catalog, problem } = useCatalog();
   const set = useFilters(FILTERS);

@@ -22,14 +22,14 @@ const FILTERS = {
   rule: { label: "Rule" },
 } as const;
 
-/** How an alert stands, in words: of what has just happened, one that is over says that no more came, and not that it is mended. */
+/** For a rule about new failures, a resolved alert means that no more occurred, not that these are fixed. */
 function wordOf({ state, rule, severity }: Alert): [word: string, tone: Tone] {
   if (state === "firing") return ["firing", severity === "critical" ? "red" : "amber"];
   if (state === "pending") return ["pending", "quiet"];
   return ruleOf(rule).isOfArrivals ? ["no new ones", "quiet"] : ["resolved", "green"];
 }
 
-/** A page of alerts. Where no state is asked for, those that fire come first, however old they are. */
+/** Without a state filter, firing alerts come first. */
 async function pageOf(filters: object & { state?: string }, cursor: string | undefined): Promise<Result<Answer<"/v1/alerts">>> {
   const [firing, found] = await Promise.all([
     filters.state === undefined && cursor === undefined
@@ -43,7 +43,6 @@ async function pageOf(filters: object & { state?: string }, cursor: string | und
   return { ok: true, data: { ...found.data, items: [...(firing?.data.items ?? []), ...others] } };
 }
 
-/** What people are told of the deployment's health, and muting it. */
 export function Alerts() {
   const [asked, ask] = useState<Alert | undefined>();
   const list = useRef<HTMLUListElement>(null);
@@ -143,7 +142,7 @@ function Row({ alert, ask }: { alert: Alert; ask: () => void }) {
   );
 }
 
-/** Who has heard of it, and where nobody has, why. */
+/** Delivery of an alert, or the reason for a missing one. */
 function Told({ alert: { state, told_at, delivery } }: { alert: Alert }) {
   if (told_at !== null)
     return (
@@ -166,7 +165,6 @@ function Told({ alert: { state, told_at, delivery } }: { alert: Alert }) {
   );
 }
 
-/** What to do where alerts go nowhere. */
 function Channels() {
   return (
     <p class="cause" data-tone="amber">

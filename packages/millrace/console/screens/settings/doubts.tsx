@@ -14,7 +14,6 @@ import { useTold } from "./told.tsx";
 
 const MOST = 100;
 
-/** Effects of which nobody knows whether they happened, or whose rows were refused: each is answered here. */
 export function Doubts() {
   const [asked, ask] = useState<AskedOfDoubt | undefined>();
   const { data, problem, again } = useData(
@@ -44,12 +43,12 @@ export function Doubts() {
   );
 }
 
-/** Doubts of one step, which one outage may have made: they are answered together, as far as that can be. */
+/** Unknown outcomes of one step, often of one outage, with a bulk resolution. */
 function Together({ doubts }: { doubts: readonly Item<"/v1/effects">[] }) {
   const [meant, mean] = useState<Meant | undefined>();
   const steps = Map.groupBy(doubts, ({ workflow, step }) => JSON.stringify({ workflow, step }));
   const many = [...steps].filter(([, of]) => of.length > 1);
-  // A dialog that is open says itself that nothing is left.
+  // An open dialog remains, and reports that no effects are left.
   if (many.length === 0 && !meant) return null;
   return (
     <>

@@ -10,20 +10,18 @@ import { Ago, duration } from "../../parts/time.tsx";
 type Limit = Item<"/v1/limits">;
 type Rule = Limit["rules"][number];
 
-/** How a limit stands, in one word. */
 function wordFor({ paused_until, share, waiting, rules }: Limit): string {
   if (paused_until) return "paused";
   if (share < 1) return "narrowed";
   return waiting > 0 || rules.some(({ used, limit }) => used >= limit) ? "full" : "open";
 }
 
-/** What a rule allows, in words. */
 function allowed({ limit, refill, period_seconds }: Rule): string {
   const period = duration(period_seconds * 1000);
   return refill === null ? `${limit} in any ${period}` : `${limit} at once, ${refill} more every ${period}`;
 }
 
-/** Limits that were taken from in the tenant's name: what each allows, and how much of it is used. */
+/** The limits that the tenant has used, with their current use. */
 export function Limits() {
   const pages = usePages((cursor) => get("/v1/limits", { query: { cursor } }), [], { nameOf: ({ name }) => name, isAbout: () => false });
   useRegularly(pages.again);

@@ -8,7 +8,6 @@ import { List } from "../../parts/list.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { useTold } from "./told.tsx";
 
-/** Locks that have been held for a while: by whom, and who waits. */
 export function Locks() {
   const [asked, ask] = useState<{ name: string; waiting: number } | undefined>();
   const pages = usePages((cursor) => get("/v1/locks", { query: { cursor } }), [], {

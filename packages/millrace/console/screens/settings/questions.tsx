@@ -19,13 +19,12 @@ const FILTERS = {
   workflow: { label: "Workflow" },
 } as const;
 
-/** What instances ask people, and what people said. */
 export function Questions() {
   const [asked, ask] = useState<(Question & { verb: keyof typeof TO_QUESTIONS }) | undefined>();
   const filters = useFilters(FILTERS);
   const pages = usePages((cursor) => get("/v1/approvals", { query: { ...(filters as object), cursor } }), [JSON.stringify(filters)], {
     nameOf: ({ id }) => id,
-    // Whoever cancels or undoes an instance ends its questions.
+    // A cancel or an undo of an instance ends its questions.
     isAbout: ({ kind }) => kind === "approval" || kind === "action" || kind === "skipped",
   });
   const { told, line } = useTold(pages.again);

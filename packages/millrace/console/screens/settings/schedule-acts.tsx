@@ -9,7 +9,6 @@ import { exampleOf, type Schema } from "../send/schema.ts";
 
 export type Schedule = Item<"/v1/schedules">;
 
-/** An act on a schedule that somebody has begun to ask for. */
 export interface Asked {
   verb: "run" | "pause" | "resume" | "end";
   name: string;
@@ -31,7 +30,6 @@ interface AskProps {
   close: () => void;
 }
 
-/** Asks for an act on a schedule: what it means, why. */
 export function ActOn({ verb, name, told, close }: Asked & AskProps) {
   const [word, means, done] = WORDS[verb];
   const param = { name };
@@ -54,7 +52,6 @@ export function ActOn({ verb, name, told, close }: Asked & AskProps) {
   );
 }
 
-/** Makes a schedule, or changes one as a whole. */
 export function Change({ schedule, told, close }: AskProps & { schedule: Schedule | undefined }) {
   const [opened] = useState(schedule);
   const [name, setName] = useState(schedule?.name ?? "");
@@ -87,7 +84,7 @@ export function Change({ schedule, told, close }: AskProps & { schedule: Schedul
           param: { name },
           body: {
             ...{ cron, time_zone: zone, reason, command: { type, payload } },
-            // What the dialog was opened with: what somebody has made meanwhile is not undone unseen.
+            // The revision at the opening of the dialog, so that a concurrent change is not overwritten.
             revision: opened?.revision ?? 0,
             ...(opened && { late_seconds: opened.late_seconds }),
           },

@@ -16,13 +16,11 @@ import { useTold } from "./told.tsx";
 
 const FILTERS = { name: { label: "Name", isRare: true } } as const;
 
-/** The one schedule that has a name, as a page. */
 async function only(name: string) {
   const found = await get("/v1/schedules/:name", { param: { name } });
   return found.ok ? { ok: true as const, data: { items: [found.data], next_cursor: null } } : found;
 }
 
-/** Commands that are due by the clock: when, what became of their times, and what can be done about them. */
 export function Schedules() {
   const [asked, ask] = useState<Asked | undefined>();
   const [changed, change] = useState<Schedule | "new" | undefined>();
@@ -123,7 +121,6 @@ function Row({ schedule, ask, change }: { schedule: Schedule; ask: (asked: Asked
   );
 }
 
-/** What became of the newest times of a schedule. */
 function Runs({ name }: { name: string }) {
   const { data, problem } = useData(
     () => get("/v1/schedules/:name/runs", { param: { name }, query: { limit: "20" } }),

@@ -20,7 +20,6 @@ const PAGES: Readonly<Record<string, readonly [title: string, page: ComponentTyp
   tokens: ["Tokens", Tokens],
 };
 
-/** What is set, and who may what: a page each. */
 export function Settings({ param }: ScreenProps) {
   const name = Object.hasOwn(PAGES, param) ? param : "schedules";
   const [title, Page] = PAGES[name] ?? ["", Schedules];

@@ -19,7 +19,6 @@ import { useTold } from "./told.tsx";
 type Token = Item<"/v1/tokens">;
 type Minted = Answer<"/v1/tokens", "$post">;
 
-/** Who may call: tokens are minted, listed and revoked. */
 export function Tokens() {
   const [asked, ask] = useState<"mint" | Token | undefined>();
   const [minted, setMinted] = useState<Minted | undefined>();
@@ -124,7 +123,7 @@ const MEANS: Readonly<Record<string, string>> = {
 
 interface MintProps {
   done: (minted: Minted) => void;
-  /** No answer came: asked for again, it would be another token. */
+  /** Called without a response: a repeated request would mint another token. */
   lost: () => void;
   close: () => void;
 }
@@ -240,7 +239,7 @@ function Revoke({ token, done, close }: { token: Token; done: () => void; close:
   );
 }
 
-/** A new token, shown once: it is in no list, and in no storage of the browser. */
+/** A new token, displayed once and never stored. */
 function Once({ minted, close }: { minted: Minted; close: () => void }) {
   const [isCopied, setCopied] = useState(false);
   const [isLeaving, leave] = useState(false);

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-/** What came of the last act of a page, said to whoever looks and to whoever listens. */
+/** Announces the result of the last action, also to screen readers. */
 export function useTold(again: () => void) {
   const [said, say] = useState("");
   const told = (sentence: string) => {
