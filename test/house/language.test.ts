@@ -130,6 +130,7 @@ function measure(sentences: readonly Sentence[]): Bounds & { misses: string[] } 
 const CORE =
   /^packages\/millrace\/src\/(?:contract|store|intake|topology|signals|schedules|callbacks|erase|keeper|reconcile|lanes|turns|limits|locks|counters|pull|rooms|observe|alerts|access|testing|guard|workflow|pass|recorder|http)\/.*\.ts$/;
 const PAGES = files.filter((file) => file.endsWith(".md") && !file.startsWith("src/") && file !== "CHANGELOG.md");
+const OPERATIONS = /^packages\/millrace\/(?:src\/(?:operate|inspect)|console)\/.*\.tsx?$/;
 const { true: TESTS = [], false: SOURCES = [] } = Object.groupBy(
   files.filter((file) => /\.tsx?$/.test(file) && !file.endsWith(".d.ts")),
   (file) => `${file.startsWith("test/")}` as const,
@@ -141,6 +142,7 @@ describe("Plain technical English", () => {
     ["entries of the changelog", ["CHANGELOG.md"], ofPage, 20],
     ["texts for people", SOURCES, textsOf, 2000],
     ["titles and texts of tests", TESTS, textsOf, 2000],
+    ["comments of the operations and the console", files.filter((file) => OPERATIONS.test(file)), commentsOf, 900],
     ["comments of the core", files.filter((file) => CORE.test(file)), commentsOf, 100],
   ] as const)("the %s keep within the bounds of design/language", (_, list, sentencesIn, least) => {
     const sentences = list.flatMap(sentencesIn);

@@ -25,7 +25,6 @@ interface Sent {
   param?: Record<string, string>;
   /** A `Written` value is sent with its original text. */
   body?: unknown;
-  /** The `Idempotency-Key`, for routes that take one. */
   key?: string;
   signal?: AbortSignal;
 }
@@ -77,7 +76,6 @@ export async function send(method: string, path: string, sent: Sent & { query?: 
   }
 }
 
-/** True for a dry run or a check. */
 function isQuestion(path: string, body: unknown): boolean {
   return path === "/v1/catalog/check" || (body as { dry_run?: boolean } | undefined)?.dry_run === true;
 }

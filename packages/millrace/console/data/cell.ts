@@ -4,7 +4,6 @@ import { useEffect, useState } from "preact/hooks";
 export interface Cell<T> {
   get(): T;
   set(value: T): void;
-  /** Returns the function that removes the listener. */
   listen(hear: (value: T) => void): () => void;
 }
 

@@ -1,11 +1,9 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** The engine's explanation of an error code. */
 export interface Explained {
   code: string;
   title: string;
   means: string;
-  /** The next step for the operator. */
   next: string;
 }
 

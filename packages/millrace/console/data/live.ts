@@ -6,7 +6,6 @@ import { expired, session } from "./session.ts";
 /** State of the stream. `off` reconnects automatically. */
 export interface Live {
   state: "connecting" | "live" | "paused" | "hidden" | "off";
-  /** The time of the last event or response. */
   heardAt: number;
   /** The time of the oldest change that the page does not show yet; 0 if there is none. */
   behindSince: number;
@@ -39,14 +38,12 @@ export function heardNow(): void {
   live.set({ ...live.get(), heardAt: Date.now() });
 }
 
-/** Parts of the page with an unread change, and its time. */
 const behind = new Map<object, number>();
 
 export function fallBehind(part: object): void {
   if (!behind.has(part)) setBehind(part, Date.now());
 }
 
-/** Marks a part as up to date as of a time, or as removed. */
 export function caughtUp(part: object, asOf = Number.POSITIVE_INFINITY): void {
   const since = behind.get(part);
   if (since !== undefined) setBehind(part, since <= asOf ? undefined : since);
@@ -58,7 +55,6 @@ function setBehind(part: object, since: number | undefined): void {
   live.set({ ...live.get(), behindSince: behind.size === 0 ? 0 : Math.min(...behind.values()) });
 }
 
-/** Pauses or resumes all automatic updates. */
 export function pause(paused: boolean): void {
   live.set({ ...live.get(), state: paused ? "paused" : "connecting" });
   settle();

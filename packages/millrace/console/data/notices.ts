@@ -1,7 +1,6 @@
 import { cell } from "./cell.ts";
 import { session } from "./session.ts";
 
-/** The result of an action on a screen that the user has left. */
 export interface Notice {
   said: string;
   href?: string | undefined;

@@ -7,7 +7,6 @@ export interface Caller {
   actor: string;
   scopes: string[];
   expires_at: string | null;
-  /** The engine's time. */
   at: string;
 }
 

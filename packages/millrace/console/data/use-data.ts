@@ -5,7 +5,6 @@ import { caughtUp, fallBehind, hear, heardNow, isPaused, type LiveEvent } from "
 import type { Problem } from "./problem.ts";
 import { session } from "./session.ts";
 
-/** Data of the API that the page keeps up to date. */
 export interface Data<T> {
   /** Kept during and after a failed reload. */
   data: T | undefined;

@@ -17,7 +17,6 @@ export interface Pages<Row> extends Omit<Data<unknown>, "data"> {
   newest: (() => void) | undefined;
 }
 
-/** The rows after a second page was loaded. */
 interface Shown<Row> {
   rows: Row[];
   cursor: string | null;

@@ -44,6 +44,7 @@ async function follow(
         pauseMs = FIRST_PAUSE_MS;
       }
     } catch {
+      // Reconnects below.
     }
     if (!over.aborted) await new Promise((resolve) => setTimeout(resolve, pauseMs));
     pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);

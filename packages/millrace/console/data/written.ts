@@ -61,7 +61,6 @@ export function jsonText(value: unknown, indent = "", line = indent && "\n"): st
   return parts.length === 0 ? `${open}${close}` : `${open}${deeper}${parts.join(`,${deeper}`)}${line}${close}`;
 }
 
-/** The parts of a value that cannot be sent, each with its path. */
 export function wrongIn(value: unknown, path: string): { path: string; wrong: string }[] {
   if (value instanceof Written) return value.wrong === undefined ? [] : [{ path, wrong: value.wrong }];
   if (typeof value !== "object" || value === null) return [];
@@ -72,7 +71,7 @@ const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s"{}[\],:]+/g;
 /** The engine's limit of nesting. */
 const DEEPEST = 64;
 
-/** Parses JSON for a form and keeps the text of each number. Otherwise the reason for which a form would change the text. */
+/** Parses JSON for a form and keeps the text of each number. Returns `why` if a form would change the text. */
 export function readJson(text: string): { value: unknown } | { why: string } {
   if (!isJson(text)) return { why: "It is not valid JSON." };
   const tokens = text.match(TOKENS) ?? [];

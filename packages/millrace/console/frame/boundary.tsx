@@ -2,7 +2,6 @@ import { Component, type ComponentChildren } from "preact";
 import { Link, type Place } from "./router.tsx";
 
 interface Props {
-  /** A change of place resets the error. */
   at: Place;
   children: ComponentChildren;
 }

@@ -14,7 +14,6 @@ export function turnLive(): void {
   pause(!isPaused());
 }
 
-/** The age of the data, and a button that pauses automatic updates. */
 export function LiveDot() {
   const { state, heardAt, behindSince } = useCell(live);
   const now = useCell(clock);

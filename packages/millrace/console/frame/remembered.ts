@@ -21,5 +21,6 @@ function write(key: string, value: string): void {
   try {
     localStorage.setItem(key, value);
   } catch {
+    // As in `read`.
   }
 }

@@ -33,7 +33,6 @@ export function usePlace(): Place {
   return useCell(place);
 }
 
-/** The address of a place, such as `hrefOf("instances", id)` or `hrefOf("instances", { status: "errored" })`. */
 export function hrefOf(...parts: (string | Readonly<Record<string, string | undefined>>)[]): string {
   const names = parts.filter((part): part is string => typeof part === "string" && part !== "");
   const path = names.filter((name) => !isDots(name)).map(encodeURIComponent);

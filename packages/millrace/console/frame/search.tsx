@@ -22,7 +22,6 @@ const SCREEN_OF: Readonly<Record<string, (name: string) => string>> = {
   approvals: (id) => hrefOf("instances", id.slice(0, 32)),
 };
 
-/** The screen of a search result; undefined if there is none. */
 export function screenOf({ url }: Pick<Found, "url">): string | undefined {
   const action = /^\/v1\/audit\?cursor=([^&]+)_&/.exec(url)?.[1];
   if (action) return hrefOf("audit", { row: action });
@@ -80,7 +79,6 @@ export function Search() {
     const asked = found ? undefined : await get("/v1/search", { query: { q } });
     const which = one ?? (found?.items ?? (asked?.ok ? asked.data.items : []))[at];
     const href = which && screenOf(which);
-    // The user has left the box before the response.
     if (!href || (asked && document.activeElement !== box.current)) return;
     close();
     go(href);

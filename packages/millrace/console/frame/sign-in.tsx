@@ -64,7 +64,6 @@ export function SignIn() {
   );
 }
 
-/** Shown over the current screen after the token has expired. */
 export function SignInAgain() {
   const field = useFocused();
   return (

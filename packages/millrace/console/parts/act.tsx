@@ -15,7 +15,6 @@ import { usePlan } from "./use-plan.ts";
 
 interface ActProps<Plan, Done> {
   title: string;
-  /** The text of the button, such as `Retry`. */
   verb: string;
   /** The title and button once the dry run has returned, with the number of items. Default `title` and `verb`. */
   titled?: (plan: Plan) => string;
@@ -26,13 +25,11 @@ interface ActProps<Plan, Done> {
   show: (plan: Plan) => ComponentChildren;
   /** The reason for a refusal, from the plan; null if it would be accepted. Default null. */
   refusal?: (plan: Plan) => string | null;
-  /** Shown after the reason of a refusal. Default none. */
   showRefused?: (plan: Plan) => ComponentChildren;
   /** Performs the action. The key remains the same until a response arrives, so a repeated request has no second effect. */
   act: (reason: string, key: string, plan: Plan) => Promise<Result<Done>>;
   /** Identifies the action besides `title` and `depends`: another dialog for the same action uses the same key. */
   on?: string;
-  /** The label of the reason. Default `Reason (kept in the audit)`. */
   ask?: string;
   done?: (done: Done) => void;
   /** The next screen, unless the user has left this one. */
@@ -43,7 +40,6 @@ interface ActProps<Plan, Done> {
   depends?: readonly unknown[];
   /** False while a field is invalid. Default true. */
   isReady?: boolean;
-  /** The missing fields while `isReady` is false. */
   missing?: string;
 }
 

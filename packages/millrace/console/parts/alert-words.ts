@@ -42,7 +42,6 @@ export function ruleOf(name: string): Rule {
   return RULES[name] ?? { says: name.replaceAll("_", " ") };
 }
 
-/** The labels of an alert's group: `workflow change-address, code not_retryable`. */
 export function groupOf(labels: Readonly<Record<string, string>>): string {
   return Object.entries(labels)
     .map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`)

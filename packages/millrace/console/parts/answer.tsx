@@ -66,7 +66,6 @@ function wordOf(verb: DoubtVerb, follows: Follows): string {
   return verb === "retry" && follows.reject === null ? "Run it again" : TO_DOUBTS[verb];
 }
 
-/** A button for each accepted resolution, with its consequence. */
 export function DoubtAnswers({ follows, answer }: { follows: Follows; answer: (verb: DoubtVerb) => void }) {
   return (
     <ul class="answers">

@@ -4,11 +4,9 @@ export type Doubt = Pick<Item<"/v1/effects">, "key" | "instance_id" | "step" | "
 
 interface Earlier {
   output?: unknown;
-  /** The instance of the recorded output; undefined if none was found. */
   instance?: string;
 }
 
-/** Other instances of the workflow that are read. */
 const LOOKED_AT = "3";
 
 /** A recorded output of an effect's step: of the same instance, or else of a recently completed one. */

@@ -2,7 +2,6 @@ import { useCell } from "../data/cell.ts";
 import { session } from "../data/session.ts";
 import { Empty } from "./empty.tsx";
 
-/** Explains that deployment-wide numbers need the scope `observe`, and how to mint such a token. */
 export function NeedsObserve({ what }: { what: string }) {
   const { caller } = useCell(session);
   const command = `npm run -s token -- --tenant ${caller?.tenant} --actor you --scopes read,operate,observe --days 90`;

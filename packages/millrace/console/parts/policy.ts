@@ -5,7 +5,6 @@ type Queue = Answer<"/v1/catalog">["queues"][number];
 
 const seconds = (value: number) => duration(value * 1000);
 
-/** The consumer's settings of a queue as text: retries, batch size, delay, concurrency. */
 export function policyOf({ retries, batch_size, batch_wait_seconds, concurrency, is_lane, has_priorities }: Queue) {
   const { limit, initial_seconds: initial, max_seconds: most } = retries;
   return {

@@ -58,7 +58,6 @@ export function Status({ word, tone = toneOf(word) }: { word: string; tone?: Ton
 
 type Instance = Pick<Item<"/v1/instances">, "status" | "retrying" | "sleeping" | "waiting_for" | "overdue" | "undo">;
 
-/** Statuses for which the current retry, sleep or wait is shown instead. */
 const UNDER_WAY = new Set(["accepted", "queued", "running", "waiting"]);
 
 /** The status, or the current retry, sleep or wait. */
@@ -67,12 +66,10 @@ export function standing({ status, retrying, sleeping, waiting_for }: Instance):
   return retrying ? "retrying" : waiting_for.length > 0 ? "waiting" : sleeping ? "sleeping" : status;
 }
 
-/** Statuses in which an incomplete undo has stopped. */
 const STOPPED = new Set(["errored", "skipped"]);
 
 const NEXT: Readonly<Record<string, string>> = { retrying: "again", waiting: "ends", sleeping: "wakes" };
 
-/** The status of an instance, and the time of its next change if known. */
 export function InstanceStatus({ instance }: { instance: Instance }) {
   const word = standing(instance);
   const { status, retrying, sleeping, waiting_for: waits, undo, overdue } = instance;

@@ -20,7 +20,6 @@ interface TableProps<Row extends object> {
   rows: readonly Row[];
   columns: readonly Column<Row>[];
   nameOf: (row: Row) => string;
-  /** The link of a row, for Enter and clicks. */
   hrefOf?: (row: Row) => string;
   below?: (row: Row) => ComponentChildren;
   /** Names of the selected rows; `x` selects. Undefined without selection. */

@@ -6,11 +6,9 @@ import "./wide.css";
 const SMALLEST = 0.7;
 
 interface WideProps {
-  /** The accessible name. */
   label: string;
   class?: string;
   width: number;
-  /** Renders the picture at a scale. */
   children: (scale: number) => ComponentChildren;
 }
 

@@ -16,7 +16,6 @@ import type { Screen } from "./screen.ts";
 import { Send } from "./send/send.tsx";
 import { Settings } from "./settings/settings.tsx";
 
-/** In the order of the navigation. */
 export const SCREENS: readonly Screen[] = [
   { name: "now", path: "", title: "Now", component: Now, key: "n", isInNavigation: true },
   { name: "queues", path: "queues", title: "Queues", component: Queues, key: "q", isInNavigation: true },
@@ -36,7 +35,6 @@ export const SCREENS: readonly Screen[] = [
   { name: "job", path: "jobs", title: "Job", component: Job, takesName: true, under: "instances" },
 ];
 
-/** The screen of a path, and its parameter. */
 export function screenAt([noun = "", param]: readonly string[]): { screen: Screen; param: string | undefined } {
   const screen =
     SCREENS.find(({ path, takesName = false }) => path === noun && takesName === (param !== undefined)) ??

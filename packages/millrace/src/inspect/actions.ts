@@ -34,7 +34,6 @@ export interface AuditRow {
 }
 
 export interface AuditFilter extends PageRequest {
-  /** The exact target. */
   target?: string | undefined;
   /** The affected instance. Also matches actions on its effects and questions. */
   instance?: string | undefined;

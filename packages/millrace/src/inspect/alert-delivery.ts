@@ -7,7 +7,6 @@ import { query } from "../store/d1/retry.ts";
 import { UNDER_WAY } from "../store/instances/status.ts";
 import { type Delivery, type DeliveryRow, deliveryInDatabase, deliveryOf } from "./delivery.ts";
 
-/** Delivery of the last notice of an alert. */
 export interface AlertDelivery extends Delivery {
   /** When every channel had accepted it, in milliseconds since 1970; null until then. */
   readonly toldAt: number | null;
@@ -43,7 +42,6 @@ export async function deliveriesOf(env: EngineEnv, alerts: readonly Alert[]): Pr
   return new Map(known);
 }
 
-/** The newest sending instance of each alert. The alert's id is the job. */
 function lastSent(alerts: readonly string[], tenantId: string): Statement {
   return sql`
     SELECT a.value AS alert, i.id, i.status, i.error, i.updated_at AS updatedAt,

@@ -14,7 +14,7 @@ export interface BulkRow {
   id: string;
   verb: string;
   state: BulkState;
-  /** The reason for which it stopped, or the name of the operator who halted it. */
+  /** The reason for the stop, or the name of the operator who halted it. */
   why: string | null;
   actor: string;
   reason: string;
@@ -24,7 +24,6 @@ export interface BulkRow {
   skipped: number;
   failed: number;
   left: number;
-  /** Outcomes are known up to this place. */
   looked: number;
   stage: { from: number; skipped: number; failed: number };
   /** The current pass, and its instance. */
@@ -46,7 +45,7 @@ export interface BulkItemRow {
   actionId: string;
 }
 
-/** A bulk action without a running instance is shown as such. */
+/** Shown as stopped once no instance runs it. */
 const COLUMNS = fragment(`b.*, i.status AS run_status, iif(b.state = 'running' AND ${IS_LEFT.fragment}, 'stopped', b.state) AS shown`);
 const ROWS = fragment("millrace_bulk_actions b LEFT JOIN millrace_instances i ON i.id = b.instance_id AND i.tenant_id = b.tenant_id");
 

@@ -19,7 +19,6 @@ export interface Cause {
   readonly code: string;
   /** The error message without numbers, ids, quoted values and similar parts. */
   readonly message: string;
-  /** The current number of failures. */
   readonly count: number;
   /** When the first and the last one failed, since the number was last 0. */
   readonly firstAt: number;

@@ -25,7 +25,6 @@ export interface DeadLetterRow {
   firstAt: number;
   capturedAt: number;
   state: LetterState;
-  /** The failed step, if the error names one. */
   step: string | null;
   upstreamStatus: number | null;
   /** Null for a letter that was captured before causes existed. */
@@ -58,7 +57,6 @@ export interface DeadLetterFilter extends PageRequest {
   state?: string | undefined;
   queue?: string | undefined;
   reason?: string | undefined;
-  /** The message's type. */
   type?: string | undefined;
   /** The id of a group of `listLetterCauses`. */
   cause?: string | undefined;

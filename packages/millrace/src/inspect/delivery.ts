@@ -26,7 +26,6 @@ export function deliveryInDatabase({ id, status, error }: DeliveryRow): Delivery
   return { instanceId: id, status, attempts: failure?.attempts ?? null, lastError: failure?.message ?? null };
 }
 
-/** The same, completed by the platform for a running instance. */
 export async function deliveryOf(env: EngineEnv, workflow: string, row: DeliveryRow): Promise<Delivery> {
   const known = deliveryInDatabase(row);
   if (!UNDER_WAY.has(row.status)) return known;

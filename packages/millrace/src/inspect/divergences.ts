@@ -11,7 +11,6 @@ export interface DivergenceRow {
   kind: string;
   /** The id of the affected object, or a digest of its name. */
   what: string;
-  /** The value on each side. */
   detail: string;
   state: DivergenceState;
   firstAt: number;
@@ -51,7 +50,6 @@ export function listDivergences(
   );
 }
 
-/** Separates the object and the kind in a cursor. */
 const BESIDE = "--";
 
 function partsOf(id: string): [what: string, kind: string] {
@@ -59,7 +57,6 @@ function partsOf(id: string): [what: string, kind: string] {
   return end < 0 ? [id, ""] : [id.slice(0, end), id.slice(end + BESIDE.length)];
 }
 
-/** Open conflicts that the caller may see, by kind. */
 export async function countDivergences(env: EngineEnv, by: Asker): Promise<Readonly<Record<string, number>>> {
   const counts = await query<{ kind: string; count: number }>(
     env.DB,

@@ -96,7 +96,6 @@ function ofInstance(columns: Fragment, { tenantId }: Operator, instanceId: strin
 export interface DoubtFilter extends PageRequest {
   state: "in_doubt";
   workflow?: string | undefined;
-  /** A step's name in the code. */
   step?: string | undefined;
 }
 

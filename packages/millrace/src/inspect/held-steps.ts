@@ -5,7 +5,6 @@ import { ownStep } from "../contract/step-names.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
 import { type History, historyOf, type StepRecord } from "./history.ts";
 
-/** The action that holds a run, and its time. */
 export interface Hold {
   readonly verb: "pause" | "cancel";
   readonly at: number;

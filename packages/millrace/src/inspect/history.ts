@@ -5,7 +5,6 @@ import { saysRead } from "../contract/read-mark.ts";
 import { beginning } from "../contract/text.ts";
 import { readTold } from "../contract/told-error.ts";
 
-/** The error of an attempt: the beginning of its message, and its code if it has one. */
 export interface AttemptError {
   name: string;
   message: string;
@@ -18,7 +17,6 @@ interface AttemptRecord {
   startedAt: number;
   endedAt: number | null;
   error: AttemptError | null;
-  /** The delay of the platform before the next attempt. */
   retryDelayMs: number | null;
 }
 
@@ -44,7 +42,6 @@ export interface StepRecord {
 
 export interface History {
   steps: StepRecord[];
-  /** True if the history has more steps. */
   truncated: boolean;
 }
 
@@ -74,7 +71,6 @@ const WANTED = [
 
 export type StepEvent = Extract<WorkflowInstanceEvent, { type: (typeof WANTED)[number] }>;
 
-/** The instance of a history, with its undo. */
 interface Remembered {
   readonly id: string;
   readonly workflow: string;

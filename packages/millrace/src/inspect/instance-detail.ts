@@ -19,7 +19,6 @@ import { asInstance, INSTANCE_COLUMNS, type Instance, unknownInstance } from "./
 import { standingIn } from "./standing.ts";
 
 interface InstanceContent {
-  /** The schema version of the payload. */
   schemaVersion: number;
   /** The payload as sent. Null for a payload by reference, and for a row without one. */
   payload: unknown;
@@ -31,13 +30,11 @@ interface InstanceContent {
   resultChanged: string | null;
 }
 
-/** An end of a run, for which the callback is called. */
 interface CalledEnd {
   run: number;
   status: string;
 }
 
-/** The callback address of an instance, and the result of the last call. */
 export interface Callback {
   url: string;
   /** The end for which the last call was made; null before the first one. */
@@ -56,7 +53,6 @@ export interface InstanceDetail extends Instance, InstanceContent {
   doubts: Doubt[];
   /** The callback of its command; null if there is none. */
   callback: Callback | null;
-  /** The cost so far, by list prices. */
   cost: Cost;
 }
 

@@ -107,7 +107,6 @@ export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilt
   }
 }
 
-/** Uses the index of open instances with a deadline. */
 function listOverdue(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
   return keysetPage(
     filter,
@@ -134,7 +133,6 @@ function isLookedFor({ correlation, cause, standing, status, workflow, subject }
   return fromAll && (workflow !== undefined || subject !== undefined);
 }
 
-/** The last row of this page's scan, from the index alone; undefined if fewer remain. */
 async function endOfLook(
   { DB }: EngineEnv,
   by: Operator,

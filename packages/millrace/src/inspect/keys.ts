@@ -21,7 +21,6 @@ export interface KeyHolder {
   kind: "instance" | "tombstone" | "event";
   /** The id of the instance, pruned or not, or of the event. */
   id: string;
-  /** The workflow, or the type of the event. */
   name: string;
   /** `stated` for an event. */
   status: InstanceStatus | "pruned" | "stated";
@@ -38,7 +37,6 @@ export interface KeyHolder {
   keyUntil: number | null;
 }
 
-/** A dead letter with the key. */
 export interface CapturedUnderKey {
   deadLetterId: string;
   queue: string;
@@ -56,12 +54,10 @@ export interface CapturedUnderKey {
 export interface KeyView {
   holders: KeyHolder[];
   captured: CapturedUnderKey[];
-  /** True if more letters have the key. */
   truncated: boolean;
 }
 
 const DAY_MS = 86_400_000;
-/** Most letters of an answer, the newest. */
 const MOST_LETTERS = 20;
 /** Longest letter with a parsed payload, in characters. */
 const READ_CHARACTERS = 200_000;

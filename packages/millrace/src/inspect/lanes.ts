@@ -25,7 +25,6 @@ export type NotedState = (typeof NOTED_STATES)[number];
 export interface LaneFilter {
   readonly lane?: string | undefined;
   readonly state?: NotedState | undefined;
-  /** The cause of the failed instance that holds it. */
   readonly cause?: string | undefined;
 }
 
@@ -72,7 +71,6 @@ export async function listLanes(
   return { items, next: nameOf(end) };
 }
 
-/** Lanes that are stopped for the same reason. */
 export interface LaneGroup {
   readonly lane: string;
   readonly state: NotedState;
@@ -81,7 +79,6 @@ export interface LaneGroup {
   /** Number of keys, and of their waiting messages. */
   readonly keys: number;
   readonly waiting: number;
-  /** When the first of them stopped. */
   readonly since: number;
   /** The key that stopped first, its reason and its failure. */
   readonly key: string;
@@ -89,7 +86,6 @@ export interface LaneGroup {
   readonly failed: string | null;
 }
 
-/** Most lanes that are grouped. */
 const COUNTED = 10_000;
 const GROUPS = 50;
 

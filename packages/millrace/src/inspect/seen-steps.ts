@@ -5,14 +5,11 @@ import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 
-/** Newest instances of the tenant that are read. */
 export const SEEN_INSTANCES = 200;
-/** Entries that are read of each. */
 const READ_ENTRIES = 50;
 
 /** Recent steps and messages of a workflow's instances. Steps are unknown before the code runs. */
 export interface Seen {
-  /** Guarded steps, in order of execution. */
   readonly steps: { readonly name: string; readonly class: RecordedClass }[];
   readonly emits: { readonly kind: Envelope["kind"]; readonly type: string }[];
 }

@@ -28,7 +28,6 @@ export interface Standing {
 export interface LastEntry {
   step: string;
   item: string;
-  /** The failure of the attempt that holds it; null without one. */
   failed: Failure | null;
 }
 
@@ -49,7 +48,6 @@ export function standingInDatabase({ status, undo, waitingFor }: Row, last: Last
   return { retrying: retrying ?? null, sleeping: sleeps ? { step: null, until: null } : null };
 }
 
-/** Filter values of the list. */
 export const STANDINGS = ["delayed", "retrying", "sleeping", "waiting"] as const;
 export type StandingName = (typeof STANDINGS)[number];
 

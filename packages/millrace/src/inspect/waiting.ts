@@ -15,7 +15,6 @@ export interface AwaitedByInstance {
   until: number | null;
 }
 
-/** Most waits that are listed per instance. */
 const MOST = 20;
 
 /**

@@ -9,7 +9,6 @@ import { applyAction } from "./carry-out/apply.ts";
 interface Writes<Name extends string> {
   /** The statement of the action, or a list that ends with it. The action's result is whether this statement changes a row. */
   change: Part;
-  /** Statements after the audit row, by name. */
   also?: Readonly<Record<Name, Part>>;
   /** True leaves the action open until the platform is notified. Default false. */
   tellsPlatform?: boolean;

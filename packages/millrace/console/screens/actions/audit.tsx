@@ -23,7 +23,6 @@ const FILTERS = {
   bulk: { label: "Bulk actions", options: { each: "with each item" }, unset: "one row each" },
 } as const;
 
-/** The address of a row: its position in the audit. */
 const rowOf = ({ at, id }: Action) => `${Date.parse(at)}.${id}`;
 
 const COLUMNS: readonly Column<Action>[] = [

@@ -11,11 +11,9 @@ type Asked = Answer<"/v1/bulk-actions", "$post">;
 type Plan = Extract<Asked, { sample: unknown }>;
 type Started = Extract<Asked, { id: string }>;
 
-/** The selected items: by the API's filter, or by id. */
 export type Meant = { filter: Readonly<Record<string, string>> } | { ids: readonly string[] };
 
 interface BulkActProps {
-  /** Possible verbs; the first is preselected. */
   verbs: readonly string[];
   meant: Meant;
   close: () => void;
@@ -124,7 +122,6 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
   );
 }
 
-/** The number of items, and the refusals among the first ten. */
 function Count({ verb, plan: { matched, stages, parts, sample } }: { verb: string; plan: Plan }) {
   const refused = sample.filter((one) => one.refused !== null);
   return (

@@ -22,7 +22,6 @@ export function Scope({ verb, filter }: { verb: string; filter: Bulk["filter"] }
   );
 }
 
-/** The place and message of a cause; undefined if it is unknown. */
 function useCause(verb: string, cause: string): string | undefined {
   const { data } = useData(
     async () => {

@@ -17,7 +17,6 @@ export function titleOf(verb: string, things: string): string {
   return verb === "retry_anyway" ? `Retry ${things} anyway` : `${begun(verb)} ${things}`;
 }
 
-/** Labels of verbs with an unclear name. */
 const CHOICES: Readonly<Record<string, string>> = {
   reject: "they did not happen: run them",
   retry_anyway: "unknown: run them again",
@@ -33,7 +32,6 @@ export function begun(verb: string): string {
   return words.slice(0, 1).toUpperCase() + words.slice(1);
 }
 
-/** A number of items: `12 instances`. */
 export function counted(verb: string, count: number): string {
   const [one, many] = NOUNS[verb] ?? ["item", "items"];
   return `${count} ${count === 1 ? one : many}`;
@@ -43,7 +41,6 @@ export function nounOf(verb: string): readonly [one: string, many: string] {
   return NOUNS[verb] ?? ["item", "items"];
 }
 
-/** The label of a done item that has not failed since. */
 const DONE: Readonly<Record<string, string>> = {
   ...{ retry: "retried", replay: "replayed", cancel: "cancelled", pause: "paused", resume: "resumed" },
   ...{ close: "closed", skip: "skipped", redeliver: "delivered", reject: "rejected", retry_anyway: "run again" },
@@ -75,7 +72,6 @@ export function shortened(text: string): string {
   return /^[0-9a-f-]{20,}$/.test(text) ? shortId(text) : text;
 }
 
-/** A filter as text: `status errored · workflow publish-article`. */
 export function scopeOf(filter: Readonly<Record<string, unknown>> | null): string {
   if (filter === null) return "the selected ones";
   const parts = Object.entries(filter).map(([name, value]) => `${name.replaceAll("_", " ")} ${shortened(String(value))}`);

@@ -3,7 +3,6 @@ import type { Answer } from "../../data/api.ts";
 export type Catalog = Answer<"/v1/catalog">;
 
 export interface Node {
-  /** Such as `command content.publish` or `workflow publish-article`. */
   name: string;
   kind: "command" | "event" | "workflow";
   title: string;
@@ -69,7 +68,6 @@ export function drawn({ nodes, edges }: Graph): Picture {
     const ys = new Map<string, number>();
     let bottom = top;
     for (const column of columns) {
-      // Place a node near its causes, in their order.
       const wish = (name: string) => {
         const before = of.filter(({ to, from }) => to === name && ys.has(from)).map(({ from }) => ys.get(from) ?? 0);
         return before.length === 0 ? top : before.reduce((sum, y) => sum + y, 0) / before.length;

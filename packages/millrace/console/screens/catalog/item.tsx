@@ -21,7 +21,6 @@ const CLASSES = {
   once: "never repeated automatically: an operator decides",
 } as const;
 
-/** One entry of the catalog, by kind and name: `workflow publish-article`. */
 export function CatalogItem({ param }: ScreenProps) {
   const { data, problem } = useCatalog();
   if (!data) return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>;

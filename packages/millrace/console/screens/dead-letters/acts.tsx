@@ -6,7 +6,6 @@ import { PlanOfReplay } from "./replay-plan.tsx";
 
 type Replayed = Extract<Answer<"/v1/dead-letters/:id/replay", "$post">, { sent: boolean }>;
 
-/** The result of an action as a sentence, and the instance that it started. */
 export interface Done {
   sentence: string;
   instance?: string | null;

@@ -9,7 +9,6 @@ import { Ago } from "../../parts/time.tsx";
 export type Cause = Item<"/v1/dead-letters/causes">;
 export type Letter = Item<"/v1/dead-letters">;
 
-/** Action verbs that change a letter. */
 const MOVES = new Set(["replay", "skip", "escalate", "repair"]);
 export function isAboutLetters({ kind, data }: LiveEvent): boolean {
   return kind === "dead_letter" || kind === "skipped" || (kind === "action" && MOVES.has(String(data.verb)));

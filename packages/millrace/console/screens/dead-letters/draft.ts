@@ -5,13 +5,11 @@ import { type Written, writtenJson } from "../../data/written.ts";
 export type Detail = Answer<"/v1/dead-letters/:id">;
 export type ReplayPlan = Detail["replay"];
 
-/** The editable message of a dead letter, with its validation. */
 export interface Draft {
   text: string;
   edit: (text: string) => void;
   reset: () => void;
   isChanged: boolean;
-  /** The JSON syntax error; undefined for valid JSON. */
   mistake: string | undefined;
   /** The correction as typed; undefined if unchanged. */
   body: Written | undefined;

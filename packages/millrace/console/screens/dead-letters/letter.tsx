@@ -15,7 +15,6 @@ import "./dead-letters.css";
 import { type Detail, useDraft } from "./draft.ts";
 import { Workbench } from "./workbench.tsx";
 
-/** One dead letter: the failure, its message with the schema's issues, and the actions. */
 export function DeadLetter({ param: id }: ScreenProps) {
   const [reveal, setReveal] = useState(false);
   const { data, problem, again } = useData(
@@ -41,7 +40,6 @@ interface KnownProps {
   letter: Detail;
   problem: Parameters<typeof ProblemNote>[0]["problem"] | undefined;
   again: () => void;
-  /** Shows redacted values; undefined if they are shown. */
   reveal: (() => void) | undefined;
 }
 

@@ -22,7 +22,6 @@ interface Filters {
   cause?: string;
 }
 
-/** Letters of a cause, or all. Actions apply to the selected letters, or to all matches. */
 export function Letters({ filters }: { filters: Filters }) {
   const [selected, select] = useState<ReadonlySet<string>>(new Set());
   const [asked, ask] = useState<{ verb: string; meant: Meant } | undefined>();
@@ -72,7 +71,6 @@ export function Letters({ filters }: { filters: Filters }) {
   );
 }
 
-/** The message of a cause; empty once it has no open letter. */
 function Cause({ id }: { id: string }) {
   const { data } = useData(() => get("/v1/dead-letters/causes", { query: { limit: "200" } as object }), [id], isAboutLetters);
   const cause = data?.items.find((one) => one.id === id);

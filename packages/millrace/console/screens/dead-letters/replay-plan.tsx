@@ -3,7 +3,6 @@ import { Id } from "../../parts/id.tsx";
 import { Status } from "../../parts/status.tsx";
 import type { ReplayPlan } from "./draft.ts";
 
-/** The result of a replay, and the message's identity. `came` is the identity of the original message. */
 export function PlanOfReplay({ plan: { outcome, why, queue, identity, instance }, came }: { plan: ReplayPlan; came: ReplayPlan }) {
   const isOtherWork = identity !== null && came.identity !== null && identity.fingerprint !== came.identity.fingerprint;
   return (

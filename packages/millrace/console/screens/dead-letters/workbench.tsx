@@ -9,11 +9,9 @@ interface WorkbenchProps {
   letter: Detail;
   draft: Draft;
   reveal: (() => void) | undefined;
-  /** Opens the replay dialog; undefined if no replay is possible. */
   send: (() => void) | undefined;
 }
 
-/** The message with its issues, and the dry run of its replay. */
 export function Workbench({ letter, draft, reveal, send }: WorkbenchProps) {
   const editor = useRef<HTMLTextAreaElement>(null);
   const isOpen = letter.state === "open" && may("operate");

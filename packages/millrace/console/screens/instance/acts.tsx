@@ -93,7 +93,6 @@ interface AskProps {
   close: () => void;
 }
 
-/** The dialog of one action: its fields, its dry run, the reason. */
 export function AskAct({ instance, asked: { verb, step }, done, close }: AskProps) {
   const [text, setText] = useState(verb === "signal" ? "{}" : "");
   const [undo, setUndo] = useState(true);

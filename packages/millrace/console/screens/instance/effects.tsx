@@ -7,11 +7,9 @@ const WORDS: Readonly<Record<string, string>> = { superseded: "undone, or run ag
 
 interface EffectsProps {
   effects: readonly Effect[];
-  /** Replaces an operator-supplied output; undefined if not possible. */
   correct: ((effect: Effect) => void) | undefined;
 }
 
-/** True for a step with an operator-supplied output. */
 const isGiven = ({ step, state, skipped }: Effect) =>
   !step.startsWith(UNDO_STEP) && (state === "confirmed" || (state === "done" && skipped));
 

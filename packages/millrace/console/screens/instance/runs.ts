@@ -5,7 +5,6 @@ import type { Action } from "./whole.ts";
 export interface Run {
   number: number;
   begunAt: string;
-  /** The operator and the action: `ada's retry`. */
   by: string;
   /** The failure of the run before; undefined without one, or if not recorded. */
   before: string | undefined;

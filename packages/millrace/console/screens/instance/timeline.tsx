@@ -8,7 +8,6 @@ import { kindOf } from "./step-kind.ts";
 import { Until } from "./until.tsx";
 import type { Step } from "./whole.ts";
 
-/** An interval in a step's time: an attempt, a retry delay, a sleep or a wait. */
 interface Span {
   kind: "attempt" | "failed" | "pause" | "wait";
   from: number;

@@ -7,14 +7,12 @@ export type Message = Item<"/v1/instances/:id/events">;
 export type Action = Item<"/v1/audit">;
 export type Question = Item<"/v1/approvals">;
 
-/** The prefix of an undo step's name. */
 export const UNDO_STEP = "undo ";
 
 export function hasUndoFailed({ status, undo }: Pick<Detail, "status" | "undo">): boolean {
   return status === "errored" && undo === "open";
 }
 
-/** Actions that are shown; the audit has all. */
 export const MOST_ACTIONS = 50;
 
 export interface Whole {

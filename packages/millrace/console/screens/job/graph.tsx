@@ -6,11 +6,9 @@ import { inOrder, type Knot, latencyOf, worstOf } from "./tree.ts";
 
 const COLUMN = 248;
 const ROW = 48;
-/** Aligns lines with pixels. */
 const SHARP = 0.5;
 const WIDE = 184;
 const HIGH = 40;
-/** Characters that fit a node. */
 const LETTERS = 24;
 
 function cut(text: string, most = LETTERS): string {
@@ -26,7 +24,6 @@ function saying({ kind, count, statuses, subject }: Knot): string {
 
 const nameOf = ({ label, count }: Knot) => (count > 1 ? `${count.toLocaleString()} × ${label}` : label);
 
-/** The graph from causes to effects, left to right. A node is in the row of its first effect. */
 export function Graph({ roots }: { roots: readonly Knot[] }) {
   const knots = inOrder(roots);
   const rows = new Map<Knot, number>();

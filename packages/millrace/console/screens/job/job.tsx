@@ -179,7 +179,6 @@ const COLUMNS: readonly Column<Knot>[] = [
   { head: "Time", width: "96px", isMinor: true, isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
 ];
 
-/** Links of the app to its own lists of the job. */
 function Elsewhere({ lists }: { lists: ReadJob["elsewhere"] }) {
   if (lists.length === 0) return null;
   return (

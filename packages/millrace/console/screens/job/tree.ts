@@ -7,7 +7,6 @@ export interface Knot {
   id: string;
   /** `counted`: messages for which the API returns only a number. */
   kind: JobNode["kind"] | "counted";
-  /** The workflow, the type of the message, or the queue of a dead letter. */
   label: string;
   count: number;
   statuses: (readonly [word: string, count: number])[];
@@ -21,7 +20,6 @@ export interface Knot {
   depth: number;
 }
 
-/** A job as a forest: each node under its cause. */
 export function treeOf({ nodes, collapsed }: ReadJob): Knot[] {
   const knots = new Map(nodes.map((node) => [node.node, knotOf(node)]));
   const counted = new Map<string, Knot>();
@@ -142,7 +140,6 @@ export function inOrder(roots: readonly Knot[]): Knot[] {
   return found;
 }
 
-/** Tones, the most severe first. */
 const WORST: readonly Tone[] = ["red", "orange", "amber", "grey", "violet", "blue", "green", "quiet"];
 
 /** The tone of a status. An open dead letter is never neutral. */

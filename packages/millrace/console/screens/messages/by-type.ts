@@ -2,15 +2,12 @@ import { type Answer, get, type Item, type Result } from "../../data/api.ts";
 
 type Minute = Item<"/v1/messages/by-minute">;
 
-/** Deliveries of one type on one queue, by outcome. */
 export interface TypeCounts {
   type: string;
   queue: string;
-  /** Minutes with deliveries, newest first. */
   minutes: Minute[];
   delivered: number;
   outcomes: Readonly<Record<string, number>>;
-  /** Dead letters of the last day: open ones, and all. */
   open: number;
   captured: number;
 }

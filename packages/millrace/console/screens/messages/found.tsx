@@ -16,11 +16,9 @@ type Holder = Key["holders"][number];
 
 interface Known {
   search: Search;
-  /** Undefined if it is no key. */
   key: Key | undefined;
 }
 
-/** Searches the text; if it is a key, loads its holders. */
 async function look(q: string): Promise<Result<Known>> {
   const search = await get("/v1/search", { query: { q } });
   if (!search.ok) return search;

@@ -26,7 +26,6 @@ function quantile(sorted: readonly number[], share: number): number | undefined 
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
 }
 
-/** The last hour, from its newest 200 instances, as the text says. */
 export function LastHour({ instances }: { instances: readonly Instance[] }) {
   if (instances.length === 0) return <Nothing />;
   const now = timeNow();

@@ -28,7 +28,6 @@ const PAUSE: Steering = {
   said: "The lane is paused.",
 };
 
-/** Cuts a key for a button. The dialog has all of it. */
 function shortKey(key: string): string {
   const letters = [...key];
   return letters.length > MOST_LETTERS ? `${letters.slice(0, MOST_LETTERS - 1).join("")}…` : key;

@@ -28,12 +28,10 @@ const COLUMNS: readonly Column<Noted>[] = [
   { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ oldest_at, noted_at }) => <Ago at={oldest_at ?? noted_at} /> },
 ];
 
-/** The label of a lane's state. A lane that waits for a failed instance is blocked. */
 export function wordFor({ state, ahead }: Pick<Noted, "state" | "ahead">): string {
   return state === "waiting" && ahead.some(({ failed }) => failed !== null) ? "blocked" : state;
 }
 
-/** The failed instance that holds the lane, or the lane's own reason. */
 function Blocked({ by: { why, ahead } }: { by: Noted }) {
   const failed = ahead.find((one) => one.failed !== null);
   if (!failed) return <bdi title={why ?? ""}>{why ?? "not blocked: it has a backlog"}</bdi>;

@@ -15,7 +15,6 @@ export interface Message {
   key: string;
 }
 
-/** The check of a message. Undefined until the response is for the current fields. */
 export function useCheck({ kind, type, payload, key }: Message, mayAsk: boolean): Result<Checked> | undefined {
   const body = { kind, type, payload, ...(key && { idempotency_key: key }) };
   const isSendable = mayAsk && wrongIn(payload, "").length === 0;
@@ -23,7 +22,6 @@ export function useCheck({ kind, type, payload, key }: Message, mayAsk: boolean)
   return isSendable ? plan : undefined;
 }
 
-/** Issues of the message, from a refusal or from the check. */
 export function issuesOf(found: Result<Checked> | undefined): NonNullable<Problem["issues"]> {
   return (found?.ok ? found.data.refused?.issues : found?.problem.issues) ?? [];
 }

@@ -20,7 +20,6 @@ export const nameOf = ({ kind, type }: Pick<Message, "kind" | "type">) => `${kin
 
 interface DraftProps {
   message: Message;
-  /** The initial payload. Default: an example of its schema. */
   first?: unknown;
   isJson: boolean;
 }
@@ -143,7 +142,6 @@ export function Draft({ message, first, isJson }: DraftProps) {
   );
 }
 
-/** The screen of the result: the instance, or the job of an event. */
 function placeOf({ instance_id: instance, correlation_id: job }: { instance_id?: string; correlation_id: string }): string {
   return instance ? hrefOf("instances", instance) : hrefOf("instances", { correlation: job });
 }

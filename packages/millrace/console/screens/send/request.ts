@@ -22,7 +22,6 @@ interface Taken {
   correlation_id: string;
 }
 
-/** The result of a request; for a batch of one, of its message. */
 export function answerIn(result: Result<unknown>): Result<Taken> {
   if (!result.ok) return result;
   const { results: [only] = [] } = result.data as { results?: [{ problem?: Problem } & Taken] };
@@ -30,7 +29,6 @@ export function answerIn(result: Result<unknown>): Result<Taken> {
   return { ok: true, data: only ?? (result.data as Taken) };
 }
 
-/** The request as a curl command. The token is a shell variable. */
 export function curlOf({ path, key, body }: Request): string {
   return [
     `curl ${inQuotes(location.origin + path)}`,

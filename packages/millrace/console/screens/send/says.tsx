@@ -14,7 +14,6 @@ interface SaysProps {
   told: Told;
 }
 
-/** The payload as a form or as JSON. */
 export function Says({ schema, payload, change, example, isJson, told }: SaysProps) {
   const [round, setRound] = useState(0);
   const text = jsonText(payload, "  ");

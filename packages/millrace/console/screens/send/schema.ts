@@ -1,4 +1,3 @@
-/** The supported part of JSON Schema. */
 export interface Schema {
   type?: string | string[];
   properties?: Record<string, Schema>;
@@ -153,7 +152,6 @@ function expressionOf(pattern: string): RegExp | undefined {
   }
 }
 
-/** True if the schema or a part of it has an example. */
 export function hasExample(given: Schema): boolean {
   const { examples, properties = {}, items } = { ...given, ...opened(given) };
   return (examples?.length ?? 0) > 0 || Object.values(properties).some(hasExample) || (typeof items === "object" && hasExample(items));

@@ -142,7 +142,6 @@ function Row({ alert, ask }: { alert: Alert; ask: () => void }) {
   );
 }
 
-/** Delivery of an alert, or the reason for a missing one. */
 function Told({ alert: { state, told_at, delivery } }: { alert: Alert }) {
   if (told_at !== null)
     return (

@@ -239,7 +239,6 @@ function Revoke({ token, done, close }: { token: Token; done: () => void; close:
   );
 }
 
-/** A new token, displayed once and never stored. */
 function Once({ minted, close }: { minted: Minted; close: () => void }) {
   const [isCopied, setCopied] = useState(false);
   const [isLeaving, leave] = useState(false);

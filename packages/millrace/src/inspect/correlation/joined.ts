@@ -11,7 +11,6 @@ export interface Startable {
   readonly on: { readonly type: string; readonly kind: string };
 }
 
-/** Further messages of one type that an instance emitted. */
 export interface Collapsed {
   instanceId: string;
   messageType: string;

@@ -61,7 +61,6 @@ interface Emitted extends Addressed {
 export interface Member {
   readonly position: Position;
   readonly nodes: JobNode[];
-  /** Number of messages in the entries that were read. */
   readonly emitted: number;
 }
 

@@ -78,7 +78,6 @@ function inOrder(one: Happened, other: Happened): number {
 
 type Source = (tenantId: string, since: number) => Statement[];
 
-/** Each query has one column `told` of JSON, newest first. */
 const SOURCES: Readonly<Record<LiveKind, Source>> = {
   instance: (tenantId, since) => [changed(tenantId, since), failed(tenantId, since)],
   dead_letter: (tenantId, since) => [

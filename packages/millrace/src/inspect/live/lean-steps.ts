@@ -10,7 +10,6 @@ export interface LeanPlace {
   readonly nth: number;
 }
 
-/** An event of an inline step in the platform's form, and its position. */
 export interface LeanEvent {
   readonly event: StepEvent;
   readonly place: LeanPlace;

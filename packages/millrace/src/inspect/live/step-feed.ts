@@ -7,8 +7,7 @@ import { type LeanEvent, type LeanPlace, leanStepsBehind } from "./lean-steps.ts
 import { type StepEnd, stepEnds } from "./step-ends.ts";
 
 /**
- * A position in an instance's history: among the platform's events, which restart at 0 after a restart while the time continues, and among
- * those of inline steps.
+ * A position in an instance's history: among the platform's events, with new numbers after each restart, and among those of inline steps.
  */
 export interface StepPlace {
   readonly at: number;
@@ -24,7 +23,6 @@ const QUIET_MS = 50;
 /** Events per query; the next query returns the rest. */
 const MOST_EVENTS = 500;
 
-/** An event of a step, its awaited event in the code's terms, and the position after it. */
 export interface HeardStep {
   readonly event: StepEvent;
   readonly awaited: AwaitedStep | undefined;
@@ -41,13 +39,11 @@ type Subscription = Awaited<ReturnType<typeof subscribe>>;
  * too, for the state of each step.
  */
 export class StepFeed {
-  /** By the platform's name of the step. */
   readonly steps = new Map<string, StepRecord>();
   /** True if the last call reached the limit, so that more events may be available. */
   hasMore = false;
   readonly #env: EngineEnv;
   #place: StepPlace;
-  /** The last platform event that was read. */
   #read: Pick<StepPlace, "at" | "eventId">;
   #openedFor = "";
   #open: { subscription: Subscription; next: Promise<IteratorResult<StepEvent, void> | undefined> }[] = [];
@@ -118,7 +114,6 @@ export class StepFeed {
     this.#open = [];
   }
 
-  /** True if it was opened by this call. */
   async #openFor({ id, workflow, undo, run, updatedAt }: Instance): Promise<boolean> {
     const key = `${undo} ${run} ${updatedAt}`;
     if (key === this.#openedFor && this.#open.length > 0) return false;
@@ -133,7 +128,6 @@ export class StepFeed {
   }
 }
 
-/** Merges both histories by time, each in its own order. */
 function inTime(events: readonly StepEvent[], lean: readonly LeanEvent[]): ({ event: StepEvent } | LeanEvent)[] {
   const told: ({ event: StepEvent } | LeanEvent)[] = [];
   let next = 0;

@@ -22,7 +22,6 @@ export interface Found {
   /** Plain text, never HTML. */
   title: string;
   status: string | null;
-  /** When it was created, in milliseconds since the epoch. */
   at: number | null;
   /** Its route, as a path with a query. */
   url: string;
@@ -44,7 +43,6 @@ export interface Finder {
 
 /** Most objects of a kind in one answer. */
 export const MOST_OF_A_KIND = 5;
-/** The additional row shows that there are more. */
 export const ASKED = MOST_OF_A_KIND + 1;
 
 /** Shortest prefix of a name. */

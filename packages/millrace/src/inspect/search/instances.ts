@@ -17,7 +17,6 @@ const ALIKE = 100;
  */
 export const LOOKED_BACK = 2000;
 
-/** Actions that are searched for an undo's name on the platform. */
 const UNDOS = 500;
 
 export const byId: Finder = {

@@ -13,7 +13,6 @@ const ENGINE_FINDERS: readonly Finder[] = [
   ...[emitted, stated, pruned, actions, schedules],
 ];
 
-/** Most objects of all kinds in one answer. */
 const MOST = 50;
 
 export interface Findings {
@@ -55,7 +54,6 @@ export async function search(
   return { ...bounded(found), lookedBack: { instances: LOOKED_BACK, since: since === undefined ? null : Number(since) } };
 }
 
-/** Removes duplicates, keeps the best match, and limits each kind. */
 function bounded(found: readonly (Found & { kind: string })[]): Pick<Findings, "items" | "more"> {
   const ranked = [...found].sort((a, b) => Number(a.match === "prefix") - Number(b.match === "prefix"));
   const once = new Map(ranked.toReversed().map((one) => [JSON.stringify([one.kind, one.id]), one]));

@@ -36,7 +36,6 @@ export async function actOn(chunk: Chunk): Promise<BulkItem[]> {
   const isOver = () => failures.length > 0 || isHalted() || Date.now() > startedAt + BEGIN_WITHIN_MS;
   for (const [place, target] of targets.entries()) {
     const before = known.get(bulkActionId(call.bulkId, target));
-    // Recorded results are returned after a halt too.
     if (before === undefined) {
       await isTime(due(place), isOver);
       while (underWay.size >= AT_ONCE) await Promise.race(underWay);
@@ -96,7 +95,7 @@ async function asRecorded(verb: AnyBulkVerb, call: BulkCall, target: string, kno
 const NOT_TOLD = "The action was recorded, but the platform did not accept it for 24 hours, and it had no effect: repeat the action.";
 const REFUSED = "The action was refused and changed nothing.";
 
-/** The reason for which an item would be refused now. Null if it would be accepted or if the check failed. */
+/** The reason for a refusal. Null if the item would be accepted or if the check failed. */
 async function refusalNow(verb: AnyBulkVerb, call: BulkCall, target: string): Promise<string | null> {
   try {
     return (await verb.refusal?.(call, target)) ?? null;

@@ -16,9 +16,7 @@ import { unknownOfInstances } from "./unknown-names.ts";
 /** An action on one instance, as its own route performs it. */
 interface OfInstances {
   readonly name: string;
-  /** A sentence about the consequences, shown before the action begins. */
   readonly follows?: NonNullable<BulkVerb["follows"]>;
-  /** The statuses in which the action is possible. */
   readonly from: readonly InstanceStatus[];
   /** The status of a filter without one. Required in the filter if omitted here. */
   readonly usual?: InstanceStatus;
@@ -49,7 +47,6 @@ function ofInstances({ name, follows, from, usual, takesBack = false, plan, act,
   });
 }
 
-/** Outcomes of the running and of the failed instances. */
 async function ends({ env, by }: BulkCall, acted: readonly { id: string }[]): Promise<ReadonlyMap<string, Outcome>> {
   const rows = await query<Became & { id: string }>(
     env.DB,

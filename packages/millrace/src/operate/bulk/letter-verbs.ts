@@ -44,7 +44,6 @@ export const skipLetters = defineBulkVerb({
   },
 });
 
-/** Sends dead letters back to their queues unchanged, and records their outcomes. */
 export const replayLetters = defineBulkVerb({
   ...ofLetters,
   name: "replay",

@@ -12,17 +12,14 @@ type Turned = Pick<BulkItem, "n" | "target" | "code" | "why">;
 export interface Looked {
   /** Every item before this place has ended or has exceeded its time. */
   readonly looked: number;
-  /** Items that were done and have failed since. */
   readonly turned: readonly Turned[];
 }
 
 interface Look {
   readonly verb: AnyBulkVerb;
   readonly call: BulkCall & { readonly bulkId: string };
-  /** The range of places that were acted upon. */
   readonly from: number;
   readonly to: number;
-  /** Items of the current chunk, which has no rows yet. */
   readonly fresh?: readonly BulkItem[];
   readonly settleMs: number;
 }

@@ -42,7 +42,7 @@ export function isTooMuch(asked: Pick<BulkAsked, "stopAtErrorRate">, begun: numb
   return begun > 0 && failed / begun > asked.stopAtErrorRate;
 }
 
-/** The reason for which a bulk action stops itself, and the next step for the operator. */
+/** The error of a bulk action that stops itself, with the next step for the operator. */
 export function tooMuch(
   asked: Pick<BulkAsked, "stopAtErrorRate">,
   { begun, failed, left, doubted }: { begun: number; failed: number; left: number; doubted: number },

@@ -35,14 +35,12 @@ export interface BulkRequest {
   settleWithinSeconds?: number | undefined;
 }
 
-/** Items that a dry run lists and checks. */
 const SAMPLE = 10;
 
 export interface BulkPlan {
   matched: number;
-  /** The first items, each with the reason for which it would be refused now. Null if it would be accepted. */
+  /** The first items, each with the reason for a refusal; null if it would be accepted. */
   sample: { id: string; refused: string | null }[];
-  /** Sizes of the stages. */
   stages: number[];
   /** The kinds of items, with the consequence for each. Empty where the verb has no kinds. */
   parts: readonly BulkPart[];
@@ -219,7 +217,6 @@ function readFilter(verb: AnyBulkVerb, filter: unknown): Readonly<Record<string,
   });
 }
 
-/** The number of matches, and the first ones. Errors: `invalid_payload` above the limit of a bulk action. */
 async function count(
   env: EngineEnv,
   members: Statement,

@@ -29,9 +29,7 @@ export interface Turn {
   readonly isLast: boolean;
 }
 
-/** Longest time in which a turn waits for items to end. */
 const WAIT_MS = 15_000;
-/** Interval of the checks for a halt and for ended items. */
 const LOOK_MS = 400;
 
 interface DidTurn extends Looked {
@@ -51,7 +49,6 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   const halt = bulk.state === "running" ? watch(turn) : HALTED;
   const from = bulk.matched - bulk.left;
   const stage = stageOf(bulk.asked, bulk.matched, from);
-  // A stage begins once every earlier item has ended.
   const isActing = bulk.left > 0 && (from > stage.from || bulk.looked >= from);
   const did = isActing
     ? await act(turn, bulk, from, stage, halt.isHalted).finally(halt.end)
@@ -94,7 +91,6 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   };
 }
 
-/** Acts on the next chunk of a stage, and reads the outcomes of earlier items meanwhile. */
 async function act(
   turn: Turn,
   bulk: BulkRow,
@@ -126,7 +122,6 @@ async function act(
   };
 }
 
-/** Waits until the begun items have ended, or for at most `WAIT_MS`. */
 async function waitForEnds(turn: Turn, bulk: BulkRow, acted: number, isHalted: () => boolean): Promise<DidTurn> {
   const { verb, call } = given(turn, bulk);
   const settleMs = bulk.asked.settleWithinSeconds * 1000;

@@ -6,7 +6,6 @@ import type { Catalog } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { namesOf } from "../../topology/names.ts";
 
-/** Names in a filter of instances that match no known name, each with the most similar known one. */
 export async function unknownOfInstances(call: BulkCall, filter: { workflow?: string | undefined; cause?: string | undefined }) {
   const { workflow, cause } = filter;
   return [

@@ -45,7 +45,6 @@ export interface OpenAction {
   run: number;
   status: InstanceStatus;
   workflow: string;
-  /** The queue of the instance's command; null if unknown. */
   queue: string | null;
   envelope: string;
   undo: string | null;
@@ -189,7 +188,6 @@ async function carryOutResume(env: EngineEnv, action: OpenAction): Promise<Kept>
   return "kept";
 }
 
-/** Runs an instance again from the failed step, and sends the events for its other branches. */
 async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> {
   // The run of this retry, or a later one, has ended: it was restarted before.
   if (ENDED.has(action.status) || action.run !== (action.begun_run ?? action.run)) return "kept";
@@ -255,7 +253,6 @@ async function existing(env: EngineEnv, { workflow, instance_id, envelope, undo 
   return answer;
 }
 
-/** Errors: `unavailable` if the platform does not answer. */
 async function reached(
   env: EngineEnv,
   { workflow, instance_id, undo }: Pick<OpenAction, "workflow" | "instance_id" | "undo">,

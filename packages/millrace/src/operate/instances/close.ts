@@ -27,7 +27,6 @@ export async function planClose(env: EngineEnv, by: Operator, instanceId: string
   return { refused: await whyRefused(env, instance), from: null, follows: followsOf(instance) + (goesOn ?? ""), effects };
 }
 
-/** Each effect as an undo would find it, or as an earlier undo has left it. */
 async function standing(env: EngineEnv, by: Operator, instance: Instance): Promise<ActionPlan["effects"]> {
   const found = (await undoEffects(env, by, instance)).toReversed();
   const label = ({ step, item }: (typeof found)[number]) => labelOf(step, item);

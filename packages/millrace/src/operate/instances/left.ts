@@ -8,7 +8,6 @@ import { selectLeft } from "../../store/instances/run.ts";
 
 type Steps = Readonly<Record<string, LeftBehind>>;
 
-/** State of the former runs for the next run, by step label. */
 export async function leftBehind(env: EngineEnv, id: string): Promise<Steps> {
   const [row] = await query<{ caught: string | null }>(env.DB, selectLeft(id));
   return row?.caught ? JSON.parse(row.caught) : {};

@@ -37,7 +37,7 @@ export type PlanVerdict = (typeof PLAN_VERDICTS)[number];
 
 /** Result of a dry run of an action on an instance. */
 export interface ActionPlan {
-  /** The reason for which the action would be refused now; null if it would be accepted. */
+  /** The reason for a refusal; null if the action would be accepted. */
   refused: string | null;
   /** The step from which the platform would restart. Null for the beginning, and for an action without a restart. */
   from: string | null;
@@ -48,9 +48,7 @@ export interface ActionPlan {
 
 /** Verdicts of a dry run: for recorded effects, in their order, and for steps that are open on the platform. */
 export interface Verdicts {
-  /** Undefined leaves the effect out. */
   readonly recorded: (effect: Effect) => PlanVerdict | undefined;
-  /** For a step without a record. Undefined leaves it out. */
   readonly unrecorded: (state: OpenState, reads: boolean) => PlanVerdict | undefined;
   /** For effects that failed without a record, by step label. */
   readonly failed: ReadonlyMap<string, PlanVerdict>;
@@ -59,7 +57,6 @@ export interface Verdicts {
 /** `running`: an attempt is running · `retrying`: an attempt has failed, and another follows · `held`: a pause defers its first attempt. */
 type OpenState = "running" | "retrying" | "held";
 
-/** The verdict for each effect. A read has no record; it is listed while it is running. */
 export async function planEffects(
   env: EngineEnv,
   by: Operator,

@@ -84,10 +84,7 @@ async function standingOf(env: EngineEnv, by: Operator, key: EntryKey): Promise<
   return row;
 }
 
-/**
- * Dry run: the reason for which a resolution would be refused now, and true in `isAnswered` if it is resolved already. Errors:
- * `effect_not_found`.
- */
+/** Dry run: the reason for a refusal, and true in `isAnswered` if it is resolved already. Errors: `effect_not_found`. */
 export async function planResolve(
   env: EngineEnv,
   by: Operator,

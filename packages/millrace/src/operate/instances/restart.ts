@@ -22,7 +22,6 @@ export async function planRestart(env: EngineEnv, by: Operator, instanceId: stri
   const isGoingOn = GOING_ON.has(instance.status);
   const effects = await planEffects(env, by, instance, {
     failed: await caughtWithoutRecord(env, instance, caught),
-    // The restart waits for it and records it.
     recorded: (effect): PlanVerdict => (isGoingOn && isUnderWay(effect, caught) ? "under_way" : retryVerdictOn(effect, caught)),
     unrecorded: (state) => (isGoingOn && state === "running" ? "under_way" : "runs"),
   });

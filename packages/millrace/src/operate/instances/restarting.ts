@@ -5,8 +5,8 @@ import { query } from "../../store/d1/retry.ts";
 import { IS_BEING_RESTARTED } from "../../store/instances/restarted.ts";
 
 /**
- * The reason for which a pause, a resume or a restart is refused while an instance is being restarted; null otherwise. The instance is
- * paused while its former run ends. A resume would let that run begin another step, and the restart resumes the instance itself.
+ * The reason for a refusal of pause, resume and restart while an instance is being restarted; null otherwise. The instance is paused while
+ * its former run ends. A resume would let that run begin another step, and the restart resumes the instance itself.
  */
 export async function whyRestarting(env: EngineEnv, { id, status }: Instance): Promise<string | null> {
   if (status !== "paused") return null;

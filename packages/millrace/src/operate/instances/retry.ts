@@ -26,7 +26,7 @@ import { UNDO_VERDICTS, type UndoVerdict, undoEffects } from "./undo.ts";
 /** Result of a dry run of a retry. */
 export interface RetryPlan {
   from: string | null;
-  /** The reason for which the retry would be refused now; null if it would be accepted. */
+  /** The reason for a refusal; null if the retry would be accepted. */
   refused: string | null;
   /** The consequences, as a sentence. */
   follows: string;
@@ -156,7 +156,6 @@ interface RetryKind {
   readonly window: PointAround;
   readonly detail?: Record<string, unknown>;
   readonly also?: (actionId: string) => Statement;
-  /** The reason for a refusal, from the instance in `read`. */
   readonly refused?: string | null;
   readonly read?: Instance;
 }

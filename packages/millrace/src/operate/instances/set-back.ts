@@ -8,7 +8,6 @@ import { selectKnownSteps } from "../../store/instances/lost.ts";
 export interface SetBack {
   /** Steps that the run has begun and that have no record. */
   readonly lost: readonly string[];
-  /** The number of these that are complete on the platform. */
   readonly done: number;
 }
 
@@ -36,7 +35,6 @@ export async function findSetBack(env: EngineEnv, { id, workflow }: { id: string
   return isBehind ? { lost: lost.map(([label]) => label), done } : undefined;
 }
 
-/** True for a step that records an entry, or a wait that records a row. */
 function leavesRecord(step: StepRecord): boolean {
   const part = ownStep(step)?.part;
   if (step.type === "waitForEvent") return part === "signal" || part === "answer";

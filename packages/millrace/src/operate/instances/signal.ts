@@ -118,7 +118,6 @@ interface Read {
   readonly subject: string;
 }
 
-/** Errors: `unknown_message_type`, `invalid_payload`. */
 function read(catalog: Catalog, { type, payload: said }: Asked): Read {
   const { event: definition } = catalog.subscribers(type);
   if (!catalog.signalled.has(type)) {

@@ -1,6 +1,6 @@
 import type { Effect } from "../../inspect/effects.ts";
 
-/** The reason for which a step with an outcome, or in doubt, is not skipped; null for any other. */
+/** The reason for a refusal to skip a step that has an outcome or is in doubt; null for any other. */
 export function whyAnswered(entry: Effect | undefined, label: string): string | null {
   if (entry?.state === "done" && entry.error !== null && entry.output === null) {
     return `"${label}" happened, but its output could not be stored: confirm its output (POST /v1/effects/${entry.key}/confirm), then retry.`;

@@ -19,7 +19,7 @@ import { isStopped } from "./retry-beginning.ts";
 
 /** Result of a dry run of an undo. */
 export interface UndoPlan {
-  /** The reason for which the undo would be refused now; null if it would be accepted. */
+  /** The reason for a refusal; null if the undo would be accepted. */
   refused: string | null;
   effects: { step: string; item: string; verdict: UndoVerdict }[];
 }
@@ -75,7 +75,6 @@ export async function undoEffects(env: EngineEnv, by: Operator, instance: Instan
   return [...[...open].map(([step, known]) => ({ step, item: "", verdict: VERDICT_ON[known] })), ...verdicts];
 }
 
-/** The verdict of an undo for an effect that failed without a record. */
 export const VERDICT_ON = { refused: "nothing", unknown: "unknown", undoable: "repeated" } as const;
 
 /** For an effect that an undo executes once more: an operator has skipped it since, or its upstream has refused it. */

@@ -8,10 +8,8 @@ import type { Outgoing } from "../../store/outbox.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import type { SkippedLetter } from "../../topology/hooks.ts";
 
-/** A skipped dead letter. */
 interface GivenUp extends Pick<SkippedLetter, "id" | "queue" | "messageType" | "idempotencyKey" | "reason"> {
   tenantId: string;
-  /** Undefined if its job is unknown. */
   correlationId: string | undefined;
 }
 

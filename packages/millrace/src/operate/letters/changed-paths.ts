@@ -3,7 +3,6 @@ const MAX_PATHS = 20;
 /** The dotted paths at which two JSON values differ, in the order of the first one's fields: at most 20. */
 export function changedPaths(before: unknown, after: unknown): string[] {
   const paths: string[] = [];
-  // Values to compare, the next one last.
   const pending = [{ path: "", before, after }];
   for (let one = pending.pop(); one !== undefined && paths.length < MAX_PATHS; one = pending.pop()) {
     const { path } = one;

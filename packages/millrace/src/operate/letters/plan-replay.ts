@@ -127,10 +127,8 @@ async function holderOf(env: EngineEnv, id: string | undefined): Promise<KeyHold
 export interface KnownMessage {
   readonly type: string;
   readonly kind: "command" | "event";
-  /** The current version of its schema. */
   readonly version: number;
   readonly queues: readonly string[];
-  /** The workflow of a command; null for an event. */
   readonly workflow: string | null;
 }
 

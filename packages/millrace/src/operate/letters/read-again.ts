@@ -20,7 +20,6 @@ import { assertRoutesTake } from "./assert-routes-take.ts";
 export interface Resendable {
   envelope: Envelope;
   queue: string;
-  /** Null for an event. */
   command: Acceptance | null;
   /** The fingerprint of the message as captured; null if it cannot be read. */
   before: string | null;

@@ -29,7 +29,6 @@ export async function repairLetters(intake: Intake, letters: readonly DeadLetter
   const untried = new Set((await query(intake.env.DB, selectUnrepaired(letters.map(({ id }) => id)))).map(({ id }) => id));
   for (const letter of letters) {
     const message: unknown = JSON.parse(letter.body);
-    // Of several copies, the first is tried.
     if (!untried.delete(letter.id) || letter.tenantId === null || textField(message, "replay") !== null || !isRecord(message)) continue;
     const found = fitting(repairs, letter, message);
     if (found !== undefined) await tryRepair(intake, { ...letter, tenantId: letter.tenantId }, message, found);
