@@ -23,8 +23,8 @@ interface Row extends DeliveryRow {
 }
 
 /**
- * The last delivery of each alert, by alert id, across tenants. Only instances that send alerts are read. Absent for an alert without a
- * channel, and before the instance has started.
+ * The last delivery of each alert, by alert id. Reads the sending instances, which belong to the alerts' tenant. Absent for an alert
+ * without a channel, and before the instance has started.
  */
 export async function deliveriesOf(env: EngineEnv, alerts: readonly Alert[]): Promise<ReadonlyMap<string, AlertDelivery>> {
   const noticed = new Map(alerts.flatMap(({ id, told }) => (told === null ? [] : [[id, new Date(told.at).toISOString()] as const])));

@@ -16,7 +16,7 @@ export async function costOfInstance(env: EngineEnv, id: string): Promise<Cost |
   return use && instanceCost(use);
 }
 
-/** Newest runs of the deployment that are read, and newest runs of each workflow that are priced. */
+/** Newest runs of the deployment that are read. Of each workflow, `RECKONED` of them are priced. */
 const LOOKED_AT = 2000;
 const RECKONED = 25;
 

@@ -188,7 +188,7 @@ function asRow(row: Record<string, unknown>): DeadLetterRow {
   };
 }
 
-/** Longest message that is read for a list, in bytes. The error of a letter with a longer message is redacted. */
+/** Longest message that is read for a list, in characters (SQLite's `length`). The error of a letter with a longer message is redacted. */
 const MAX_READ_BYTES = 32 * 1024;
 
 /** By letter id, a function that redacts the message's sensitive values in an error. */

@@ -28,7 +28,6 @@ export interface LaneFilter {
   readonly cause?: string | undefined;
 }
 
-/** Lanes of a tenant after a place, each with its state, the first instance that holds it, and the cause of that failure. */
 function noted({ tenantId }: Operator, after: LaneKey, lane: string | undefined, limit: number): Statement {
   return sql`(
     SELECT *, iif(state = 'waiting' AND failed IS NOT NULL, 'blocked', state) AS standing,
@@ -90,7 +89,7 @@ const COUNTED = 10_000;
 const GROUPS = 50;
 
 /**
- * The tenant's stopped lanes, by lane, state and cause; groups with the most keys first. `more`: the tenant has more lanes than were
+ * The tenant's noted lanes, grouped by lane, state and cause; groups with the most keys first. `more`: the tenant has more lanes than were
  * grouped.
  */
 export async function groupLanes(env: EngineEnv, by: Operator): Promise<{ groups: LaneGroup[]; more: boolean }> {

@@ -98,7 +98,7 @@ function changed(tenantId: string, since: number): Statement {
     WHERE updated_at >= ${since}`;
 }
 
-/** Reads the failures of all tenants since then. */
+/** Reads the failures of all tenants since then: the index has no tenant. */
 function failed(tenantId: string, since: number): Statement {
   return sql`
     SELECT iif(tenant_id = ${tenantId}, json_array(updated_at, id), '[0,""]') AS told
@@ -112,7 +112,7 @@ function captured(tenantId: string, since: number, state: "open" | "replayed" | 
     WHERE tenant_id = ${tenantId} AND state = ${state} AND captured_at >= ${since} ORDER BY captured_at DESC, id DESC LIMIT ${LOOKED_AT}`;
 }
 
-/** Reads the unknown outcomes of all tenants since then. */
+/** Reads the unknown outcomes of all tenants since then: the index has no tenant. */
 function doubted(tenantId: string, since: number): Statement {
   return sql`
     SELECT iif(i.tenant_id = ${tenantId}, json_array(entries.updated_at, i.id, step, item, generation, class, i.workflow), '[0,""]') AS told

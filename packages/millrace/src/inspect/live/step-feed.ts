@@ -7,7 +7,8 @@ import { type LeanEvent, type LeanPlace, leanStepsBehind } from "./lean-steps.ts
 import { type StepEnd, stepEnds } from "./step-ends.ts";
 
 /**
- * A position in an instance's history: among the platform's events, with new numbers after each restart, and among those of inline steps.
+ * A position in an instance's history, for the platform's events and for those of inline steps. Event ids start again after a restart;
+ * times do not.
  */
 export interface StepPlace {
   readonly at: number;

@@ -8,7 +8,7 @@ import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 
 /** Concurrent calls. An invocation has six connections; two more calls may be computing. */
 const AT_ONCE = 8;
-/** A chunk begins no call after this time. The next chunk has the rest. */
+/** A chunk begins no call after this time. The next chunk has the remaining items. */
 const BEGIN_WITHIN_MS = 20_000;
 
 export interface Chunk {

@@ -18,7 +18,7 @@ interface OfInstances {
   readonly name: string;
   readonly follows?: NonNullable<BulkVerb["follows"]>;
   readonly from: readonly InstanceStatus[];
-  /** The status of a filter without one. Required in the filter if omitted here. */
+  /** The default status of a filter. If omitted, a filter must name a status. */
   readonly usual?: InstanceStatus;
   /** True where the action undoes effects unless the request has `undo: false`. */
   readonly takesBack?: boolean;

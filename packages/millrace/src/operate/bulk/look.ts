@@ -10,7 +10,7 @@ const TOGETHER = 200;
 type Turned = Pick<BulkItem, "n" | "target" | "code" | "why">;
 
 export interface Looked {
-  /** Every item before this place has ended or has exceeded its time. */
+  /** Each item before this position has ended or has exceeded its time. */
   readonly looked: number;
   readonly turned: readonly Turned[];
 }

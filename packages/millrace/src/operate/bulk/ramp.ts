@@ -1,6 +1,6 @@
 import type { BulkAsked } from "../../store/bulk-actions.ts";
 
-/** Default sizes of the first stages. The last stage has the rest. */
+/** Default sizes of the first stages. The last stage has the remaining items. */
 export const DEFAULT_RAMP: readonly number[] = [1, 10, 100, 1000, 10_000];
 /** Default rate, in items per second. */
 export const DEFAULT_RATE = 10;
@@ -12,7 +12,7 @@ export const DEFAULT_ERROR_RATE = 0.1;
 export const DEFAULT_SETTLE_SECONDS = 60;
 export const MAX_SETTLE_SECONDS = 600;
 
-/** Items of a chunk. Each needs a few round trips; a chunk's results are recorded once. */
+/** Most items of a chunk. Each needs a few round trips; a chunk's results are recorded once. */
 const CHUNK = 50;
 /** Limits a chunk's duration at its rate, so that results are recorded soon. */
 const CHUNK_SECONDS = 2;
@@ -22,7 +22,7 @@ export interface Stage {
   readonly to: number;
 }
 
-/** The stage of a place. Empty at the end of the list. */
+/** The stage that contains a position of the list. Empty at the end of the list. */
 export function stageOf({ ramp }: Pick<BulkAsked, "ramp">, matched: number, place: number): Stage {
   let from = 0;
   for (const size of ramp) {
@@ -42,7 +42,7 @@ export function isTooMuch(asked: Pick<BulkAsked, "stopAtErrorRate">, begun: numb
   return begun > 0 && failed / begun > asked.stopAtErrorRate;
 }
 
-/** The error of a bulk action that stops itself, with the next step for the operator. */
+/** The message of a bulk action that stopped itself, with the next step for the operator. */
 export function tooMuch(
   asked: Pick<BulkAsked, "stopAtErrorRate">,
   { begun, failed, left, doubted }: { begun: number; failed: number; left: number; doubted: number },

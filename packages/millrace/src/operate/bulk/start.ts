@@ -27,7 +27,7 @@ export interface BulkRequest {
   undo?: boolean | undefined;
   /** Greatest number of items; default is the limit of a bulk action. */
   atMost?: number | undefined;
-  /** Sizes of the first stages. The last stage has the rest. */
+  /** Sizes of the first stages. The last stage has the remaining items. */
   ramp?: readonly number[] | undefined;
   ratePerSecond?: number | undefined;
   /** The share of a stage that may fail. Above it, the bulk action stops. */

@@ -25,7 +25,7 @@ export interface Turn {
   readonly tenantId: string;
   readonly bulkId: string;
   readonly pass: number;
-  /** True for the last turn of a pass. The next pass has the rest. */
+  /** True for the last turn of a pass. The next pass has the remaining items. */
   readonly isLast: boolean;
 }
 
@@ -143,7 +143,7 @@ function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reas
   return { verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, undo, bulkId } };
 }
 
-/** The items at the next places. They come from one row of the list, so there may be fewer than `count`. */
+/** The items at the next positions. They come from one row of the list, so there may be fewer than `count`. */
 async function listedOf({ env, tenantId, bulkId }: Turn, from: number, count: number): Promise<string[]> {
   const [list] = await query<{ n: number; ids: string }>(env.DB, selectList({ tenantId, id: bulkId }, from));
   const ids = list === undefined ? [] : (JSON.parse(list.ids) as string[]);
