@@ -48,7 +48,7 @@ const mailing = defineWorkflow({
     })),
 });
 
-/** Stands in for the mailer, and shows what arrived. */
+/** A stand-in for the mailer that shows its mails. */
 const arrived: string[] = [];
 async function mailer(request: Request): Promise<Response> {
   if (request.method === "POST") arrived.push(key(await request.json<Letter>()));

@@ -78,7 +78,7 @@ function usedByCommands(): string[] {
   return [...new Set(used)].filter((file) => existsSync(join(PACKAGE, file)));
 }
 
-/** Removes declarations that no entry point leads to, and the comments of what no entry point exports: nobody reads either. */
+/** Removes declarations that no entry point reaches, and comments of names that no entry point exports. */
 function trimDeclarations(): void {
   const entries = doors.map(({ types }) => types.replace("./dist", DIST));
   const exported = new Set(entries.flatMap((file) => readFileSync(file, "utf8").match(/\b\w+\b/g) ?? []));

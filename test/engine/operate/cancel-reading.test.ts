@@ -27,7 +27,7 @@ async function reading(how: "fails" | "hangs"): Promise<{ its: Scene; id: string
 }
 
 it.each(["fails", "hangs"] as const)(
-  "a cancel ends a run at once if its read %s, and reads nothing again: its effects are undone",
+  "a cancel ends a run at once if its read %s, does not repeat the read, and undoes the effects",
   async (how) => {
     const { its, id, asked } = await reading(how);
     expect((await planCancel(probeEnv, operator, id)).effects).toEqual([{ step: "a", item: "", verdict: "undone" }]);
@@ -43,7 +43,7 @@ it.each(["fails", "hangs"] as const)(
 );
 
 it.each(["fails", "hangs"] as const)(
-  "a stop ends a run at once if its read %s, and leaves no effect unknown that an undo would ask for",
+  "a stop ends a run at once if its read %s, and leaves no effect with an unknown outcome",
   async (how) => {
     const { its, id, asked } = await reading(how);
     await cancel(id, { undo: false });
@@ -61,7 +61,7 @@ it.each(["fails", "hangs"] as const)(
   },
 );
 
-it("a restart does not wait for a read that hangs either", async () => {
+it("a restart does not wait for a read that hangs", async () => {
   const its = scene();
   let passes = 0;
   const id = await play(its, async (step) => {
@@ -77,7 +77,7 @@ it("a restart does not wait for a read that hangs either", async () => {
   its.state.go = true;
 });
 
-it("an undo reads nothing after the last completed effect, also where the code polls for a condition, and continues where that fails", async () => {
+it("an undo repeats no read after the last completed effect, also where the code polls for a condition", async () => {
   const its = scene();
   let asked = 0;
   const id = await play(its, async (step) => {
@@ -94,7 +94,7 @@ it("an undo reads nothing after the last completed effect, also where the code p
   expect([its.log, asked]).toEqual([["a", "undo a of its a"], 2]);
 });
 
-it("an undo repeats the reads before a completed effect: the code takes the same branch", async () => {
+it("an undo repeats the reads before a completed effect, so that the code takes the same branch", async () => {
   const its = scene();
   let asked = 0;
   const id = await play(its, async (step) => {

@@ -45,7 +45,7 @@ describe("W23 a cancel races the effect", () => {
     },
   );
 
-  it("a long effect is awaited, for any number of the keeper's rounds: nothing is undone in parallel", async () => {
+  it("a cancel waits for a long effect during any number of keeper rounds: nothing is undone in parallel", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -60,7 +60,7 @@ describe("W23 a cancel races the effect", () => {
     expect(its.log).toEqual(["a", "b", "undo b of its b", "undo a of its a"]);
   });
 
-  it("nothing is undone in parallel either where a resume comes right before, and is executed after", async () => {
+  it("a cancel while a resume is pending undoes nothing in parallel", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -80,7 +80,7 @@ describe("W23 a cancel races the effect", () => {
     expect(its.log).toEqual(["a", "b", "undo b of its b", "undo a of its a"]);
   });
 
-  it("a commit: its rows exist, and are undone with the rest", async () => {
+  it("a cancel undoes the rows of a running commit after the commit", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "commit", name: "rows", undo: "rows" },
@@ -96,7 +96,7 @@ describe("W23 a cancel races the effect", () => {
   });
 
   it.each(["keyed", "natural"] as const)(
-    "W20 an effect of class %s with a lost answer, between two tries: its outcome is determined under its key, then it is undone",
+    "W20 an effect of class %s with a lost answer between two tries is undone after its outcome is determined under its key",
     async (of) => {
       const its = scene();
       its.state.lose = true;
@@ -115,7 +115,7 @@ describe("W23 a cancel races the effect", () => {
     },
   );
 
-  it("a once effect with a lost answer parks, and follows the operator's answer", async () => {
+  it("a cancel waits for an operator's answer about a once effect with a lost answer", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -136,7 +136,7 @@ describe("W23 a cancel races the effect", () => {
 });
 
 describe("A cancelled instance", () => {
-  it("that sleeps, or waits for an event, is ended and undone at once", async () => {
+  it("is ended and undone at once when it sleeps or waits for an event", async () => {
     for (const rest of ["sleep", "wait"] as const) {
       const its = scene();
       const id = await play(its, async (step) => {
@@ -153,7 +153,7 @@ describe("A cancelled instance", () => {
     }
   });
 
-  it("that had not begun never starts: by no late copy of its message, by no keeper", async () => {
+  it("never starts when it had not begun: neither by a late copy of its message nor by the keeper", async () => {
     const its = scene();
     dieAt("A03 accept committed, not enqueued");
     await play(its, (step) => its.act(step, "a")).catch(() => undefined);
@@ -167,7 +167,7 @@ describe("A cancelled instance", () => {
     expect(await audited(id)).toEqual([{ verb: "cancel", result: "applied" }]);
   });
 
-  it("that waits for its time never starts, though the process dies before the platform has the cancel", async () => {
+  it("never starts when it waits for its time, although the process dies before the platform has the cancel", async () => {
     const its = scene();
     dieAt("A03 accept committed, not enqueued");
     await play(its, (step) => its.act(step, "a")).catch(() => undefined);
@@ -180,7 +180,7 @@ describe("A cancelled instance", () => {
     expect(its.log).toEqual([]);
   });
 
-  it("with a queued message never starts, though the process dies before the platform has the cancel", async () => {
+  it("never starts by its queued message, although the process dies before the platform has the cancel", async () => {
     const its = scene();
     const { id, message } = await waiting(its, (step) => its.act(step, "a"));
     dieAt("cancel promised, not applied");
@@ -190,7 +190,7 @@ describe("A cancelled instance", () => {
     expect(its.log).toEqual([]);
   });
 
-  it("is cancelled once, for any number of clicks: one action, and each click its own row in the audit", async () => {
+  it("is cancelled once for any number of clicks: one action, and one audit row for each click", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -210,7 +210,7 @@ describe("A cancelled instance", () => {
     expect((await planCancel(probeEnv, operator, id)).refused).toContain("only an instance that has not ended");
   });
 
-  it("a retry right after a stop ends the run that sleeps, before it begins the next", async () => {
+  it("is ended before its next run begins when a retry follows the stop at once", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       const a = () => {
@@ -231,7 +231,7 @@ describe("A cancelled instance", () => {
     expect(its.log).toEqual(["a"]);
   });
 
-  it.each(["retried", "undone"] as const)("one that was stopped, and is %s at once, records its running effects first", async (how) => {
+  it.each(["retried", "undone"] as const)("records its running effects first when it was stopped and is %s at once", async (how) => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "c");
@@ -253,7 +253,7 @@ describe("A cancelled instance", () => {
     expect(its.log).toEqual(["c", "a", ...behind]);
   });
 
-  it("keeps its effects with `undo: false`, and does the rest when it is retried", async () => {
+  it("keeps its effects with `undo: false`, and runs the remaining steps when it is retried", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");

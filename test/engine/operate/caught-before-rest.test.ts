@@ -37,7 +37,7 @@ const ways = (["platform", "lean"] as const).flatMap((steps) =>
 );
 
 it.each(ways)(
-  "a cancel of a run that rests by a %s after a caught %s effect of a %s step, with nothing else on record, undoes the completed effect",
+  "a cancel undoes the effect of a run that rests in a %s after a caught %s failure (%s steps), with nothing else on record",
   async (rest, of_, steps) => {
     const { id, state } = await beginUnwritten(steps, of_, rests[rest]);
     await comes(() => hasCome(id));
@@ -53,7 +53,7 @@ it.each(ways)(
   },
 );
 
-it.each(["platform", "lean"] as const)("so does an undo after a stop of such a run of %s steps, as its dry run says", async (steps) => {
+it.each(["platform", "lean"] as const)("an undo after a stop does the same for a run of %s steps, as its dry run says", async (steps) => {
   const { id, state } = await beginUnwritten(steps, "keyed", rests.sleep);
   await comes(() => hasCome(id));
   await cancel(id, { undo: false });
@@ -66,7 +66,7 @@ it.each(["platform", "lean"] as const)("so does an undo after a stop of such a r
   expect(state).toEqual({ mended: true, stands: false, asked: 2 });
 });
 
-it.each(["platform", "lean"] as const)("of one without an undo a cancel of a run of %s steps says that it may remain", async (steps) => {
+it.each(["platform", "lean"] as const)("a cancel of a run of %s steps reports that a caught effect without an undo handler may remain", async (steps) => {
   mode.steps = steps;
   onTestFinished(() => {
     mode.steps = "platform";
@@ -83,7 +83,7 @@ it.each(["platform", "lean"] as const)("of one without an undo a cancel of a run
   expect((await planUndo(probeEnv, operator, id)).effects).toEqual([of("charge", "unknown")]);
 });
 
-it("a restart throws that failure to the code again, as its dry run says, and its effects after the sleep happen once", async () => {
+it("a restart throws the caught failure to the code again, as its dry run says, and runs the effects after the sleep once", async () => {
   const asked: string[] = [];
   let isLost = true;
   const charge = effect("keyed", async () => {
@@ -110,7 +110,7 @@ it("a restart throws that failure to the code again, as its dry run says, and it
 });
 
 it.each(["platform", "lean"] as const)(
-  "so does a cancel where a branch sleeps beside that of a %s step, which has no further effect",
+  "a cancel undoes a caught effect of a %s step while another branch sleeps",
   async (steps) => {
     mode.steps = steps;
     onTestFinished(() => {
@@ -128,7 +128,7 @@ it.each(["platform", "lean"] as const)(
   },
 );
 
-it.each(["platform", "lean"] as const)("and where a pause holds the next step of a run of %s steps", async (steps) => {
+it.each(["platform", "lean"] as const)("a cancel undoes a caught effect while a pause holds the next step of a run of %s steps", async (steps) => {
   mode.steps = steps;
   onTestFinished(() => {
     mode.steps = "platform";

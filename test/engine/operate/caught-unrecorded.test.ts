@@ -17,7 +17,7 @@ const fails = (step: Steps) =>
   step.effect("last", defineStep({ effect: "once", ...ONCE, run: () => Promise.reject(new Error("No.")) }), {});
 
 it.each(ways)(
-  "an undo repeats a %s effect with lost answers after the code caught the failure of its %s step: then undoes it",
+  "an undo repeats a %s effect that lost its answers and was caught (%s steps), and then undoes it",
   async (effect, steps) => {
     const { id, state } = await begin(steps, effect);
     expect(await ended(id)).toBe("complete");
@@ -30,7 +30,7 @@ it.each(ways)(
   },
 );
 
-it.each(ways)("a cancel does so with a %s effect of a run of %s steps that sleeps after it", async (effect, steps) => {
+it.each(ways)("a cancel repeats and undoes a caught %s effect of a run of %s steps that sleeps after it", async (effect, steps) => {
   const { id, state } = await begin(steps, effect, sleeps);
   await comes(async () => (await stateOf(id, "owe")) === "done");
   const { effects } = await planCancel(probeEnv, operator, id);
@@ -43,7 +43,7 @@ it.each(ways)("a cancel does so with a %s effect of a run of %s steps that sleep
   expect(state).toEqual({ mended: true, stands: false, asked: 2 });
 });
 
-it.each(ways)("an undo of a run that ended with a %s effect of a %s step with lost answers repeats it too", async (effect, steps) => {
+it.each(ways)("an undo repeats and undoes a %s effect of a %s step that lost its answers and ended its run", async (effect, steps) => {
   mode.steps = steps;
   onTestFinished(() => {
     mode.steps = "platform";
@@ -58,7 +58,7 @@ it.each(ways)("an undo of a run that ended with a %s effect of a %s step with lo
   expect(state).toEqual({ mended: true, stands: false, asked: 2 });
 });
 
-it("where its upstream still does not answer the undo fails, and an operator leaves that effect alone: the record says that it may remain", async () => {
+it("an undo fails while the upstream of the caught effect is unavailable; after a skip the record says that the effect may remain", async () => {
   const { id, state } = await begin("platform", "keyed");
   expect(await ended(id)).toBe("complete");
   await undo(id);
@@ -73,7 +73,7 @@ it("where its upstream still does not answer the undo fails, and an operator lea
 });
 
 it.each(["keyed", "lookup"] as const)(
-  "a retry, a restart and a skip report for a %s effect that the code caught that it is thrown again",
+  "the dry runs of a retry, a restart and a skip report that a caught %s effect is thrown again",
   async (effect) => {
     const { id } = await begin("platform", effect, fails);
     await comes(async () => (await stateOf(id, "last")) !== undefined);
@@ -88,7 +88,7 @@ it.each(["keyed", "lookup"] as const)(
   },
 );
 
-it.each(["platform", "lean"] as const)("a lookup that a run of %s steps has caught before a sleep is not running", async (steps) => {
+it.each(["platform", "lean"] as const)("a caught lookup of a run of %s steps that sleeps is not reported as running", async (steps) => {
   const { id } = await begin(steps, "lookup", sleeps);
   await comes(async () => (await stateOf(id, "owe")) === "done");
   expect((await planCancel(probeEnv, operator, id)).effects).toEqual([of("owe", "undone"), of("pay", "asked")]);

@@ -31,7 +31,7 @@ it("A closed instance is final: no retry or undo moves it, and its error stays o
 });
 
 it.each(["platform", "lean"] as const)(
-  "W23 A run that is stopped, and closed while an effect of it is under way as a step of %s, records that, begins nothing more, and stays closed",
+  "W23 A closed run records the effect under way in a step of %s, begins nothing more, and remains closed",
   async (steps) => {
     mode.steps = steps;
     onTestFinished(() => {
@@ -57,7 +57,7 @@ it.each(["platform", "lean"] as const)(
   },
 );
 
-it("A running instance cannot be closed, nor a complete one", async () => {
+it("A close is refused for a running instance and for a complete one", async () => {
   const its = scene();
   const id = await play(its, (step) => its.act(step, "a", "natural", "slow"));
   await comes(() => its.log.includes("a"));
@@ -68,7 +68,7 @@ it("A running instance cannot be closed, nor a complete one", async () => {
   await expect(close(id)).rejects.toMatchObject({ code: "invalid_transition", detail: { from: "complete", to: "skipped" } });
 });
 
-it("An instance in doubt is closed where its entry is missing, and not before: then no answer would resume it", async () => {
+it("A close is refused for an instance in doubt while its entry exists, and accepted when the entry is missing", async () => {
   const its = scene();
   its.state.lose = true;
   const id = await play(its, (step) => its.act(step, "b", "once"));
@@ -88,7 +88,7 @@ it("An instance in doubt is closed where its entry is missing, and not before: t
 });
 
 it.each(["platform", "lean"] as const)(
-  "A stopped instance is not closed while an effect of its %s steps is in doubt; once an operator has marked it as unknown, it is, and nothing is sent",
+  "A close is refused while an effect of a stopped instance (%s steps) is in doubt, and accepted once an operator has marked it as unknown",
   async (steps) => {
     mode.steps = steps;
     onTestFinished(() => {
@@ -113,7 +113,7 @@ it.each(["platform", "lean"] as const)(
   },
 );
 
-it("A dry run lists the effects that a failed undo has undone, those that remain, and failures without a record", async () => {
+it("A dry run lists the effects that a failed undo has undone, the remaining ones, and failures without a record", async () => {
   const stuck = { undo: back(() => Promise.reject(upstreamRefused("The van has left."))) };
   const van = effect("keyed", async () => "a van", stuck);
   const charge = effect("keyed", async () => "a charge", { undo: back(async () => "refunded") });
@@ -131,7 +131,7 @@ it("A dry run lists the effects that a failed undo has undone, those that remain
   expect(await verdicts()).toEqual({ van: "kept", charge: "undone", lost: "unknown" });
 });
 
-it("A dry run of a close lists the effects that remain after an undo and after a failed one, and the close keeps `undone`", async () => {
+it("A dry run of a close lists the effects that remain after an undo and after a failed undo, and the close keeps the status `undone`", async () => {
   let stuck = true;
   const van = effect("keyed", async () => "a van", {
     undo: back(async () => (stuck ? Promise.reject(upstreamRefused("No driver.")) : "back")),

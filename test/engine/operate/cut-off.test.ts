@@ -24,8 +24,8 @@ async function cancelAsForeseen(id: string): Promise<void> {
   await cancelInstance(probeEnv, operator, id, { reason: "called off" });
 }
 
-describe("W20 a cancel undoes an effect with a lost first answer", () => {
-  it("and with a next try held by a pause", async () => {
+describe("W20 an effect with an unrecorded first attempt", () => {
+  it("is undone by a cancel while a pause holds its next try", async () => {
     const its = scene();
     const step = losing(its.log, () => "it");
     const id = await play(its, (steps) => steps.effect("b", step, {}));
@@ -40,7 +40,7 @@ describe("W20 a cancel undoes an effect with a lost first answer", () => {
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("also where its name contains the prefix of the engine's own steps", async () => {
+  it("is undone by a cancel when its name contains the prefix of the engine's own steps", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -51,7 +51,7 @@ describe("W20 a cancel undoes an effect with a lost first answer", () => {
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("and with a next try refused for now", async () => {
+  it("is undone by a cancel after its next try was refused temporarily", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -62,7 +62,7 @@ describe("W20 a cancel undoes an effect with a lost first answer", () => {
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("but does none that its upstream has refused for now, for a message of any length: it has not happened", async () => {
+  it("is not repeated by a cancel when its upstream refused it temporarily (429): it has not happened", async () => {
     const its = scene();
     const run = async () => {
       its.log.push("asked");
@@ -79,7 +79,7 @@ describe("W20 a cancel undoes an effect with a lost first answer", () => {
     expect(its.log).toEqual(["a", "asked", "undo a of its a"]);
   });
 
-  it("also after more steps than a page shows", async () => {
+  it("is undone by a cancel after more steps than one page lists", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -93,7 +93,7 @@ describe("W20 a cancel undoes an effect with a lost first answer", () => {
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("but does none without an undo that may not have happened", async () => {
+  it("is not repeated by a cancel when it has no undo handler", async () => {
     const its = scene();
     let tries = 0;
     const run = async () => (++tries === 1 ? Promise.reject(new Error("It is away.")) : its.log.push("b"));
@@ -108,7 +108,7 @@ describe("W20 a cancel undoes an effect with a lost first answer", () => {
     expect(its.log).toEqual(["a", "undo a of its a"]);
   });
 
-  it.each(["stopped and retried", "restarted twice"] as const)("and after its run was %s, before the next reached it", async (how) => {
+  it.each(["stopped and retried", "restarted twice"] as const)("is undone by a cancel after its run was %s, before the next run reached it", async (how) => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -140,7 +140,7 @@ describe("W20 a cancel undoes an effect with a lost first answer", () => {
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("and after its run was restarted, and has not reached it again", async () => {
+  it("is undone by a cancel after a restart of its run that has not reached it again", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -159,7 +159,7 @@ describe("W20 a cancel undoes an effect with a lost first answer", () => {
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("and does not do it again where its undo fails at another effect, and is retried", async () => {
+  it("is not repeated again when an undo that failed at another effect is retried", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, () => {
@@ -186,7 +186,7 @@ describe("W20 a cancel undoes an effect with a lost first answer", () => {
     expect(its.log).toEqual(["first", "done", "done again", "undo it", "undo first"]);
   });
 
-  it("but does not do it where a later try, under the same key, was refused for good: it had not happened", async () => {
+  it("is not repeated by an undo after a later try under its key was refused permanently: it had not happened", async () => {
     const its = scene();
     let tries = 0;
     const step = defineStep({
@@ -210,7 +210,7 @@ describe("W20 a cancel undoes an effect with a lost first answer", () => {
     expect(its.log).toEqual(["a", "asked", "asked", "undo a of its a"]);
   });
 
-  it.each(["undone", "retried"] as const)("also where the run is stopped, and %s before the platform has that", async (how) => {
+  it.each(["undone", "retried"] as const)("is undone when its run is stopped, and %s before the platform has the stop", async (how) => {
     const its = scene();
     const step = losing(its.log, () => "it");
     let [passes, goOn] = [0, 1];

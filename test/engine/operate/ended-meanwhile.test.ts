@@ -3,7 +3,7 @@ import { terminate } from "../../../packages/millrace/src/operate/carry-out/end-
 
 const refusing = (message: string) => ({ terminate: () => Promise.reject(new Error(message)) }) as unknown as WorkflowInstance;
 
-it("a run that ends by itself while it is being ended is ended: no retry waits for an hour", async () => {
+it("an operator's termination succeeds when the run ends by itself at the same moment: no retry waits for an hour", async () => {
   await terminate(refusing("(instance.cannot_terminate) Cannot terminate instance since its on a finite state"));
   await expect(terminate(refusing("The platform is busy."))).rejects.toThrow("busy");
 });

@@ -9,7 +9,7 @@ import { event, fresh, probeEnv } from "../harness.ts";
 import { lettersAbout, outboxAbout, reader } from "../intake/letter.ts";
 import { routed } from "../intake/routed.ts";
 
-it("an event that its route cannot follow is refused by the dry run of its replay and by the replay, until the route is fixed", async () => {
+it("the replay of an event that its route cannot process is refused, also as a dry run, until the route is fixed", async () => {
   const name = fresh("routed");
   const wrong = on(
     ProbeRouted,

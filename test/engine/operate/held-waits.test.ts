@@ -29,7 +29,7 @@ async function ends(id: string): Promise<void> {
   expect(await kept(id, "complete", "errored")).toBe("complete");
 }
 
-describe("A run that is paused in a wait, and gets its event,", () => {
+describe("A run that receives its event while it is paused in a wait", () => {
   async function pausedIn(code: (step: Steps, of: Scene) => Promise<unknown>): Promise<{ its: Scene; id: string }> {
     const its = scene();
     const id = await play(its, async (step) => {
@@ -66,7 +66,7 @@ describe("A run that is paused in a wait, and gets its event,", () => {
     expect(its.log).toEqual(["heard", "slept"]);
   });
 
-  it("does not end before it is resumed, though its code has no step more", async () => {
+  it("does not end before it is resumed, though its code has no further step", async () => {
     const { its, id } = await pausedIn(() => Promise.resolve());
     await ends(id);
     expect(its.log).toEqual(["heard"]);
@@ -80,7 +80,7 @@ describe("A run that is paused in a wait, and gets its event,", () => {
     expect(its.log.filter((line) => line !== "heard")).toEqual([]);
   });
 
-  it("stays so where the platform replays it, and where it is paused a second time", async () => {
+  it("remains paused when the platform replays it, and when it is paused a second time", async () => {
     const { its, id } = await pausedIn((step, of) => of.act(step, "a"));
     const before = labPasses.get(id) ?? 0;
     const instance = await LAB.get(id);
@@ -108,7 +108,7 @@ describe("A run that is paused while an effect is under way", () => {
     return { its, id };
   }
 
-  it("waits for no event and asks no question before it is resumed: their times begin then", async () => {
+  it("waits for no event and asks no question before it is resumed: their timeouts start then", async () => {
     const { its, id } = await pausedBefore(async (step, of) => {
       await hears(of, step, "first");
       await step.approve("may it", { question: "May it?", timeout: 50, otherwise: "approve" });
@@ -151,7 +151,7 @@ describe("A run that is paused while an effect is under way", () => {
   });
 });
 
-it("A question that is answered while its run is paused is kept: the run continues with the answer once it is resumed", async () => {
+it("A question can be answered while its run is paused: the run continues with the answer once it is resumed", async () => {
   const its = scene();
   const id = await play(its, async (step) => its.log.push(String((await step.approve("may it", { question: "May it?" })).approved)));
   await comes(async () => (await asked(id)).length === 1);
@@ -163,7 +163,7 @@ it("A question that is answered while its run is paused is kept: the run continu
   expect(its.log).toEqual(["true"]);
 });
 
-it("A wait, and the effect after it, need one query between them: a pause is detected before either", async () => {
+it("A wait and the effect after it share one query, which detects a pause before either", async () => {
   const its = scene();
   const id = await play(its, async (step) => {
     await hears(its, step, "first");

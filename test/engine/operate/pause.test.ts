@@ -44,7 +44,7 @@ describe("A paused instance", () => {
     ]);
   });
 
-  it.each(["resumed", "cancelled"] as const)("shows for each step whether the pause has held it back, also once it is %s", async (how) => {
+  it.each(["resumed", "cancelled"] as const)("shows for each step whether the pause held it, also once it is %s", async (how) => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a", "once", "slow");
@@ -77,7 +77,7 @@ describe("A paused instance", () => {
     }
   });
 
-  it("that slept, or waited, begins nothing when its time is over or its event comes; the event is kept", async () => {
+  it("begins nothing when its sleep ends or its event arrives; the event is kept", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await step.sleep("rest", 50);
@@ -96,7 +96,7 @@ describe("A paused instance", () => {
     expect(its.log).toEqual(["heard news", "b"]);
   });
 
-  it("between two tries makes no other, until it is resumed", async () => {
+  it("makes no further try until it is resumed", async () => {
     const its = scene();
     let tries = 0;
     const id = await play(its, async (step) => {
@@ -135,7 +135,7 @@ describe("A paused instance", () => {
     expect(its.log).toEqual(["a"]);
   });
 
-  it("with a queued message is not started by it, though the process dies before the platform has the pause", async () => {
+  it("is not started by its queued message, although the process dies before the platform has the pause", async () => {
     const its = scene();
     const { id, message } = await waiting(its, (step) => its.act(step, "a"));
     dieAt("pause committed, not applied");
@@ -162,7 +162,7 @@ describe("A paused instance", () => {
     expect(its.log).toEqual(["a", "undo a of its a"]);
   });
 
-  it("stays paused when the platform replays it, as after a killed process", async () => {
+  it("remains paused when the platform replays it, as after a killed process", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a", "natural", "slow");
@@ -185,7 +185,7 @@ describe("A paused instance", () => {
   });
 
   it.each(["pause committed, not applied", "resume promised, not applied"] as const)(
-    "continues where the process dies at: %s",
+    "continues when resumed, although the process dies at: %s",
     async (point) => {
       const its = scene();
       const id = await play(its, async (step) => {
@@ -205,7 +205,7 @@ describe("A paused instance", () => {
     },
   );
 
-  it("is paused and resumed once, for any number of clicks; and neither where it is over", async () => {
+  it("is paused and resumed once, for any number of clicks; both are refused after its end", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a", "natural", "slow");
@@ -223,7 +223,7 @@ describe("A paused instance", () => {
   });
 });
 
-it("A run that is resumed while the database does not return its status continues once it does", async () => {
+it("A resumed run continues once the database returns its status again", async () => {
   const its = scene();
   const id = await play(its, async (step) => {
     await its.act(step, "a", "once", "slow");

@@ -20,7 +20,7 @@ import { comes, kept, play, scene } from "./scene.ts";
 const restart = (id: string) => restartInstance(probeEnv, operator, id, "it hangs");
 
 it.each(["nothing", "restart promised, not applied", "stopped on the platform, not begun anew", "restarted, not told"] as const)(
-  "W15 A restarted instance runs its code from the beginning: recorded outcomes answer, with no new effect (dies at: %s)",
+  "W15 A restarted instance runs its code from the beginning, and recorded outcomes are reused without a new effect (dies at: %s)",
   async (point) => {
     const its = scene();
     const id = await play(its, async (step) => {
@@ -68,7 +68,7 @@ async function restartedAtWork() {
   return { its, id, restarted };
 }
 
-it("An effect under way is recorded before its run is ended, and not repeated", async () => {
+it("A restart records a running effect before it ends the run, and does not repeat it", async () => {
   const { its, id, restarted } = await restartedAtWork();
   its.state.go = true;
   await restarted;
@@ -76,7 +76,7 @@ it("An effect under way is recorded before its run is ended, and not repeated", 
   expect(its.log).toEqual(["a", "b"]);
 });
 
-it("A restarted run with an effect that has ended in doubt meanwhile waits for an operator, and says so", async () => {
+it("A restarted run waits for an operator when its running effect ends in doubt", async () => {
   const { its, id, restarted } = await restartedAtWork();
   Object.assign(its.state, { go: true, lose: true });
   await restarted;
@@ -87,7 +87,7 @@ it("A restarted run with an effect that has ended in doubt meanwhile waits for a
   expect(its.log).toEqual(["a", "b"]);
 });
 
-it("A dry run reports a running effect as running, and not as in doubt", async () => {
+it("A dry run of a restart reports a running effect as running, and not as in doubt", async () => {
   const its = scene();
   const id = await play(its, (step) => its.act(step, "a", "once", "slow"));
   await comes(() => its.log.includes("a"));
@@ -96,7 +96,7 @@ it("A dry run reports a running effect as running, and not as in doubt", async (
   expect(await kept(id, "complete", "errored")).toBe("complete");
 });
 
-it("A run after its code, kept open by an effect that waits for its next try, ends for a restart at once", async () => {
+it("A restart ends a run at once after its code has ended, although an effect still waits for its next try", async () => {
   const its = scene();
   let [tries, reads] = [0, 0];
   const id = await play(its, async (step) => {
@@ -115,7 +115,7 @@ it("A run after its code, kept open by an effect that waits for its next try, en
   expect(its.log).toEqual(["b"]);
 });
 
-it("While it is being restarted, a second click, a resume and a pause change nothing, with that reason; a cancel does", async () => {
+it("A second restart, a resume and a pause are refused during a restart, with that reason; a cancel is accepted", async () => {
   const { its, id, restarted } = await restartedAtWork();
   const why = expect.stringMatching(/^The instance is being restarted: .*continues automatically/);
   const refused = { code: "invalid_transition", message: why, detail: { from: "paused" } };
@@ -133,7 +133,7 @@ it("While it is being restarted, a second click, a resume and a pause change not
   expect(its.log).toEqual(["a", "b"]);
 });
 
-it("A dry run of a failed run lists the failed step among those that run, reports no hanging step, and the audit keeps its error", async () => {
+it("A dry run of a restart lists the failed step as one that runs, reports no hanging step, and the audit keeps its error", async () => {
   const { instanceId: id } = await failsUntilMended();
   await failed(id);
   const plan = await planRestart(probeEnv, operator, id);
@@ -144,7 +144,7 @@ it("A dry run of a failed run lists the failed step among those that run, report
   expect(JSON.parse(String(row?.detail))).toMatchObject({ run: 2, failed: { step: "a", code: expect.any(String) } });
 });
 
-it("A paused run continues with its restart, as a dry run says: with the step too that the pause holds back", async () => {
+it("A restart ends a pause, and runs the step that the pause held, as its dry run says", async () => {
   const its = scene();
   const id = await play(its, async (step) => {
     await its.act(step, "a", "once", "slow");
@@ -166,7 +166,7 @@ it("A paused run continues with its restart, as a dry run says: with the step to
   expect(its.log).toEqual(["a", "look"]);
 });
 
-it("A complete run is not restarted", async () => {
+it("A restart of a complete run is refused", async () => {
   const its = scene();
   const id = await play(its, (step) => its.act(step, "a"));
   expect(await kept(id, "complete")).toBe("complete");

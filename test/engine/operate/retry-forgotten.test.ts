@@ -6,7 +6,7 @@ import { lab } from "../../probe/lab.ts";
 import { envelopeOf, fresh, operator, probeEnv, reaches, rows } from "../harness.ts";
 import { LAB, platformReaches, refuse, runLab } from "../lab.ts";
 
-describe("A run that the platform has deleted, once its time there was over", () => {
+describe("A run that the platform has deleted after its retention", () => {
   /** A run that reads, commits, sleeps, and then fails in its first replay. */
   async function failed() {
     const name = fresh("lab");
@@ -51,7 +51,7 @@ describe("A run that the platform has deleted, once its time there was over", ()
     expect(audited).toEqual({ started: null });
   });
 
-  it("is known to be so without a call once a run that failed is older than that", async () => {
+  it("is recognized by its age without a call to the platform", async () => {
     const { instanceId } = await failed();
     const day = 86_400_000;
     const failedAgo = async (days: number) => {
@@ -69,7 +69,7 @@ describe("A run that the platform has deleted, once its time there was over", ()
     expect(await failedAgo(31)).toEqual({ from: null, asked: 0 });
   });
 
-  it("is kept for 30 days if it failed, and for its workflow's retention if it is complete: by default for two days", async () => {
+  it("is kept for 30 days if it failed, and for its workflow's retention if it is complete (default: two days)", async () => {
     const asked: unknown[] = [];
     const create = async ({ instances }: { instances: WorkflowInstanceCreateOptions[] }) => {
       asked.push(...instances.map(({ retention }) => retention));

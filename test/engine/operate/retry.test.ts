@@ -17,8 +17,8 @@ async function endedBeforeItsPass() {
   return { instanceId, pass };
 }
 
-describe("A retry between the row's end and the platform's", () => {
-  it("W33 is carried out as soon as the platform has ended the run too", async () => {
+describe("A retry of a run that has ended in its row and not yet on the platform", () => {
+  it("W33 is executed as soon as the platform has ended the run", async () => {
     const { instanceId, pass } = await endedBeforeItsPass();
     const retried = retryInstance(probeEnv, operator, instanceId, { reason: "at once" });
     await reaches(instanceId, "running");
@@ -27,7 +27,7 @@ describe("A retry between the row's end and the platform's", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("W33 stays promised while the platform needs longer, and the keeper executes it", async () => {
+  it("W33 remains pending while the platform needs longer, and the keeper executes it", async () => {
     const { instanceId, pass } = await endedBeforeItsPass();
     const { actionId } = await retryInstance(probeEnv, operator, instanceId, { reason: "at once" });
     const promise = () =>
@@ -59,8 +59,8 @@ function leftStanding(instanceId: string): void {
   onTestFinished(() => standing.mockRestore());
 }
 
-describe("A run with its end in its row that a killed process has left running on the platform", () => {
-  it("W33 is woken where it does not end by itself, and is retried as soon as it has ended", async () => {
+describe("A run with a final row that a killed process left running on the platform", () => {
+  it("W33 is woken when it does not end by itself, and is retried once it has ended", async () => {
     const { instanceId, state } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
@@ -73,7 +73,7 @@ describe("A run with its end in its row that a killed process has left running o
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("W33 is woken where it does not end by itself, and is undone as soon as it has ended", async () => {
+  it("W33 is woken when it does not end by itself, and is undone once it has ended", async () => {
     const { instanceId } = await runLab(({ step }) => step.commit("row", () => ({}), { undo: () => ({}) }));
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await platformReaches(instanceId, "complete");
@@ -86,7 +86,7 @@ describe("A run with its end in its row that a killed process has left running o
 });
 
 describe("A retry from a step", () => {
-  it("that the instance has not recorded is refused with the recorded names; from a read-only one it continues", async () => {
+  it("is refused for an unrecorded step, with the recorded names; it can start at a read-only step", async () => {
     const state = { broken: true, reads: 0 };
     const { instanceId } = await runLab(async ({ step }) => {
       await step.read("look", async () => ++state.reads);
@@ -108,7 +108,7 @@ describe("A retry from a step", () => {
 });
 
 describe("A retry of an instance that has not failed", () => {
-  it("names the action to take first: for a running or undoing one to wait for its end, and how; for a complete one to undo it", async () => {
+  it("names the action to take first: wait for the end of a running or undoing instance, undo a complete one", async () => {
     const state = { go: false, back: false };
     const back = defineStep({ effect: "natural", run: () => held(() => state.back) });
     const act = defineStep({ effect: "natural", run: () => held(() => state.go), undo: back as never });
@@ -137,8 +137,8 @@ describe("A retry of an instance that has not failed", () => {
   });
 });
 
-describe("A retry that is carried out by several", () => {
-  it("W16 by the operator's own call and the keeper at the same moment: its run is restarted once", async () => {
+describe("A retry", () => {
+  it("W16 that the operator's call and the keeper execute concurrently restarts its run once", async () => {
     const { instanceId, state } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
@@ -174,7 +174,7 @@ describe("A retry that is carried out by several", () => {
     expect(restarts).toBe(1);
   });
 
-  it("W18 W33 of a run that is still in its last moments: its undo begins after them, and undone effects are done again", async () => {
+  it("W18 W33 repeats undone effects when the undo was requested before the run had ended on the platform", async () => {
     const name = fresh();
     const back = defineStep({ effect: "natural", run: async () => 1 });
     let did = 0;
@@ -197,7 +197,7 @@ describe("A retry that is carried out by several", () => {
   });
 });
 
-it("An action without a handler is not mistaken for another one: it stays open, and names the missing part", async () => {
+it("An action without an implementation is not executed as another one: it remains open, and its error names it", async () => {
   const { instanceId } = await runLab(({ step }) => step.sleep("rest", "1 hour"));
   await platformReaches(instanceId, "running", "waiting");
   await rows(

@@ -48,7 +48,7 @@ it("W24 A signal is accepted by its target instance, once for any number of send
   expect(audit.filter(({ result }) => result === "applied")).toHaveLength(2);
 });
 
-it("W24 A signal is accepted by the wait for its subject, also where another wait was requested last", async () => {
+it("W24 A signal is accepted by the wait for its subject, also where another wait began later", async () => {
   const its = scene();
   const about = (what: string) => `${its.name}/${what}`;
   const id = await play(its, async (step) => {
@@ -64,7 +64,7 @@ it("W24 A signal is accepted by the wait for its subject, also where another wai
   expect(await outputOf(id)).toEqual(["about a", "about b"]);
 });
 
-it("W24 A signal that comes before the instance waits is kept for a wait that it is about", async () => {
+it("W24 A signal that arrives before the wait for its subject is kept for that wait", async () => {
   const its = scene();
   const about = (what: string) => `${its.name}/${what}`;
   const id = await play(its, async (step) => {
@@ -82,7 +82,7 @@ it("W24 A signal that comes before the instance waits is kept for a wait that it
   expect(await outputOf(id)).toEqual(["about a", "about b"]);
 });
 
-it("W24 A signal that comes before the instance waits is kept until it does", async () => {
+it("W24 A signal that arrives before the instance waits is kept until it waits", async () => {
   const { its, id } = await waits(false);
   await comes(() => its.log.includes("a"));
   expect(await signal(id, its.name, "early", "early")).toMatchObject({ replayed: false, step: null });
@@ -105,7 +105,7 @@ it("W24 A signal that was stored and not delivered is delivered by the keeper", 
   expect(await kept(id, "complete", "errored")).toBe("complete");
 });
 
-it("A signal is refused without a wait for it, about another subject, of another type, or to an instance that is over", async () => {
+it("A signal is refused without a matching wait, for another subject or type, and for an ended instance", async () => {
   const { its, id } = await waits();
   const send = (type: string, payload: unknown) =>
     signalInstance(probeEnv, app, operator, id, { type, payload, idempotencyKey: crypto.randomUUID(), reason: "they called" });

@@ -30,8 +30,8 @@ async function skippedInVain(id: string, more: { output?: unknown } = UNFIT): Pr
   expect((await standing(id)).error).toMatchObject({ step: "pay", message: expect.stringContaining("Skip it with a valid output.") });
 }
 
-describe("W17 I15 A step that was skipped with an output which is none of it", () => {
-  it("keeps its status: an effect with an unknown outcome is asked for by an undo, and undone", async () => {
+describe("W17 I15 A step that was skipped with an invalid output", () => {
+  it("keeps its status: an undo looks up an effect with an unknown outcome, and undoes it", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     const before = await rows("SELECT state, class, token, repeats, error FROM millrace_inbox WHERE instance_id = ?1 AND step = 'pay'", id);
@@ -51,7 +51,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     { of: "natural", steps: "lean" },
     { of: "keyed", steps: "lean" },
     { of: "natural", steps: "platform" },
-  ] as const)("keeps its status: a refused $of ($steps) did not happen, and an undo does not do it", async ({ of, steps }) => {
+  ] as const)("keeps its status: an undo does not repeat a refused $of effect ($steps), which did not happen", async ({ of, steps }) => {
     mode.steps = steps;
     onTestFinished(() => {
       mode.steps = "platform";
@@ -83,7 +83,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     expect(pay).toMatchObject({ step: "pay", class: of, state: "done", skipped: false });
   });
 
-  it("asks first in a retry where it may have happened", async () => {
+  it("is looked up first by a retry when it may have happened", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     await skippedInVain(id);
@@ -95,7 +95,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     expect(await outputOf(id)).toBe(2);
   });
 
-  it.each(["from", "restart"] as const)("runs again also where an operator decides otherwise (%s)", async (how) => {
+  it.each(["from", "restart"] as const)("runs again when an operator names it in a retry or restarts the run (%s)", async (how) => {
     const at = bank();
     const id = await failedToPay(at, "keyed");
     await skippedInVain(id);
@@ -109,7 +109,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     expect(at.log).toEqual(["van", "pay", "pay"]);
   });
 
-  it("is skipped with a valid one, and no undo reverts it", async () => {
+  it("can be skipped with a valid output, and no undo reverts it", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     await skippedInVain(id);
@@ -121,7 +121,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     expect(at.log).toEqual(["van", "pay", "van back"]);
   });
 
-  it("is asked for by an undo also where the code continued without it", async () => {
+  it("is looked up by an undo also where the code caught the failure and continued", async () => {
     const at = bank();
     const { instanceId: id } = await runLab(async ({ step }) => {
       const paid = await step.effect("pay", pays(at, "lookup"), null).catch((error: Error) => error.message);
@@ -136,7 +136,7 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     expect(at.log).toEqual(["pay", "ask", "pay back"]);
   });
 
-  it("can be done again where it had been undone, and was to be repeated", async () => {
+  it("can run again after it was undone once and failed in a retry", async () => {
     const at = { ...bank(), away: false };
     const { instanceId: id } = await runLab(async ({ step }) => (await step.effect("pay", pays(at, "lookup"), null)).paid);
     expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -154,8 +154,8 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
   });
 });
 
-describe("W17 A decision on a step that is refused", () => {
-  it("keeps its known state also after several, of which one was never checked", async () => {
+describe("W17 A refused skip", () => {
+  it("leaves the step's known state after several skips, also where one of them was never applied", async () => {
     const at = bank();
     const state = { broken: false };
     const { instanceId: id } = await runLab(async ({ step }) => {
@@ -172,7 +172,7 @@ describe("W17 A decision on a step that is refused", () => {
     expect(await statesOf(id)).toEqual(["pay 1: claimed"]);
   });
 
-  it("of earlier rows that kept their state, leaves an effect that may have happened to be asked for", async () => {
+  it("leaves an effect as possible when the skipped row has no saved state", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     dieAt("skip promised, not applied");
@@ -182,7 +182,7 @@ describe("W17 A decision on a step that is refused", () => {
     expect(await statesOf(id)).toEqual(["van 1: done", "pay 1: claimed"]);
   });
 
-  it("by a replay that hangs, reveals nothing about the next", async () => {
+  it("by an earlier replay that hangs does not affect the next skip", async () => {
     const at = bank();
     const id = await failedToPay(at, "keyed");
     dieAt("skip promised, not applied");
@@ -195,8 +195,8 @@ describe("W17 A decision on a step that is refused", () => {
   });
 });
 
-describe("W17 A step that was skipped with an output that its rows cannot be written with", () => {
-  it("is reported, with a remedy: another output, or a retry once the code is fixed, which does it under its key", async () => {
+describe("W17 A step that was skipped with an output that its rows reject", () => {
+  it("reports the remedy: another output, or a retry after the code is fixed, which repeats the step under its key", async () => {
     const state = { broken: true, keys: new Set<string>(), calls: 0 };
     const pay = defineStep({
       effect: "keyed",
@@ -233,7 +233,7 @@ describe("W17 A step that was skipped with an output that its rows cannot be wri
     expect([state.calls, state.keys.size, await outputOf(id)]).toEqual([2, 1, 1]);
   });
 
-  it("is named by no hint while nothing is recorded of it", async () => {
+  it("adds no hint to another failure while the skip was not applied", async () => {
     const state = { broken: false };
     const { instanceId: id } = await runLab(async ({ step }) => {
       await step.effect("van", van([]), null);

@@ -28,9 +28,9 @@ const pays = (of: "keyed" | "natural" | "lookup" | "once") => {
   return of === "lookup" ? defineStep({ effect: of, lookup: async () => undefined, ...more }) : defineStep({ effect: of, ...more });
 };
 
-describe("A step that an instance failed of", () => {
+describe("A step that failed its instance", () => {
   it.each(["keyed", "natural", "lookup", "once"] as const)(
-    "of class %s is skipped with an output: the run continues after it",
+    "of class %s can be skipped with an output: the run continues after it",
     async (of) => {
       const its = scene();
       const { instanceId: id } = await runLab(
@@ -67,7 +67,7 @@ describe("A step that an instance failed of", () => {
     },
   );
 
-  it("that commits, or only reads, is skipped too; nothing of them is written", async () => {
+  it("can be skipped when it is a commit or a read; nothing of it is written", async () => {
     const { instanceId: id } = await runLab(async ({ step }) => {
       const read = await step.read("look", () => Promise.reject<number>(notRetryable("Gone.")));
       const written = await step.commit("write", () => Promise.reject<{ output: number }>(notRetryable("Broken.")));
@@ -82,7 +82,7 @@ describe("A step that an instance failed of", () => {
     expect(await outputOf(id)).toEqual([1, 2]);
   });
 
-  it("W17 gets another output where the following code cannot use the first, and is still no effect that an undo reverts", async () => {
+  it("W17 can get another output where the following code cannot use the first, and an undo does not revert it", async () => {
     const its = scene();
     const { instanceId: id } = await runLab(
       async ({ step }) => {
@@ -115,7 +115,7 @@ describe("A step that an instance failed of", () => {
     expect((await effectsOf(probeEnv, operator, id))[0]).toMatchObject({ step: "pay", state: "done", skipped: true });
   });
 
-  it("gets another output once the run has failed of another step: a retry continues from there, with that", async () => {
+  it("can get another output after the run has failed at a later step: a retry starts at the skipped step with the new output", async () => {
     const mails: unknown[] = [];
     let isOpen = false;
     const mail = effect("natural", async ({ input }) =>
@@ -139,7 +139,7 @@ describe("A step that an instance failed of", () => {
     expect(mails).toEqual([7]);
   });
 
-  it("ends the run again with an invalid output, and continues with the next", async () => {
+  it("fails the run again when skipped with an invalid output, and continues with a valid one", async () => {
     const { instanceId: id } = await runLab(async ({ step }) => (await step.effect("pay", pays("keyed"), {})).paid);
     await failed(id);
     await skip(id, "pay", { paid: "seven" });
@@ -178,7 +178,7 @@ describe("A step that an instance failed of", () => {
   });
 });
 
-it("A step is not skipped that did not fail, nor in an instance that did not", async () => {
+it("A skip is refused for a step that did not fail, and for an instance that did not fail", async () => {
   const its = scene();
   const { instanceId: id } = await runLab(
     async ({ step }) => {
@@ -202,7 +202,7 @@ it("A step is not skipped that did not fail, nor in an instance that did not", a
   expect(results).toHaveLength(5);
 });
 
-it("A step is not skipped in a run that began, and failed of another, while a lookup of the one before was still open", async () => {
+it("A skip is refused when the run was retried and failed at another step while the skip stored its output", async () => {
   const state = { paid: false };
   const { instanceId: id } = await runLab(async ({ step }) => {
     const pay = async () => (state.paid ? 1 : Promise.reject(notRetryable("The bank is gone.")));
@@ -229,7 +229,7 @@ it("A step is not skipped in a run that began, and failed of another, while a lo
   expect(await standing(id)).toMatchObject({ run: 2, status: "errored", error: { step: "send" } });
 });
 
-it("A step that failed after a pause is reported as its instance's failure, under its name in the code", async () => {
+it("A step that failed after a pause is reported as its instance's failure, under the name that the code uses", async () => {
   const its = scene();
   const id = await play(its, async (step) => {
     await its.act(step, "a", "once", "slow");

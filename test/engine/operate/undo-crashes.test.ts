@@ -20,7 +20,7 @@ import { entries, takenBack, undone, undoRows } from "./undoing.ts";
 
 describe("W18 undone, then retried", () => {
   it.each(["keyed", "natural", "lookup", "once"] as const)(
-    "a %s effect happens again, on purpose, once, under a new key; remaining effects are not repeated",
+    "a %s effect is repeated once under a new key; effects that were not undone are not repeated",
     async (kind) => {
       const name = fresh();
       const { instanceId } = await start(name, [
@@ -76,7 +76,7 @@ describe("W19 a crash inside an undo", () => {
     expect(await undoRows(name)).toHaveLength(1);
   });
 
-  it("an undo that was promised and not begun is begun by the keeper", async () => {
+  it("an undo that was accepted and not begun is begun by the keeper", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", undo: "keyed" }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -88,7 +88,7 @@ describe("W19 a crash inside an undo", () => {
     expect(await takenBack(name)).toHaveLength(1);
   });
 
-  it("an undo without a recorded end is found by the keeper, and is an end as undone", async () => {
+  it("an undo without a recorded end is found by the keeper and ends as undone", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", undo: "keyed" }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -101,7 +101,7 @@ describe("W19 a crash inside an undo", () => {
     expect(await ended()).toBe("terminated");
   });
 
-  it("one undo fails: the instance is errored, completed undos are not repeated, and a retry continues with the undo", async () => {
+  it("a failing undo makes the instance errored, completed undo steps are not repeated, and a retry continues the undo", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "first", undo: "keyed", retries: 0 },
@@ -131,7 +131,7 @@ describe("W19 a crash inside an undo", () => {
     expect(await happened(`${name}/first`)).toHaveLength(1);
   });
 
-  it("the whole undo is restarted from its beginning: nothing is undone twice", async () => {
+  it("a restart of the whole undo undoes nothing twice", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "first", undo: "natural" },
@@ -150,7 +150,7 @@ describe("W19 a crash inside an undo", () => {
     expect(await undoRows(name)).toHaveLength(2);
   });
 
-  it("an undo of class once with an unknown outcome is parked for an operator, and continues with the answer", async () => {
+  it("an undo step of class once with an unknown outcome waits for an operator, and continues with the answer", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "first", undo: "keyed" },

@@ -46,7 +46,7 @@ describe("An undo handler that a deployment has removed", () => {
   ] as const;
 
   it.each(forms)(
-    "of %s stops the undo there, after later effects are undone; a retry continues once the code has the handler again",
+    "of %s stops the undo at that step, after later effects are undone; a retry continues once the code has the handler again",
     async (_, first) => {
       const [code, world]: [Code, string[]] = [{ a: true, b: true }, []];
       const id = await runOf(code, world, first(code, world));
@@ -68,7 +68,7 @@ describe("An undo handler that a deployment has removed", () => {
     },
   );
 
-  it("of the last effect is passed with a skip: the undo continues with the rest, and runs no handler twice", async () => {
+  it("of the last effect can be skipped: the undo continues with the rest, and runs no handler twice", async () => {
     const [code, world]: [Code, string[]] = [{ a: true, b: true }, []];
     const id = await runOf(code, world, (step) => step.effect("a", keyed("a", world, code.a), null));
     expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -84,7 +84,7 @@ describe("An undo handler that a deployment has removed", () => {
     expect(world).toEqual(["a", "b", "undo a"]);
   });
 
-  it("of an effect that failed without a record stops the undo too, which leaves it alone when that is skipped", async () => {
+  it("of an effect that failed without a record stops the undo; a skip leaves that effect as it is", async () => {
     const [code, world]: [Code, string[]] = [{ a: true, b: true }, []];
     let lost = true;
     const { instanceId: id } = await runLab(async ({ step }) => {
@@ -113,7 +113,7 @@ describe("An undo handler that a deployment has removed", () => {
 });
 
 describe("An undo handler that a deployment has added since", () => {
-  it("is for later effects: an undo of earlier ones alone is refused, with that reason", async () => {
+  it("does not apply to earlier effects: an undo of earlier effects alone is refused, with that reason", async () => {
     const [code, world]: [Code, string[]] = [{ a: false, b: false }, []];
     const id = await runOf(code, world, (step) => step.effect("a", keyed("a", world, code.a), null));
     expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -124,7 +124,7 @@ describe("An undo handler that a deployment has added since", () => {
     });
   });
 
-  it("leaves an earlier effect, as the dry run says, and other effects are undone", async () => {
+  it("does not undo an earlier effect, as the dry run says; other effects are undone", async () => {
     const [code, world]: [Code, string[]] = [{ a: false, b: true }, []];
     const id = await runOf(code, world, (step) => step.effect("a", keyed("a", world, code.a), null));
     expect(await kept(id, "complete", "errored")).toBe("complete");

@@ -38,9 +38,9 @@ async function unasked(world: string[], upstream: { away: boolean; booked: boole
   return id;
 }
 
-describe("W20 An effect of which an undo cannot find out whether it happened", () => {
+describe("W20 An effect with an outcome that an undo cannot determine", () => {
   it.each([true, false])(
-    "is left alone by an operator's decision; a later retry asks its upstream first (it had happened: %s)",
+    "can be skipped by an operator; a later retry looks it up first (it had happened: %s)",
     async (booked) => {
       const world: string[] = [];
       const upstream = { away: true, booked };
@@ -70,7 +70,7 @@ describe("W20 An effect of which an undo cannot find out whether it happened", (
     },
   );
 
-  it("is in doubt at a later retry where a deployment has changed its class: nothing asks its upstream any more", async () => {
+  it("is in doubt in a later retry when a deployment has changed its class from lookup: the upstream is not queried", async () => {
     const world: string[] = [];
     const upstream = { away: true, booked: true };
     const state = { isNatural: false };
@@ -93,7 +93,7 @@ describe("W20 An effect of which an undo cannot find out whether it happened", (
   it.each([
     { with: "no output, is left alone as well: a retry sends it", output: undefined, sends: ["sent"] },
     { with: "an output, has happened by hand: a retry keeps that", output: "by hand", sends: [] },
-  ])("and that a cancel had cut off is not done once more; skipped with $with", async ({ output, sends }) => {
+  ])("is not repeated when it was cut off by a cancel; skipped with $with", async ({ output, sends }) => {
     const world: string[] = [];
     const state = { away: true };
     const { instanceId: id } = await runLab(async ({ step }) => {
@@ -128,7 +128,7 @@ describe("W20 An effect of which an undo cannot find out whether it happened", (
     expect(world.slice(sent)).toEqual(["van back", "van", ...sends]);
   });
 
-  it("and that would do it twice is not left alone: an operator decides whether it happened", async () => {
+  it("cannot be skipped when a repeat would duplicate it: an operator decides whether it happened", async () => {
     const world: string[] = [];
     const id = await unasked(world, { away: true, booked: false });
     await rows("UPDATE millrace_inbox SET class = 'once' WHERE instance_id = ?1 AND step = 'book'", id);
@@ -139,7 +139,7 @@ describe("W20 An effect of which an undo cannot find out whether it happened", (
 });
 
 it.each([false, true])(
-  "W25 A read that an undo needs, and that is not answered any more, is skipped with an output, as in any run (cut off: %s)",
+  "W25 A read that fails in an undo can be skipped with an output, as in any run (cut off: %s)",
   async (cut) => {
     const world: string[] = [];
     const state = { gone: false };

@@ -51,7 +51,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
     ["keyed", "400", "is caught"],
     ["natural", "401", "is caught"],
   ] as const)(
-    "and with a next try that was refused (%s, %s), may have happened: an undo reverts it where that %s",
+    "may have happened when its next try was refused (%s, %s): an undo reverts it also where that %s",
     async (of, refusal, end) => {
       const world: string[] = [];
       const definition = payment(world, ["lost", refusal], of);
@@ -70,7 +70,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
     },
   );
 
-  it("and that a cancel meets between two tries, the last of them refused, is undone", async () => {
+  it("is undone by a cancel between two tries, the last of them refused", async () => {
     const world: string[] = [];
     const definition = { ...payment(world, ["lost", "400"], "keyed"), retries: { limit: 5, delay: 2000 } };
     const id = await run(steps, async (step) => {
@@ -83,7 +83,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
     expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
   });
 
-  it("is done once more by an undo as late as its upstream asks", async () => {
+  it("is repeated by an undo only after the time that its upstream asks for", async () => {
     const world: string[] = [];
     const answers: Answers = ["lost", "lost"];
     const definition = payment(world, answers, "keyed", 1);
@@ -99,7 +99,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
     expect(world.slice(-4)).toEqual(["429", "paid", "pay back", "van back"]);
   });
 
-  it("fails the undo where that is refused to do it once more; an operator leaves it alone", async () => {
+  it("fails the undo when its upstream refuses the repeat; an operator can skip it", async () => {
     const world: string[] = [];
     const answers: Answers = ["lost"];
     const definition = payment(world, answers, "keyed");
@@ -116,7 +116,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
     expect(world).toEqual(["van", "lost", "401", "van back"]);
   });
 
-  it("did not happen for sure where every try of it was refused", async () => {
+  it("has not happened when every try of it was refused", async () => {
     const world: string[] = [];
     const definition = payment(world, ["400", "429", "401"], "keyed");
     const id = await run(steps, async (step) => {
@@ -134,7 +134,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
     ["401", "not_retryable"],
     ["429", "retry_after"],
   ] as const)(
-    "and with a look-up that is refused with %s in an undo fails that, by its name; an operator leaves it alone",
+    "fails the undo when its lookup is refused with %s, and is named in the error; an operator can skip it",
     async (answer, code) => {
       const world: string[] = [];
       const booking = defineStep({
@@ -165,7 +165,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
 });
 
 describe.each(["platform", "lean"] as const)(
-  "W19 %s steps: an effect with an answer lost in one run, and that the next did not reach",
+  "W19 %s steps: an effect that lost its answer in one run and was not reached by the next",
   (steps) => {
     /** A payment after a read that fails on demand. */
     async function lostOnce(world: string[]) {
@@ -197,7 +197,7 @@ describe.each(["platform", "lean"] as const)(
       expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
     });
 
-    it("fails the undo while a read before it in the code fails", async () => {
+    it("fails the undo while an earlier read in the code fails", async () => {
       const world: string[] = [];
       const { id, state } = await lostOnce(world);
       state.away = true;
@@ -213,7 +213,7 @@ describe.each(["platform", "lean"] as const)(
       expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
     });
 
-    it("and that the next comes to and is refused may have happened all the same", async () => {
+    it("may have happened although the next run reaches it and is refused", async () => {
       const world: string[] = [];
       const answers: Answers = ["lost", "401"];
       const definition = payment(world, answers, "natural", 0);

@@ -31,7 +31,7 @@ describe("W20 undoing an unknown outcome", () => {
     expect(await takenBack(name)).toEqual([`act/undo ${effects[0]?.id}`]);
   });
 
-  it("a lookup effect that had not happened is asked for, not done, and not undone", async () => {
+  it("a lookup effect that had not happened is looked up, not repeated, and not undone", async () => {
     const name = fresh();
     dieAt("W01 claimed, effect not started", name);
     const { instanceId } = await start(name, [
@@ -52,7 +52,7 @@ describe("W20 undoing an unknown outcome", () => {
     expect((await entries(instanceId)).filter(({ step }) => step === "act")).toEqual([{ step: "act", generation: 1, state: "failed" }]);
   });
 
-  it("a once effect in doubt is refused until an operator has entered its outcome; then that is undone", async () => {
+  it("an effect of class once in doubt blocks the undo until an operator has entered its outcome", async () => {
     const name = fresh();
     await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
     const { instanceId } = await start(name, [{ do: "once", name: "mail", undo: "natural" }]);
@@ -66,7 +66,7 @@ describe("W20 undoing an unknown outcome", () => {
     expect(await takenBack(name)).toEqual(["mail/undo mail-9"]);
   });
 
-  it("an effect in doubt is refused also beside an undoable one, in a run that has ended: nothing is undone", async () => {
+  it("an effect in doubt blocks the undo of an ended run also when another effect can be undone: nothing is undone", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "before", undo: "natural" },
@@ -80,7 +80,7 @@ describe("W20 undoing an unknown outcome", () => {
     });
   });
 
-  it("W11 an output that could not be stored stops the undo before anything is undone; once it is entered, the undo continues", async () => {
+  it("W11 an output that could not be stored blocks the undo until an operator has entered it", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "before", undo: "natural" },
@@ -99,8 +99,8 @@ describe("W20 undoing an unknown outcome", () => {
   });
 });
 
-describe("An instance that cannot be undone", () => {
-  it("is a running one, an undone one, and another tenant's", async () => {
+describe("The refusals and the dry run of an undo", () => {
+  it("refuse an undo of a running, of an undone, and of another tenant's instance", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "act", undo: "natural" },
@@ -129,7 +129,7 @@ describe("An instance that cannot be undone", () => {
     ]);
   });
 
-  it("is listed in advance by a dry run, in the order of the undo, and nothing is done", async () => {
+  it("list each effect in the order of the undo, and change nothing", async () => {
     const name = fresh();
     await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 });
     await behave({ subject: `${name}/lost`, mode: "fail", status: 500, times: 9 });
@@ -152,7 +152,7 @@ describe("An instance that cannot be undone", () => {
     expect((await getInstance(probeEnv, operator, instanceId)).status).toBe("errored");
   });
 
-  it("the dry run also lists repeated effects without a record: such an effect is done once more, to determine its outcome", async () => {
+  it("list unrecorded effects, which the undo repeats once to determine their outcome", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "commit", name: "rows", undo: "rows" },

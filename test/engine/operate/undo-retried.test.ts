@@ -50,11 +50,11 @@ function refuseRecords(instanceId: string, many: number): void {
 const van = (world: string[], name = "van") =>
   effect("keyed", async () => world.push(name), { undo: back(async () => world.push(`${name} back`)) });
 
-describe("An undo that fails and is retried", () => {
+describe("A retry of a failed undo", () => {
   it.each([
     ["a promise", async () => ({})],
     ["a single statement", () => ({ statements: sql`SELECT 1` })],
-  ])("W19 writes its record, or reports that it cannot: of %s it undoes nothing", async (_, wrong) => {
+  ])("W19 writes the record that failed the undo; an undo handler that returns %s undoes nothing", async (_, wrong) => {
     const state = { wrong: true };
     const { instanceId } = await runLab(({ step }) =>
       step.commit("write", () => ({}), { undo: (() => (state.wrong ? wrong() : {})) as never }),
@@ -69,7 +69,7 @@ describe("An undo that fails and is retried", () => {
     expect(await ended(instanceId)).toBe("terminated");
   });
 
-  it.each(["keyed", "once", "natural"] as const)("W19 I15 undoes once, by a %s step with an answer that cannot be stored", async (of) => {
+  it.each(["keyed", "once", "natural"] as const)("W19 I15 does not undo again what a %s step undid with an answer that cannot be stored", async (of) => {
     const refunds: string[] = [];
     const refund = effect(of, async ({ key }) => {
       refunds.push(key);
@@ -93,7 +93,7 @@ describe("An undo that fails and is retried", () => {
     expect(refunds).toHaveLength(1);
   });
 
-  it.each([true, false])("W20 W25 continues where it asks about an effect that the code had caught (it happened: %s)", async (found) => {
+  it.each([true, false])("W20 W25 continues at the lookup of an effect with a caught failure (it happened: %s)", async (found) => {
     const world: string[] = [];
     const upstream = { away: true, found };
     const { instanceId } = await runLab(async ({ step }) => {
@@ -114,7 +114,7 @@ describe("An undo that fails and is retried", () => {
 });
 
 describe("An undo", () => {
-  it("W25 I15 of a run that was retried in vain finds the code's handling of that failure", async () => {
+  it("W25 I15 follows the code's handling of a failure after a retry that failed the same way", async () => {
     const world: string[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       const pay = effect("once", async () => Promise.reject(notRetryable("No funds.")));
@@ -132,7 +132,7 @@ describe("An undo", () => {
     expect(world).toEqual(["hold", "hold back"]);
   });
 
-  it("W25 I15 of a run that failed of a read which had answered before undoes the effects after that", async () => {
+  it("W25 I15 undoes the effects after a read that had answered in one run and failed in the next", async () => {
     const world: string[] = [];
     const list = { gone: false, complete: false };
     const { instanceId } = await runLab(async ({ step }) => {
@@ -153,7 +153,7 @@ describe("An undo", () => {
     expect(world).toEqual(["van", "van back"]);
   });
 
-  it("W18 I13 that is over, and that the platform restarts, undoes nothing that a retry has done again since", async () => {
+  it("W18 I13 undoes nothing again when the platform restarts it after its end: repeated effects remain", async () => {
     const world: string[] = [];
     let over = false;
     const { instanceId } = await runLab(async ({ step }) => {
@@ -179,7 +179,7 @@ describe("An undo", () => {
     expect(world).toEqual(["van", "van back", "van"]);
   });
 
-  it("W33 W10 waits until the platform has ended the run: later effects of that run are included", async () => {
+  it("W33 W10 waits until the platform has ended the run, and includes the run's late effects", async () => {
     const world: string[] = [];
     let released = false;
     const { instanceId } = await runLab(async ({ step }) => {
@@ -208,7 +208,7 @@ describe("An undo", () => {
     expect(world).toEqual(["van", "late van", "late van back", "van back"]);
   });
 
-  it("W19 I3 that follows another one is not treated as recorded by that one's entry, where its neighbours in one write are refused", async () => {
+  it("W19 I3 has its own record after an earlier undo, although other statements of its batch are refused", async () => {
     const world: string[] = [];
     const van = effect("keyed", async () => world.push("van"), {
       undo: back(async () => {
@@ -232,7 +232,7 @@ describe("An undo", () => {
     expect(backs).toEqual([{ state: "done" }, { state: "done" }]);
   });
 
-  it("W20 I15 undoes the effect that it asks about in its turn, as the dry run says", async () => {
+  it("W20 I15 reverts a looked-up effect in the reverse order of the run, as the dry run says", async () => {
     const world: string[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       await step.effect("book", booking(world, { away: false, found: true }), null).catch(() => undefined);
@@ -245,7 +245,7 @@ describe("An undo", () => {
     expect(world).toEqual(["booked", "van", "van back", "booking back"]);
   });
 
-  it("W10 is not followed by a commit that had timed out before", async () => {
+  it("W10 prevents a late write by a commit that had timed out", async () => {
     let released = false;
     const { instanceId } = await runLab(async ({ step }) => {
       await step.effect("van", van([]), null);
@@ -267,7 +267,7 @@ describe("An undo", () => {
 it.each([
   { what: "ends it at once, where it was undone or stopped", undone: true, tries: 1 },
   { what: "asks every ten seconds, then ends it, where it failed", undone: false, tries: 6 },
-])("W33 a retry that meets a run which a crash left asleep on the platform $what", async ({ undone, tries }) => {
+])("W33 a retry of a run that a crash left asleep on the platform $what", async ({ undone, tries }) => {
   const { instanceId } = await runLab(({ step }) => step.sleep("rest", "1 hour"));
   await platformReaches(instanceId, "running", "waiting");
   await rows("UPDATE millrace_instances SET status = 'running', run = 2 WHERE id = ?1", instanceId);

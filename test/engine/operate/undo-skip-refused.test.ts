@@ -9,8 +9,8 @@ import { bank, pays, standing, UNFIT } from "./paying.ts";
 import { comes, kept } from "./scene.ts";
 import { skip, statesOf, undoneInPart, van } from "./undo-failing.ts";
 
-describe("W19 W20 In an undo, an output that is none of its step", () => {
-  it("ends it again where it is that of an effect which a cancel had cut off: with a remedy, and no part of it remains", async () => {
+describe("W19 W20 An invalid output that an operator enters in an undo", () => {
+  it("ends the undo again for a cut-off effect, with a remedy, and leaves no record", async () => {
     const at = bank();
     const pay = { ...pays(at, "keyed"), retries: { limit: 1, delay: 1500 } };
     const { instanceId: id } = await runLab(async ({ step }) => {
@@ -38,7 +38,7 @@ describe("W19 W20 In an undo, an output that is none of its step", () => {
     expect(at.log.slice(sent)).toEqual(["pay", "pay back", "van back"]);
   });
 
-  it("is undone where it is that of a step which undoes an effect: a retry makes it again", async () => {
+  it("is removed for a step that undoes an effect: a retry runs that step again", async () => {
     const at = { ...bank(), away: false };
     const gone = { is: true };
     const goesBack = defineStep({

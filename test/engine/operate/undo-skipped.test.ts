@@ -21,9 +21,9 @@ async function vanAndBooking(world: string[]): Promise<string> {
   return id;
 }
 
-describe("W19 I15 A step by which an undo reverts an effect", () => {
+describe("W19 I15 An undo step", () => {
   it.each(["keyed", "natural", "lookup", "once"] as const)(
-    "of class %s, which is refused for good, is skipped: its effect is undone by an operator's decision, and the undo continues with the rest",
+    "of class %s that is refused permanently can be skipped: its effect counts as undone, and the undo continues with the rest",
     async (of) => {
       const world: string[] = [];
       const { instanceId: id, name } = await runLab(async ({ step, payload }) => {
@@ -72,7 +72,7 @@ describe("W19 I15 A step by which an undo reverts an effect", () => {
     },
   );
 
-  it("and that is asked of its upstream again once the effect was done again", async () => {
+  it("that was skipped runs again after its effect has been repeated", async () => {
     const world: string[] = [];
     const state = { gone: true };
     const { instanceId: id } = await runLab(async ({ step }) => {
@@ -101,7 +101,7 @@ describe("W19 I15 A step by which an undo reverts an effect", () => {
     expect((await statesOf(id)).filter((one) => one.startsWith("undo"))).toHaveLength(3);
   });
 
-  it("is nothing that a later run of the code could have failed of", async () => {
+  it("that was skipped adds no hint to a later failure of the code", async () => {
     const state = { broken: false };
     const { instanceId: id } = await runLab(async ({ step }) => {
       await step.effect(
@@ -123,7 +123,7 @@ describe("W19 I15 A step by which an undo reverts an effect", () => {
     expect(error?.hint).toBeUndefined();
   });
 
-  it("with rows that cannot be written: none of them is, of a commit", async () => {
+  it("that is a commit can be skipped for each item, and writes no rows", async () => {
     const world: string[] = [];
     const { instanceId: id } = await runLab(async ({ step }) => {
       await step.effect("van", van(world), null);
@@ -145,7 +145,7 @@ describe("W19 I15 A step by which an undo reverts an effect", () => {
     expect((await statesOf(id)).filter((one) => one.startsWith("write 1"))).toEqual(["write 1: superseded", "write 1: superseded"]);
   });
 
-  it("is skipped by the keeper where the process dies after the commit, and once where the replay dies after its write", async () => {
+  it("is skipped by the keeper when the process dies after the commit, and once when the replay dies after its write", async () => {
     const world: string[] = [];
     const id = await vanAndBooking(world);
     await undoneInPart(id);
@@ -160,7 +160,7 @@ describe("W19 I15 A step by which an undo reverts an effect", () => {
   });
 });
 
-it("An undo skips nothing but its failed step, for no other tenant, and once for two clicks", async () => {
+it("A skip in an undo is accepted for the failed step alone, for no other tenant, and once for two clicks", async () => {
   const world: string[] = [];
   const id = await vanAndBooking(world);
   await expect(skip(id, "undo book", { output: null })).rejects.toMatchObject({ code: "invalid_transition" });
@@ -180,7 +180,7 @@ it("An undo skips nothing but its failed step, for no other tenant, and once for
   expect(world).toEqual(["van", "book", "van back"]);
 });
 
-it("A skip that no output would help is refused with its reason, not for the output that it lacks: while an undo runs, and while it is in doubt", async () => {
+it("A skip is refused while an undo runs or is in doubt, with that reason, and not because its output is missing", async () => {
   const state = { go: false };
   const { instanceId: id } = await runLab(async ({ step }) => {
     const lost = async () => {
@@ -204,7 +204,7 @@ it("A skip that no output would help is refused with its reason, not for the out
   }
 });
 
-it("The dry run of retrying an undo that failed lists the undo's action for each remaining effect, from any start", async () => {
+it("The dry run of a retry of a failed undo lists the action for each remaining effect, from any starting step", async () => {
   const world: string[] = [];
   const { instanceId: id } = await runLab(async ({ step }) => {
     await step.effect("van", van(world), null);

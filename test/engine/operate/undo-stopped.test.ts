@@ -22,7 +22,7 @@ describe("W20 An undo of a run that was stopped", () => {
     expect(its.log).toEqual(["a", "done", "undo it", "undo a of its a"]);
   });
 
-  it("undoes it also where it is the only possible effect, which a dry run names", async () => {
+  it("undoes it also when it is the only possible effect, and the dry run names it", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -38,7 +38,7 @@ describe("W20 An undo of a run that was stopped", () => {
   });
 
   it.each(["an undo", "a later run"] as const)(
-    "is refused, with the reason, where %s has settled that since: no effect remains to undo",
+    "is refused, with the reason, when %s has settled the effect since: no effect remains to undo",
     async (how) => {
       const its = scene();
       const { state, next } = refusing();

@@ -28,7 +28,7 @@ const refused = effect("keyed", () => Promise.reject(upstreamRefused("The till h
 const van = effect("keyed", async () => "a van", wayBack);
 
 it.each(modes)(
-  "an undo reports for an effect that failed without a record that it may remain, after the code caught the failure of its %s step",
+  "an undo reports that a caught effect without a record may remain (%s steps)",
   async (steps) => {
     const { id, status } = await run(steps, async (step) => {
       await step.effect("van", van, {});
@@ -44,7 +44,7 @@ it.each(modes)(
 );
 
 it.each(modes)(
-  "of %s steps that failed and were caught it names none that reads or commits, and reports a refused one as not happened",
+  "a dry run of an undo omits caught reads and commits of %s steps, and reports a refused effect as not happened",
   async (steps) => {
     const { id, status } = await run(steps, async (step) => {
       await step.read("quote", () => Promise.reject(new Error("No price.")), ONCE).catch(() => 0);
@@ -65,7 +65,7 @@ it.each(modes)(
 );
 
 it.each(modes)(
-  "an undo of a run of %s steps with nothing on record is refused with the name of the effect that may have happened",
+  "an undo of a run of %s steps without recorded effects is refused, and names the effect that may have happened",
   async (steps) => {
     const { id, status } = await run(steps, (step) => step.effect("charge", charge, {}));
     expect(status).toBe("errored");
@@ -79,7 +79,7 @@ it.each(modes)(
   },
 );
 
-it("an undo of a run that failed at a read-only step names nothing that may have happened", async () => {
+it("an undo of a run that failed at a read-only step lists no possible effect", async () => {
   const { id } = await run("platform", (step) => step.read("quote", () => Promise.reject(new Error("No price.")), ONCE));
   expect(await errorOf(id)).toMatchObject({ step: "quote" });
   expect(await plan(id)).toEqual({ refused: "The instance has no recorded effect that can be undone.", effects: [] });

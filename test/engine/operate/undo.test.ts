@@ -19,8 +19,8 @@ import {
 } from "../harness.ts";
 import { entries, takenBack, undone, undoRows } from "./undoing.ts";
 
-describe("An instance that is undone", () => {
-  it("I15 has its effects undone in reverse order, each once, with its own output; effects without an undo remain", async () => {
+describe("An undo", () => {
+  it("I15 reverts the effects in reverse order, each once, with its own output; effects without an undo handler remain", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "first", undo: "natural" },
@@ -71,7 +71,7 @@ describe("An instance that is undone", () => {
     ]);
   });
 
-  it("sends messages to others, once, in one write with the undo", async () => {
+  it("can send messages, once, in one write with the undo step", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", emit: true, undo: "keyed" }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -80,7 +80,7 @@ describe("An instance that is undone", () => {
     expect(await until(followUps, (found) => found.length >= 2)).toHaveLength(2);
   });
 
-  it("is undone after a failure too: the effects until then, and nothing more", async () => {
+  it("after a failure reverts the effects until then, and nothing more", async () => {
     const name = fresh();
     await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 });
     const { instanceId } = await start(name, [
@@ -94,7 +94,7 @@ describe("An instance that is undone", () => {
     expect(await happened(`${name}/never`)).toEqual([]);
   });
 
-  it("has parallel items undone also where one of them had failed", async () => {
+  it("reverts parallel items also when one of them had failed", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act/b`, mode: "refuse", status: 400, times: 9 });
     const { instanceId } = await start(name, [
@@ -109,7 +109,7 @@ describe("An instance that is undone", () => {
     expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["act/c", "act/a"]);
   });
 
-  it("waits for the branch that is still asking when another one has ended", async () => {
+  it("waits for a branch that still performs a lookup after another branch has ended", async () => {
     const name = fresh();
     await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 }, { subject: `${name}/lost`, mode: "drop", times: 1 });
     const { instanceId } = await start(name, [
@@ -129,7 +129,7 @@ describe("An instance that is undone", () => {
     expect(await takenBack(name)).toEqual([`lost/undo ${(await happened(`${name}/lost`))[0]?.id}`]);
   });
 
-  it("sleeps and waits for nothing: received events are remembered, and sleeps are over", async () => {
+  it("neither sleeps nor waits: received events are remembered, and sleeps are over", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "sleep", name: "rest", timeoutMs: 50 },
@@ -148,7 +148,7 @@ describe("An instance that is undone", () => {
     expect(steps.map((step) => step.name)).toEqual(["rest", "wait", "wait · signal", "act", "undo act"]);
   });
 
-  it("is undone to the end although its code catches the error that ends the replay", async () => {
+  it("completes although the code catches the error that ends the replay", async () => {
     const name = fresh();
     await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 });
     const { instanceId } = await start(name, [
@@ -161,7 +161,7 @@ describe("An instance that is undone", () => {
     expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["last", "first"]);
   });
 
-  it("is not undone in part, or silently, when its code ends before it reaches all undoable effects", async () => {
+  it("fails visibly when the code ends before it reaches all undoable effects", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "first", undo: "natural" },
@@ -187,7 +187,7 @@ describe("An instance that is undone", () => {
     ]);
   });
 
-  it("keeps the large payload that the replay needs", async () => {
+  it("keeps the large payload that its replay needs", async () => {
     const name = fresh();
     const steps = [{ do: "keyed", name: "act", undo: "natural" }];
     const { instanceId } = await start(name, [], { payload: { name, steps, note: "n".repeat(40_000) } });

@@ -26,7 +26,7 @@ function hearing(): (instanceId: string) => Advice[] {
 const upstream = inject("upstreamUrl");
 const look = () => fetch(`${upstream}/log?of=nobody`).then(({ status }) => status);
 
-it("an effect that the code did not wait for is reported by its name, and done", async () => {
+it("an effect that the code did not await is reported by its name, and done", async () => {
   const heard = hearing();
   const { instanceId } = await runLab(async ({ step }) => {
     void step.commit("send shipping note", () => ({}));
@@ -39,7 +39,7 @@ it("an effect that the code did not wait for is reported by its name, and done",
   expect(heard(instanceId)).toMatchObject([{ step: "send shipping note", said: expect.stringContaining("The step was not awaited") }]);
 });
 
-it("a keyed step with code that does not read its key is reported in development; a correct one, and one of another class, are not", async () => {
+it("a keyed step that does not read its key is reported in development; a correct one and a step of another class are not", async () => {
   const heard = hearing();
   const effect = async ({ input }: EffectCall<string>) => input;
   const forgets = defineStep({ effect: "keyed", run: effect });
@@ -98,7 +98,7 @@ it.each([
     { cents: 7 },
     "an object of the class Money",
   ],
-])("a run whose result is or has %s is complete with the JSON of it, and that is reported", async (_, make, result, what) => {
+])("a run with a result that is or has %s is complete with its JSON, and that is reported", async (_, make, result, what) => {
   const heard = hearing();
   const { instanceId } = await runLab(async ({ step }) => {
     await step.commit("note", () => ({}));
@@ -111,7 +111,7 @@ it.each([
   expect(heard(instanceId)).toMatchObject([{ step: "", said: expect.stringContaining(said) }]);
 });
 
-it("undefined is no result, and is left out of one, without a report", async () => {
+it("an undefined result, or an undefined field of a result, is not reported", async () => {
   const heard = hearing();
   const nothing = await runLab(async () => undefined);
   const left = await runLab(async () => ({ a: undefined, b: 1 }));
@@ -122,7 +122,7 @@ it("undefined is no result, and is left out of one, without a report", async () 
   expect([...heard(nothing.instanceId), ...heard(left.instanceId)]).toEqual([]);
 });
 
-it("deployed, the same is reported of a workflow once in an isolate, for any number of its runs", () => {
+it("a deployed engine reports each problem of a workflow once in an isolate, for any number of its runs", () => {
   const heard = hearing();
   const workflow = fresh("advised");
   const ids = [fresh("one"), fresh("two")];

@@ -39,8 +39,8 @@ async function failedPayment(thrown: (cause: unknown) => Error) {
 
 const states = async (id: string) => (await effectsOf(probeEnv, operator, id)).map(({ step, state }) => `${step}: ${state}`).toSorted();
 
-describe("A failure that the code caught, and threw as its own error", () => {
-  it.concurrent("W25 is its step's where the error has its cause: the row has both messages, and a retry tries that step again", async () => {
+describe("A failure that the code caught and threw again as its own error", () => {
+  it.concurrent("W25 is attributed to its step when the error has it as the cause: the row has both messages, and a retry repeats that step", async () => {
     const { instanceId, world } = await failedPayment((cause) => new Error("The order cannot be paid.", { cause }));
     expect(await errorOf(instanceId)).toMatchObject({
       step: "pay",
@@ -52,7 +52,7 @@ describe("A failure that the code caught, and threw as its own error", () => {
     expect([world.paid, await states(instanceId)]).toEqual([1, ["note it: done", "pay: done"]]);
   });
 
-  it.concurrent("W25 belongs to the step that failed last, where no branch succeeded", async () => {
+  it.concurrent("W25 is attributed to the step that failed last, where no branch succeeded", async () => {
     const refuse = (what: string) => async () => {
       throw notRetryable(`No ${what}.`);
     };
@@ -67,7 +67,7 @@ describe("A failure that the code caught, and threw as its own error", () => {
     });
   });
 
-  it.concurrent("W25 and without its cause is tried again when an operator names it and accepts that its fallback may remain", async () => {
+  it.concurrent("W25 without a cause is retried when an operator names the step and accepts that its fallback may remain", async () => {
     const { instanceId, world } = await failedPayment(() => new Error("The order cannot be paid."));
     expect(await errorOf(instanceId)).toMatchObject({ step: "", message: "The order cannot be paid." });
     const again = (anyway: boolean) => retryInstance(probeEnv, operator, instanceId, { from: "pay", anyway, reason: "unlocked" });
@@ -108,7 +108,7 @@ async function wentOnAndFailed() {
 const verdicts = ({ effects }: Pick<ActionPlan, "effects">) => Object.fromEntries(effects.map(({ step, verdict }) => [step, verdict]));
 
 describe("A dry run of a run that caught a failure and continued", () => {
-  it.concurrent("W25 says that the failure is thrown again, and the step not tried again, as a retry and a restart do", async () => {
+  it.concurrent("W25 reports that a retry and a restart throw the failure again, and do not repeat the step", async () => {
     const { instanceId, world } = await wentOnAndFailed();
     const told = { mail: "caught", "note it": "kept", fails: "runs" };
     expect(verdicts(await planRetry(probeEnv, operator, instanceId))).toEqual(told);
@@ -119,7 +119,7 @@ describe("A dry run of a run that caught a failure and continued", () => {
     expect(world.asked).toBe(1);
   });
 
-  it.concurrent("W25 says of a named step, which may be done beside its fallback, that it runs", async () => {
+  it.concurrent("W25 reports that a named step runs, and may run in addition to its fallback", async () => {
     const { instanceId, world } = await wentOnAndFailed();
     const named = { from: "mail", anyway: true };
     expect(verdicts(await planRetry(probeEnv, operator, instanceId, named))).toEqual({ mail: "runs", "note it": "kept" });
@@ -138,7 +138,7 @@ describe("An undo of a run with a read that still fails", () => {
       undo: defineStep<Done<unknown, number>, unknown>({ effect: "keyed", run: async () => world.push("released") }),
     });
 
-  it.concurrent("I15 undoes the effects before that read: after it there is nothing", async () => {
+  it.concurrent("I15 undoes the effects before that read when nothing follows it", async () => {
     const world: string[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       await step.effect("reserve", room(world), {});
@@ -150,7 +150,7 @@ describe("An undo of a run with a read that still fails", () => {
     expect(world).toEqual(["reserved", "released"]);
   });
 
-  it.concurrent("I15 undoes nothing while the effects after it cannot be found, reports that read's error, and continues once it can be read", async () => {
+  it.concurrent("I15 reports the read's error and undoes nothing while later effects cannot be found, and continues once the read succeeds", async () => {
     const world: string[] = [];
     let gone = false;
     const { instanceId } = await runLab(async ({ step }) => {

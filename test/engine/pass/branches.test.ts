@@ -151,7 +151,7 @@ async function holds(root: Tree): Promise<void> {
   expect(back).toEqual(recorded.map(({ output }) => JSON.parse(output)));
 }
 
-it("W25 any branches, with any latencies: retried, restarted twice and undone, a run decides the same and does the same", {
+it("W25 a run with any branches and latencies makes the same decisions and effects after a retry, two restarts and an undo", {
   timeout: 60_000,
 }, async () => {
   await fc.assert(

@@ -6,7 +6,7 @@ import { outputOf, restartLab, runLab } from "../lab.ts";
 import { effect, ended, ONCE } from "../operate/operating.ts";
 
 it.each(["lean", "platform"] as const)(
-  "W25 a caught error has the same message and class on the first pass of the code and on later ones (%s)",
+  "W25 a caught error has the same message and class in the first replay and in later ones (%s)",
   async (steps) => {
     const heard: unknown[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
@@ -37,7 +37,7 @@ it.each(["lean", "platform"] as const)(
   },
 );
 
-it("W25 very many caught failures are recorded once, and earlier outcomes with one of them only", async () => {
+it("W25 many caught failures are recorded once; earlier outcomes are recorded with one of them", async () => {
   const names = Array.from({ length: 300 }, (_, nth) => `read ${nth}`);
   const { instanceId } = await runLab(async ({ step }) => {
     const reads = names.map((name) =>
@@ -56,7 +56,7 @@ it("W25 very many caught failures are recorded once, and earlier outcomes with o
   expect([left.length, left.filter(({ after }) => after !== undefined).length]).toEqual([300, 1]);
 });
 
-it("A caught failure of which nothing else is on record can be named by a retry", async () => {
+it("A retry can name a caught failure that has no other record", async () => {
   let isMended = false;
   const { instanceId } = await runLab(async ({ step }) => {
     await step
@@ -79,7 +79,7 @@ it("A caught failure of which nothing else is on record can be named by a retry"
   expect(await planRetry(probeEnv, operator, instanceId, { from: "card" })).toMatchObject({ from: "card" });
 });
 
-it("A refusal with an upstream's whole page as its message is a refusal: the effect did not happen, and is not in doubt", async () => {
+it("A refusal with an upstream's whole page as its message means that the effect did not happen, and is not in doubt", async () => {
   const { instanceId } = await runLab(async ({ step }) => {
     await step.effect(
       "pay",

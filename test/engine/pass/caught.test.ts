@@ -35,13 +35,13 @@ const ships = ({ step }: LabCall, state: World) =>
 const noFunds = () => notRetryable("No funds.");
 const down = () => new Error("The card service is down.");
 
-describe("The code's fallback for a step that failed", () => {
+describe("The fallback of a step that failed", () => {
   it.each([
     ["keyed", noFunds],
     ["natural", noFunds],
     ["keyed", down],
   ] as const)(
-    "W25 is retried alone, where it is %s, its answer was lost and nothing remembers that failure but the run's end",
+    "W25 is retried alone when it is %s, its answer was lost and only the run's end records that failure",
     async (of, error) => {
       const state = world();
       const { instanceId } = await runLab(({ step }) =>
@@ -57,7 +57,7 @@ describe("The code's fallback for a step that failed", () => {
     },
   );
 
-  it("W25 is retried alone also where the code then threw its own error", async () => {
+  it("W25 is retried alone also when the code then threw its own error", async () => {
     const state = world();
     const { instanceId } = await runLab(async ({ step }) => {
       const byInvoice = () => step.effect("invoice", lost("keyed", "invoice", state), null);
@@ -76,7 +76,7 @@ describe("The code's fallback for a step that failed", () => {
     expect(state.happened).toEqual(["invoice", "invoice"]);
   });
 
-  it.each(["retry_anyway", "reject"] as const)("W17 W25 continues when its unknown outcome is answered with %s", async (verb) => {
+  it.each(["retry_anyway", "reject"] as const)("W17 W25 continues when an operator answers its unknown outcome with %s", async (verb) => {
     const state = world();
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
       const pay = () =>
@@ -97,7 +97,7 @@ describe("The code's fallback for a step that failed", () => {
     expect(state.happened).toEqual(["mail", "mail"]);
   });
 
-  it("W25 holds where an operator agreed to it", async () => {
+  it("W25 remains in effect when an operator has agreed to it", async () => {
     const state = world();
     const { instanceId } = await runLab(async (call) => {
       const how = await call.step
@@ -116,7 +116,7 @@ describe("The code's fallback for a step that failed", () => {
     expect(state.happened).toEqual([]);
   });
 
-  it("W15 W25 is all that a complete run ever does: replayed, its failed step fails again", async () => {
+  it("W15 W25 remains the only action of a complete run: in a replay the failed step fails again", async () => {
     const state = world();
     const { instanceId } = await runLab(async ({ step }) => {
       await step.commit("first", () => ({}));
@@ -135,8 +135,8 @@ describe("The code's fallback for a step that failed", () => {
   });
 });
 
-describe("A retry that names a step which failed and was caught", () => {
-  it("W25 is refused also where only an entry that failed itself records a dependency on it", async () => {
+describe("A retry that names a caught step", () => {
+  it("W25 is refused also when only a failed entry records a dependency on that step", async () => {
     const state = world();
     const { instanceId } = await runLab(async (call) => {
       const { step } = call;
@@ -162,7 +162,7 @@ describe("A retry that names a step which failed and was caught", () => {
     expect(state.happened).toEqual(["invoice"]);
   });
 
-  it("W25 that fails of another error lets the code run another fallback for that, and is no step of chance", async () => {
+  it("W25 lets the code run another fallback when the step fails with another error, without a report of nondeterminism", async () => {
     let error: string | undefined = "No funds.";
     const { instanceId } = await runLab(async ({ step }) => {
       const pay = effect("keyed", async () => (error === undefined ? "paid" : Promise.reject(new Error(error))));
@@ -187,7 +187,7 @@ describe("A retry that names a step which failed and was caught", () => {
   });
 });
 
-it("W25 A caught failure stays caught when its entry is claimed again, after an entry that depends on it", async () => {
+it("W25 A caught failure remains caught when its entry is claimed again after an entry that depends on it", async () => {
   const happened: string[] = [];
   const state = { voucher: false, ship: false };
   const { instanceId } = await runLab(async ({ step, instanceId: id }) => {

@@ -34,8 +34,8 @@ async function reject(id: string, step: string): Promise<void> {
   await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "reject" }, "it never arrived");
 }
 
-describe("An unknown outcome with an answer", () => {
-  it.concurrent("W16 W17 and with an effect that has run since, beside a branch that fails then: a retry of that branch ends the run", async () => {
+describe("An unknown outcome with an operator's answer", () => {
+  it.concurrent("W16 W17 lets the run complete by a retry when another branch failed after the answer", async () => {
     const { world, definition } = mail();
     let broken = true;
     const { instanceId } = await runLab(({ step, instanceId: id }) => {
@@ -57,7 +57,7 @@ describe("An unknown outcome with an answer", () => {
     expect(world.sent).toBe(1);
   });
 
-  it.concurrent("W17 names the step that failed after it as the code does: a dry run has one verdict on it", async () => {
+  it.concurrent("W17 does not hide the name of the step that fails after it: the dry run has one verdict on that step", async () => {
     const { world, definition } = mail();
     const { instanceId } = await runLab(({ step }) =>
       step.effect(
@@ -81,7 +81,7 @@ describe("An unknown outcome with an answer", () => {
   });
 
   it.each(["reject", "retry_anyway", "confirm"] as const)(
-    "W17 is executed (%s) though the code had ended: a run with an unknown outcome is not complete, for any waiting caller",
+    "W17 is settled (%s) although the code has ended: a run with an unknown outcome is not complete",
     async (verb) => {
       const { world, definition } = mail();
       const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
@@ -102,7 +102,7 @@ describe("An unknown outcome with an answer", () => {
 });
 
 describe("A once effect", () => {
-  it("W03 that the code did not wait for, and that died before its record, is in doubt, and its run is not complete", async () => {
+  it("W03 that the code did not await and that died before its record is in doubt, and its run is not complete", async () => {
     const name = fresh("lab");
     let sent = 0;
     const { died } = dieAt("W03 effect done, not recorded", name);
@@ -120,7 +120,7 @@ describe("A once effect", () => {
     expect([died(), sent, await stateOf(instanceId, "mail")]).toEqual([true, 1, "in_doubt"]);
   });
 
-  it.concurrent("W17 with messages that cannot be made is in doubt at once, with its answer and the error", async () => {
+  it.concurrent("W17 with messages that cannot be created is in doubt at once, with its answer and the error", async () => {
     const definition = defineStep({ effect: "once", ...ONCE, run: async () => "mail-7" });
     const record = () => {
       throw new Error("The shop's name is missing.");
@@ -133,7 +133,7 @@ describe("A once effect", () => {
   });
 });
 
-it.concurrent("W25 an effect that timed out and was caught, and recorded late, keeps the code's branch", async () => {
+it.concurrent("W25 an effect that timed out, was caught and was recorded late does not change the code's branch", async () => {
   const done: string[] = [];
   const late = defineStep({
     effect: "keyed",
@@ -159,7 +159,7 @@ it.concurrent("W25 an effect that timed out and was caught, and recorded late, k
   expect(done).toEqual(["B"]);
 });
 
-it.concurrent("W25 an effect that is named as the code ends does not begin after that end, in a retried run either", async () => {
+it.concurrent("W25 an effect that the code starts without await as it throws does not begin after that end, nor in a retried run", async () => {
   const done: string[] = [];
   const pay = defineStep({ effect: "keyed", run: async () => done.push("paid") });
   const { instanceId } = await runLab(async ({ step }) => {
@@ -176,7 +176,7 @@ it.concurrent("W25 an effect that is named as the code ends does not begin after
   expect(done.length).toBe(before);
 });
 
-it.concurrent("W25 a fallback with a lost answer is retried alone: the step that it replaced is not tried again", async () => {
+it.concurrent("W25 a fallback with a lost answer is retried alone, without the step that it replaced", async () => {
   const charged: string[] = [];
   let lost = true;
   const cardA = defineStep({
@@ -207,7 +207,7 @@ it.concurrent("W25 a fallback with a lost answer is retried alone: the step that
   expect(charged).toEqual(["B"]);
 });
 
-it.concurrent("W27 an event goes to the current wait of the code, not to a younger one of an earlier run", async () => {
+it.concurrent("W27 an event goes to the code's current wait, not to a later wait of an earlier run", async () => {
   let both = true;
   const waitAt = (step: Steps, name: string, subject: string) => step.waitFor(name as never, ProbeSignal, { subject, timeout: "1 hour" });
   const { instanceId, name } = await runLab(async ({ step, payload, instanceId: id }) => {
@@ -229,7 +229,7 @@ it.concurrent("W27 an event goes to the current wait of the code, not to a young
 });
 
 it.concurrent.each([0, Number.NaN, 0.5, -1])(
-  "A map over %d items at a time is refused with a remedy, and not treated as done",
+  "A map with a concurrency of %d is refused with a remedy, and not treated as done",
   async (concurrency) => {
     const { instanceId } = await runLab(({ step }) =>
       step.map(["a"], { key: (one) => one, concurrency }, (_, each) => each.commit("take", () => ({}))),

@@ -50,7 +50,7 @@ function payment(run: () => Promise<unknown>, steps: StepMode) {
 }
 
 describe("A step's error that ends it at once", () => {
-  it.each(CASES)("$what is its run's failure, with its own message and after one attempt ($steps)", async ({ run, steps }) => {
+  it.each(CASES)("$what becomes its run's failure, with its own message and after one attempt ($steps)", async ({ run, steps }) => {
     const attempts = failedAttempts();
     const { world, pay } = payment(run, steps);
     const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
@@ -59,7 +59,7 @@ describe("A step's error that ends it at once", () => {
     expect([world.tried, attempts(instanceId)]).toEqual([1, ["failed"]]);
   });
 
-  it.each(CASES)("$what reaches the code as the platform's own class does ($steps)", async ({ run, steps }) => {
+  it.each(CASES)("$what has the same name and message in the code as the platform's own class ($steps)", async ({ run, steps }) => {
     const { world, pay } = payment(run, steps);
     const heard: unknown[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
@@ -69,7 +69,7 @@ describe("A step's error that ends it at once", () => {
     expect([world.tried, heard]).toEqual([1, [["Error", `NonRetryableError: ${SAID}`]]]);
   });
 
-  it.each(CASES)("$what ends an undo, which names its step ($steps)", async ({ run, steps }) => {
+  it.each(CASES)("$what ends an undo, and the error names the undo step ($steps)", async ({ run, steps }) => {
     const world = { tried: 0 };
     const refused = back(async () => {
       world.tried++;
@@ -84,12 +84,12 @@ describe("A step's error that ends it at once", () => {
     expect(world.tried).toBe(1);
   });
 
-  it.each(CASES)("$what leaves a once in doubt: its outcome is unknown ($steps)", async ({ run, steps }) => {
+  it.each(CASES)("$what puts a once effect in doubt, because its outcome is unknown ($steps)", async ({ run, steps }) => {
     const { instanceId } = await runLab(({ step }) => step.effect("pay", effect("once", run), {}, { steps }));
     expect(await reaches(instanceId, "in_doubt", "errored", "complete")).toBe("in_doubt");
   });
 
-  it.each(MODES)("an error that repeats that name as an upstream sent it is not the engine's: it is retried (%s)", async (steps) => {
+  it.each(MODES)("an upstream's error that repeats the name NonRetryableError is retried (%s)", async (steps) => {
     const said = `NonRetryableError: ${SAID}`;
     const { world, pay } = payment(throwing(new MillraceError("upstream_refused", said)), steps);
     const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
@@ -99,7 +99,7 @@ describe("A step's error that ends it at once", () => {
   });
 
   it.each(MODES)(
-    "an error with a text that only begins like that name is not the engine's: it is retried, and shown as it is (%s)",
+    "an error with a text that only begins like NonRetryableError is retried, and shown unchanged (%s)",
     async (steps) => {
       const said = "NonRetryableErrors are funny";
       const { world, pay } = payment(throwing(new Error(said)), steps);
@@ -110,7 +110,7 @@ describe("A step's error that ends it at once", () => {
     },
   );
 
-  it.each(MODES)("ends it also where its message is an upstream's whole page (%s)", async (steps) => {
+  it.each(MODES)("an error with a message of 200,000 characters ends the step as well (%s)", async (steps) => {
     const { world, pay } = payment(throwing(new NonRetryableError("x".repeat(200_000))), steps);
     const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
     await failed(instanceId);
@@ -119,8 +119,8 @@ describe("A step's error that ends it at once", () => {
   });
 });
 
-describe("An undo that fails with an upstream's whole page", () => {
-  it.each(MODES)("names its step and quotes the beginning of the page (%s)", async (steps) => {
+describe("An undo that fails with a very long upstream message", () => {
+  it.each(MODES)("names its step and quotes the first 1,000 characters (%s)", async (steps) => {
     const refused = back(throwing(new Error("x".repeat(1_000_000))));
     const reserve = effect("keyed", async () => 1, { undo: refused });
     const { instanceId } = await runLab(({ step }) => step.effect("reserve", reserve, {}, { steps }));
@@ -147,7 +147,7 @@ const ODD_DETAILS: Record<string, () => object> = {
 const ODD_CASES = MODES.flatMap((steps) => Object.entries(ODD_DETAILS).map(([what, detail]) => ({ what, detail, steps })));
 
 describe("A step's error with a detail", () => {
-  it.each(ODD_CASES)("$what is its run's failure nevertheless, by its code and after its attempts ($steps)", async ({ detail, steps }) => {
+  it.each(ODD_CASES)("$what becomes its run's failure, with its code and after all attempts ($steps)", async ({ detail, steps }) => {
     const refusal = () => Object.assign(new Error(SAID), { name: "MillraceError", code: "upstream_refused", detail: detail() });
     const { world, pay } = payment(() => Promise.reject(refusal()), steps);
     const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));

@@ -4,13 +4,13 @@ import { expect, it, onTestFinished, vi } from "vitest";
 const begun = async (process: string): Promise<typeof import("../../../packages/millrace/src/pass/fresh.ts")> =>
   import(/* @vite-ignore */ `../../../packages/millrace/src/pass/fresh.ts?process=${process}`);
 
-it("W25 a run that was created before this process began is never treated as one without a replay: the process before may have run it", async () => {
+it("W25 a run that was created before this process started is never treated as never replayed", async () => {
   const { isFirstPass } = await begun("one");
   const created = new Date();
   expect(isFirstPass("of-before", created)).toBe(false);
 });
 
-it("W25 a run created since is, once: and not when it is no longer young", async () => {
+it("W25 a run that was created after this process started is treated as new once, while it is young", async () => {
   const { isFirstPass } = await begun("two");
   isFirstPass("another", new Date());
   await scheduler.wait(5);
@@ -22,7 +22,7 @@ it("W25 a run created since is, once: and not when it is no longer young", async
   expect(isFirstPass("older", created)).toBe(false);
 });
 
-it("a run created after a clock that was ahead is too, once this process has been called by the right time: and an earlier run is not", async () => {
+it("a run that was created after a clock error is treated as new once this process has received the correct time", async () => {
   const { isFirstPass } = await begun("three");
   const right = Date.now();
   const clock = vi.spyOn(Date, "now").mockReturnValue(right + 3_600_000);

@@ -20,13 +20,13 @@ async function diesBehindEffect(code: (call: LabCall) => Promise<unknown>, at: C
   return { instanceId, dies, passedAnew: async () => (await LAB.get(instanceId)).restart() };
 }
 
-describe("A failure that the code caught, where the next effect happened and its process died before the record", () => {
+describe("A caught failure, after which the next effect happened and its process died before the record", () => {
   it.each([
     ["keyed", noFunds],
     ["natural", noFunds],
     ["keyed", down],
     ["natural", down],
-  ] as const)("W25 W03 stays caught: the effect (%s) is recorded by the next pass, and nothing else happens", async (of, error) => {
+  ] as const)("W25 W03 remains caught: the next replay records the effect (%s), and nothing else happens", async (of, error) => {
     const { asked, card, act } = shop({ error });
     const { instanceId, passedAnew } = await diesBehindEffect(({ step }) =>
       step.effect("card", card, null).catch(() => step.effect("invoice", act("invoice", of), null)),
@@ -37,7 +37,7 @@ describe("A failure that the code caught, where the next effect happened and its
     expect(await stateOf(instanceId, "invoice")).toBe("done");
   });
 
-  it("W25 W03 stays caught where the code only read and slept before that effect", async () => {
+  it("W25 W03 remains caught when the code only read and slept before that effect", async () => {
     const { asked, card, act } = shop();
     const { instanceId, passedAnew } = await diesBehindEffect(async ({ step }) => {
       try {
@@ -53,7 +53,7 @@ describe("A failure that the code caught, where the next effect happened and its
     expect(asked).toEqual(["card", "invoice", "invoice"]);
   });
 
-  it("W25 W03 stays caught also where the record of it turned out not to have happened", async () => {
+  it("W25 W03 remains caught also when a later fallback was refused in between", async () => {
     const { asked, card, act } = shop();
     const voucher = effect("once", () => Promise.reject(noFunds()));
     const { instanceId, passedAnew } = await diesBehindEffect(({ step }) =>
@@ -67,7 +67,7 @@ describe("A failure that the code caught, where the next effect happened and its
     expect(asked).toEqual(["card", "invoice", "invoice"]);
   });
 
-  it("W25 W01 W03 stays caught also where a claim alone had recorded it, which the next replay found refused", async () => {
+  it("W25 W01 W03 remains caught also when only a claim had recorded it, and that claim's effect was then refused", async () => {
     const { asked, card, act } = shop();
     const voucher = defineStep({ effect: "lookup", ...ONCE, run: () => Promise.reject(noFunds()), lookup: async () => undefined });
     const { instanceId, passedAnew, dies } = await diesBehindEffect(
@@ -87,7 +87,7 @@ describe("A failure that the code caught, where the next effect happened and its
     expect(asked).toEqual(["card", "invoice", "invoice"]);
   });
 
-  it("W25 W03 stays caught where another branch began the effect", async () => {
+  it("W25 W03 remains caught when another branch began the effect", async () => {
     const { asked, card, act } = shop();
     const { instanceId, passedAnew } = await diesBehindEffect(async ({ step }) => {
       let isCaught = false;
@@ -103,7 +103,7 @@ describe("A failure that the code caught, where the next effect happened and its
     expect(asked).toEqual(["card", "ship", "ship"]);
   });
 
-  it("W25 W03 wins the race that it won, though its rival is on record by then", async () => {
+  it("W25 W03 wins its race again, although its rival has a record by then", async () => {
     const { asked, card, act } = shop();
     let isDead = false;
     const { instanceId, passedAnew } = await diesBehindEffect(async ({ step, instanceId: id }) => {
@@ -120,7 +120,7 @@ describe("A failure that the code caught, where the next effect happened and its
     expect(asked).toEqual(["card", "invoice", "invoice"]);
   });
 
-  it("I15 W25 W03 leads an undo to that effect", async () => {
+  it("I15 W25 W03 lets an undo find that effect", async () => {
     const { asked, card, act } = shop();
     const { instanceId, passedAnew } = await diesBehindEffect(({ step }) =>
       step.effect("card", card, null).catch(() =>
@@ -147,7 +147,7 @@ describe("A retry after such a death", () => {
   const noShip = ({ step }: { step: Steps }, state: { mended: boolean }) =>
     step.read("ship", async () => (state.mended ? 1 : Promise.reject(new Error("Nobody ships."))), ONCE);
 
-  it("W25 W03 that names the failed step is refused, unless both may remain", async () => {
+  it("W25 W03 is refused when it names the failed step, unless the operator accepts both effects", async () => {
     const { asked, act } = shop();
     const world = { away: false, funds: false };
     const card = effect("once", async () => (world.funds ? asked.push("card") && "card" : Promise.reject(noFunds())));
@@ -167,7 +167,7 @@ describe("A retry after such a death", () => {
     expect(asked).toEqual(["invoice", "card"]);
   });
 
-  it("W25 W03 takes the branch of the failure where the run failed of another error", async () => {
+  it("W25 W03 follows the branch of the failure when the run failed with another error", async () => {
     const { asked, card, act } = shop();
     const state = { mended: false };
     const { instanceId, passedAnew } = await diesBehindEffect(async (call) => {
@@ -183,7 +183,7 @@ describe("A retry after such a death", () => {
     expect(asked).toEqual(["card", "invoice", "invoice"]);
   });
 
-  it("W25 W03 tries the step again that the code threw on", async () => {
+  it("W25 W03 repeats the step with the failure that the code threw again", async () => {
     const { asked, card, act } = shop();
     const { instanceId, passedAnew } = await diesBehindEffect(async ({ step }) => {
       try {

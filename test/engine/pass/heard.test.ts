@@ -5,8 +5,8 @@ import { errorOf, held, restartLab, runLab } from "../lab.ts";
 import { effect, ended, failed, ONCE, resolve, retry } from "../operate/operating.ts";
 import { refuse } from "./refuse.ts";
 
-describe("Errors that the code received keep its branch", () => {
-  it("W25 of several failures the run's is the last that it received: fallbacks for the others stay as they are", async () => {
+describe("A code branch that depends on received errors", () => {
+  it("W25 remains the same for earlier failures: a retry repeats only the failure that the code received last", async () => {
     const world = { broken: true, did: [] as string[] };
     const { instanceId } = await runLab(async ({ step }) => {
       const one = (name: string) =>
@@ -30,7 +30,7 @@ describe("Errors that the code received keep its branch", () => {
     expect(world.did).toEqual(["mail"]);
   });
 
-  it("W15 I17 in a complete run that the platform restarts, where nothing was recorded after the failure", async () => {
+  it("W15 I17 remains the same when the platform restarts a complete run, and nothing was recorded after the failure", async () => {
     const world = { broken: true, sent: 0 };
     const { instanceId } = await runLab(async ({ step }) => {
       const found = await step
@@ -56,7 +56,7 @@ describe("Errors that the code received keep its branch", () => {
     expect([world.sent, await statusOf(instanceId)]).toEqual([0, "complete"]);
   });
 
-  it("W15 I17 in a complete run that the platform restarts, where a race with nothing after it has another winner now", async () => {
+  it("W15 I17 remains the same when the platform restarts a complete run, and a race would now have another winner", async () => {
     const did: string[] = [];
     let isOver = false;
     const { instanceId } = await runLab(async ({ step }) => {
@@ -79,7 +79,7 @@ describe("Errors that the code received keep its branch", () => {
   });
 
   it.each(["retry", "restart"])(
-    "W25 W15 where a read fails now that had answered before (%s): it does no other thing as well",
+    "W25 W15 remains the same when a read fails that had succeeded before (%s): the other branch does not run",
     async (how) => {
       const world = { away: false, missing: true, did: [] as string[] };
       const { instanceId } = await runLab(async ({ step }) => {
@@ -122,7 +122,7 @@ describe("Errors that the code received keep its branch", () => {
   );
 
   it.each(["retry", "restart"])(
-    "W25 W15 where a read fails now that had answered before, and lost a race (%s): the race stays won",
+    "W25 W15 remains the same when a read fails that had succeeded before and had lost a race (%s)",
     async (how) => {
       const world = { away: false, missing: true, did: [] as string[] };
       const { instanceId } = await runLab(async ({ step }) => {
@@ -161,7 +161,7 @@ describe("Errors that the code received keep its branch", () => {
   );
 
   it.each(["unnamed", "named"])(
-    "W25 where the fallback has no record, because its answer was lost: no retry (%s) does both",
+    "W25 remains the same when the fallback has no record, because its answer was lost: no retry (%s) runs both branches",
     async (how) => {
       const world = { card: false, answers: false, missing: true, did: [] as string[] };
       const { instanceId } = await runLab(async ({ step }) => {
@@ -206,7 +206,7 @@ describe("Errors that the code received keep its branch", () => {
     },
   );
 
-  it("W25 where the fallback was in doubt, repeated, and refused then", async () => {
+  it("W25 remains the same when the fallback was in doubt, repeated, and then refused", async () => {
     const world = { card: false, mode: "lost" };
     const { instanceId } = await runLab(async ({ step }) => {
       const card = await step

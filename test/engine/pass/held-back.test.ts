@@ -25,7 +25,7 @@ function delay(statement: RegExp, { of, nth = 1 }: { of: () => string; nth?: num
 const pause = (id: string) => pauseInstance(probeEnv, operator, id, "Let me look.");
 const resume = (id: string) => resumeInstance(probeEnv, operator, id, "Go on.");
 
-it("W25 an effect after a caught failure is not begun where an operator has paused the run meanwhile", async () => {
+it("W25 an effect after a caught failure does not begin when an operator has paused the run since", async () => {
   const { card, act, asked } = shop();
   const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
     await step.effect("card", card, null).catch(() => pause(id));
@@ -40,7 +40,7 @@ it("W25 an effect after a caught failure is not begun where an operator has paus
   expect(asked).toEqual(["card", "instead"]);
 });
 
-it("W25 a run's record of a caught failure outlasts a restart that is requested at that moment", async () => {
+it("W25 a run's record of a caught failure survives a restart that is requested at that moment", async () => {
   const { card, asked } = shop();
   const is = { caught: false, promised: false, over: false };
   const begun = () => asked.includes("instead");
@@ -71,7 +71,7 @@ it("W25 a run's record of a caught failure outlasts a restart that is requested 
   expect(asked).toEqual(["card", "instead", "instead"]);
 });
 
-it("W23 an effect is not begun under a key that was claimed while an operator paused its run", async () => {
+it("W23 an effect does not begin under a key that was claimed while an operator paused its run", async () => {
   const asked: string[] = [];
   let own = "";
   delay(/INSERT INTO millrace_inbox/, { of: () => own }, () => pause(own));
@@ -90,7 +90,7 @@ it("W23 an effect is not begun under a key that was claimed while an operator pa
   expect(asked).toEqual(["pay"]);
 });
 
-it("W23 a key that may have been used before stays claimed while its run is paused, and its upstream is asked first", async () => {
+it("W23 a key that may have been used remains claimed while its run is paused, and its upstream is queried first", async () => {
   const asked: string[] = [];
   let own = "";
   delay(/INSERT INTO millrace_inbox/, { of: () => own, nth: 2 }, () => pause(own));

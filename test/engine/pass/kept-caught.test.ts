@@ -144,7 +144,7 @@ describe("The cost of recording a caught failure before an effect", () => {
     expect(await writesOf(code)).toBe(writes);
   });
 
-  it("nothing where no code catches it, also beside a branch that sleeps", async () => {
+  it("is nothing when no code catches the failure, also beside a branch that sleeps", async () => {
     const lost = effect("keyed", () => Promise.reject(down()));
     const code = ({ step }: LabCall) => Promise.all([step.sleep("night", "1 hour"), step.effect("a", lost, null)]);
     expect(await writesOf(code, "errored")).toBe(0);

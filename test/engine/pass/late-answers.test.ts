@@ -14,8 +14,8 @@ const errs =
     return 1;
   };
 
-describe("An end caused by a failure which the platform remembers", () => {
-  it.concurrent("I17 is reported: of two branches that failed side by side the other one is retried", async () => {
+describe("A run's end caused by a failure that the platform remembers", () => {
+  it.concurrent("I17 is reported: after a retry of one of two failed branches, the other failure is reported", async () => {
     let mended = false;
     let heard = false;
     const { instanceId } = await runLab(({ step }) => {
@@ -40,7 +40,7 @@ describe("An end caused by a failure which the platform remembers", () => {
     expect(await errorOf(instanceId)).toMatchObject({ step: "first", message: "The first is broken." });
   });
 
-  it.concurrent("I17 is reported: the code throws as the cause the error that it had caught in the run before", async () => {
+  it.concurrent("I17 is reported when the code throws an error with the failure of the earlier run as its cause", async () => {
     let mended = false;
     const { instanceId } = await runLab(async ({ step }) => {
       const cause = await step.read("rates", errs("No rates."), ONCE).catch((error: unknown) => error);
@@ -59,8 +59,8 @@ describe("An end caused by a failure which the platform remembers", () => {
   });
 });
 
-describe("A doubt", () => {
-  it.concurrent("W02 W10 is the error of a once effect that hangs beyond its last attempt, also where the code catches that; a late success ends it", async () => {
+describe("An unknown outcome", () => {
+  it.concurrent("W02 W10 results from a once effect that hangs beyond its last attempt, also when the code catches the timeout; a late success settles it", async () => {
     let released = false;
     const { instanceId } = await runLab(async ({ step }) => {
       const mail = async () => {
@@ -86,7 +86,7 @@ describe("A doubt", () => {
     [{ verb: "confirm", output: "sent" }, 1],
     [{ verb: "reject" }, 2],
     [{ verb: "retry_anyway" }, 2],
-  ] as const)("W17 that is answered with %o while its run ends after another effect: the answer has an effect", async (answer, times) => {
+  ] as const)("W17 can be answered with %o while its run waits for another effect, and the answer is applied", async (answer, times) => {
     let sent = 0;
     let released = false;
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
@@ -121,7 +121,7 @@ describe("A doubt", () => {
     expect(sent).toBe(times);
   });
 
-  it.concurrent("W17 that was confirmed again is used by the retry", async () => {
+  it.concurrent("W17 that was confirmed a second time gives the retry the second output", async () => {
     const shipped: unknown[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       const order = await step.effect("order", effect("once", errs("No answer.")), null);
@@ -142,7 +142,7 @@ describe("A doubt", () => {
 
 // In sequence: each uses the database's next answer to an action.
 it.each(["retry", "undo", "confirm", "approve"] as const)(
-  "W04 An operator's %s is accepted and the database's answer is lost: it is answered as any other, and done once",
+  "W04 An operator's %s with a lost database answer is reported as accepted, and done once",
   async (verb) => {
     let mended = false;
     const { instanceId } = await runLab(async ({ step }) => {
@@ -199,7 +199,7 @@ function loseAnswerOf(statement: RegExp): () => boolean {
   return () => lost;
 }
 
-it("W02 W17 A once effect that happened, and could not be recorded at its last attempt, is in doubt, for any catch", async () => {
+it("W02 W17 A once effect that happened and could not be recorded at its last attempt is in doubt, although the code catches the error", async () => {
   const { record } = Recorder.prototype;
   onTestFinished(() => {
     Recorder.prototype.record = record;

@@ -6,8 +6,8 @@ import { fresh, probeEnv, reaches, rows } from "../harness.ts";
 import { errorOf, held, LAB, outputOf, platformOf, runLab } from "../lab.ts";
 import { effect, ended, failed, ONCE, resolve, retry, stateOf } from "../operate/operating.ts";
 
-describe("A retried run, with state of the runs before it", () => {
-  it.concurrent("W25 keeps the failures that the first had caught, though the second failed before it reached them", async () => {
+describe("A retried run, with state of earlier runs,", () => {
+  it.concurrent("W25 keeps the failures that the first run had caught, although the second run failed before it reached them", async () => {
     const world = { away: false, card: false, answers: false, did: [] as string[] };
     const { instanceId } = await runLab(async ({ step }) => {
       await step.read("config", async () => (world.away ? Promise.reject(new Error("Away.")) : 1), ONCE);
@@ -25,7 +25,7 @@ describe("A retried run, with state of the runs before it", () => {
     expect(world.did).toEqual(["invoice"]);
   });
 
-  it.concurrent("W25 gives a branch that was between two tries its tries: no code has received its failure", async () => {
+  it.concurrent("W25 continues the retries of a branch that was between two tries, because no code has received its failure", async () => {
     const state = { broken: true, tries: 0 };
     const send = defineStep<unknown, unknown>({
       effect: "keyed",
@@ -50,7 +50,7 @@ describe("A retried run, with state of the runs before it", () => {
     expect([await outputOf(instanceId), state.tries]).toEqual(["sent", 2]);
   });
 
-  it.concurrent("W25 retries a branch that failed in the last moments of the run before: no code has received its failure", async () => {
+  it.concurrent("W25 retries a branch that failed in the last moments of the earlier run, because no code has received its failure", async () => {
     const state = { broken: true, over: false };
     const { instanceId } = await runLab(async ({ step }) => {
       const slow = effect("keyed", async () => {
@@ -74,7 +74,7 @@ describe("A retried run, with state of the runs before it", () => {
     expect(await outputOf(instanceId)).toBe("slow");
   });
 
-  it.concurrent("W17 W25 retries an effect in doubt with a second refusal that no code had received", async () => {
+  it.concurrent("W17 W25 retries an answered unknown outcome that was refused later, because no code has received the refusal", async () => {
     const state = { tries: 0, broken: true, threw: false };
     const { instanceId } = await runLab(async ({ step }) => {
       const mail = effect("once", async () => {
@@ -99,7 +99,7 @@ describe("A retried run, with state of the runs before it", () => {
     expect(await outputOf(instanceId)).toBe("sent");
   });
 
-  it.concurrent("W27 delays no step after the wait that is tried again: its neighbour may cause the event", async () => {
+  it.concurrent("W27 does not delay other steps while it repeats a wait: another branch may cause the event", async () => {
     const state = { asks: false };
     const { instanceId } = await runLab(async ({ step, payload: { name } }) => {
       const waits = async () => {
@@ -123,7 +123,7 @@ describe("A retried run, with state of the runs before it", () => {
     expect(await outputOf(instanceId)).toBe("hello");
   });
 
-  it("W25 fails of a branch that is not awaited, with a lost output, also where it detects that after the end of its code", async () => {
+  it("W25 fails when an unawaited branch has lost its output, also when that is detected after the end of the code", async () => {
     const state = { broken: true };
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
       const large = step.commit("large", () => ({ output: "l".repeat(200_000) }));
@@ -147,7 +147,7 @@ describe("A retried run, with state of the runs before it", () => {
     expect(await errorOf(instanceId)).toMatchObject({ code: "payload_missing" });
   });
 
-  it.concurrent("W02 W17 asks an operator where an effect hangs: the hung attempt is ignored, once the next run waits", async () => {
+  it.concurrent("W02 W17 waits for an operator's answer about an effect that hangs, and ignores the late record of that attempt", async () => {
     const mail = effect("once", () => held(() => false), { timeout: 300 });
     const { instanceId } = await runLab(({ step }) => step.effect("mail", mail, {}));
     await failed(instanceId);
@@ -171,7 +171,7 @@ describe("A retried run, with state of the runs before it", () => {
   });
 });
 
-it.concurrent("W16 A run that ended, and that the platform has forgotten since, is not begun by an answer to its doubt", async () => {
+it.concurrent("W16 A run that ended and that the platform has deleted is not restarted by an answer to its unknown outcome", async () => {
   const state = { broken: true, paid: 0 };
   const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
     const mail = step.effect(
@@ -228,7 +228,7 @@ it.concurrent("W17 An unknown outcome shows the last request, not an earlier ref
 });
 
 it.concurrent.each(["keyed", "once", "read"] as const)(
-  "W25 The code gets the error of a failed %s, with its code, in every replay",
+  "W25 The code receives the error of a failed %s, with its code, in every replay",
   async (kind) => {
     const heard: unknown[] = [];
     const state = { broken: true };

@@ -5,8 +5,8 @@ import { fresh, operator, pauseAt, probeEnv, reaches, rows, until } from "../har
 import { errorOf, LAB, platformReaches, restartLab, runLab } from "../lab.ts";
 import { recorded, retried, world } from "./world.ts";
 
-describe("Branches side by side, each of several steps", () => {
-  it("W25 continue after an operator's retry and any number of restarts, for either winner of the first time", async () => {
+describe("Parallel branches, each of several steps,", () => {
+  it("W25 continue after an operator's retry and any number of restarts, whichever branch finished first", async () => {
     const { done, waits, refusing, act, chain } = world();
     waits.a1 = () => done.includes("b2");
     refusing.add("last");
@@ -22,7 +22,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(done).toEqual(["b1", "b2", "a1", "a2", "last"]);
   });
 
-  it("W25 one failed and is retried while the other is done", async () => {
+  it("W25 run on when one failed and is retried after the other is done", async () => {
     const { done, waits, refusing, chain } = world();
     waits.a1 = () => done.includes("b1");
     refusing.add("a2");
@@ -43,7 +43,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(back).toEqual(["a2", "a1", "b2", "b1"]);
   });
 
-  it("W20 W25 an effect with a lost answer is asked for by an undo also where the code caught that, and undone with its fallback", async () => {
+  it("W20 W25 an undo looks up an effect with a lost answer also when the code caught that, and reverts it and its fallback", async () => {
     const { done, back, act } = world();
     const booked: string[] = [];
     const booking = defineStep({
@@ -70,7 +70,7 @@ describe("Branches side by side, each of several steps", () => {
     ]);
   });
 
-  it("I16 an undone instance does nothing again when the platform replays it: only a retry does", async () => {
+  it("I16 an undone instance does nothing when the platform replays it: only a retry repeats its steps", async () => {
     const { done, chain } = world();
     const { instanceId } = await runLab(({ step }) => chain(step, "a", "b"));
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -84,7 +84,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(done).toEqual(["a", "b", "a", "b"]);
   });
 
-  it("W25 a branch that is under way when the code returns begins nothing more, also after a restart", async () => {
+  it("W25 a branch that is running when the code returns begins no further step, also after a restart", async () => {
     const { done, waits, chain, act } = world();
     let returned = false;
     waits.b1 = () => returned;
@@ -98,7 +98,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(done).toEqual(["a1", "b1"]);
   });
 
-  it("W25 nor is the end reported before that branch's effect is recorded", async () => {
+  it("W25 the end of a run is not reported before the running branch's effect is recorded", async () => {
     const { done, waits, chain, act } = world();
     const name = fresh("lab");
     let ended = false;
@@ -117,7 +117,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(done).toEqual(["a1", "b1"]);
   });
 
-  it("W25 an error that was caught is caught again by every later replay, also when the upstream would accept it now; an operator's retry tries again", async () => {
+  it("W25 a caught error is caught again in every later replay, although the upstream would accept it now; an operator's retry repeats an uncaught one", async () => {
     const { done, refusing, act } = world();
     refusing.add("by card").add("book");
     const heard: unknown[] = [];
@@ -152,7 +152,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(other.done).toEqual(["tell that it failed", "pay"]);
   });
 
-  it("W25 a retry of a run that its own code failed does not retry a step that the code continued without, nor does a retry that names it: both branches would run", async () => {
+  it("W25 a retry does not repeat a step that the code continued without, and refuses to when that step is named, because both branches would run", async () => {
     const { done, refusing, act } = world();
     refusing.add("by card");
     let mended = false;
@@ -174,7 +174,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(done).toEqual(["by invoice", "book"]);
   });
 
-  it("W25 W12 a random name is still refused, beside a correct branch: both names are reported, nothing happens twice", async () => {
+  it("W25 W12 a random step name is refused beside a correct branch: both names are reported, nothing happens twice", async () => {
     const { done, waits, chain } = world();
     waits.b1 = () => done.length === 2;
     const { instanceId } = await runLab(async ({ step }) => {
@@ -192,7 +192,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND step LIKE 'a2 %'", instanceId)).toHaveLength(1);
   });
 
-  it("W25 a step that waits for code of another kind is named late, not missed", async () => {
+  it("W25 a step that follows other asynchronous work is recognized as late, and not as missing", async () => {
     const { done, waits, act, refusing } = world();
     let pause = 0;
     refusing.add("c");
@@ -230,7 +230,7 @@ it.each([
     "an item's key",
     (step: Steps) => step.map(["📣 sale"], { key: (one) => one.slice(0, 1) }, (_, each) => each.commit("take", () => ({}))),
   ],
-])("half of a character in %s ends the run before any effect, with a remedy", async (_, code) => {
+])("a half character in %s ends the run before any effect, with a remedy", async (_, code) => {
   const { instanceId } = await runLab(({ step }) => code(step));
   expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
   expect(await errorOf(instanceId)).toMatchObject({
@@ -240,7 +240,7 @@ it.each([
   expect(await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
 });
 
-it("W13 keys that hold a slash name steps of their own, in maps and in maps within them", async () => {
+it("W13 keys that contain a slash give separate steps, in maps and in nested maps", async () => {
   const inner: Record<string, string[]> = { en: ["us/a"], "en/us": ["a"] };
   const { instanceId } = await runLab(({ step }) =>
     step.map(Object.keys(inner), { key: (one) => one }, async (outer, each) => {

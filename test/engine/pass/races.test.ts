@@ -5,8 +5,8 @@ import { expireLeases, fresh, operator, pauseAt, probeEnv, reaches, rows, until 
 import { held, LAB, outputOf, platformReaches, restartLab, runLab } from "../lab.ts";
 import { recorded, retried, world } from "./world.ts";
 
-describe("Branches side by side, each of several steps", () => {
-  it("W25 a race has the same winner on every later pass, although its loser has finished meanwhile and is answered sooner", async () => {
+describe("Parallel branches, each of several steps", () => {
+  it("W25 a race has the same winner in every later replay, although its loser has finished and answers sooner", async () => {
     const { done, back, waits, act, chain } = world();
     waits.loser = () => done.includes("after first");
     const winners: unknown[] = [];
@@ -26,7 +26,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(back).toEqual(["loser", "after first", "second", "first"]);
   });
 
-  it("W25 W18 a race that was decided once more, after an undo and a retry, keeps that winner too, beside a step that was never undone", async () => {
+  it("W25 W18 a race that was run again after an undo and a retry keeps its second winner, beside a step that was never undone", async () => {
     const { done, back, waits, act } = world();
     const look = { ms: 0 };
     const winners: unknown[] = [];
@@ -58,7 +58,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(back).toEqual(["slow", "after look", "c", ...done.slice(0, 2).toReversed()]);
   });
 
-  it("W25 W18 a run that is done again takes the branch of a step that was never undone, also where all is otherwise as fast", async () => {
+  it("W25 W18 a run that is repeated after an undo keeps a step that was never undone, in any order of its branches", async () => {
     const { done, refusing, act } = world();
     const ms: Record<string, number> = { q: 20, r: 120, p: 70, last: 200 };
     refusing.add("last");
@@ -82,7 +82,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(done).toHaveLength(3);
   });
 
-  it("W25 W18 a claim of a repeated effect contains the outcomes settled before it in its own run: a replay that finds it continues", async () => {
+  it("W25 W18 a claim of a repeated effect records the outcomes before it in its own run, so that a replay that finds the claim continues", async () => {
     const { waits, refusing, act } = world();
     const name = fresh("lab");
     const look = { ms: 0, claimed: 0 };
@@ -120,7 +120,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
-  it("W25 a race with a loser that never finishes ends, is restarted and undone", async () => {
+  it("W25 a race with a loser that never finishes can end, be restarted and be undone", async () => {
     const { done, back, act } = world();
     const { instanceId } = await runLab(async ({ step }) => {
       await Promise.race([act(step, "winner"), step.sleep("for ever", "365 days")]);
@@ -136,7 +136,7 @@ describe("Branches side by side, each of several steps", () => {
     ]);
   });
 
-  it("W25 I3 an effect of a race's loser that a crash cut off is begun again, recorded, and can be undone, though the race is decided sooner now; no later step is", async () => {
+  it("W25 I3 an effect of a race's loser that a crash cut off is repeated, recorded, and can be undone; no later step of the loser begins", async () => {
     const { done, back, waits, chain, act } = world();
     const name = fresh("lab");
     const crash = pauseAt("W03 effect done, not recorded", name);
@@ -158,7 +158,7 @@ describe("Branches side by side, each of several steps", () => {
     expect(back.toSorted()).toEqual(["loser", "winner"]);
   });
 
-  it("W25 a race that was decided by a failure stays decided when the run is retried for a later fault", async () => {
+  it("W25 a race that was decided by a failure keeps its winner when the run is retried after a later failure", async () => {
     const { done, waits, refusing, act } = world();
     refusing.add("first");
     let mended = false;
@@ -180,7 +180,7 @@ describe("Branches side by side, each of several steps", () => {
   });
 });
 
-it("W25 a race that its run ended with has the same winner when the platform restarts the complete run", async () => {
+it("W25 a race that its run returned has the same winner when the platform restarts the complete run", async () => {
   let holds = true;
   const real = probeEnv.PAYLOADS.get.bind(probeEnv.PAYLOADS);
   // The loser's answer is recorded first, and read so slowly that the code gets the winner's before.

@@ -17,8 +17,8 @@ async function shown(id: string): Promise<string[]> {
 const begun = async (mode: StepMode, code: Code) => (await runIn(mode, code)).instanceId;
 const done = { retries: { limit: 0, delay: 10 } };
 
-describe.each(["lean", "platform"] as const)("%s steps are shown in the order of the code", (mode) => {
-  it("where a retry fails at the same step again", async () => {
+describe.each(["lean", "platform"] as const)("%s steps are listed in the order of the code", (mode) => {
+  it("when a retry fails at the same step again", async () => {
     const id = await begun(mode, async ({ step }) => {
       await step.commit("a", () => ({}), { steps: "platform" });
       await step.commit("c", () => ({}));
@@ -30,7 +30,7 @@ describe.each(["lean", "platform"] as const)("%s steps are shown in the order of
     expect(await shown(id)).toEqual(["a", "c", "g"]);
   });
 
-  it("after an undo's effect, where a retry does again the undone effect", async () => {
+  it("when a retry repeats an undone effect: the repeat follows its undo", async () => {
     const id = await begun(mode, async ({ step }) => {
       for (const name of ["a", "c", "d"] as const) {
         await step.commit(name as "a", () => ({}), name === "d" ? { undo: () => ({}) } : {});
@@ -44,7 +44,7 @@ describe.each(["lean", "platform"] as const)("%s steps are shown in the order of
     expect(await shown(id)).toEqual(["undo d", "a", "c", "d"]);
   });
 
-  it("where a restart finds the steps before and after a question done", async () => {
+  it("when a restart reuses the steps before and after a question", async () => {
     const id = await begun(mode, async ({ step }) => {
       await step.commit("a", () => ({}));
       await step.approve("first", { question: "May it?", timeout: 1, otherwise: "approve" });

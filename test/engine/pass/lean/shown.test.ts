@@ -6,7 +6,7 @@ import { type Code, lean, onPlatform, runIn, upstream, withRecordersThatKnow } f
 
 withRecordersThatKnow();
 
-it("a lean run that succeeds is recorded by the inbox alone, and is shown like any other", async () => {
+it("a run of inline steps that succeeds is recorded by the inbox alone, and is shown like any other", async () => {
   const code: Code = async ({ step }) => {
     await step.effect("first", upstream().definition, "a");
     await step.effect("second", upstream("keyed").definition, "b");
@@ -34,7 +34,7 @@ it("a lean run that succeeds is recorded by the inbox alone, and is shown like a
   expect(await steps(other)).toMatchObject({ amount: 3, mark: "counted" });
 });
 
-it("kept outputs of the run before a restart are shown where its code uses them, and marked", async () => {
+it("outputs of the run before a restart are shown, with a mark, where the code reuses them", async () => {
   const state = { broken: true };
   const code: Code = async ({ step }) => {
     await step.commit("kept", () => ({}));
@@ -58,7 +58,7 @@ it("kept outputs of the run before a restart are shown where its code uses them,
   ]);
 });
 
-it("a lean step that was undone is shown with its duration, before the effect of its undo", async () => {
+it("an inline step that was undone is shown with its duration, before its undo step", async () => {
   const id = await lean(async ({ step }) => {
     await step.commit("put", () => ({}), { undo: () => ({}) });
     await step.commit("stays", () => ({}));

@@ -7,7 +7,7 @@ import { type Code, runIn, upstream, withRecordersThatKnow } from "./running.ts"
 
 withRecordersThatKnow();
 
-it("undo and retry work across a change of mode", async () => {
+it("an undo and a retry succeed after a change of the step mode", async () => {
   const names: string[] = [];
   const note = (what: string) => {
     names.push(what);
@@ -45,7 +45,7 @@ it("undo and retry work across a change of mode", async () => {
   }
 });
 
-it("W23 a cancel waits for an effect that a replay itself runs: it is recorded first", async () => {
+it("W23 a cancel waits for an effect that the replay itself executes, and for its record", async () => {
   const { calls, state, definition } = upstream();
   const { instanceId } = await runIn("lean", async ({ step }) => {
     await step.read("long ago", async () => 1);

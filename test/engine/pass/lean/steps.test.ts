@@ -13,7 +13,7 @@ import { lean, onPlatform, runIn, upstream, withRecordersThatKnow } from "./runn
 
 withRecordersThatKnow();
 
-it("from its second attempt on a lean step is one of the platform's, which makes no more attempts than its policy allows", async () => {
+it("an inline step becomes a platform step from its second attempt on, with no more attempts than its policy allows", async () => {
   const { calls, state, definition } = upstream();
   state.fails = 1;
   const id = await lean(({ step }) => step.effect("act", definition, "a"));
@@ -37,7 +37,7 @@ it("from its second attempt on a lean step is one of the platform's, which makes
   expect(hopeless.calls).toHaveLength(3);
 });
 
-it("a lean attempt that is slow continues as a step of the platform's, once", async () => {
+it("a slow inline attempt continues as a platform step, once", async () => {
   const { calls, state, definition } = upstream();
   state.takesMs = IN_PASS_MS + 500;
   const id = await lean(({ step }) => step.effect("act", definition, "a"));
@@ -51,7 +51,7 @@ it("a lean attempt that is slow continues as a step of the platform's, once", as
   expect(attempts[0]?.startedAt).toBe(startedAt);
 });
 
-it("W15 a repeated replay answers a lean step from the inbox: nothing is done, nothing is billed", async () => {
+it("W15 a repeated replay reads an inline step from the inbox: nothing is executed and nothing is billed", async () => {
   const { calls, definition } = upstream();
   const large = "l".repeat(5000);
   const id = await lean(async ({ step }) => [
@@ -66,7 +66,7 @@ it("W15 a repeated replay answers a lean step from the inbox: nothing is done, n
   expect(await outputOf(id)).toEqual(["a", "kept", large, true]);
 });
 
-it("a replay that follows another runs a step itself only where no earlier replay can have begun it", async () => {
+it("a later replay executes a step inline only when no earlier replay can have begun it", async () => {
   const { calls, definition } = upstream();
   const state = { broken: true };
   const { instanceId } = await runIn("lean", async ({ step }) => {
@@ -91,7 +91,7 @@ it.each([
   { effect: "natural", fails: 1 },
   { effect: "lookup", fails: 0 },
 ] as const)(
-  "W25 after a $effect step, failed $fails times, that another replay has recorded meanwhile nothing is treated as new: that replay may be further",
+  "W25 after a $effect step, failed $fails times, that another replay has recorded in the meantime, no step is treated as new",
   async ({ effect, fails }) => {
     const { calls, state, definition } = upstream(effect);
     const world = { broken: true };
@@ -141,7 +141,7 @@ it("a young run that another process has begun is not treated as new: the record
   expect(await onPlatform(instanceId)).toEqual(["may have been begun"]);
 });
 
-it("beside steps that an earlier replay may have begun no step is treated as new", async () => {
+it("no step is treated as new beside steps that an earlier replay may have begun", async () => {
   const { calls, definition } = upstream();
   const state = { broken: true };
   const { instanceId } = await runIn("lean", async ({ step }) => {
@@ -161,14 +161,14 @@ it("beside steps that an earlier replay may have begun no step is treated as new
   expect(await onPlatform(instanceId)).toContain("left acts");
 });
 
-it("a stretch of lean steps that grows long has a step of the platform's in it", async () => {
+it("a long sequence of inline steps contains one platform step", async () => {
   const id = await lean(async ({ step }) => {
     for (let nth = 0; nth < STRETCH.steps + 2; nth++) await step.commit("each", () => ({}), { key: String(nth) });
   });
   expect(await onPlatform(id)).toEqual([`each [${STRETCH.steps}]`]);
 });
 
-it("an undoable step that records its outcome alone stays a step of the platform's: a cancel must see that it was begun", async () => {
+it("an undoable step that records its outcome alone remains a platform step, so that a cancel can see that it has begun", async () => {
   const { act } = world();
   const id = await lean(async ({ step }) => {
     await act(step, "a");
@@ -177,7 +177,7 @@ it("an undoable step that records its outcome alone stays a step of the platform
   expect(await onPlatform(id)).toEqual(["a"]);
 });
 
-it("W17 the platform remembers an unknown outcome of a lean step, as of any other", async () => {
+it("W17 the platform remembers an unknown outcome of an inline step as of any other step", async () => {
   const once = defineStep({ effect: "once", run: async (_: EffectCall<null>) => Promise.reject(new Error("no answer")) });
   const { instanceId } = await runIn("lean", ({ step }) => step.effect("mail", once, null));
   expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
@@ -189,7 +189,7 @@ it("W17 the platform remembers an unknown outcome of a lean step, as of any othe
   ).toEqual(["mail", "mail · in doubt 1"]);
 });
 
-it("W03 an attempt of the pass's that dies before it has recorded is followed by one of the platform's, which asks first", async () => {
+it("W03 an inline attempt that dies before its record is followed by an attempt as a platform step", async () => {
   const name = fresh("lean");
   const { calls, definition } = upstream();
   const { died } = dieAt("W03 effect done, not recorded", name);
@@ -200,7 +200,7 @@ it("W03 an attempt of the pass's that dies before it has recorded is followed by
   expect(await onPlatform(instanceId)).toEqual(["act"]);
 });
 
-it("a single step can set its own kind, and an invalid kind is refused", async () => {
+it("a single step can set its own mode, and an invalid mode is refused", async () => {
   const { instanceId } = await runIn("platform", async ({ step }) => {
     await step.commit("lean", () => ({}), { steps: "lean" });
     await step.commit("platform", () => ({}));
@@ -214,7 +214,7 @@ it("a single step can set its own kind, and an invalid kind is refused", async (
   expect(await errorOf(odd)).toMatchObject({ code: "config_invalid" });
 });
 
-it("an object that has lived for less than its instance does not report a replay as the first", async () => {
+it("a recorder object that is younger than the instance does not report a replay as the first", async () => {
   const passes = new KnownPasses();
   const later = Date.now() + 1500;
   expect(passes.isFirst("old", "one", Date.now())).toBe(false);
@@ -224,7 +224,7 @@ it("an object that has lived for less than its instance does not report a replay
   expect(passes.isFirst("new", "one", later)).toBe(true);
 });
 
-it("an object that was made while the clock was ahead knows a first pass a second after it was set right, and none of before", () => {
+it("a recorder object that was created while the clock was ahead reports first replays one second after the correction, and none before", () => {
   const right = Date.now();
   const time = vi.spyOn(Date, "now").mockReturnValue(right + 3_600_000);
   onTestFinished(() => time.mockRestore());
@@ -238,7 +238,7 @@ it("an object that was made while the clock was ahead knows a first pass a secon
   expect(passes.isFirst("old", "one", right)).toBe(false);
 });
 
-it("an object remembers a replay for a minute and longer, for any number of later requests", () => {
+it("a recorder object remembers a replay for more than a minute, for any number of later requests", () => {
   const time = vi.spyOn(Date, "now").mockReturnValue(1_000_000);
   onTestFinished(() => time.mockRestore());
   const passes = new KnownPasses();
@@ -248,7 +248,7 @@ it("an object remembers a replay for a minute and longer, for any number of late
   expect(passes.isFirst("young", "another", 1_070_000)).toBe(false);
 });
 
-it("a stretch of lean steps with many calls has a step of the platform's in it, and starts again after that", async () => {
+it("a sequence of inline steps with many calls contains one platform step, and starts again after it", async () => {
   const { definition } = upstream();
   const busy = defineStep({
     effect: "natural",
@@ -265,7 +265,7 @@ it("a stretch of lean steps with many calls has a step of the platform's in it, 
   expect(await onPlatform(id)).toEqual(["behind"]);
 });
 
-it("a lean step with an output that could not be stored fails in every replay, and returns nothing", async () => {
+it("an inline step with an output that could not be stored fails in every replay, and returns nothing", async () => {
   const large = defineStep({
     effect: "natural",
     retries: { limit: 0, delay: 10 },
