@@ -66,22 +66,25 @@ it.each(["platform", "lean"] as const)("an undo after a stop does the same for a
   expect(state).toEqual({ mended: true, stands: false, asked: 2 });
 });
 
-it.each(["platform", "lean"] as const)("a cancel of a run of %s steps reports that a caught effect without an undo handler may remain", async (steps) => {
-  mode.steps = steps;
-  onTestFinished(() => {
-    mode.steps = "platform";
-  });
-  const charge = effect("keyed", () => Promise.reject(new Error("The till answered 500.")));
-  const { instanceId: id } = await runLab(async ({ step }) => {
-    await step.effect("charge", charge, {}).catch(() => "without");
-    await step.sleep("night", "1 hour");
-  });
-  await comes(() => hasCome(id));
-  expect((await planCancel(probeEnv, operator, id)).effects).toEqual([of("charge", "unknown")]);
-  await cancel(id);
-  expect(await kept(id, "terminated", "errored")).toBe("terminated");
-  expect((await planUndo(probeEnv, operator, id)).effects).toEqual([of("charge", "unknown")]);
-});
+it.each(["platform", "lean"] as const)(
+  "a cancel of a run of %s steps reports that a caught effect without an undo handler may remain",
+  async (steps) => {
+    mode.steps = steps;
+    onTestFinished(() => {
+      mode.steps = "platform";
+    });
+    const charge = effect("keyed", () => Promise.reject(new Error("The till answered 500.")));
+    const { instanceId: id } = await runLab(async ({ step }) => {
+      await step.effect("charge", charge, {}).catch(() => "without");
+      await step.sleep("night", "1 hour");
+    });
+    await comes(() => hasCome(id));
+    expect((await planCancel(probeEnv, operator, id)).effects).toEqual([of("charge", "unknown")]);
+    await cancel(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect((await planUndo(probeEnv, operator, id)).effects).toEqual([of("charge", "unknown")]);
+  },
+);
 
 it("a restart throws the caught failure to the code again, as its dry run says, and runs the effects after the sleep once", async () => {
   const asked: string[] = [];
@@ -109,52 +112,52 @@ it("a restart throws the caught failure to the code again, as its dry run says, 
   expect(asked).toEqual(["charge", "tell owed"]);
 });
 
+it.each(["platform", "lean"] as const)("a cancel undoes a caught effect of a %s step while another branch sleeps", async (steps) => {
+  mode.steps = steps;
+  onTestFinished(() => {
+    mode.steps = "platform";
+  });
+  const { state, pay } = till("keyed");
+  const { instanceId: id } = await runLab(({ step }) =>
+    Promise.all([step.sleep("night", "1 hour"), step.effect("pay", pay, {}).catch(() => "owed")]),
+  );
+  await comes(() => hasCome(id));
+  state.mended = true;
+  await cancel(id);
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  expect(state).toEqual({ mended: true, stands: false, asked: 2 });
+});
+
 it.each(["platform", "lean"] as const)(
-  "a cancel undoes a caught effect of a %s step while another branch sleeps",
+  "a cancel undoes a caught effect while a pause holds the next step of a run of %s steps",
   async (steps) => {
     mode.steps = steps;
     onTestFinished(() => {
       mode.steps = "platform";
     });
-    const { state, pay } = till("keyed");
-    const { instanceId: id } = await runLab(({ step }) =>
-      Promise.all([step.sleep("night", "1 hour"), step.effect("pay", pay, {}).catch(() => "owed")]),
+    const world: string[] = [];
+    const is = { lost: false };
+    const pay = effect(
+      "keyed",
+      async () => {
+        if (!world.includes("paid")) world.push("paid");
+        if (!is.lost) await held(() => is.lost).then(() => Promise.reject(new Error("The till answered 500.")));
+      },
+      { undo: back(async () => world.push("paid back")) },
     );
+    const { instanceId: id } = await runLab(async ({ step }) => {
+      await step.effect("pay", pay, {}).catch(() => "owed");
+      await step.commit("row", () => ({}));
+    });
+    await comes(() => world.includes("paid"));
+    await pauseInstance(probeEnv, operator, id, "let me look");
+    // A replay caches its row's status for 0.7 s.
+    await scheduler.wait(800);
+    is.lost = true;
     await comes(() => hasCome(id));
-    state.mended = true;
+    expect(await stateOf(id, "row")).toBeUndefined();
     await cancel(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(state).toEqual({ mended: true, stands: false, asked: 2 });
+    expect(world).toEqual(["paid", "paid back"]);
   },
 );
-
-it.each(["platform", "lean"] as const)("a cancel undoes a caught effect while a pause holds the next step of a run of %s steps", async (steps) => {
-  mode.steps = steps;
-  onTestFinished(() => {
-    mode.steps = "platform";
-  });
-  const world: string[] = [];
-  const is = { lost: false };
-  const pay = effect(
-    "keyed",
-    async () => {
-      if (!world.includes("paid")) world.push("paid");
-      if (!is.lost) await held(() => is.lost).then(() => Promise.reject(new Error("The till answered 500.")));
-    },
-    { undo: back(async () => world.push("paid back")) },
-  );
-  const { instanceId: id } = await runLab(async ({ step }) => {
-    await step.effect("pay", pay, {}).catch(() => "owed");
-    await step.commit("row", () => ({}));
-  });
-  await comes(() => world.includes("paid"));
-  await pauseInstance(probeEnv, operator, id, "let me look");
-  // A replay caches its row's status for 0.7 s.
-  await scheduler.wait(800);
-  is.lost = true;
-  await comes(() => hasCome(id));
-  expect(await stateOf(id, "row")).toBeUndefined();
-  await cancel(id);
-  expect(await kept(id, "terminated", "errored")).toBe("terminated");
-  expect(world).toEqual(["paid", "paid back"]);
-});

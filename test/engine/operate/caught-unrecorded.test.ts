@@ -16,19 +16,16 @@ const sleeps = (step: Steps) => step.sleep("night", "1 hour");
 const fails = (step: Steps) =>
   step.effect("last", defineStep({ effect: "once", ...ONCE, run: () => Promise.reject(new Error("No.")) }), {});
 
-it.each(ways)(
-  "an undo repeats a %s effect that lost its answers and was caught (%s steps), and then undoes it",
-  async (effect, steps) => {
-    const { id, state } = await begin(steps, effect);
-    expect(await ended(id)).toBe("complete");
-    expect((await planUndo(probeEnv, operator, id)).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
-    state.mended = true;
-    await undo(id);
-    expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(state).toEqual({ mended: true, stands: false, asked: 2 });
-    expect((await planUndo(probeEnv, operator, id)).effects).toEqual([]);
-  },
-);
+it.each(ways)("an undo repeats a %s effect that lost its answers and was caught (%s steps), and then undoes it", async (effect, steps) => {
+  const { id, state } = await begin(steps, effect);
+  expect(await ended(id)).toBe("complete");
+  expect((await planUndo(probeEnv, operator, id)).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
+  state.mended = true;
+  await undo(id);
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  expect(state).toEqual({ mended: true, stands: false, asked: 2 });
+  expect((await planUndo(probeEnv, operator, id)).effects).toEqual([]);
+});
 
 it.each(ways)("a cancel repeats and undoes a caught %s effect of a run of %s steps that sleeps after it", async (effect, steps) => {
   const { id, state } = await begin(steps, effect, sleeps);

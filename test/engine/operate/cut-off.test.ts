@@ -108,37 +108,40 @@ describe("W20 an effect with an unrecorded first attempt", () => {
     expect(its.log).toEqual(["a", "undo a of its a"]);
   });
 
-  it.each(["stopped and retried", "restarted twice"] as const)("is undone by a cancel after its run was %s, before the next run reached it", async (how) => {
-    const its = scene();
-    const { state, next } = refusing();
-    const step = losing(its.log, next);
-    let [passes, goOn] = [0, 1];
-    const id = await play(its, async (steps) => {
-      const own = ++passes;
-      await steps.read("look", async () => own > 1 && (await held(() => own <= goOn)));
-      await steps.effect("b", step, {});
-    });
-    await comes(() => state.refused);
-    if (how === "stopped and retried") await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
-    else await restartInstance(probeEnv, operator, id, "it hangs");
-    await carriedOut(id);
-    if (how === "stopped and retried") await retryInstance(probeEnv, operator, id, { reason: "go on" });
-    else {
-      const restarted = restartInstance(probeEnv, operator, id, "it hangs still");
-      // A replay caches its row's status for 0.7 s.
+  it.each(["stopped and retried", "restarted twice"] as const)(
+    "is undone by a cancel after its run was %s, before the next run reached it",
+    async (how) => {
+      const its = scene();
+      const { state, next } = refusing();
+      const step = losing(its.log, next);
+      let [passes, goOn] = [0, 1];
+      const id = await play(its, async (steps) => {
+        const own = ++passes;
+        await steps.read("look", async () => own > 1 && (await held(() => own <= goOn)));
+        await steps.effect("b", step, {});
+      });
+      await comes(() => state.refused);
+      if (how === "stopped and retried") await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
+      else await restartInstance(probeEnv, operator, id, "it hangs");
+      await carriedOut(id);
+      if (how === "stopped and retried") await retryInstance(probeEnv, operator, id, { reason: "go on" });
+      else {
+        const restarted = restartInstance(probeEnv, operator, id, "it hangs still");
+        // A replay caches its row's status for 0.7 s.
+        await scheduler.wait(800);
+        goOn = 2;
+        await restarted;
+      }
+      await carriedOut(id);
+      const cancelled = cancelInstance(probeEnv, operator, id, { reason: "called off" });
+      await comes(async () => (await getInstance(probeEnv, operator, id)).undo !== null);
       await scheduler.wait(800);
-      goOn = 2;
-      await restarted;
-    }
-    await carriedOut(id);
-    const cancelled = cancelInstance(probeEnv, operator, id, { reason: "called off" });
-    await comes(async () => (await getInstance(probeEnv, operator, id)).undo !== null);
-    await scheduler.wait(800);
-    goOn = 9;
-    await cancelled;
-    expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(its.log).toEqual(["done", "undo it"]);
-  });
+      goOn = 9;
+      await cancelled;
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(its.log).toEqual(["done", "undo it"]);
+    },
+  );
 
   it("is undone by a cancel after a restart of its run that has not reached it again", async () => {
     const its = scene();

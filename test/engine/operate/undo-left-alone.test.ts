@@ -39,36 +39,33 @@ async function unasked(world: string[], upstream: { away: boolean; booked: boole
 }
 
 describe("W20 An effect with an outcome that an undo cannot determine", () => {
-  it.each([true, false])(
-    "can be skipped by an operator; a later retry looks it up first (it had happened: %s)",
-    async (booked) => {
-      const world: string[] = [];
-      const upstream = { away: true, booked };
-      const id = await unasked(world, upstream);
-      // As if the database was unavailable before the undo could claim its key.
-      await rows("UPDATE millrace_inbox SET repeats = 0 WHERE instance_id = ?1 AND step = 'book'", id);
-      expect(await errorOf(id)).toMatchObject({ step: "book" });
-      const plan = await planSkip(probeEnv, operator, id, { step: "book" });
-      expect(plan.refused).toBeNull();
-      expect(plan.follows).toContain("if it happened, it remains until an operator undoes it");
-      expect(plan.effects).toEqual([
-        { step: "book", item: "", verdict: "skipped" },
-        { step: "van", item: "", verdict: "undone" },
-      ]);
-      await skip(id, "book");
-      expect(await kept(id, "terminated", "errored")).toBe("terminated");
-      expect(world).toEqual(["van", "sent", "asked", "van back"]);
-      expect(await statesOf(id)).toEqual(["van 1: superseded", "van 2: failed", "book 1: failed", "undo van 1: done"]);
+  it.each([true, false])("can be skipped by an operator; a later retry looks it up first (it had happened: %s)", async (booked) => {
+    const world: string[] = [];
+    const upstream = { away: true, booked };
+    const id = await unasked(world, upstream);
+    // As if the database was unavailable before the undo could claim its key.
+    await rows("UPDATE millrace_inbox SET repeats = 0 WHERE instance_id = ?1 AND step = 'book'", id);
+    expect(await errorOf(id)).toMatchObject({ step: "book" });
+    const plan = await planSkip(probeEnv, operator, id, { step: "book" });
+    expect(plan.refused).toBeNull();
+    expect(plan.follows).toContain("if it happened, it remains until an operator undoes it");
+    expect(plan.effects).toEqual([
+      { step: "book", item: "", verdict: "skipped" },
+      { step: "van", item: "", verdict: "undone" },
+    ]);
+    await skip(id, "book");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(world).toEqual(["van", "sent", "asked", "van back"]);
+    expect(await statesOf(id)).toEqual(["van 1: superseded", "van 2: failed", "book 1: failed", "undo van 1: done"]);
 
-      upstream.away = false;
-      await retry(id);
-      expect(await kept(id, "complete", "errored")).toBe("complete");
-      expect(world.slice(4)).toEqual(booked ? ["van", "asked"] : ["van", "asked", "sent"]);
-      await undo(id);
-      expect(await kept(id, "terminated", "errored")).toBe("terminated");
-      expect(world.slice(booked ? 6 : 7)).toEqual(["booking back", "van back"]);
-    },
-  );
+    upstream.away = false;
+    await retry(id);
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(world.slice(4)).toEqual(booked ? ["van", "asked"] : ["van", "asked", "sent"]);
+    await undo(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(world.slice(booked ? 6 : 7)).toEqual(["booking back", "van back"]);
+  });
 
   it("is in doubt in a later retry when a deployment has changed its class from lookup: the upstream is not queried", async () => {
     const world: string[] = [];
@@ -138,24 +135,21 @@ describe("W20 An effect with an outcome that an undo cannot determine", () => {
   });
 });
 
-it.each([false, true])(
-  "W25 A read that fails in an undo can be skipped with an output, as in any run (cut off: %s)",
-  async (cut) => {
-    const world: string[] = [];
-    const state = { gone: false };
-    const { instanceId: id } = await runLab(async ({ step }) => {
-      const which = await step.read("look", async () => (state.gone ? Promise.reject(notRetryable("The list is gone.")) : "van"));
-      await step.effect("van", van(world, which), null);
-    });
-    expect(await kept(id, "complete", "errored")).toBe("complete");
-    state.gone = true;
-    await undoneInPart(id);
-    expect(await errorOf(id)).toMatchObject({ step: "look" });
-    // As if it was running once more when the run was cancelled.
-    if (cut) await rows("UPDATE millrace_actions SET cut_off = '[\"look\"]' WHERE instance_id = ?1", id);
-    else await expect(skip(id, "look")).rejects.toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "output" }] } });
-    await skip(id, "look", { output: "van" });
-    expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(world).toEqual(["van", "van back"]);
-  },
-);
+it.each([false, true])("W25 A read that fails in an undo can be skipped with an output, as in any run (cut off: %s)", async (cut) => {
+  const world: string[] = [];
+  const state = { gone: false };
+  const { instanceId: id } = await runLab(async ({ step }) => {
+    const which = await step.read("look", async () => (state.gone ? Promise.reject(notRetryable("The list is gone.")) : "van"));
+    await step.effect("van", van(world, which), null);
+  });
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+  state.gone = true;
+  await undoneInPart(id);
+  expect(await errorOf(id)).toMatchObject({ step: "look" });
+  // As if it was running once more when the run was cancelled.
+  if (cut) await rows("UPDATE millrace_actions SET cut_off = '[\"look\"]' WHERE instance_id = ?1", id);
+  else await expect(skip(id, "look")).rejects.toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "output" }] } });
+  await skip(id, "look", { output: "van" });
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  expect(world).toEqual(["van", "van back"]);
+});

@@ -69,29 +69,32 @@ describe("A retry of a failed undo", () => {
     expect(await ended(instanceId)).toBe("terminated");
   });
 
-  it.each(["keyed", "once", "natural"] as const)("W19 I15 does not undo again what a %s step undid with an answer that cannot be stored", async (of) => {
-    const refunds: string[] = [];
-    const refund = effect(of, async ({ key }) => {
-      refunds.push(key);
-      return cyclic();
-    });
-    const { instanceId } = await runLab(({ step }) =>
-      step.effect(
-        "pay",
-        effect("keyed", async () => 1, { undo: refund as never }),
-        null,
-      ),
-    );
-    expect(await ended(instanceId)).toBe("complete");
-    await undo(instanceId);
-    expect(await ended(instanceId)).toBe("errored");
-    expect(await errorOf(instanceId)).toMatchObject({ code: "output_not_serializable" });
-    await expect(retry(instanceId)).rejects.toMatchObject({ code: "invalid_transition" });
-    await resolve(instanceId, "undo pay", { verb: "confirm", output: "refund-1" });
-    await retry(instanceId);
-    expect(await ended(instanceId)).toBe("terminated");
-    expect(refunds).toHaveLength(1);
-  });
+  it.each(["keyed", "once", "natural"] as const)(
+    "W19 I15 does not undo again what a %s step undid with an answer that cannot be stored",
+    async (of) => {
+      const refunds: string[] = [];
+      const refund = effect(of, async ({ key }) => {
+        refunds.push(key);
+        return cyclic();
+      });
+      const { instanceId } = await runLab(({ step }) =>
+        step.effect(
+          "pay",
+          effect("keyed", async () => 1, { undo: refund as never }),
+          null,
+        ),
+      );
+      expect(await ended(instanceId)).toBe("complete");
+      await undo(instanceId);
+      expect(await ended(instanceId)).toBe("errored");
+      expect(await errorOf(instanceId)).toMatchObject({ code: "output_not_serializable" });
+      await expect(retry(instanceId)).rejects.toMatchObject({ code: "invalid_transition" });
+      await resolve(instanceId, "undo pay", { verb: "confirm", output: "refund-1" });
+      await retry(instanceId);
+      expect(await ended(instanceId)).toBe("terminated");
+      expect(refunds).toHaveLength(1);
+    },
+  );
 
   it.each([true, false])("W20 W25 continues at the lookup of an effect with a caught failure (it happened: %s)", async (found) => {
     const world: string[] = [];

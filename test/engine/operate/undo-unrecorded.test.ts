@@ -27,21 +27,18 @@ const charge = effect("keyed", () => Promise.reject(new Error("The till answered
 const refused = effect("keyed", () => Promise.reject(upstreamRefused("The till has closed.")), wayBack);
 const van = effect("keyed", async () => "a van", wayBack);
 
-it.each(modes)(
-  "an undo reports that a caught effect without a record may remain (%s steps)",
-  async (steps) => {
-    const { id, status } = await run(steps, async (step) => {
-      await step.effect("van", van, {});
-      await step.effect("charge", charge, {}).catch(() => "without");
-      return "done";
-    });
-    expect(status).toBe("complete");
-    expect(await plan(id)).toEqual({ refused: null, effects: [of("charge", "unknown"), of("van", "undone")] });
-    await undo(id);
-    expect(await reaches(id, "terminated", "errored")).toBe("terminated");
-    expect((await plan(id)).effects).toEqual([of("charge", "unknown")]);
-  },
-);
+it.each(modes)("an undo reports that a caught effect without a record may remain (%s steps)", async (steps) => {
+  const { id, status } = await run(steps, async (step) => {
+    await step.effect("van", van, {});
+    await step.effect("charge", charge, {}).catch(() => "without");
+    return "done";
+  });
+  expect(status).toBe("complete");
+  expect(await plan(id)).toEqual({ refused: null, effects: [of("charge", "unknown"), of("van", "undone")] });
+  await undo(id);
+  expect(await reaches(id, "terminated", "errored")).toBe("terminated");
+  expect((await plan(id)).effects).toEqual([of("charge", "unknown")]);
+});
 
 it.each(modes)(
   "a dry run of an undo omits caught reads and commits of %s steps, and reports a refused effect as not happened",

@@ -40,22 +40,17 @@ describe("The fallback of a step that failed", () => {
     ["keyed", noFunds],
     ["natural", noFunds],
     ["keyed", down],
-  ] as const)(
-    "W25 is retried alone when it is %s, its answer was lost and only the run's end records that failure",
-    async (of, error) => {
-      const state = world();
-      const { instanceId } = await runLab(({ step }) =>
-        step
-          .effect("card", fails("keyed", "card", state, error), null)
-          .catch(() => step.effect("invoice", lost(of, "invoice", state), null)),
-      );
-      expect(await ended(instanceId)).toBe("errored");
-      state.mended = true;
-      await retry(instanceId);
-      expect(await ended(instanceId)).toBe("complete");
-      expect([state.happened, await outputOf(instanceId)]).toEqual([["invoice", "invoice"], "invoice"]);
-    },
-  );
+  ] as const)("W25 is retried alone when it is %s, its answer was lost and only the run's end records that failure", async (of, error) => {
+    const state = world();
+    const { instanceId } = await runLab(({ step }) =>
+      step.effect("card", fails("keyed", "card", state, error), null).catch(() => step.effect("invoice", lost(of, "invoice", state), null)),
+    );
+    expect(await ended(instanceId)).toBe("errored");
+    state.mended = true;
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("complete");
+    expect([state.happened, await outputOf(instanceId)]).toEqual([["invoice", "invoice"], "invoice"]);
+  });
 
   it("W25 is retried alone also when the code then threw its own error", async () => {
     const state = world();
