@@ -65,7 +65,7 @@ function minutes(world: World, values: readonly (number | null)[], from = 0): vo
 }
 
 describe("An alert", () => {
-  it("is pending until its bound was exceeded for long enough, then notified once", () => {
+  it("is pending until its bound has been exceeded for long enough, and is then notified once", () => {
     const world = new World();
     minutes(world, [11, 11]);
     expect([world.open[0]?.state, world.said]).toEqual(["pending", []]);
@@ -73,14 +73,14 @@ describe("An alert", () => {
     expect([world.open[0]?.state, world.said]).toEqual(["firing", ["firing"]]);
   });
 
-  it("that ends before its notification leaves no row", () => {
+  it("leaves no row when it ends before its notification", () => {
     const world = new World();
     minutes(world, [11, 11, null, 11, 10, 11, 11]);
     expect(world.said).toEqual([]);
     expect(world.alerts.size).toBe(1);
   });
 
-  it("that becomes critical is notified at once, and again when it is only a warning for a while", () => {
+  it("is notified at once when it becomes critical, and again after a period as a warning", () => {
     const world = new World();
     minutes(world, [11, 11, 11, 101, 101, 101, 11, 11, 11, 11]);
     expect(world.notices.map(({ at, change }) => [at / MINUTE, change])).toEqual([
@@ -100,7 +100,7 @@ describe("An alert", () => {
     expect(world.open).toEqual([]);
   });
 
-  it("that lasts is repeated after its time, and not before", () => {
+  it("is repeated after its repeat interval when it lasts, and not before", () => {
     const world = new World();
     minutes(world, Array(180).fill(11));
     expect(world.notices.map(({ at }) => at / MINUTE)).toEqual([2, 62, 122]);
@@ -116,7 +116,7 @@ describe("An alert", () => {
     expect(world.said).toEqual(["firing"]);
   });
 
-  it("that was notified and ends while it is muted is reported as over when the mute ends", () => {
+  it("is reported as resolved when the mute ends, if it was notified and has ended during the mute", () => {
     const world = new World();
     minutes(world, Array(10).fill(11));
     world.mute(10 * MINUTE, 20 * MINUTE);
@@ -125,7 +125,7 @@ describe("An alert", () => {
     expect(world.notices[1]?.at).toBe(30 * MINUTE);
   });
 
-  it("is not sustained by two polls with an hour between them", () => {
+  it("does not become due by two polls with an hour between them", () => {
     const world = new World();
     world.look(0, { q: 11 });
     world.look(60 * MINUTE, { q: 11 });
@@ -134,7 +134,7 @@ describe("An alert", () => {
     expect(world.said).toEqual(["firing"]);
   });
 
-  it("is notified and resolved on time although the clock was set back by an hour meanwhile", () => {
+  it("is notified and resolved on time although the clock was set back by an hour in between", () => {
     const [pending, quiet] = [new World(), new World()];
     pending.look(60 * MINUTE, { q: 11 });
     minutes(pending, Array(4).fill(11));
@@ -144,14 +144,14 @@ describe("An alert", () => {
     expect(quiet.said).toEqual(["firing", "resolved"]);
   });
 
-  it("of many groups within their bound is none together", () => {
+  it("does not fire for many groups that are each within their bound", () => {
     const world = new World();
     const values = Object.fromEntries(Array.from({ length: 2 * MAX_GROUPS }, (_, index) => [`q${index}`, 9]));
     for (let minute = 0; minute < 10; minute++) world.look(minute * MINUTE, values);
     expect(world.open).toEqual([]);
   });
 
-  it("of a group that is muted begins muted, though the one before it is over", () => {
+  it("begins muted when its group is muted, although the earlier alert of the group is over", () => {
     const world = new World();
     minutes(world, [11, 11, 11]);
     world.mute(2 * MINUTE, 60 * MINUTE);
@@ -160,7 +160,7 @@ describe("An alert", () => {
     expect(world.open).toMatchObject([{ state: "firing", mutedUntil: 62 * MINUTE, muteReason: "known" }]);
   });
 
-  it("of a rule that was switched off is resolved", () => {
+  it("is resolved when its rule is switched off", () => {
     const world = new World();
     minutes(world, [11, 11, 11]);
     const after = new World([]);
@@ -194,7 +194,7 @@ describe("An alert", () => {
     expect(world.open).toMatchObject([{ count: 9, examples: ["a", "b", "c"], lastAt: MINUTE + 6, since: 6 }]);
   });
 
-  it("of one rule is one of at most twenty groups; further groups are one more", () => {
+  it("is limited to twenty groups for each rule; further groups share one more", () => {
     const world = new World();
     const many = Object.fromEntries(Array.from({ length: 200 }, (_, index) => [`q${index}`, 11 + index / 1000]));
     for (const at of [0, 1, 2, 3]) world.look(at * MINUTE, many);
@@ -204,7 +204,7 @@ describe("An alert", () => {
   });
 });
 
-describe("Whatever is seen", () => {
+describe("For any readings,", () => {
   const value = fc.constantFrom(null, 0, 11, 50, 101, 500);
   const rule = fc
     .record({
@@ -222,7 +222,7 @@ describe("Whatever is seen", () => {
     maxLength: 60,
   });
 
-  it("notifications equal those of the naive model, and no two alerts of one group are open", () => {
+  it("notifications equal those of a naive model, and no two alerts of one group are open", () => {
     fc.assert(
       fc.property(rule, looks, (own, seen) => {
         const world = new World([own]);

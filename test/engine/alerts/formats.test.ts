@@ -46,7 +46,7 @@ describe("A notice", () => {
     );
   });
 
-  it("for Slack is text in which nothing that comes from a label is a mark or a mention", () => {
+  it("for Slack is text in which no label can produce markup or a mention", () => {
     const { text, ...more } = JSON.parse(slackBody(NOTICE));
     expect(text.split("\n").slice(0, 3)).toEqual([
       "🔴 *critical dlq\u200b_depth began*",
@@ -56,13 +56,13 @@ describe("A notice", () => {
     expect(more).toEqual({ unfurl_links: false, unfurl_media: false });
   });
 
-  it("for Telegram is HTML with the three characters escaped", () => {
+  it("for Telegram is HTML with its three special characters escaped", () => {
     const body = JSON.parse(telegramBody(NOTICE, "-100"));
     expect(body).toMatchObject({ chat_id: "-100", parse_mode: "HTML", link_preview_options: { is_disabled: true } });
     expect(body.text.split("\n").slice(0, 2)).toEqual(["🔴 <b>critical dlq_depth began</b>", "queue orders &amp; &lt;returns&gt;"]);
   });
 
-  it("names the deployment, and links to its subject: the one item, or the list with it", () => {
+  it("names the deployment and links to its subject: the item, or the filtered list", () => {
     const env = "https://orders.example/";
     const letter = { ...NOTICE, rule: "dead_letter_arrived", examples: ["a_b"], labels: { queue: "orders" } };
     const slack = JSON.parse(slackBody(letter, placed(env, letter))).text.split("\n");
@@ -82,14 +82,14 @@ describe("A notice", () => {
   });
 
   it.each(["orders.example", "https://ada:secret@orders.example", "ftp://orders.example", " ", undefined])(
-    "has no link where PUBLIC_URL is %s, and is sent all the same",
+    "is sent without a link when PUBLIC_URL is %s",
     (said) => {
       expect(placed(said)).toBeUndefined();
       expect(JSON.parse(slackBody(NOTICE, placed(said))).text).not.toContain("console");
     },
   );
 
-  it("shows frequency or amount in words, and for ended arrivals only that no more came", () => {
+  it("describes frequency or amount in words, and for missing arrivals only that none came", () => {
     const saidOf = (more: Partial<AlertNotice>) => JSON.parse(telegramBody({ ...NOTICE, ...more }, "1")).text as string;
     expect(saidOf({})).toContain("\nat 101, bound 100\n");
     expect(saidOf({ count: 1, value: 1, above: 0 })).toContain("\nonce\n");
@@ -102,7 +102,7 @@ describe("A notice", () => {
     expect(noMore).toContain("\n3 times\nfrom ");
   });
 
-  it("is never longer than its channel accepts, and no character is cut, for any text", () => {
+  it("is never longer than its channel accepts and never cuts a character, for any text", () => {
     const word = fc.string({ unit: fc.constantFrom("&", "<", ">", "*", "_", "`", "a", "🧾"), maxLength: 3000 });
     fc.assert(
       fc.property(fc.dictionary(word, word, { maxKeys: 20 }), fc.array(word, { maxLength: 3 }), word, (labels, examples, meaning) => {
@@ -120,7 +120,7 @@ describe("A notice", () => {
   });
 });
 
-describe("A channel", () => {
+describe("Alert channels", () => {
   /** A success in Telegram's format. */
   const TAKEN = [{ status: 200, text: '{"ok":true}', times: 9 }];
   const raise = () =>
@@ -139,7 +139,7 @@ describe("A channel", () => {
       (found) => found.length > 0,
     );
 
-  it("each gets its own format, under one id at every attempt, and a failing one delays none of the others", async () => {
+  it("each get their own format under one id at every attempt, and a failing channel does not delay the others", async () => {
     const treatments = [{ status: 503, times: 1 }, ...TAKEN];
     const { url, requests } = await receiver({ treatments });
     const telegram = { ALERTS_TELEGRAM_TOKEN: "1:a", ALERTS_TELEGRAM_CHAT: "7", ALERTS_TELEGRAM_URL: url };
@@ -155,7 +155,7 @@ describe("A channel", () => {
     ]);
   });
 
-  it("that refuses for good ends the run only when every other one has its notice", async () => {
+  it("end the run with a permanent refusal only after every other channel has its notice", async () => {
     const refusing = await receiver({ treatments: [{ status: 410, times: 9 }] });
     const late = await addressThat([{ status: 503, times: 3 }]);
     vars.ALERTS_SLACK_URL = late.url;
@@ -165,7 +165,7 @@ describe("A channel", () => {
     expect((await late.requests()).map(({ answered }) => answered)).toEqual([503, 503, 503, 204]);
   });
 
-  it("of Slack that refuses permanently is not retried, and no address is in the error", async () => {
+  it("do not retry a permanent refusal of Slack, and do not show its address in the error", async () => {
     const { url, requests } = await receiver({ treatments: [{ status: 404, times: 9 }] });
     only({ ALERTS_SLACK_URL: url });
     await raise();
@@ -178,7 +178,7 @@ describe("A channel", () => {
     expect(error).not.toContain("127.0.0.1");
   });
 
-  it("of Telegram that asks for patience is tried again", async () => {
+  it("retry after a rate-limit answer of Telegram", async () => {
     const text = JSON.stringify({ ok: false, parameters: { retry_after: 1 } });
     const { url, requests } = await receiver({ treatments: [{ status: 429, text, times: 1 }, ...TAKEN] });
     only({ ALERTS_TELEGRAM_TOKEN: "1:a", ALERTS_TELEGRAM_CHAT: "7", ALERTS_TELEGRAM_URL: url });
@@ -200,7 +200,7 @@ describe("A channel", () => {
   it.each([
     ["nothing", 500, {}],
     ["a second's patience", 503, { "retry-after": "1" }],
-  ])("that refuses at every try, and asks for %s, is tried for 20 minutes and less than an hour", async (_, status, headers) => {
+  ])("retry for 20 minutes to one hour when every try is refused and asks for %s", async (_, status, headers) => {
     const { retries } = postAlert(undefined);
     const refused = await refusalOf(new Response(null, { status, headers }));
     const pauses = Array.from({ length: retries?.limit ?? 0 }, (_, index) => nextDelayMs(retries as Retries, index + 1, refused));
@@ -208,7 +208,7 @@ describe("A channel", () => {
     expect([minutes >= 20, minutes < 60, Math.max(...pauses) <= 300_000]).toEqual([true, true, true]);
   });
 
-  it("that a channel asks to defer for a day is deferred for five minutes", async () => {
+  it("retry after five minutes when a channel asks for a delay of one day", async () => {
     const text = JSON.stringify({ parameters: { retry_after: 86_400 } });
     const busy = [
       new Response(null, { status: 503, headers: { "retry-after": "86400" } }),
@@ -238,7 +238,7 @@ describe("A channel", () => {
     ["telegram", "another service's JSON", '{"status":"ok"}', { code: "not_retryable" }],
     ["telegram", "a word", "ok", { code: "not_retryable", message: expect.stringContaining('"ok"') }],
     ["slack", "a page to sign in", "<!doctype html><title>Sign in</title>", { code: "not_retryable" }],
-  ])("%s that answers 200 with %s has not taken the notice", async (channel, _, body, refused) => {
+  ])("do not count a notice as delivered when %s answers 200 with %s", async (channel, _, body, refused) => {
     expect(await refusalOf(new Response(body), channel)).toMatchObject(refused);
   });
 
@@ -246,7 +246,7 @@ describe("A channel", () => {
     ["slack", '{"ok":false,"error":"ratelimited"}'],
     ["slack", '{"status":"error"}'],
     ["telegram", '{"ok":false,"error_code":429}'],
-  ])("%s that answers 200 with %j and Retry-After is deferred for as long", async (channel, body) => {
+  ])("delay the next try as requested when %s answers 200 with %j and Retry-After", async (channel, body) => {
     const refused = await refusalOf(new Response(body, { headers: { "retry-after": "7" } }), channel);
     expect(refused).toMatchObject({ code: "unavailable", detail: { delayMs: 7000 } });
   });
@@ -259,11 +259,11 @@ describe("A channel", () => {
     ["telegram", `{"ok":true,"result":{"text":"${"x".repeat(10_000)}"}}`],
     // A receiver of signed webhooks answers by its status alone.
     ["webhook", '{"ok":false}'],
-  ])("%s that answers 200 with %j has taken the notice", async (channel, body) => {
+  ])("count a notice as delivered when %s answers 200 with %j", async (channel, body) => {
     expect(await refusalOf(new Response(body), channel)).toBeUndefined();
   });
 
-  it("is refused if half configured, and so is an invalid secret; the signing secret is derived when none is set", () => {
+  it("are refused when half configured or with an invalid secret; the signing secret is derived when none is set", () => {
     const codeOf = (name: ChannelName, said: object) => {
       try {
         channelOf(name, { MILLRACE_KEY: "key", ...said });

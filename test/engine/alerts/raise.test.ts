@@ -18,7 +18,7 @@ const look = (value: number) =>
   raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges: value > 0 ? [{ name: "effects_in_doubt", labels: {}, value }] : [] });
 const messages = () => rows("SELECT id FROM millrace_outbox WHERE queue = 'alerts'");
 
-it("is listed and logged where no channel is configured, and no message is sent", async () => {
+it("an alert without a configured channel is listed and logged, and no message is sent", async () => {
   const warned = vi.spyOn(console, "warn");
   await look(3);
   expect(await alerts()).toMatchObject([{ rule: "effects_in_doubt", labels: "{}", state: "firing", severity: "warning" }]);
@@ -27,7 +27,7 @@ it("is listed and logged where no channel is configured, and no message is sent"
   expect(lines).toMatchObject([{ change: "firing", rule: "effects_in_doubt", value: 3, count: null }]);
 });
 
-it("is raised by the keeper in its round, by the gauges of that round", async () => {
+it("an alert is raised by the keeper in its round, from the gauges of that round", async () => {
   const warned = vi.spyOn(console, "warn");
   await deliver("probe-events", [{ poison: fresh("poison") }]);
   await keeperOf(probeEnv).round();
@@ -38,7 +38,7 @@ it("is raised by the keeper in its round, by the gauges of that round", async ()
   expect(warned.mock.calls.join("\n")).toContain('"rule":"dead_letter_arrived"');
 });
 
-it("is sent once by the next round when the process dies before it is sent", async () => {
+it("an alert is sent once by the next round when the process dies before it is sent", async () => {
   const { requests } = await receiver();
   const death = dieAt("alert raised, not sent");
   await expect(look(3)).rejects.toThrow("Died at");
@@ -54,7 +54,7 @@ it("is sent once by the next round when the process dies before it is sent", asy
   expect(await ofDoubts()).toEqual(["alert.firing"]);
 });
 
-it("is raised once by two concurrent keepers", async () => {
+it("an alert is raised once by two concurrent keepers", async () => {
   const { requests } = await receiver();
   for (let turn = 1; turn <= 5; turn++) {
     const all = await Promise.all([look(3), look(3), look(3)]);
@@ -71,7 +71,7 @@ it("is raised once by two concurrent keepers", async () => {
   expect([seen.length, new Set(seen.map(({ id }) => id)).size]).toEqual([10, 10]);
 });
 
-it("that is muted is recorded and not sent; unmuted, it is sent; both are in the audit", async () => {
+it("a muted alert is recorded and not sent; after the unmute it is sent; both are in the audit", async () => {
   const { requests } = await receiver();
   await look(3);
   await requests(1);
@@ -94,7 +94,7 @@ it("that is muted is recorded and not sent; unmuted, it is sent; both are in the
   ]);
 });
 
-it("after an undone mute is sent, and so is the next one, though an older one was muted for longer", async () => {
+it("an alert after an undone mute is sent, and so is the next one, although an older mute was longer", async () => {
   const { requests } = await receiver();
   const over = async () => {
     await pass(60_000);
@@ -131,7 +131,7 @@ it("after an undone mute is sent, and so is the next one, though an older one wa
   expect((await alerts("muted_until IS NOT NULL")).map(({ id }) => id).toSorted()).toEqual([first, last].toSorted());
 });
 
-it("overtaken by an operator's mute, a round writes nothing, and sends nothing", async () => {
+it("a keeper round that an operator's mute overtakes writes and sends nothing", async () => {
   const { requests } = await receiver();
   const [batch, prepare] = [probeEnv.DB.batch.bind(probeEnv.DB), probeEnv.DB.prepare.bind(probeEnv.DB)];
   await look(0);
@@ -149,7 +149,7 @@ it("overtaken by an operator's mute, a round writes nothing, and sends nothing",
   expect((await look(3)).did).toBe(1);
 });
 
-it("about the instances that send alerts is logged and not sent, so that no alert causes the next", async () => {
+it("an alert about the instances that send alerts is logged and not sent, so that no alert causes another", async () => {
   const warned = vi.spyOn(console, "warn");
   const { requests } = await receiver();
   const id = await rowOf("errored", 0);
@@ -161,7 +161,7 @@ it("about the instances that send alerts is logged and not sent, so that no aler
   expect(warned.mock.calls.join("\n")).toContain('"workflow":"send-alert"');
 });
 
-it("about a custom workflow that follows alerts is not sent either", async () => {
+it("an alert about a custom workflow that follows alerts is not sent", async () => {
   const { requests } = await receiver();
   const pageSomebody = defineWorkflow({ name: "page-somebody", on: AlertChanged, run: async () => undefined });
   const own = catalog({ consumers: [defineConsumer({ queue: AlertChanged.queue, routes: [on(AlertChanged, start(pageSomebody))] })] });
@@ -171,7 +171,7 @@ it("about a custom workflow that follows alerts is not sent either", async () =>
   expect((await requests(1)).map((one) => saidIn(one).data.labels)).toEqual([{ workflow: "probe", code: "not_retryable" }]);
 });
 
-it("that is half configured for a channel is sent to the others, and the log names the missing variable", async () => {
+it("an alert with a half-configured channel is sent to the other channels, and the log names the missing variable", async () => {
   const { requests } = await receiver();
   const failed = vi.spyOn(console, "error");
   vars.ALERTS_TELEGRAM_TOKEN = "1:a";
@@ -181,7 +181,7 @@ it("that is half configured for a channel is sent to the others, and the log nam
   expect(failed.mock.calls.join("\n")).toContain("ALERTS_TELEGRAM_CHAT is not set");
 });
 
-it("is not sent where its queue or its sender is not bound, or no workflow sends it: the log says so once, with the line to add, before the first alert", async () => {
+it("an alert without a bound queue or sender, or without a sending workflow, is not sent: the log names the line to add once, before the first alert", async () => {
   const failed = vi.spyOn(console, "error");
   vars.ALERTS_WEBHOOK_URL = "https://alerts.invalid/hook";
   const said = async (missing: object, known = app) => {
@@ -201,7 +201,7 @@ it("is not sent where its queue or its sender is not bound, or no workflow sends
   }
 });
 
-it("goes to no channel with an invalid variable: the log says so before the first alert, once, without its value", async () => {
+it("an alert is not sent to a channel with an invalid variable: the log says so before the first alert, once, without the value", async () => {
   const failed = vi.spyOn(console, "error");
   vars.ALERTS_SLACK_URL = "hooks.slack.invalid/services/secret";
   for (let time = 0; time < 3; time++) await look(0).finally(() => time === 2 && delete vars.ALERTS_SLACK_URL);
@@ -210,7 +210,7 @@ it("goes to no channel with an invalid variable: the log says so before the firs
   expect(lines.join()).not.toContain("services");
 });
 
-it("has its link by PUBLIC_URL, and none where that is invalid, which the log says once, before the first alert", async () => {
+it("an alert links to PUBLIC_URL, and has no link when that is invalid, which the log says once before the first alert", async () => {
   const failed = vi.spyOn(console, "error");
   onTestFinished(() => void delete vars.PUBLIC_URL);
   const { requests } = await receiver();
@@ -225,7 +225,7 @@ it("has its link by PUBLIC_URL, and none where that is invalid, which the log sa
   expect(data.url).toMatch(/^https:\/\/orders\.example\/console\//);
 });
 
-it("is sent for the default tenant where ALERTS_TENANT is no tenant, and the log says so once, before the first alert", async () => {
+it("an alert is sent for the default tenant when ALERTS_TENANT is not a tenant, and the log says so once before the first alert", async () => {
   const failed = vi.spyOn(console, "error");
   const { requests } = await receiver();
   vars.ALERTS_TENANT = "bad tenant/x";
@@ -241,7 +241,7 @@ it("is sent for the default tenant where ALERTS_TENANT is no tenant, and the log
   expect(failed.mock.calls.map(String).filter((line) => line.includes("ALERTS_TENANT"))).toHaveLength(1);
 });
 
-it("is deleted 30 days after its end, and not before; an open or muted one stays", async () => {
+it("an alert is deleted 30 days after its end, and not before; an open or muted one is kept", async () => {
   const insert = (name: string, state: string, days: number, mutedUntil: number | null) =>
     run(
       `INSERT INTO millrace_alerts (id, rule, labels, state, severity, value, examples, since, fired_at, last_at, updated_at, resolved_at, muted_until, mute_reason, version)
@@ -260,7 +260,7 @@ it("is deleted 30 days after its end, and not before; an open or muted one stays
   expect(own.map(({ id }) => id.replace(/0+$/, "")).toSorted()).toEqual(["muted", "open", "young"]);
 });
 
-it("contains nothing in a notice but texts from code, and counts", () => {
+it("a notice contains only texts from code, and counts", () => {
   const [rule] = ALERT_RULES;
   const known = { id: fresh("a"), rule: "x", labels: { queue: "q" }, state: "firing", severity: "warning", value: 2, count: 2 } as const;
   const times = { since: 0, criticalSince: null, milderSince: null, quietSince: null, firedAt: 0, told: null, lastAt: 0, updatedAt: 0 };

@@ -33,7 +33,7 @@ const gauges: Sample[] = [
 const raise = () => raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges });
 const inAMinute = () => new Date(Date.now() + 60_000).toISOString();
 
-it("alerts are listed for tokens with observe, page by page, by state and by rule, and for no others", async () => {
+it("alerts are listed page by page, by state and by rule, for tokens with the scope observe alone", async () => {
   await raise();
   const ask = await asking(["observe"]);
   const first = await ask("/v1/alerts?limit=2");
@@ -65,7 +65,7 @@ it("alerts are listed for tokens with observe, page by page, by state and by rul
   expect(await (await asking(["read", "operate"]))("/v1/alerts")).toMatchObject({ status: 403, body: { code: "forbidden" } });
 });
 
-it("an alert shows the outcome of its notice to every team that may see it: sent once each channel has it, and the channel's answer until then", async () => {
+it("an alert shows the outcome of its notice to every team that may see it: the channel's answer until each channel has accepted it", async () => {
   const { requests } = await receiver({ treatments: [{ status: 410, times: 1 }] });
   await raise();
   await requests(1);
@@ -81,7 +81,7 @@ it("an alert shows the outcome of its notice to every team that may see it: sent
   expect(Date.parse(told.told_at)).toBeGreaterThanOrEqual(Date.parse(told.notice_at));
 });
 
-it("an alert to an unreachable channel says so while it is retried", async () => {
+it("an alert to an unreachable channel shows that it is being retried", async () => {
   const { hook } = await receiver();
   vars.ALERTS_WEBHOOK_URL = `http://127.0.0.1:1/hook/${hook}`;
   await raise();
@@ -101,7 +101,7 @@ it("a corrupt row is listed without its unreadable fields, and hides no other ro
   expect(body.items).toContainEqual(expect.objectContaining({ rule: "effects_in_doubt", labels: {}, examples: [] }));
 });
 
-it("muting needs observe and operate, a reason and a time in the next 30 days, and is in the tenant's audit", async () => {
+it("a mute needs the scopes observe and operate, a reason and an end within 30 days, and is in the tenant's audit", async () => {
   await raise();
   const ask = await asking(["observe", "operate", "read"]);
   const { id } = (await ask("/v1/alerts?state=firing")).body.items[0];

@@ -13,7 +13,7 @@ import { GAUGES } from "../../../packages/millrace/src/observe/metrics/series.ts
 const ruleOf = (name: string, rules = ALERT_RULES) => rules.find((rule) => rule.name === name);
 
 describe("The rules", () => {
-  it("have the bounds that operators are promised", () => {
+  it("have the documented bounds", () => {
     const bounds = Object.fromEntries(ALERT_RULES.map(({ name, warning, critical }) => [name, [warning?.above, critical?.above]]));
     expect(bounds).toMatchObject({
       dlq_depth: [0, 100],
@@ -24,7 +24,7 @@ describe("The rules", () => {
     });
   });
 
-  it("read gauges that there are, by labels that those have", () => {
+  it("read existing gauges, by labels that those gauges have", () => {
     const own = { [LETTERS_ARRIVED]: ["queue", "reason"], [INSTANCES_ERRORED]: ["workflow", "code"], [KEEPER_LATE]: [] };
     const others = { projection_lag_seconds: ["projection"], [LETTERS_ESCALATED]: ["dead_letter", "queue", "reason"] };
     const engine = Object.entries(GAUGES).map(([name, { labels }]) => [name, labels]);
@@ -33,13 +33,13 @@ describe("The rules", () => {
     expect(astray.map(({ name }) => name)).toEqual([]);
   });
 
-  it("are listed as a deployment reads them, each under its own name", () => {
+  it("are listed as the deployment reads them, each under its own name", () => {
     const all = Object.fromEntries(ALERT_RULES.map(({ name }) => [name, {}]));
     expect(changedRules(ALERT_RULES, all)).toEqual(ALERT_RULES);
     expect(Object.keys(all)).toHaveLength(ALERT_RULES.length);
   });
 
-  it("are changed as data: a bound, a time, a removed threshold, a disabled rule", () => {
+  it("can be changed as data: a bound, a time, a removed threshold, a disabled rule", () => {
     const rules = changedRules(ALERT_RULES, {
       queue_depth: { warning: { above: 5, forMs: 0 }, repeatMs: 60_000, clearMs: 0 },
       dlq_depth: { critical: null },
@@ -67,7 +67,7 @@ describe("The rules", () => {
     [{ queue_depth: { warning: { above: 1, forMs: 0, for: "1m" } } }, 'alerts.queue_depth.warning has "for": it takes above, forMs'],
     [{ retry_ratio: { warning: { above: 5, forMs: 0 } } }, "its gauge is at most 1. Set a lower bound."],
     [{ queue_depth: { clearMs: Number.POSITIVE_INFINITY } }, "alerts.queue_depth.clearMs is Infinity"],
-  ])("refuse %j as the Worker starts, with the value to change", (alerts, said) => {
+  ])("with the value %j stop the start of the Worker, and the error names the value to change", (alerts, said) => {
     expect(() => keeper({ alerts: alerts as AlertChanges })).toThrow(expect.objectContaining({ code: "config_invalid" }));
     expect(() => keeper({ alerts: alerts as AlertChanges })).toThrow(said);
   });

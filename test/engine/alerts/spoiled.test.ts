@@ -31,7 +31,7 @@ it.each([
   ["value", "9e999"],
   ["last_at", "9000000000000000000"],
   ["version", "9223372036854775806"],
-])("a row with %s = %s blocks no other alert: it is removed, the log says so, and its subject begins again", async (column, value) => {
+])("a row with %s = %s blocks no other alert: it is removed and logged, and the alert of its subject begins again", async (column, value) => {
   const { requests } = await receiver();
   const failed = vi.spyOn(console, "error");
   await spoilt(column, value);
@@ -42,7 +42,7 @@ it.each([
   expect(lines).toEqual([{ log: "alert", level: "error", change: "spoiled", alert_id: ID, rule: "dlq_depth" }]);
 });
 
-it("an infinite gauge is beyond its bound, and notified", async () => {
+it("an infinite gauge exceeds its bound, and is notified", async () => {
   const { requests } = await receiver();
   expect((await look(Number.POSITIVE_INFINITY)).did).toBe(1);
   expect((await requests(1)).map((one) => saidIn(one).type)).toEqual(["alert.firing"]);

@@ -29,7 +29,7 @@ async function failing(count: number, code: string): Promise<void> {
   );
 }
 
-it("a storm is a handful of alerts, each notified once though its receiver fails twice; recovered ones are resolved, lasting ones are not repeated early", async () => {
+it("a storm raises few alerts, each notified once although its receiver fails twice; recovered alerts are resolved, lasting ones are not repeated early", async () => {
   const { requests } = await receiver({ treatments: [{ status: 500, times: 2 }] });
   const code = fresh("storm_code").replaceAll("-", "_");
   await failing(200, code);

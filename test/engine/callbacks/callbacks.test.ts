@@ -12,7 +12,7 @@ const calls = (tenantId: string) =>
     tenantId,
   );
 
-it("an address is called once when the instance ends, signed with the secret that its tenant is shown, without payload and result", async () => {
+it("an address is called once when the instance ends, signed with its tenant's secret, without payload and result", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const id = await ask(caller, async () => ({ secret: "of the result" }), { callback_url: url, correlation_id: "spring" });
@@ -55,7 +55,7 @@ it("an address is called once when the instance ends, signed with the secret tha
   expect(await calls(caller.tenantId)).toMatchObject([{ status: "complete", correlation_id: "spring" }]);
 });
 
-it("each run's end is reported: a failure without its message, the retry's, and the undo's", async () => {
+it("each end of a run is reported: a failure without its message, the end of the retry, and the end of the undo", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   let broken = true;
@@ -85,7 +85,7 @@ it("each run's end is reported: a failure without its message, the retry's, and 
   expect((await caller.get(`/v1/instances/${id}`)).body).toMatchObject({ status: "skipped", undo: "done" });
 });
 
-it("the calls of a failed undo, and of its close, contain that it is not undone", async () => {
+it("the calls for a failed undo and for its close report that the instance is not undone", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const id = await ask(
@@ -132,7 +132,7 @@ it("a failing receiver is called again with the same id; a permanent failure fai
   expect(new Set((await gone.heard(2)).map(({ id }) => id)).size).toBe(1);
 });
 
-it("a callback that its address always refuses is not delivered: the instance shows its answer during the retries and after the last", async () => {
+it("a callback that its address always refuses is not delivered: the instance shows the address's answer during the retries and after the last", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller, [{ status: 500, times: 99 }]);
   const callback = async (id: string) => (await caller.get(`/v1/instances/${id}`)).body.callback;
@@ -156,7 +156,7 @@ it("a callback that its address always refuses is not delivered: the instance sh
   expect((await caller.get(`/v1/instances/${failed.delivery.instance_id}`)).body.workflow).toBe("send-callback");
 });
 
-it("the caller is the instance's own tenant, by its own secret; another tenant sees neither", async () => {
+it("a callback runs for the instance's own tenant, with its secret; another tenant sees neither", async () => {
   const [one, other] = [await asking(), await asking()];
   expect((await one.get("/v1/callback-secret")).body.secret).not.toBe((await other.get("/v1/callback-secret")).body.secret);
   const { url, heard } = await addressOf(other);
@@ -167,7 +167,7 @@ it("the caller is the instance's own tenant, by its own secret; another tenant s
   expect((await (await asking(["read", "enqueue", "operate"])).get("/v1/callback-secret")).status).toBe(403);
 });
 
-it("an unknown outcome, a question and a sleep are no ends; a repeat of the command changes no address; without one there is no call", async () => {
+it("an unknown outcome, a question and a sleep cause no call; a repeat of the command does not change the address; without an address there is no call", async () => {
   const caller = await asking();
   const [first, second] = [await addressOf(caller), await addressOf(caller)];
   const silent = await ask(caller, async () => null);

@@ -36,7 +36,7 @@ it("E02 a stored call is started by the keeper, once, when the process dies befo
   expect(await heard()).toHaveLength(1);
 });
 
-it("an end that many callers check at once is reported once", async () => {
+it("an end that many callers report at once is called once", async () => {
   const caller = await asking();
   const addresses = await Promise.all(Array.from({ length: 5 }, () => addressOf(caller)));
   const ids = await Promise.all(addresses.map(({ url }) => ask(caller, async () => null, { callback_url: url })));
@@ -47,7 +47,7 @@ it("an end that many callers check at once is reported once", async () => {
   for (const { heard } of addresses) expect(await heard()).toHaveLength(1);
 });
 
-it("a command with a refused message has an end as well: its address is called when it is dead, and when it is discarded", async () => {
+it("a command with a refused message has an end: its address is called when it is dead, and when it is discarded", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const asked = { type: "lab.requested", payload: { name: fresh("given-up") }, callback_url: url, delay_seconds: 3600 };
@@ -65,7 +65,7 @@ it("a command with a refused message has an end as well: its address is called w
   expect(endsIn(await heard(2))).toEqual(["1 dead", "1 skipped"]);
 });
 
-it("there is no call for a tenant that is deleted", async () => {
+it("no address is called for a deleted tenant", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const id = await ask(caller, ({ step }) => step.sleep("long", "1 day"), { callback_url: url });

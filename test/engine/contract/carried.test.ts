@@ -9,7 +9,7 @@ import { effect, ended } from "../operate/operating.ts";
 const bank = () => probeEnv.LISTENER.getByName(fresh("bank")) as DurableObjectStub<Listener>;
 
 describe("An engine error that crosses RPC", () => {
-  it.each(Object.keys(causes))("keeps its code, detail and message with %s as its cause", async (cause) => {
+  it.each(Object.keys(causes))("keeps its code, detail and message when its cause is %s", async (cause) => {
     const error = await (bank().decline(cause) as Promise<unknown>).catch((thrown: unknown) => thrown);
     expect([codeOf(error), isTerminal(error), isDefiniteRefusal(error), detailOf(error).upstreamStatus]).toEqual([
       "card_declined",
@@ -21,7 +21,7 @@ describe("An engine error that crosses RPC", () => {
     expect(messageOf(error)).toMatch(/Declined|All failed|expected string|HTTP 402/);
   });
 
-  it("ends a once effect at its first attempt, and leaves no doubt", async () => {
+  it("ends a once effect at its first attempt, without an unknown outcome", async () => {
     let tried = 0;
     const pay = effect("once", () => {
       tried++;
@@ -33,7 +33,7 @@ describe("An engine error that crosses RPC", () => {
   });
 });
 
-it("A cause that can be serialized is kept, and so is one after a cause that cannot", () => {
+it("A cause that can be serialized is kept, also after a cause that cannot", () => {
   const inner = new Error("Inner.");
   const outer = Object.assign(new Error("Outer.", { cause: inner }), { response: new Response() });
   expect(new MillraceError("card_declined", "No.", { cause: inner }).cause).toBe(inner);

@@ -20,18 +20,18 @@ it.each([
     "POST https://api.example.com/v#/orders/…/lines failed",
   ],
   ["two   lines\n of it", "two lines of  it", "two lines of it"],
-])("%j and %j are one cause", (one, other, both) => {
+])("%j and %j have the same cause id", (one, other, both) => {
   expect([normalized(one), normalized(other)]).toEqual([both, both]);
 });
 
 it.each([
   ["The upstream doesn't answer", "The upstream doesn't care"],
   ["Rate limited", "Not found"],
-])("%j and %j are two", (one, other) => {
+])("%j and %j have different cause ids", (one, other) => {
   expect(normalized(one)).not.toBe(normalized(other));
 });
 
-it("is short and computed quickly for any input", () => {
+it("a cause is short and computed quickly for any input", () => {
   for (const hostile of [
     "'".repeat(1e6),
     '"a'.repeat(5e5),
@@ -47,7 +47,7 @@ it("is short and computed quickly for any input", () => {
   expect(normalized(`${"x".repeat(199)}😀${"y".repeat(100)}`).isWellFormed()).toBe(true);
 });
 
-it("has an id that depends on the parts that distinguish causes, and on no item of a step", () => {
+it("a cause id depends on the parts that distinguish causes, and not on the item of a step", () => {
   const cause = { place: "publish", step: "put page [a]", code: "upstream_refused", message: "answered 503" };
   const id = causeId(cause);
   expect(id).toMatch(/^[0-9a-f]{16}$/);

@@ -13,11 +13,11 @@ it.each([
 ] satisfies [Duration, number][])("%s is %i ms", (duration, ms) => expect(durationMs(duration)).toBe(ms));
 
 it.each(["soon", "-1 seconds", "3 fortnights", "5", "", Number.NaN, -1, Number.POSITIVE_INFINITY])(
-  "%s is no duration, and the error has the correct form",
+  "%s is not a duration, and the error shows the correct form",
   (duration) => expect(() => durationMs(duration as Duration)).toThrow(/is not a duration\. Write it like/),
 );
 
-it("a back-off doubles up to the most, with at most a tenth more", () => {
+it("a back-off doubles up to its maximum, with at most 10 % added", () => {
   expect([1, 2, 3, 4, 5].map((attempt) => backoffMs(attempt, 1000, 6000, () => 0))).toEqual([1000, 2000, 4000, 6000, 6000]);
   expect(backoffMs(3, 1000, 6000, () => 1)).toBe(4400);
 });

@@ -106,7 +106,7 @@ it.each(thrown)("%s is shown with its message", (_, value, words) => {
   expect(messageOf(value)).toBe(words);
 });
 
-it("the messages of causes and of objects have a bound, and end in no half of a character", () => {
+it("the messages of causes and of objects have a maximum length, and are not cut within a character", () => {
   const long = "😀".repeat(1_000_000);
   for (const value of [new Error("Long.", { cause: new Error(long) }), { message: long }, new AggregateError([long, long], "Long.")]) {
     const words = messageOf(value);
@@ -115,7 +115,7 @@ it("the messages of causes and of objects have a bound, and end in no half of a 
   }
 });
 
-it("an endless chain of causes has a message, and a long error of the code leaves space for the step's", async () => {
+it("an endless chain of causes gives a message, and a long error of the code leaves space for the step's error", async () => {
   class Endless extends Error {
     override get cause() {
       return new Endless("again");
@@ -134,7 +134,7 @@ it("an endless chain of causes has a message, and a long error of the code leave
 describe.each(["platform", "lean"] as const)("A step of a %s run that fails", (steps) => {
   const failing = thrown.filter(([, value]) => value !== undefined && typeof value !== "symbol");
 
-  it.each(failing)("with %s shows the reason in its instance, its attempts, the log and to the code", async (_, value, words) => {
+  it.each(failing)("with %s shows the reason in its instance, its attempts and the log, and to the code", async (_, value, words) => {
     const before = mode.steps;
     mode.steps = steps;
     const spy = vi.spyOn(console, "error");

@@ -44,7 +44,7 @@ it.each(DISGUISED)("I12 An operator's confirmed output is never interpreted as S
   expect(await rows("SELECT kind FROM probe_rows WHERE name = ?1", name)).toEqual([]);
 });
 
-it("Statements and pieces of SQL that were made here are put into others, with their values", () => {
+it("SQL pieces that the tag created can be nested, with their values", () => {
   const inner = sql`name = ${"mint"}`;
   expect(sql`SELECT ${1}, ${now} WHERE ${inner}`).toEqual({ text: `SELECT ?1, ${now.fragment} WHERE name = ?2`, params: [1, "mint"] });
 });

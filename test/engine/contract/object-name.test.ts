@@ -17,7 +17,7 @@ const refusal = (work: () => unknown) =>
   );
 
 // By Cloudflare's documents, an object does not get its name if that is longer, and could not know its owner.
-describe("a name beyond the 1,024 bytes of an object's is refused, and nothing is stored", () => {
+describe("a name beyond the 1,024 bytes of an object name is refused, and nothing is stored", () => {
   it.each([
     ["a lane's key of 500 characters with three bytes each", () => laneOf(laneEnv, blocking, "鍵".repeat(500)).send({ n: 0 })],
     ["a room's key of characters that are written as six", () => roomOf(roomEnv, desk, "\u0001".repeat(200), "acme").send({ text: "" })],
@@ -34,7 +34,7 @@ describe("a name beyond the 1,024 bytes of an object's is refused, and nothing i
     expect((await refusal(() => laneOf(laneEnv, blocking, `${key}鍵`).send({ n: 0 }))).code).toBe("invalid_payload");
   });
 
-  it("a command for a lane without a valid name: no row of it is written", async () => {
+  it("a command for a lane without a valid name is refused without a row", async () => {
     const by = { tenantId: fresh("tenant").toLowerCase(), source: "test" };
     const payload = { key: "鍵".repeat(400), name: "run" };
     const { code, detail } = await refusal(() => acceptCommand(probeEnv, app, by, { type: blocked.command.type, payload }));
@@ -43,7 +43,7 @@ describe("a name beyond the 1,024 bytes of an object's is refused, and nothing i
   });
 });
 
-it("two names that differ in half a character alone would be one object: both are refused", async () => {
+it("two names that differ only in half a character are both refused, because they would name one object", async () => {
   const lock = (name: string) => refusal(() => withLock(env as unknown as LockEnv, name, {}, () => undefined));
   for (const half of ["\ud800", "\ud801"]) {
     expect((await lock(`a${half}`)).code).toBe("config_invalid");

@@ -25,6 +25,6 @@ it.each([
   ["1, 2", undefined],
   ["", undefined],
   [null, undefined],
-])("Retry-After %o names %o ms", (field, ms) => {
+])("Retry-After %o means %o ms", (field, ms) => {
   expect(retryAfterMs(field, NOW)).toBe(ms);
 });

@@ -11,14 +11,14 @@ describe("A statement", () => {
     expect(await query(probeEnv.DB, statement)).toEqual([{ said: value, number: 7, none: null }]);
   });
 
-  it("holds others in its midst, each with its own values", async () => {
+  it("can contain nested statements, each with its own values", async () => {
     const inner = sql`(SELECT ${"b"} || ${"c"})`;
     const outer = sql`SELECT ${"a"} || ${inner} || ${"d"} || ${inner} AS text`;
     expect(outer.params).toEqual(["a", "b", "c", "d", "b", "c"]);
     expect(await query(probeEnv.DB, outer)).toEqual([{ text: "abcdbc" }]);
   });
 
-  it("includes as text only literals of the source", () => {
+  it("accepts only literals of the source as text", () => {
     expect(sql`SELECT ${now} AS now`.params).toEqual([]);
     expect(sql`SELECT 1 ${fragment("AS one")}`.text).toBe("SELECT 1 AS one");
   });
@@ -28,7 +28,7 @@ describe("A statement", () => {
     ["bytes", new Uint8Array(1)],
     ["a text like a fragment", { fragment: "1; DROP TABLE millrace_instances" }],
     ["a text like a statement", { text: "1; DROP TABLE millrace_instances", params: [] }],
-  ])("refuses %s", (_, value) => {
+  ])("cannot be built from %s", (_, value) => {
     expect(() => sql`SELECT ${value as unknown as SqlValue}`).toThrow(/bind text, numbers or null/);
   });
 });
@@ -48,7 +48,7 @@ async function withTable(run: (rows: () => Promise<unknown>) => Promise<void>): 
 }
 
 describe("A whole number in a statement", () => {
-  it("is an integer: undivided, in a text, as JSON, negative and as large as JavaScript counts", async () => {
+  it("remains an integer: undivided, in a text, as JSON, negative and up to the largest that JavaScript counts", async () => {
     const most = Number.MAX_SAFE_INTEGER;
     expect(
       await query(
@@ -78,7 +78,7 @@ describe("A whole number in a statement", () => {
     ]);
   });
 
-  it.each([42, 420_000])("%d is written to a TEXT column and found there as a row statement writes it", async (number) => {
+  it.each([42, 420_000])("of %d is written to a TEXT column and found there as a row statement writes it", async (number) => {
     await withTable(async (rows) => {
       await query(probeEnv.DB, sql`INSERT INTO bound (ref, n, x) VALUES (${number}, ${number}, ${number})`);
       await atomically(probeEnv.DB, [
@@ -100,13 +100,13 @@ describe("A whole number in a statement", () => {
     ["an INTEGER column", sql`n > ${420_000} ORDER BY n LIMIT ${5}`, "SEARCH bound USING INDEX bound_by_n (n>?)"],
     ["a position in a list", sql`(n, k) > (${420_000}, ${"x"})`, "SEARCH bound USING INDEX bound_by_n ((n,k)>(?,?))"],
     ["the condition of a partial index", sql`k = ${"x"} AND done = ${0}`, "SEARCH bound USING INDEX bound_open (k=?)"],
-  ])("leaves the plan as it is: %s", async (_, condition, detail) => {
+  ])("does not change the query plan: %s", async (_, condition, detail) => {
     await withTable(async () => {
       expect(await query(probeEnv.DB, sql`EXPLAIN QUERY PLAN SELECT * FROM bound WHERE ${condition}`)).toMatchObject([{ detail }]);
     });
   });
 
-  it("names a partial index for a conflict", async () => {
+  it("can name a partial index for a conflict", async () => {
     await withTable(async () => {
       const write = (ref: string) =>
         sql`INSERT INTO bound (k, ref) VALUES (${"x"}, ${ref}) ON CONFLICT (k) WHERE done = ${0} DO UPDATE SET ref = excluded.ref`;
@@ -118,7 +118,7 @@ describe("A whole number in a statement", () => {
 });
 
 describe("Rows", () => {
-  it("of one text travel as one statement, a repeat once, and those of another apart", () => {
+  it("with the same text are sent as one statement, repeated rows once, and different texts as separate statements", () => {
     const rows = ["a", "b", "a"].map((id) => ({ text: "INSERT … json_each(?1)", row: { id } }));
     expect(mergeRows([...rows, { text: "other", row: { id: "a" } }])).toEqual([
       { text: "INSERT … json_each(?1)", params: ['[{"id":"a"},{"id":"b"}]'] },
@@ -126,12 +126,12 @@ describe("Rows", () => {
     ]);
   });
 
-  it("that are large travel as several, whole and in order", () => {
+  it("that are large are sent as several statements, complete and in order", () => {
     const rows = Array.from({ length: 7 }, (_, id) => ({ id, text: "x".repeat(200_000) }));
     const chunks = rowChunks(rows);
     expect(chunks.length).toBe(4);
     expect(chunks.flatMap((chunk) => JSON.parse(chunk))).toEqual(rows);
   });
 
-  it("that are none are no text", () => expect(rowChunks([])).toEqual([]));
+  it("without an entry give no text", () => expect(rowChunks([])).toEqual([]));
 });

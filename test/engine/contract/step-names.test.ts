@@ -5,7 +5,7 @@ import { codeLabelOf, itemOf, OWN_PARTS, ownName, ownStep } from "../../../packa
 const WAITS = new Set(["in_doubt", "paused", "signal", "answer"]);
 const typeOf = (part: string) => (WAITS.has(part) ? ("waitForEvent" as const) : ("do" as const));
 
-it("the engine's own steps are called today as by the runs that have begun before", () => {
+it("the names of the engine's own steps are unchanged, so that existing runs continue", () => {
   expect(OWN_PARTS.map((part) => [ownName("pay", part, 1), ownName("pay", part, 2)])).toEqual([
     ["pay · in doubt 1", "pay · in doubt 2"],
     ["pay · after doubt 1", "pay · after doubt 2"],
@@ -19,7 +19,7 @@ it("the engine's own steps are called today as by the runs that have begun befor
   ]);
 });
 
-it("each name is parsed as it was made, for any name of the code's step", () => {
+it("each name is parsed back to its parts, for any name of the code's step", () => {
   for (const code of ["pay", "undo pay [a · b]", "pay · fee", "· x ·", "two\nlines"]) {
     expect(ownStep({ type: "do", name: code })).toBeUndefined();
     for (const part of OWN_PARTS) {
@@ -33,7 +33,7 @@ it("each name is parsed as it was made, for any name of the code's step", () => 
   expect(codeLabelOf({ type: "do", name: ownName(ownName("pay", "after_doubt", 1), "run", 3) })).toBe("pay");
 });
 
-it("a name that only resembles such a name is the code's", () => {
+it("a name that only resembles an engine step is the code's", () => {
   for (const name of ["get · answer", "is · paused 1", "call · run", "ask · time is over 1", "a · after doubt 01", " · run 2"]) {
     expect(codeLabelOf({ type: "do", name })).toBe(name);
   }

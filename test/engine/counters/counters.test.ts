@@ -45,7 +45,7 @@ describe("a counter", () => {
     expect(await counter.read()).toBe(6 + 30 + 400 + 1_000);
   });
 
-  it("accepts a batch with a sum above the bound of one add", async () => {
+  it("accepts a batch with a sum above the maximum of one add", async () => {
     const { counter } = counting(1);
     expect(await counter.addAll([1e12, 1e12, 5])).toBe(3);
     expect(await counter.read()).toBe(2e12 + 5);
@@ -101,7 +101,7 @@ describe("a counter", () => {
     );
   });
 
-  it("counts a keyed add once though its object dies while it answers, because it is repeated automatically", async () => {
+  it("counts a keyed add once although its object dies while it answers, because the add is repeated automatically", async () => {
     const { counter, shard } = counting(1);
     for (let n = 0; n < 10; n++) {
       const added = counter.add(1, { key: `order ${n}` });
@@ -133,7 +133,7 @@ describe("a counter", () => {
     expect(await counter.read()).toBe(2);
   });
 
-  it("may be read from a cache of bounded age, without a call", async () => {
+  it("can be read from a cache of limited age, without a call", async () => {
     const { counter, calls } = counting(2);
     await counter.add(5);
     expect(await counter.read()).toBe(5);
@@ -201,7 +201,7 @@ describe("a counter", () => {
     ["two kinds of keys", () => counterOf(env, "x").addAll([{ n: 1, key: "a" }], { key: "b" })],
     ["a crowd", () => counterOf(env, "x").addAll(Array.from({ length: 1_001 }, () => 1))],
     ["a week of minutes", () => counterOf(env, "x").perMinute(10_080)],
-  ])("refuses an invalid count, in a sentence: %s", async (_, act) => {
+  ])("refuses an invalid count with an explanation: %s", async (_, act) => {
     await expect((async () => act())()).rejects.toMatchObject({ code: "config_invalid", message: expect.stringMatching(/\.$/) });
   });
 });

@@ -23,7 +23,7 @@ async function eraseAll(tenant: string): Promise<void> {
   for (let found = 1; found > 0; ) found = (await eraseObjects(probeEnv, tenant)) + (await removeInstances(probeEnv, tenant, ""));
 }
 
-it("a deleted tenant's rooms are erased: messages, keys and sockets; another tenant's stay", async () => {
+it("a deleted tenant's rooms are erased with their messages, keys and sockets; another tenant's rooms are kept", async () => {
   const [room, other] = [new LabRoom(desk), new LabRoom(desk)];
   const ada = await room.enter("ada");
   for (const one of [room, other]) await one.client.send({ text: "secret" }, { idempotencyKey: "k" });
@@ -35,7 +35,7 @@ it("a deleted tenant's rooms are erased: messages, keys and sockets; another ten
   expect(await countRows(probeEnv, room.tenant, "millrace_tenant_objects")).toBe(0);
 });
 
-it("a deleted tenant's pull queues are erased: messages, leases, dead letters, keys, and the alarm", async () => {
+it("a deleted tenant's pull queues are erased with their messages, leases, dead letters, keys and alarm", async () => {
   const queue = new LabQueue(keepings);
   await queue.send("given up");
   await queue.ack([], await queue.pull());
@@ -70,7 +70,7 @@ it("a deleted tenant's lanes are erased: a waiting, a flowing, and a stopped cus
   expect(await rows("SELECT id FROM millrace_instances WHERE tenant_id = ?1", tenant)).toEqual([]);
 });
 
-it("a deleted tenant's lock held for long is revoked, and erased", async () => {
+it("a deleted tenant's long-held lock is revoked and erased", async () => {
   const [tenantId, name] = [tenantOf(), fresh("lock")];
   const stub = (env as unknown as Required<LockEnv>).LOCK.getByName(`${tenantId}/${name}`);
   const work = withLock(env as unknown as LockEnv, name, { tenantId, ttl: "1 second", holder: "ada" }, async ({ signal }) => {
@@ -85,7 +85,7 @@ it("a deleted tenant's lock held for long is revoked, and erased", async () => {
   expect(await keptIn(stub)).toBe("");
 });
 
-it("a crash between an object and its row leaves the row, by which it is erased again", async () => {
+it("a crash between the erasure of an object and of its row keeps the row, so that the object is erased again", async () => {
   const room = new LabRoom(desk);
   await room.client.send({ text: "one" });
   // The object is deleted, its row is not: as after a crash.
@@ -96,7 +96,7 @@ it("a crash between an object and its row leaves the row, by which it is erased 
   expect([await keptIn(room.object), await countRows(probeEnv, room.tenant, "millrace_tenant_objects")]).toEqual(["", 0]);
 });
 
-it("no data remains of a tenant if the database cannot register its object", async () => {
+it("a deleted tenant leaves no data when the database could not register its object", async () => {
   const room = new LabRoom(desk);
   await probeEnv.DB.prepare("ALTER TABLE millrace_tenant_objects RENAME TO millrace_tenant_objects_away").run();
   try {
@@ -121,7 +121,7 @@ it("an erased counter begins at 0, and its shards are empty", async () => {
   for (const shard of [0, 1]) expect(await keptIn((env as unknown as Required<CounterEnv>).COUNTER.getByName(`${name}/${shard}`))).toBe("");
 });
 
-it("every table of objects is removed after its objects", () => {
+it("every table of objects is deleted after its objects", () => {
   expect(Object.keys(ENGINE_TENANT_TABLES)).toEqual(
     expect.arrayContaining(["millrace_tenant_objects", "millrace_lanes", "millrace_locks"]),
   );

@@ -32,11 +32,11 @@ it.each([
   { do: "natural", trips: 1 },
   { do: "lookup", trips: 2 },
   { do: "once", trips: 2 },
-] as const)("a $do step needs $trips D1 round trips, its events and the instance's progress included", async ({ do: kind, trips }) => {
+] as const)("a $do step needs $trips D1 round trips, including its events and the instance's progress", async ({ do: kind, trips }) => {
   expect(await roundTrips({ do: kind, name: "act", emit: kind !== "read" })).toHaveLength(trips);
 });
 
-it("an outcome is one statement, which returns the instance's status; the first of a run is two, because it also sets the status to running", async () => {
+it("an outcome is one statement that returns the instance's status; the first outcome of a run needs a second one to set the status to running", async () => {
   const acts = ["first", "second", "third"].map((name): Script => ({ do: "keyed", name }));
   expect(await roundTrips(...acts)).toEqual([2, 1, 1]);
 });

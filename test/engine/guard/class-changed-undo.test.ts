@@ -8,7 +8,7 @@ import { LAB, platformReaches, runLab } from "../lab.ts";
 const LOST = { retries: { limit: 0, delay: 10 } } as const;
 
 describe("An undo after a deployment that changed a class", () => {
-  it("W20 marks a lookup with a lost answer as in doubt, and undoes it once an operator confirms it", async () => {
+  it("W20 puts a lookup with a lost answer in doubt, and undoes it once an operator confirms it", async () => {
     let sent = 0;
     const backs: string[] = [];
     const undo = defineStep<Done<null, string>, unknown>({ effect: "natural", run: async ({ input }) => backs.push(input.output) });
@@ -30,7 +30,7 @@ describe("An undo after a deployment that changed a class", () => {
     expect([sent, backs]).toEqual([1, ["booking-7"]]);
   });
 
-  it("W21 does not repeat an undo step that was once, and is natural now", async () => {
+  it("W21 does not repeat an undo step of class once that is natural now", async () => {
     const backs: string[] = [];
     let now: "once" | "natural" = "once";
     let lost = true;
@@ -61,7 +61,7 @@ describe("An undo after a deployment that changed a class", () => {
   });
 });
 
-describe("The row of an instance with an effect in doubt", () => {
+describe("The instance row of an effect in doubt", () => {
   /** A run that is parked on an unknown outcome, with the status `running` in its row. */
   async function hidden() {
     const run = async () => Promise.reject(new Error("The answer was lost."));

@@ -125,7 +125,7 @@ describe.each(["platform", "lean"] as const)("A deployment that changes a step's
     }
   };
 
-  it("W02 puts a cut-off effect in doubt that its old class or its new one must not repeat", () =>
+  it("W02 puts a cut-off effect in doubt when its old or its new class forbids a repeat", () =>
     inMode(async () => {
       const found = await table(CLASSES, async (from, to) => {
         const run = await deployed(from, to, { dies: "W03 effect done, not recorded" });
@@ -145,7 +145,7 @@ describe.each(["platform", "lean"] as const)("A deployment that changes a step's
       });
     }));
 
-  it("W02 waits for an attempt of the old class that is under way, and returns its output", () =>
+  it("W02 waits for a running attempt of the old class, and returns its output", () =>
     inMode(async () => {
       const found = await table(["lookup", "once"], async (from, to) => {
         const run = await deployed(from, to, { dies: "W03 effect done, not recorded" });
@@ -176,7 +176,7 @@ describe.each(["platform", "lean"] as const)("A deployment that changes a step's
       expect(found).toEqual(Object.fromEntries(recorded.map((from) => [from, each])));
     }));
 
-  it("W16 does an effect that was refused, once", () =>
+  it("W16 repeats a refused effect once", () =>
     inMode(async () => {
       const found = await table(["lookup", "once"], async (from, to) => {
         const answers = () => {
@@ -197,7 +197,7 @@ describe.each(["platform", "lean"] as const)("A deployment that changes a step's
     { verb: "confirm" as const, counts: line(ONE, TWO, ONE, ONE, ONE, ONE), output: () => "as they say" },
     { verb: "reject" as const, counts: line(ONE, TWO, TWO, TWO, TWO, TWO), output: anew },
     { verb: "retry_anyway" as const, counts: line(ONE, TWO, TWO, TWO, TWO, TWO), output: anew },
-  ])("W16 leaves an effect in doubt until an operator has answered: $verb", ({ verb, counts, output }) =>
+  ])("W16 keeps an effect in doubt until an operator has answered: $verb", ({ verb, counts, output }) =>
     inMode(async () => {
       const found = await table(["once"], async (from, to) => {
         const answers = () => {

@@ -26,7 +26,7 @@ describe("A step with a class changed by a deployment", () => {
   it.each([
     { how: "refused", status: "complete", state: "done" },
     { how: "lost", status: "in_doubt", state: "in_doubt" },
-  ])("from lookup to natural, after an attempt that was $how, is $state", async ({ how, status, state }) => {
+  ])("that changed from lookup to natural, after an attempt that was $how, is $state", async ({ how, status, state }) => {
     const attempts = { retries: { limit: 0, delay: 10 } } as const;
     const asked = defineStep({
       ...attempts,
@@ -49,7 +49,7 @@ describe("A step with a class changed by a deployment", () => {
 });
 
 describe("A guarded effect", () => {
-  it("W01 claimed, effect not started: taken over at the next epoch, one effect", async () => {
+  it("W01 that was claimed and not started is taken over at the next epoch, and happens once", async () => {
     const name = fresh();
     const { died } = dieAt("W01 claimed, effect not started", name);
     const { instanceId } = await start(name, [{ do: "lookup", name: "ship" }]);
@@ -64,7 +64,7 @@ describe("A guarded effect", () => {
     { do: "keyed" as const, why: "the same key goes out again" },
     { do: "lookup" as const, why: "the upstream is asked first" },
   ])("of class $do", ({ do: kind, why }) => {
-    it(`W02 request sent, no reply: ${why}, one effect`, async () => {
+    it(`W02 with a request and no reply happens once: ${why}`, async () => {
       const name = fresh();
       await behave({ subject: `${name}/act`, mode: "drop", times: 1 });
       const { instanceId } = await start(name, [{ do: kind, name: "act" }]);
@@ -74,7 +74,7 @@ describe("A guarded effect", () => {
       expect(await entry(instanceId)).toMatchObject([{ output: JSON.stringify(effects[0]?.id) }]);
     });
 
-    it("W03 reply seen, not recorded: one effect, and the recorded output is the upstream's", async () => {
+    it("W03 with an unrecorded reply happens once, and the recorded output is the upstream's", async () => {
       const name = fresh();
       const { died } = dieAt("W03 effect done, not recorded", name);
       const { instanceId } = await start(name, [{ do: kind, name: "act" }]);
@@ -91,7 +91,7 @@ describe("A guarded effect", () => {
     const effects = (name: string) =>
       kind === "commit" ? rows("SELECT id FROM probe_rows WHERE name = ?1", `${name}/act`) : happened(`${name}/act`);
 
-    it("W04 the record is committed, but its caller sees an error: read back by its token, no second effect, no false failure", async () => {
+    it("W04 with a committed record and a database error is found by its token: no second effect, no false failure", async () => {
       const name = fresh();
       const { died } = failAt("W04 committed, caller saw an error", new Error("Network connection lost."), name);
       const { instanceId } = await start(name, [{ do: kind, name: "act", retries: 0 }]);
@@ -101,7 +101,7 @@ describe("A guarded effect", () => {
       expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 1 }]);
     });
 
-    it("W05 recorded, but the platform loses the step's result: the stored output is answered, no new effect", async () => {
+    it("W05 that is recorded is not repeated when the platform loses the step's result: the stored output is returned", async () => {
       const name = fresh();
       const { died } = dieAt("W05 recorded, step result lost", name);
       const { instanceId } = await start(name, [{ do: kind, name: "act" }]);
@@ -110,7 +110,7 @@ describe("A guarded effect", () => {
       expect(await effects(name)).toHaveLength(1);
     });
 
-    it("W15 the whole instance is restarted: the inbox answers, no new effect", async () => {
+    it("W15 is not repeated when the whole instance is restarted: the inbox returns its outcome", async () => {
       const name = fresh();
       const { instanceId } = await start(name, [{ do: kind, name: "act", emit: true }]);
       await reaches(instanceId, "complete");
@@ -121,7 +121,7 @@ describe("A guarded effect", () => {
   });
 });
 
-it("W20 a look-up that is refused reveals nothing about the effect: it stays unknown, and an undo asks again", async () => {
+it("W20 a refused lookup reveals nothing about the effect: its outcome remains unknown, and an undo repeats the lookup", async () => {
   const booked: string[] = [];
   const back: string[] = [];
   let refuses = true;
@@ -144,7 +144,7 @@ it("W20 a look-up that is refused reveals nothing about the effect: it stays unk
 });
 
 it.each(["lookup", "once"] as const)(
-  "W06 an attempt that was paused after its claim and wakes after a takeover does not act (%s)",
+  "W06 an attempt that pauses after its claim and resumes after a takeover does not act (%s)",
   async (effect) => {
     const name = fresh("lab");
     let acts = 0;

@@ -20,7 +20,7 @@ async function passAnew(instanceId: string): Promise<void> {
 
 const effects = (instanceId: string) => effectsOf(probeEnv, operator, instanceId);
 
-describe("An unknown outcome with a row that was deleted, or not restored with a backup", () => {
+describe("An unknown outcome with a row that was deleted, or was not restored with a backup,", () => {
   it("W17 is recreated by the next replay: nothing is sent again, and an operator sees the request and answers it", async () => {
     const { name, instanceId, key } = await gone();
     await passAnew(instanceId);
@@ -43,7 +43,7 @@ describe("An unknown outcome with a row that was deleted, or not restored with a
     ).toHaveLength(2);
   });
 
-  it("W17 is recreated where no replay happens: the scan wakes the run, which does not continue by itself", async () => {
+  it("W17 is recreated when no replay happens: the scan wakes the run, which continues only after an answer", async () => {
     const { name, instanceId, key } = await gone();
     await walk();
     await lookAgain(instanceId);
@@ -60,7 +60,7 @@ describe("An unknown outcome with a row that was deleted, or not restored with a
     expect(await happened(`${name}/mail`)).toHaveLength(2);
   });
 
-  it("W17 that is unknown to the platform too ends its instance, with instructions for an operator: no retry is automatic", async () => {
+  it("W17 that is also unknown to the platform ends its instance, with instructions for an operator: no retry is automatic", async () => {
     const { name, instanceId } = await gone();
     await (await probeEnv.PROBE.get(instanceId)).terminate();
     await rows("UPDATE millrace_instances SET workflow = 'lab', check_at = 1 WHERE id = ?1", instanceId);

@@ -23,7 +23,7 @@ import { failed, ONCE, resolve, stateOf } from "../operate/operating.ts";
 import { doubtful, followUps } from "./doubtful.ts";
 
 describe("A once effect with an unknown outcome", () => {
-  it("W02 request sent, no reply: it is parked, never repeated, and the operator sees the request", async () => {
+  it("W02 with a request and no reply waits for an operator, who sees the request, and is never repeated", async () => {
     const { name, instanceId, effect } = await doubtful();
     expect(await happened(`${name}/mail`)).toHaveLength(1);
     expect(effect).toMatchObject({ class: "once", step: "mail", input: JSON.stringify({ subject: `${name}/mail` }) });
@@ -32,7 +32,7 @@ describe("A once effect with an unknown outcome", () => {
     expect((await listEffects(probeEnv, { tenantId: "globex", actor: "gus" }, { state: "in_doubt" })).items).toEqual([]);
   });
 
-  it("W02 on the only attempt it has: it is parked too, not errored, and shows its error", async () => {
+  it("W02 after its only attempt waits for an operator, is not errored, and shows its error", async () => {
     const name = fresh();
     await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
     const { instanceId } = await start(name, [{ do: "once", name: "mail", retries: 0 }]);
@@ -42,7 +42,7 @@ describe("A once effect with an unknown outcome", () => {
     expect(await happened(`${name}/mail`)).toHaveLength(1);
   });
 
-  it("W22 the upstream reports that it is still at work: parked, because the outcome is unknown", async () => {
+  it("W22 waits for an operator when the upstream reports that it is still processing", async () => {
     const name = fresh();
     await behave({ subject: `${name}/mail`, mode: "busy", times: 1 });
     const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
@@ -52,7 +52,7 @@ describe("A once effect with an unknown outcome", () => {
     expect(await happened(`${name}/mail`)).toHaveLength(1);
   });
 
-  it("W03 reply seen, not recorded: parked when its claim has run out", async () => {
+  it("W03 with an unrecorded reply waits for an operator once its claim has expired", async () => {
     const name = fresh();
     const { died } = dieAt("W03 effect done, not recorded", name);
     const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
@@ -62,7 +62,7 @@ describe("A once effect with an unknown outcome", () => {
     expect(await happened(`${name}/mail`)).toHaveLength(1);
   });
 
-  it("W10 timed out while it still ran: parked, one effect", async () => {
+  it("W10 that timed out while it still ran waits for an operator, with one effect", async () => {
     const name = fresh();
     await behave({ subject: `${name}/mail`, mode: "slow", delayMs: 400, times: 1 });
     const { instanceId } = await start(name, [{ do: "once", name: "mail", timeoutMs: 100 }]);
@@ -75,7 +75,7 @@ describe("A once effect with an unknown outcome", () => {
     ).toHaveLength(1);
   });
 
-  it("W17 confirmed with its output: the run continues with it, nothing is sent again, and the operator's name is recorded", async () => {
+  it("W17 that was confirmed lets the run continue with the entered output; nothing is sent again, and the operator's name is recorded", async () => {
     const { name, instanceId, key } = await doubtful();
     await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-77" }, "seen in the sent folder");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -92,7 +92,7 @@ describe("A once effect with an unknown outcome", () => {
     ]);
   });
 
-  it("W17 rejected: it did not happen, so it runs, in the same generation", async () => {
+  it("W17 that was rejected runs in the same generation, because it did not happen", async () => {
     const name = fresh();
     const { died } = dieAt("W01 claimed, effect not started", name);
     const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
@@ -108,7 +108,7 @@ describe("A once effect with an unknown outcome", () => {
     ]);
   });
 
-  it("W17 retried anyway: a second effect, on purpose, as the next generation", async () => {
+  it("W17 that an operator retried anyway is a second effect in the next generation", async () => {
     const { name, instanceId, key } = await doubtful();
     await resolveDoubt(probeEnv, operator, key, { verb: "retry_anyway" }, "better twice than never");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -129,7 +129,7 @@ describe("A once effect with an unknown outcome", () => {
       "of JSON with spaces",
       (key: string) => Buffer.from(Buffer.from(key, "base64url").toString().replaceAll(",", ", ")).toString("base64"),
     ],
-  ])("W17 resolved by a key in another spelling (%s): the run is notified nevertheless", async (_, spelled) => {
+  ])("W17 that was resolved by a key in another spelling (%s) is settled, and its run is notified", async (_, spelled) => {
     const { instanceId, key } = await doubtful();
     expect(spelled(key)).not.toBe(key);
     await resolveDoubt(probeEnv, operator, spelled(key), { verb: "confirm", output: { id: "mail-1" } }, "it arrived");
@@ -137,7 +137,7 @@ describe("A once effect with an unknown outcome", () => {
     expect(await rows("SELECT target FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([{ target: key }]);
   });
 
-  it("is resolved once: a second answer is refused, and audited", async () => {
+  it("is resolved once: a second answer is refused and audited", async () => {
     const { instanceId, key } = await doubtful();
     const answers = await Promise.allSettled(
       ["a", "b"].map((output) => resolveDoubt(probeEnv, operator, key, { verb: "confirm", output }, "double click")),
@@ -159,7 +159,7 @@ describe("A once effect with an unknown outcome", () => {
     });
   });
 
-  it("resumes although the answer's wake-up call was lost: the keeper carries the action out", async () => {
+  it("resumes although the answer's wake-up call was lost: the keeper executes the action", async () => {
     const { instanceId, key } = await doubtful();
     dieAt("resolved, not told");
     await expect(resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-1" }, "seen")).rejects.toThrow("Died");
@@ -169,7 +169,7 @@ describe("A once effect with an unknown outcome", () => {
   });
 });
 
-describe("An unknown outcome beside a branch that failed", () => {
+describe("An unknown outcome beside a failed branch", () => {
   const post = defineStep({
     effect: "once",
     async run({ input: { isLost } }: { input: { isLost: () => boolean } }): Promise<string> {
@@ -193,7 +193,7 @@ describe("An unknown outcome beside a branch that failed", () => {
     { resolution: { verb: "confirm", output: "seen" } as const, answer: "seen", posts: 1 },
     { resolution: { verb: "reject" } as const, answer: "sent", posts: 2 },
     { resolution: { verb: "retry_anyway" } as const, answer: "sent", posts: 2 },
-  ])("W17 answered with $resolution.verb while its run was errored: the retry notifies the parked branch", async (expected) => {
+  ])("W17 that was answered with $resolution.verb while its run was errored is settled by the retry", async (expected) => {
     const { instanceId, key, mend, posts } = await doubtBesideFailure();
     await resolveDoubt(probeEnv, operator, key, expected.resolution, "known");
     mend();
@@ -202,7 +202,7 @@ describe("An unknown outcome beside a branch that failed", () => {
     expect(posts()).toBe(expected.posts);
   });
 
-  it("W17 that is still open when the other branch is retried: the row says so, and its answer is accepted", async () => {
+  it("W17 that is open when the other branch is retried is shown by the row, and its answer is accepted", async () => {
     const { instanceId, key, mend } = await doubtBesideFailure();
     mend();
     await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
@@ -212,7 +212,7 @@ describe("An unknown outcome beside a branch that failed", () => {
     expect(await answerOf(instanceId)).toBe("seen");
   });
 
-  it("W17 that is still open when the platform restarts an errored run: the row says so, for every write of the other branch", async () => {
+  it("W17 that is open when the platform restarts an errored run is shown by the row, at every write of the other branch", async () => {
     const isBroken = { book: true };
     const { instanceId } = await runLab(({ step, instanceId: id }) => {
       const book = async () => {
@@ -234,7 +234,7 @@ describe("An unknown outcome beside a branch that failed", () => {
   });
 });
 
-it("W17 An answer that could not be delivered for a day is delivered when that is possible again: it is not dropped, and not retried each hour", async () => {
+it("W17 An answer that could not be delivered for a day is delivered as soon as possible: it is not dropped, and not retried each hour", async () => {
   const { instanceId, key } = await doubtful();
   const platform = Object.getPrototypeOf(probeEnv.PROBE) as Workflow;
   const away = vi.spyOn(platform, "get").mockRejectedValue(new Error("Network connection lost."));

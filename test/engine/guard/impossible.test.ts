@@ -82,7 +82,7 @@ it.each([
   },
 );
 
-it("W17 an unknown outcome is confirmed with an output larger than a row, and the step returns it", async () => {
+it("W17 an unknown outcome can be confirmed with an output larger than a row, and the step returns it", async () => {
   const large = "x".repeat(2_100_000);
   const mail = effect("once", async () => Promise.reject(new Error("Lost.")));
   const { instanceId } = await runLab(async ({ step }) => ((await step.effect("mail", mail, {})) as string).length);
@@ -91,7 +91,7 @@ it("W17 an unknown outcome is confirmed with an output larger than a row, and th
   expect(await outputOf(instanceId)).toBe(large.length);
 });
 
-it("A dry run gives the reason for which its action would be refused, and nothing once it would not be", async () => {
+it("A dry run returns the reason for which its action would be refused, and null once it would be accepted", async () => {
   const state = { broken: true, held: true };
   const { instanceId } = await runLab(async ({ step }) => {
     await step.read("at work", () => held(() => !state.held));
@@ -119,6 +119,6 @@ it("A dry run gives the reason for which its action would be refused, and nothin
   });
 });
 
-it("The steps of a run with a workflow that is not bound any more are an empty list, and no error", async () => {
+it("The steps of a run with a workflow that is no longer bound are an empty list, without an error", async () => {
   expect(await historyOf(probeEnv, { id: "0".repeat(32), workflow: "gone" })).toEqual({ steps: [], truncated: false });
 });

@@ -17,7 +17,7 @@ it.each([
   ["commit", (step: Steps) => step.commit("average", () => ({ output: averageOf([]) }))],
   ["read", (step: Steps) => step.read("average", async () => averageOf([]), ONCE)],
   ["keyed effect", (step: Steps) => step.effect("average", averaging, {})],
-])("W11 a %s with an average of NaN fails, so that its run does not decide on null", async (_, take) => {
+])("W11 a %s with an average of NaN fails, so that its run does not continue with null", async (_, take) => {
   let isFree: boolean | undefined;
   const { instanceId } = await runLab(async ({ step }) => {
     isFree = (await take(step)).average < 10;
@@ -38,7 +38,7 @@ it.each([
   ["half a character behind a backslash", { said: `\\${half}` }, 'half a character at "said"'],
   ["half a character in a name", { said: { [half]: 1 } }, 'half a character in a name at "said"'],
   ["a RegExp's match", { said: /(?<first>a)/.exec("ba") as unknown }, 'the match of a RegExp at "said"'],
-])("W11 an output that has %s is refused by its path, of a commit, a read and an effect", async (_, output, says) => {
+])("W11 an output with %s is refused and its path named, for a commit, a read and an effect", async (_, output, says) => {
   const doing = effect("keyed", async () => output);
   for (const take of [
     (step: Steps) => step.commit("say", () => ({ output: output as never })),
@@ -55,7 +55,7 @@ it.each([
   }
 });
 
-it("W11 an output of whole characters is stored unchanged, also where its text looks like half of one", async () => {
+it("W11 an output of whole characters is stored unchanged, also when its text resembles an escaped half character", async () => {
   const output = { said: ["\\ud83d", "\\\\udc00", "😀", "\n\\ud8"], "\\ud83d": 1 };
   const { instanceId } = await runLab(({ step }) => step.commit("say", () => ({ output })));
   expect(await ended(instanceId)).toBe("complete");
@@ -70,7 +70,7 @@ it.each([
   ["Infinity", { rates: [1, { max: 1 / 0 }] }, "rates.1.max"],
   ["undefined in a list", { list: [1, undefined] }, "list.1"],
   ["a hole in a list", { list: Object.assign([], { 2: 1 }) }, "list.0"],
-])("a message with %s in its payload is refused by its path, emitted and enqueued", async (_, payload, path) => {
+])("a message with %s in its payload is refused and its path named, when emitted and when enqueued", async (_, payload, path) => {
   const Loose = defineCommand({
     type: "lab.loose",
     payload: z.looseObject({}),

@@ -37,7 +37,7 @@ describe("A once effect that happened, with refused rows", () => {
     return { instanceId, mends, doubt, answer, sent: () => sent };
   }
 
-  it("shows that it happened, its answer, the refused rows and a remedy; a confirmation that it did not happen is refused", async () => {
+  it("shows its answer, the refused rows and a remedy; a confirmation that it did not happen is refused", async () => {
     const { instanceId, doubt, answer, sent } = await refused();
     const { error, answered, follows, epoch } = await doubt();
     expect(error?.message).toMatch(
@@ -57,7 +57,7 @@ describe("A once effect that happened, with refused rows", () => {
     expect(sent()).toBe(1);
   });
 
-  it("W17 confirmed before the rows are fixed it reports the rows again, with its answer; afterwards it continues", async () => {
+  it("W17 that is confirmed before the rows are fixed reports the rows again; afterwards it continues", async () => {
     const { instanceId, mends, doubt, answer, sent } = await refused();
     let { epoch } = await doubt();
     for (const [output, fault] of [
@@ -84,7 +84,7 @@ describe("A once effect that happened, with refused rows", () => {
     expect(sent()).toBe(1);
   });
 
-  it("repeated by an operator it is a second effect; the first answer stays on record", async () => {
+  it("is a second effect when an operator repeats it; the first answer remains on record", async () => {
     const { instanceId, mends, answer, doubt, sent } = await refused();
     await doubt();
     mends.id = crypto.randomUUID();
@@ -97,7 +97,7 @@ describe("A once effect that happened, with refused rows", () => {
     ]);
   });
 
-  it("is ended by a cancel without undo; its answer is then given for the record", async () => {
+  it("is ended by a cancel without undo, which returns its answer for the record", async () => {
     const { instanceId, answer, doubt, sent } = await refused();
     await doubt();
     await cancelInstance(probeEnv, operator, instanceId, { undo: false, reason: "the row will never fit" });
@@ -108,7 +108,7 @@ describe("A once effect that happened, with refused rows", () => {
     expect(sent()).toBe(1);
   });
 
-  it("that answered nothing is confirmed with nothing, and its rows are refused all the same", async () => {
+  it("without an answer is confirmed with null, and its rows are refused again", async () => {
     const id = await taken();
     const mail = defineStep({ effect: "once", run: async () => {} });
     const { instanceId } = await runLab(async ({ step }) => step.effect("mail", mail, {}, { record: () => row(id) }));
@@ -124,7 +124,7 @@ describe("A once effect that happened, with refused rows", () => {
     expect(again?.answered).toEqual({ output: null, outputRef: null });
   });
 
-  it("hides in every view the parts of its answer that its message marks as sensitive", async () => {
+  it("hides the sensitive parts of its answer in every view", async () => {
     const [by, person] = [await reader(), ada()];
     const mail = defineStep({ effect: "once", run: async () => ({ sent_to: person.email }) });
     const { instanceId } = await runLab(

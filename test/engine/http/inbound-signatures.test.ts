@@ -33,7 +33,7 @@ describe("a signature", () => {
     for (const seconds of [-301, 301]) expect(await verifies(kind, made, [made.secret], made.at + seconds)).toBe(kind === "github");
   });
 
-  it.each(libraries)("of these tests equals the signature of $made.by ($name)", ({ kind, made: { body, secret, at, headers } }) => {
+  it.each(libraries)("in these tests equals the signature of $made.by ($name)", ({ kind, made: { body, secret, at, headers } }) => {
     const id = headers["webhook-id"] ?? headers["svix-id"];
     const prefix = kind === "svix" ? "svix" : "webhook";
     const own = kind === "standard" || kind === "svix" ? sign.standard(body, secret, at, id, prefix) : sign[kind](body, secret, at);
@@ -50,7 +50,7 @@ describe("a signature", () => {
     ["slack", { "x-slack-signature": `v0=${"0".repeat(64)}` }],
     ["slack", { "x-slack-signature": `v0=${"0".repeat(64)}`, "x-slack-request-timestamp": "1e9" }],
     ["shop", { "webhook-id": "1", "webhook-timestamp": String(nowSeconds()), "webhook-signature": "v1a,AAAA v1," }],
-  ])("that is not well-formed is refused: %s %o", async (source, headers) => {
+  ])("with an invalid format is refused: %s %o", async (source, headers) => {
     const unread = { body: "{}", headers: { ...JSON_TYPE, ...headers } as Record<string, string> };
     expect(await send(source, unread)).toMatchObject({ status: 401, body: { code: "signature_invalid" } });
   });
@@ -70,7 +70,7 @@ describe("a signature", () => {
     expect(await rows("SELECT id FROM millrace_instances WHERE id = ?1", instance)).toEqual([]);
   });
 
-  it("that is wrong costs its address the limit of strangers, and a valid one does not", async () => {
+  it("that is wrong counts against its address's limit for unauthenticated requests, and a valid one does not", async () => {
     const address = { "cf-connecting-ip": "192.0.2.44" };
     const env = { REQUESTS_PER_ADDRESS: 3, STRANGER_REQUESTS: undefined };
     const statuses: number[] = [];

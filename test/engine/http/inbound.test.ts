@@ -53,13 +53,13 @@ describe("a webhook", () => {
     });
   });
 
-  it("of Slack that is a slash command becomes one instance, and gets an empty answer, which Slack does not show", async () => {
+  it("with a Slack slash command becomes one instance, and gets an empty answer, which Slack does not show", async () => {
     const id = fresh("trigger");
     for (let sent = 0; sent < 2; sent++) expect(await send("slack", command(id))).toEqual({ status: 200, body: "" });
     expect(await reaches(buildOf(id, "slack"), "complete")).toBe("complete");
   });
 
-  it("that the sender repeats with other fields, or another payload, is the first one", async () => {
+  it("repeated by its sender with other fields, or another payload, returns the first instance", async () => {
     const id = fresh("evt");
     const first = await send("stripe", paid(id, id, { pending_webhooks: 2 }));
     expect(await send("stripe", paid(id, id, { pending_webhooks: 1 }))).toEqual({ ...first, body: { ...first.body, replayed: true } });
@@ -68,7 +68,7 @@ describe("a webhook", () => {
     expect([await recordedPayments(id), await recordedPayments(`${id}-other`)]).toEqual([[{ amount: 1250 }], []]);
   });
 
-  it("signed with the secret before is accepted until that secret is removed", async () => {
+  it("signed with the previous secret is accepted until that secret is removed", async () => {
     const { body } = paid(fresh("evt"));
     const old = { body, headers: { ...JSON_TYPE, ...sign.stripe(body, "whsec_old") } };
     expect((await send("stripe", old)).status).toBe(401);
@@ -92,14 +92,14 @@ describe("a webhook", () => {
     expect((await send("none", paid(fresh("evt")))).status).toBe(404);
   });
 
-  it("that only tests the address is answered, if it is signed", async () => {
+  it("that only verifies the address is answered if it is signed", async () => {
     const challenge = JSON.stringify({ type: "url_verification", challenge: "3eZbrw1aBm2r" });
     expect(await send("slack", ofSlack(challenge))).toEqual({ status: 200, body: "3eZbrw1aBm2r" });
     expect((await send("slack", { body: challenge, headers: JSON_TYPE })).status).toBe(401);
     expect(await send("github", pushed(fresh("delivery"), "ping"))).toEqual({ status: 200, body: "pong" });
   });
 
-  it("without a message is acknowledged and logged, without its payload", async () => {
+  it("without a message is acknowledged and logged without its payload", async () => {
     const lines = logged();
     const id = fresh("delivery");
     expect(await send("github", pushed(id, "star"))).toEqual({ status: 200, body: { ignored: true } });
@@ -108,7 +108,7 @@ describe("a webhook", () => {
     expect(await send("slack", limited)).toEqual({ status: 200, body: "" });
   });
 
-  it("that does not match the schema of its message is refused (422) and logged: the sender repeats it", async () => {
+  it("that does not match the schema of its message is refused (422) and logged, and the sender repeats it", async () => {
     const lines = logged();
     const id = fresh("evt");
     const body = JSON.stringify({ id, type: "invoice.paid", data: { object: { id, amount_paid: "1250" } } });
@@ -127,7 +127,7 @@ describe("a webhook", () => {
     expect((await send("stripe", { body, headers: { ...type, ...sign.stripe(body) } })).status).toBe(status);
   });
 
-  it("may be a form with JSON, as GitHub sends by default, and have an Idempotency-Key", async () => {
+  it("can be a form with JSON, as GitHub sends by default, and have an Idempotency-Key", async () => {
     const id = fresh("delivery");
     const body = new URLSearchParams({ payload: JSON.stringify({ ref: "refs/heads/ü" }) }).toString();
     const headers = { ...FORM, ...sign.github(body), "x-github-event": "push", "x-github-delivery": id, "idempotency-key": "k" };
@@ -135,7 +135,7 @@ describe("a webhook", () => {
     expect(await reaches(buildOf(id, "github"), "complete")).toBe("complete");
   });
 
-  it("with a failed instance runs again by a retry of an operator, with the payload of the sender", async () => {
+  it("with a failed instance runs again when an operator retries it, with the sender's payload", async () => {
     const id = fresh("evt");
     failAt("W06 about to record", notRetryable("The books are closed."), paymentOf(id));
     await send("stripe", paid(id));
@@ -190,12 +190,12 @@ it("webhooks are counted by their source and outcome", async () => {
   expect(Object.fromEntries(counts)).toEqual({ accepted: 1, repeated: 2, ignored: 1, failed: 1, refused: 1 });
 });
 
-describe("a webhook and a crash", () => {
+describe("a webhook", () => {
   it.each([
     ["A01 before accept commits", 0, false],
     ["A02 accept committed, not answered", 1, true],
     ["A03 accept committed, not enqueued", 1, true],
-  ] as const)("%s: the sender repeats it, and one instance runs", async (point, stored, replayed) => {
+  ] as const)("after a crash at %s is repeated by its sender, and one instance runs", async (point, stored, replayed) => {
     const id = fresh("evt");
     dieAt(point);
     expect((await send("stripe", paid(id))).status).toBe(500);
@@ -206,7 +206,7 @@ describe("a webhook and a crash", () => {
     expect(await recordedPayments(id)).toEqual([{ amount: 1250 }]);
   });
 
-  it("while the database is unavailable gets 503, and is accepted afterwards", async () => {
+  it("during an outage of the database gets 503, and is accepted afterwards", async () => {
     const id = fresh("evt");
     const down = () => Promise.reject(new Error("D1_ERROR: Internal error in D1 DB storage caused object to be reset."));
     const DB = new Proxy(probeEnv.DB, { get: (db, name) => (name === "batch" ? down : Reflect.get(db, name).bind(db)) });
@@ -250,11 +250,11 @@ describe("a source", () => {
     );
   });
 
-  it("with the name of another source is refused", () => {
+  it("with a name that is in use is refused", () => {
     expect(() => inboundRoutes([source, source])).toThrow("Two sources of webhooks have one name");
   });
 
-  it("can choose the tenant of each webhook, publish an event, and run in a Worker with its own routes", async () => {
+  it("can set the tenant of each webhook, publish an event, and run in a Worker with its own routes", async () => {
     const greet = defineWorkflow({ name: "greet", input: z.object({ name: z.string() }), run: async () => undefined });
     expect(app.subscribers("probe.done").event.type).toBe("probe.done");
     const { event } = app.subscribers("probe.done");

@@ -35,7 +35,7 @@ async function eventful() {
 }
 
 describe("The stream of an instance", () => {
-  it("contains attempts, sleeps and statuses in order, closes with the end, and sends nothing to a client that has the end", async () => {
+  it("contains attempts, sleeps and statuses in order, closes after the end, and sends nothing to a client that has the end", async () => {
     const [open, id] = [await reader(), await eventful()];
     const answer = await open(id);
     expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/event-stream"]);
@@ -63,7 +63,7 @@ describe("The stream of an instance", () => {
     expect((await open(id, told.at(-1)?.id)).status).toBe(204);
   });
 
-  it("resumed after any of its events, sends the rest: nothing is lost, nothing comes twice", async () => {
+  it("resumes after any of its events without a lost or repeated event", async () => {
     const [open, id] = [await reader(), await eventful()];
     const whole = await new EventReader(await open(id)).all();
     for (const [place, { id: heard }] of whole.slice(0, -1).entries()) {
@@ -71,7 +71,7 @@ describe("The stream of an instance", () => {
     }
   });
 
-  it("contains inline steps, which the platform does not list, among the others: each once, from every resume point", async () => {
+  it("contains each inline step once, among the platform steps, from every resume point", async () => {
     const open = await reader();
     mode.steps = "lean";
     onTestFinished(() => {
@@ -97,7 +97,7 @@ describe("The stream of an instance", () => {
     }
   });
 
-  it("contains a history longer than one poll to its last step, and then the end", async () => {
+  it("contains a history longer than one poll up to its last step, and then the end", async () => {
     const open = await reader();
     const { instanceId } = await runLab(async ({ step }) => {
       const items = Array.from({ length: 260 }, (_, place) => String(place));
@@ -110,7 +110,7 @@ describe("The stream of an instance", () => {
     expect(told.filter((one) => one.startsWith("end"))).toHaveLength(1);
   });
 
-  it("follows a run live: its waits, its failure, and after a retry the next run", async () => {
+  it("follows a live run: its waits, its failure, and after a retry the next run", async () => {
     const open = await reader();
     const { instanceId, state } = await failsUntilMended();
     const first = new EventReader(await open(instanceId));
@@ -130,7 +130,7 @@ describe("The stream of an instance", () => {
     expect(new Set(next.told.map(({ id }) => id)).size).toBe(next.told.length);
   });
 
-  it("contains waits by their subject: begun, ended by their event or by their time, and questions to an operator; then an undo", async () => {
+  it("contains waits with their subjects, their begin and their end, questions to an operator, and an undo", async () => {
     const open = await reader();
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       await step.commit("put", () => ({}), { undo: () => ({}) });
@@ -162,7 +162,7 @@ describe("The stream of an instance", () => {
     expect(undo.map(shortly)).not.toContain("attempt_completed put");
   });
 
-  it("is the tenant's alone, and refuses unknown ids with an error", async () => {
+  it("is readable for its tenant alone, and returns an error for unknown ids", async () => {
     const [open, stranger, id] = [await reader(), await reader("another"), await eventful()];
     expect((await stranger(id)).status).toBe(404);
     const refused = await open(id, "yesterday");

@@ -41,7 +41,7 @@ describe.each(["platform", "lean"] as const)(
       });
     });
 
-    it("in doubt, also a second time, as it happens and afterwards", async () => {
+    it("when it is in doubt, also a second time, live and afterwards", async () => {
       const its = scene();
       its.state.lose = true;
       const id = await play(its, (step) => its.act(step, "a", "once"));
@@ -56,7 +56,7 @@ describe.each(["platform", "lean"] as const)(
       await expectTold(id, stream, ["a: in_doubt", "a · after doubt 1: in_doubt", "a · after doubt 2: done"]);
     });
 
-    it("held by a pause, before it began", async () => {
+    it("when a pause holds it before it begins", async () => {
       const its = scene();
       const id = await play(its, async (step) => {
         await its.act(step, "a", "natural", "slow");
@@ -71,7 +71,7 @@ describe.each(["platform", "lean"] as const)(
       await expectTold(id, stream, ["a: done", "b: paused", "b · after pause 1: done"]);
     });
 
-    it("stopped by a cancel, before it began; its undo is done", async () => {
+    it("when a cancel stops it before it begins, and its undo is done", async () => {
       const its = scene();
       const id = await play(its, async (step) => {
         await step.read("look", async () => 1);
@@ -91,7 +91,7 @@ describe.each(["platform", "lean"] as const)(
       expect(ends(await (await follow(id)).all())).not.toContain("b: done");
     });
 
-    it("asked a question, and waits", async () => {
+    it("when it has asked a question and waits", async () => {
       const its = scene();
       const id = await play(its, (step) => step.approve("asks", { question: "Really?", timeout: "1 hour" }));
       const stream = await follow(id);

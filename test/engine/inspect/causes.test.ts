@@ -16,7 +16,7 @@ const refused = (tenantId: string, wrong: object) => ({
   payload_inline: wrong,
 });
 
-it("dead letters with one error are one cause, with their number, the first time, and the newest of them", async () => {
+it("dead letters with one error share one cause, with their number, the first time, and the newest of them", async () => {
   const tenantId = fresh("tenant");
   const nameless = [1, 2, 3].map((part) => refused(tenantId, { name: part }));
   await deliver("probe-events", nameless.slice(0, 2));
@@ -34,7 +34,7 @@ it("dead letters with one error are one cause, with their number, the first time
   expect([cause?.firstAt, cause?.lastAt]).toEqual([items.at(-1)?.capturedAt, items[0]?.capturedAt]);
 });
 
-it("a cause counts open items: a settled dead letter leaves it, clicked once or twice, and with the last one it is gone", async () => {
+it("a cause counts open items: a settled dead letter leaves it once, and the cause ends with its last item", async () => {
   const tenantId = fresh("tenant");
   await deliver("probe-events", [refused(tenantId, { name: 1 }), refused(tenantId, { name: 2 })]);
   const { items } = await listDeadLetters(probeEnv, { ...reader, tenantId }, {});
@@ -45,7 +45,7 @@ it("a cause counts open items: a settled dead letter leaves it, clicked once or 
   expect(await letterCauses(tenantId)).toEqual([]);
 });
 
-it("a cause of one tenant is none of another's", async () => {
+it("a cause is not shared between tenants", async () => {
   const [one, other] = [fresh("tenant"), fresh("tenant")];
   await deliver("probe-events", [refused(one, { name: 1 }), refused(other, { name: 2 }), refused(other, { name: 3 })]);
   const [[ofOne], [ofOther]] = await Promise.all([letterCauses(one), letterCauses(other)]);
@@ -53,7 +53,7 @@ it("a cause of one tenant is none of another's", async () => {
   expect(ofOther?.count).toBe(2);
 });
 
-it("errored instances with one error are one cause, which a successful retry leaves", async () => {
+it("errored instances with one error share one cause, and leave it after a successful retry", async () => {
   const said = fresh().replaceAll(/\d/g, "x");
   let broken = true;
   const fails = (what: () => Error) =>

@@ -9,7 +9,7 @@ import { runLab } from "../lab.ts";
 import { effect, ONCE, retry, undo } from "../operate/operating.ts";
 import { kept, play, scene } from "../operate/scene.ts";
 
-it("an instance in doubt shows the step, the time and the place to answer; its steps show it for that step, until it is answered", async () => {
+it("an instance in doubt shows the step, the time and the endpoint for the answer, and so do its steps until the answer", async () => {
   const { get, post } = await asking(["read", "operate"], operator.tenantId);
   const { instanceId, key } = await doubtful();
   const at = `/v1/effects/${key}`;
@@ -60,7 +60,7 @@ async function lost(steps: (typeof modes)[number]) {
 }
 
 it.each(modes)(
-  "an unknown outcome in a %s run that is cancelled says that a no sends nothing, and offers no other try, which is refused",
+  "an unknown outcome in a cancelled run of %s steps reports that a rejection sends nothing, and offers no retry",
   async (steps) => {
     const { api, its, id, doubt, listed, again, key } = await lost(steps);
     expect(await doubt()).toMatchObject({ follows: { reject: "It is sent now, under the same key." } });
@@ -80,7 +80,7 @@ it.each(modes)(
 );
 
 it.each(modes)(
-  "an unknown outcome in a %s run that was stopped says that nothing is sent before a retry, which does as described",
+  "an unknown outcome in a stopped run of %s steps reports that nothing is sent before a retry",
   async (steps) => {
     const { its, id, doubt, again, key } = await lost(steps);
     await cancelInstance(probeEnv, operator, id, { reason: "not now", undo: false });
@@ -103,14 +103,14 @@ it.each([
   ["paused", true, "a resume sends it"],
   ["complete", false, "the instance does not continue"],
   ["skipped", false, "the instance does not continue"],
-])("an unknown outcome of an instance that is %s offers another try only where it is accepted", async (status, isOffered, said) => {
+])("an unknown outcome of an instance that is %s offers a retry only where the retry is accepted", async (status, isOffered, said) => {
   const { id, listed, again, key } = await lost("platform");
   await probeEnv.DB.prepare("UPDATE millrace_instances SET status = ?2 WHERE id = ?1").bind(id, status).run();
   expect((await listed()).follows.reject).toContain(said);
   expect(await again(key)).toEqual({ offered: [isOffered], asked: isOffered ? 202 : 409 });
 });
 
-it.each(modes)("an unknown outcome of an undo's own %s step offers another try, which is made at once", async (steps) => {
+it.each(modes)("an unknown outcome of an undo's own %s step offers a retry, which runs at once", async (steps) => {
   mode.steps = steps;
   onTestFinished(() => {
     mode.steps = "platform";

@@ -29,7 +29,7 @@ async function inTheMiddle(steps: (typeof modes)[number]) {
 }
 
 describe.each(modes)("In %s mode a cancelled run", (steps) => {
-  it("reports a step as stopped that was reached and never began, also after its own undo", async () => {
+  it("reports a step that was reached and never began as stopped, also after its own undo", async () => {
     const { its, id, told } = await inTheMiddle(steps);
     await cancelInstance(probeEnv, operator, id, { undo: false, reason: "called off" });
     its.state.go = true;
@@ -42,7 +42,7 @@ describe.each(modes)("In %s mode a cancelled run", (steps) => {
     expect(its.log).toEqual(["a", "undo a of its a"]);
   });
 
-  it("reports the same during and after the undo of a cancel", async () => {
+  it("reports such a step as stopped during and after the undo of a cancel", async () => {
     const { its, id, told } = await inTheMiddle(steps);
     const cancelled = cancelInstance(probeEnv, operator, id, { reason: "called off" });
     await comes(async () => (await getInstance(probeEnv, operator, id)).undo !== null);

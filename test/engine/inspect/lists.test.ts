@@ -77,7 +77,7 @@ async function quietRound(): Promise<number> {
 }
 
 // MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/inspect/lists.test.ts: with 2,000 and with a million instances.
-it("K01 a list and a round of the keeper read the rows that they return, not the tenant's whole history", {
+it("K01 a list and a keeper round read the rows that they return, and not the tenant's whole history", {
   timeout: 900_000,
 }, async () => {
   const tenantId = fresh("tenant");
@@ -109,7 +109,7 @@ it("K01 a list and a round of the keeper read the rows that they return, not the
   expect(Object.entries(many).filter(([list, count]) => list !== "round" && count > 200)).toEqual([]);
 });
 
-it("K01 a rare subject or workflow is found page by page, each of which checks a bounded number of instances", {
+it("K01 a rare subject or workflow is found page by page; each page checks a limited number of instances", {
   timeout: 300_000,
 }, async () => {
   await withKeeperAtRest();

@@ -30,7 +30,7 @@ const late = (id: string, byMs = HOUR_MS) =>
 const overdue = async ({ get }: Asking, more = "") =>
   (await get(`/v1/instances?overdue=true${more}`)).body.items.map(({ id }: { id: string }) => id);
 
-it("a deadline is a time, or a length from the acceptance; a repeat has the first one's; a workflow has a default", async () => {
+it("a deadline is a time, or a duration from the acceptance; a repeat keeps the first deadline; a workflow can have a default", async () => {
   const caller = await asking();
   const began = Date.now();
   const { id, state } = await lasting(caller);
@@ -55,7 +55,7 @@ it("a deadline is a time, or a length from the acceptance; a repeat has the firs
 const NO_DAYS = ["2027-02-30T00:00:00Z", "2027-02-29T00:00:00+01:00", "2027-04-31T09:30Z"];
 
 it.each(["yesterday", "2 fortnights", "0 hours", "400 days", "2026-10-01", "-1 hour", "1800", ...NO_DAYS])(
-  "%s is no deadline, and refused",
+  "%s is refused as a deadline",
   async (said) => {
     const caller = await asking();
     const asked = { type: "lab.requested", payload: { name: fresh() }, must_end_by: said };
@@ -63,7 +63,7 @@ it.each(["yesterday", "2 fortnights", "0 hours", "400 days", "2026-10-01", "-1 h
   },
 );
 
-it("a deadline that is over is refused, and nothing is accepted; a repeat of a known command is not refused, and clocks may differ by a minute", async () => {
+it("a past deadline is refused, except for a repeat of an accepted command, with one minute of tolerance for clocks", async () => {
   const caller = await asking();
   const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
   const asked = (name: string, must_end_by: string) =>
@@ -88,7 +88,7 @@ it("a deadline that is over is refused, and nothing is accepted; a repeat of a k
   expect(results.map(({ status }: { status: number }) => status)).toEqual([202, 422]);
 });
 
-it("an unfinished instance past its deadline is overdue, and found by that filter, for every caller; nothing ends it", async () => {
+it("an unfinished instance past its deadline is listed as overdue for every caller, and continues", async () => {
   const caller = await asking();
   const runs = [await lasting(caller), await lasting(caller), await lasting(caller, { correlation_id: "other" })];
   const [first, second, third] = runs.map(({ id }) => id);
@@ -113,7 +113,7 @@ it("an unfinished instance past its deadline is overdue, and found by that filte
   expect((await caller.get(`/v1/instances/${first}`)).body.overdue).toBe(false);
 });
 
-it("an errored instance is listed as errored and is not overdue; retried, it is overdue again at once", async () => {
+it("an errored instance is not overdue, and is overdue again as soon as it is retried", async () => {
   const caller = await asking();
   const state = { broken: true, go: false };
   const code = async () => {
@@ -135,7 +135,7 @@ it("an errored instance is listed as errored and is not overdue; retried, it is 
   await reaches(id, "complete");
 });
 
-it("an instance in undo is not overdue", async () => {
+it("an instance whose undo runs is not overdue", async () => {
   const caller = await asking();
   let go = false;
   const undo = () => ({});
@@ -160,7 +160,7 @@ it("an instance in undo is not overdue", async () => {
   expect(await reaches(id, "terminated")).toBe("terminated");
 });
 
-it("the keeper counts the overdue instances of each workflow, in all tenants, and raises an alert", async () => {
+it("the keeper counts the overdue instances of each workflow over all tenants, and raises an alert", async () => {
   const callers = [await asking(), await asking()];
   const runs = await Promise.all(callers.map((caller) => lasting(caller)));
   const counted = async () => {

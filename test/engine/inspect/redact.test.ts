@@ -8,7 +8,7 @@ const email = sensitive(z.email());
 type Tree = { email: string; children: Tree[] };
 const tree: z.ZodType<Tree> = z.lazy(() => z.object({ email, children: z.array(tree) }));
 
-describe("A value by its schema", () => {
+describe("The redaction of a value by its schema", () => {
   it.each<[string, z.ZodType, unknown, unknown]>([
     ["a field", z.object({ id: z.string(), email }), { id: "1", email: "ada@x" }, { id: "1", email: REDACTED }],
     [
@@ -74,22 +74,22 @@ describe("A value by its schema", () => {
     expect(redact(schema, value)).toEqual(shown);
   });
 
-  it("is marked with the field names from data, as a record's are, and not with those of the schema", () => {
+  it("uses the field names of the data, as a record has them, and not those of the schema", () => {
     const withheld: unknown[] = [];
     const tags = sensitive(z.record(z.string(), z.object({ street: z.string() })).optional());
     redact(z.object({ tags }), { tags: { maiden: { street: "Elm" } } }, (one) => void withheld.push(one));
     expect(withheld).toEqual([{ maiden: { street: "Elm" } }, "maiden"]);
   });
 
-  it("is unchanged, the same object, where its schema marks nothing", () => {
+  it("returns the same object where the schema marks nothing", () => {
     const value = { a: { b: 1 } };
     expect(redact(z.object({ a: z.object({ b: z.int() }) }), value)).toBe(value);
     expect([holdsMarks(tree), holdsMarks(z.object({ a: z.string() }))]).toEqual([true, false]);
   });
 });
 
-describe("What was withheld", () => {
-  it("is hidden wherever it is repeated: within texts, in other dead letters, as JSON, in an address, as a name, at a cut", () => {
+describe("A redacted value", () => {
+  it("is hidden wherever it is repeated: in texts, other dead letters, JSON, addresses, names, and cut texts", () => {
     const hide = hiding(['ada "x"@ex.com', { n: 123_456_789, no: 12, of: "abc" }]);
     expect(
       hide({
@@ -123,7 +123,7 @@ describe("What was withheld", () => {
     expect([hide(null), hide(undefined), hide(7)]).toEqual([null, undefined, 7]);
   });
 
-  it.each(["ab ", "ы", "数", "𝒜 "])("is hidden also where it is long, of %j, whole and in parts, and cut", (unit) => {
+  it.each(["ab ", "ы", "数", "𝒜 "])("is hidden when it consists of many repetitions of %j, complete, in parts, and cut", (unit) => {
     const long = `Longsecret ${unit.repeat(12_000 / unit.length)}end`;
     const hide = hiding([long, "short one"]);
     expect(hide({ said: `It says ${long}!`, form: new URLSearchParams({ q: long }).toString(), json: JSON.stringify(long) })).toEqual({
@@ -135,7 +135,7 @@ describe("What was withheld", () => {
     expect(hiding([long.repeat(9)])({ any: 1 })).toBe(REDACTED);
   });
 
-  it("stays as stored where a caller sends the marker back, and nowhere else", () => {
+  it("remains as stored when a caller sends back the marker at its place, and only there", () => {
     const stored = { a: "1", who: { email: "ada@x", age: 3 }, list: ["p", "q"] };
     const shown = { a: "1", who: { email: REDACTED, age: 3 }, list: [REDACTED, REDACTED] };
     expect(restored({ ...shown, a: "2" }, shown, stored)).toEqual({ ...stored, a: "2" });

@@ -48,8 +48,8 @@ async function shownOf(effect: "natural" | "once", email: string, steps: "lean" 
   return { id, lines: own(), cause };
 }
 
-describe("Sensitive message fields, thrown as the code of an error", () => {
-  it.each(CASES)("and $what is shown as a code nowhere ($steps)", async ({ email, steps }) => {
+describe("A sensitive message field in the code of an error", () => {
+  it.each(CASES)("is shown as a code nowhere ($steps), for $what", async ({ email, steps }) => {
     const secret = email();
     const { id, lines, cause } = await shownOf("natural", secret, steps, () =>
       Promise.reject(new MillraceError(secret, "No mailbox.", { upstreamStatus: 404 })),
@@ -64,7 +64,7 @@ describe("Sensitive message fields, thrown as the code of an error", () => {
     expect(await rows("SELECT id FROM millrace_causes WHERE code = ?1", secret)).toEqual([]);
   });
 
-  it("and that became the reason of a dead letter, is neither there nor in its cause", async () => {
+  it("is hidden in the dead letter that has it as its reason, and in that letter's cause", async () => {
     const [by, email] = [await reader(), `lovelace_${letters()}`];
     const { id } = await lettered({ name: 7, person: { email, city: "London" } });
     await rows("UPDATE millrace_causes SET code = ?2 WHERE id = (SELECT cause FROM millrace_dead_letters WHERE id = ?1)", id, email);
@@ -75,14 +75,14 @@ describe("Sensitive message fields, thrown as the code of an error", () => {
     expect(JSON.stringify(lists.map(({ body }) => body))).not.toContain(email);
   });
 
-  it.each(CASES)("and $what is in no line about an unknown outcome ($steps)", async ({ email, steps }) => {
+  it.each(CASES)("is in no log line about an unknown outcome ($steps), for $what", async ({ email, steps }) => {
     const secret = email();
     const { lines } = await shownOf("once", secret, steps, () => Promise.reject(new MillraceError(secret, `Said ${secret}.`)));
     expect(lines).toMatchObject([{ log: "attempt", outcome: "in_doubt", code: "step_failed", error: `Said ${REDACTED}.` }]);
   });
 });
 
-describe("Sensitive message fields, thrown by the code of a route", () => {
+describe("A sensitive message field in an error of a route's code", () => {
   const SAID = {
     words: (email: string) => notRetryable(`No mailbox ${email}.`, 404),
     code: (email: string) => new MillraceError(email, "No.", { terminal: true }),
@@ -92,7 +92,7 @@ describe("Sensitive message fields, thrown by the code of a route", () => {
   // The first delivery, which comes back where a retry may succeed, and the last one, which becomes a dead letter.
   const CASES = PLACES.flatMap((place) => [1, 6].map((attempt) => ({ place, attempt })));
 
-  it.each(CASES)("as its $place is in no line, dead letter, cause or count (delivery $attempt)", async ({ place, attempt }) => {
+  it.each(CASES)("is in no log line, dead letter, cause or count, as the error's $place (delivery $attempt)", async ({ place, attempt }) => {
     const [by, name, email, lines] = [await reader(), fresh("lab"), `lovelace_${letters()}`, linesFromNow("[a-z_]+")];
     labCalls.set(name, () => Promise.reject(SAID[place](email)));
     await deliver("probe-events", [event("lab.event", name, { name, row: name, person: { email, city: "London" } })], attempt);
@@ -109,7 +109,7 @@ describe("Sensitive message fields, thrown by the code of a route", () => {
     if (place === "code") expect(deliveries[0]).toMatchObject({ code: "step_failed", error: "No." });
   });
 
-  it("with a payload that is stored elsewhere is not distinguished from its other texts: all of them are hidden", async () => {
+  it("is hidden together with all other texts when the payload is stored by reference", async () => {
     const [name, email, lines] = [fresh("lab"), `lovelace_${letters()}`, linesFromNow("delivery")];
     labCalls.set(name, () => Promise.reject(notRetryable(`No mailbox ${email}.`)));
     const payload = { name, row: name, person: { email, city: "London" } };
@@ -122,8 +122,8 @@ describe("Sensitive message fields, thrown by the code of a route", () => {
   });
 });
 
-describe("Sensitive message fields, in the name of the function that threw", () => {
-  it.each(MODES)("is hidden where the log names its place (%s)", async (steps) => {
+describe("A sensitive message field in the name of the function that throws", () => {
+  it.each(MODES)("is hidden in the stack that the log shows (%s)", async (steps) => {
     const secret = letters();
     const named = { [secret]: () => Promise.reject(new TypeError("It is no address.")) };
     const { lines } = await shownOf("natural", secret, steps, async () => named[secret]?.() as never);
@@ -131,7 +131,7 @@ describe("Sensitive message fields, in the name of the function that threw", () 
   });
 });
 
-it("Sensitive message fields, thrown as the step that an error names, are in no line of the log", async () => {
+it("A sensitive message field in the step name of an error is in no log line", async () => {
   const [secret, lines] = [letters(), linesFromNow()];
   const { instanceId: id } = await runLab(
     ({ payload }) => Promise.reject(new MillraceError("card_declined", "No.", { step: `write to ${payload.person?.email}` })),
@@ -146,7 +146,7 @@ it("Sensitive message fields, thrown as the step that an error names, are in no 
   expect(own()).toMatchObject([{ log: "ended", step: "", at: `write to ${REDACTED}` }]);
 });
 
-it.each(MODES)("An engine error with an invalid code ends its step where its contract says (%s)", async (steps) => {
+it.each(MODES)("An engine error with an invalid code ends its step as its `terminal` flag says (%s)", async (steps) => {
   let tried = 0;
   const run = async () => {
     tried++;
@@ -161,7 +161,7 @@ it.each(MODES)("An engine error with an invalid code ends its step where its con
   ]);
 });
 
-it.each(MODES)("An engine error with an unreadable detail is that of its step (%s)", async (steps) => {
+it.each(MODES)("An engine error with an unreadable detail fails its own step (%s)", async (steps) => {
   const odd = Object.defineProperty(new MillraceError("card_declined", "No."), "detail", {
     get: () => {
       throw new Error("It is not to be read.");

@@ -18,7 +18,7 @@ async function follow(path: string): Promise<EventReader> {
 }
 
 describe("Fields that a definition marks as sensitive", () => {
-  it("is withheld of the stream of an instance: of an attempt that failed, of its status, and of its end", async () => {
+  it("are hidden in the stream of an instance: in a failed attempt, in its status, and in its end", async () => {
     const person = ada();
     const stream = await follow(`/v1/instances/${await told(person, "fails")}/stream`);
     const events = await stream.all();
@@ -31,7 +31,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(stream.raw.toLowerCase()).not.toContain(person.email);
   });
 
-  it("is hidden in the tenant's stream: in failures, in questions and in dead letters", async () => {
+  it("are hidden in the tenant's stream: in failures, questions and dead letters", async () => {
     const person = ada();
     const stream = await follow("/v1/stream");
     await stream.untilRaw("id: ");

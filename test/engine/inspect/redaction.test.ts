@@ -17,7 +17,7 @@ function linesFromNow(): () => string[] {
 }
 
 describe("Fields that a definition marks as sensitive", () => {
-  it("are hidden of an instance: in input, steps, effects, messages and questions; the rest is shown", async () => {
+  it("are hidden in an instance's input, steps, effects, messages and questions; the rest is shown", async () => {
     const [by, person] = [await reader(), ada()];
     const id = await told(person);
     const { body: instance } = await by.get(`/v1/instances/${id}`);
@@ -47,7 +47,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(result).toEqual({ mailed: REDACTED, at: "London" });
   });
 
-  it("is withheld of a failure, alone and in lists", async () => {
+  it("are hidden in a failure, alone and in lists", async () => {
     const [by, person] = [await reader(), ada()];
     const id = await told(person, "fails");
     const { body } = await by.get(`/v1/instances/${id}`);
@@ -59,7 +59,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(JSON.stringify([listed.body, steps])).not.toContain(person.email);
   });
 
-  it("is withheld of an event that an instance has waited for: in its effects, errors and log lines", async () => {
+  it("are hidden in an event that an instance has received: in its inputs, effects, errors and log lines", async () => {
     const [by, code, about, logged] = [await reader(), `${fresh("door")} & 'garden'`, fresh("wait"), linesFromNow()];
     const { instanceId: id } = await runLab(async ({ step }) => {
       const { secret } = await step.waitFor("code", ProbeSignal, { subject: about });
@@ -85,7 +85,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(logged().join("\n")).not.toContain(code);
   });
 
-  it("is hidden in causes, which show the message of one failure, in log lines, and in the items of a bulk action", async () => {
+  it("are hidden in causes, log lines, and the items of a bulk action", async () => {
     const by = await reader();
     const logged = linesFromNow();
     // No quotes, no digits, no @: no part of it is treated as variable.
@@ -113,7 +113,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(JSON.stringify(kept)).not.toContain("Lovelace");
   });
 
-  it("is hidden in a dead letter, also where it is malformed, misnamed or of an unknown type", async () => {
+  it("are hidden in a dead letter, also when it is malformed, misnamed or of an unknown type", async () => {
     const [by, person] = [await reader(), ada()];
     const shown = async (letter: { id: string }) => (await by.get(`/v1/dead-letters/${letter.id}`)).body;
     const wrong = await shown(await lettered({ name: 7, note: "shown", person }));
@@ -136,7 +136,7 @@ describe("Fields that a definition marks as sensitive", () => {
       expect(JSON.stringify(seen)).not.toContain(person.email);
   });
 
-  it("is hidden in the plan of a replay, which stays a plan for any edit of the message", async () => {
+  it("are hidden in the dry run of a replay, for any edit of the message", async () => {
     const [by, person] = [await reader(), ada()];
     const { id } = await lettered({ name: 7, person });
     for (const body of [null, 5, person.email, [person]]) {
@@ -151,7 +151,7 @@ describe("Fields that a definition marks as sensitive", () => {
     }
   });
 
-  it("is withheld where it was copied into a field that is not marked: of an emitted event, and of a cause", async () => {
+  it("are hidden when copied into an unmarked field of an emitted event or of a cause", async () => {
     const [by, person] = [await reader(), ada()];
     const { instanceId } = await runLab(
       async ({ payload: { name, person: who }, step }) => {
@@ -171,7 +171,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(JSON.stringify(body)).not.toContain(person.email);
   });
 
-  it("is hidden in a question of a search, and in a bulk action's report of a dead letter", async () => {
+  it("are hidden in a question found by a search, and in a bulk action's report of a dead letter", async () => {
     const [by, person] = [await reader(), ada()];
     const id = await told(person);
     const [asked] = (await by.get(`/v1/approvals?instance=${id}`)).body.items;
@@ -183,7 +183,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(JSON.stringify(plan.body)).not.toContain(person.email);
   });
 
-  it("is hidden in the stored items of a bulk action, also where the text was cut: it stays hidden when the messages are deleted", async () => {
+  it("are hidden in the stored items of a bulk action, also in cut texts and after the messages are deleted", async () => {
     const [by, person] = [await reader(), ada()];
     const large = defineStep({ effect: "natural", retries: { limit: 0, delay: 10 }, run: async () => ({ n: 1n }) as never });
     // A retry is refused with a message that names the step; another continues, and fails with a message that is cut inside a hidden
@@ -205,7 +205,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(JSON.stringify([kept, await failed()])).not.toContain(person.email.slice(0, 8));
   });
 
-  it("is hidden in the refusal of a replay, also where the body was edited, and in the reason of a failed repair", async () => {
+  it("are hidden in the refusal of a replay, also of an edited body, and in the reason of a failed repair", async () => {
     const [by, person, other] = [await reader("enqueue"), ada(), ada()];
     const { id } = await lettered({ name: 7, person });
     const { body: shown } = (await by.get(`/v1/dead-letters/${id}`)).body;
@@ -219,7 +219,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(letter.repair).toMatchObject({ changed: ["payload_inline.name"], error: `No ${REDACTED}` });
   });
 
-  it("stays unchanged when a corrected dead letter is sent back with the marker, and never becomes the marker", async () => {
+  it("keep their values when a corrected dead letter is sent back with the marker, which is never stored", async () => {
     const [by, person] = [await reader("enqueue"), ada()];
     const { id, key } = await lettered({ name: 7, person });
     const { body: shown } = (await by.get(`/v1/dead-letters/${id}`)).body;
@@ -240,7 +240,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(key).not.toBe(name);
   });
 
-  it("is revealed to the scope `reveal` alone, and the reader is in the audit", async () => {
+  it("are revealed to the scope `reveal` alone, and the reader is in the audit", async () => {
     const [by, may, person] = [await reader(), await reader("reveal"), ada()];
     const id = await told(person);
     const { id: letter } = await lettered({ name: 7, person });
@@ -264,7 +264,7 @@ describe("Fields that a definition marks as sensitive", () => {
     }
   });
 
-  it("is not on record as revealed where there was nothing to show: of an id that does not exist, and of another tenant's", async () => {
+  it("are not audited as revealed when there was nothing to show: for an unknown id and for another tenant's", async () => {
     const [by, may, person] = [await reader(), await reader("reveal"), ada()];
     const id = await told(person);
     const { id: letter } = await lettered({ name: 7, person });

@@ -16,7 +16,7 @@ const ship = defineStep<null, null>({
   run: async () => Promise.reject(new Error("The port does not answer.")),
 });
 
-it("an instance in retry shows its step, the attempt, its error and the time of the next one; so do its steps", async () => {
+it("an instance in retry shows its step, the attempt, its error and the time of the next attempt; so do its steps", async () => {
   const caller = await asking();
   const began = Date.now();
   const id = await ask(caller, async ({ step }) => {
@@ -44,7 +44,7 @@ it("an instance in retry shows its step, the attempt, its error and the time of 
   expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id, retrying: null }]);
 });
 
-it("an attempt's error is shown with its own message, also where the engine passes the platform a code with it", async () => {
+it("an attempt's error is shown with its own message, also when the engine passes its code through the platform", async () => {
   const caller = await asking();
   const closed = () => Promise.reject(upstreamRefused("The shop is closed."));
   const id = await ask(caller, ({ step }) => step.read("look", closed, { retries }));
@@ -57,7 +57,7 @@ it("an attempt's error is shown with its own message, also where the engine pass
   expect(items[0].attempts[0].error.message).toBe("The shop is closed.");
 });
 
-it("a list shows the failed attempts that a claiming step has written", async () => {
+it("a list shows the recorded failed attempts of a step that claims", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.effect("ship", ship, null, { key: "b" }));
   const listed = () => caller.get("/v1/instances");
@@ -71,7 +71,7 @@ it("a list shows the failed attempts that a claiming step has written", async ()
   expect(shown.body.retrying).toMatchObject({ step: "ship [b]", next_at: expect.any(String) });
 });
 
-it("an instance that sleeps shows its step and its end; a list does so once the keeper has seen it", async () => {
+it("a sleeping instance shows its step and the end of the sleep; a list does so once the keeper has checked it", async () => {
   const caller = await asking();
   const id = await ask(caller, async ({ step }) => {
     await step.commit("note", () => ({}));
@@ -88,7 +88,7 @@ it("an instance that sleeps shows its step and its end; a list does so once the 
   expect((await shown()).body.sleeping).toEqual(body.sleeping);
 });
 
-it("a sleep of a run that is paused on the platform has no end once its time has passed", async () => {
+it("a sleep in a run that is paused on the platform has no end once its time has passed", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.sleep("a moment", 1500));
   const shown = async () => (await caller.get(`/v1/instances/${id}`)).body;
@@ -128,7 +128,7 @@ it("a list filtered by activity contains exactly the instances that show that ac
   expect(await ids("standing=waiting&status=complete")).toEqual([]);
 });
 
-it("steps forgotten by the platform are shown by their effects, beside the remembered ones", async () => {
+it("steps that the platform has deleted are shown from their effects, beside the remaining ones", async () => {
   const caller = await asking();
   const id = await ask(caller, async ({ step }) => {
     await step.commit("note", () => ({}), { undo: () => ({}) });
@@ -166,7 +166,7 @@ it("steps forgotten by the platform are shown by their effects, beside the remem
   ]);
 });
 
-it("the steps of a run without a possible retry show the message that the platform hides", async () => {
+it("the steps of a run that cannot be retried show the message that the platform hides", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.commit("pay", () => blocked(), { retries: { limit: 0, delay: 10 } }));
   await reaches(id, "errored");

@@ -5,7 +5,7 @@ import { ask } from "../callbacks/heard.ts";
 import { reaches } from "../harness.ts";
 import { held } from "../lab.ts";
 
-it("a waiting answer returns at the end with the result; for an ended instance it returns at once", async () => {
+it("a request that waits for an instance returns at its end with the result, and at once for an ended instance", async () => {
   const caller = await asking();
   let go = false;
   const id = await ask(caller, async () => {
@@ -22,7 +22,7 @@ it("a waiting answer returns at the end with the result; for an ended instance i
   expect(Date.now() - began).toBeLessThan(10_000);
 });
 
-it("it returns at a question, and then again after the answer", async () => {
+it("a waiting request returns at a question, and a second one after the answer", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.approve("may it", { question: "May it?", timeout: "1 day" }));
   const began = Date.now();
@@ -33,7 +33,7 @@ it("it returns at a question, and then again after the answer", async () => {
   expect((await caller.get(`/v1/instances/${id}?wait=30`)).body.status).toBe("complete");
 });
 
-it("it returns at the end of an instance that was cancelled during a question, without that question", async () => {
+it("a waiting request returns without a question when the instance was cancelled during that question", async () => {
   const caller = await asking();
   let go = false;
   const taken = defineStep({ effect: "natural", run: async () => null, undo: { effect: "natural", run: () => held(() => go) } });
@@ -50,7 +50,7 @@ it("it returns at the end of an instance that was cancelled during a question, w
   expect((await waiting).body).toMatchObject({ status: "terminated", undo: "done" });
 });
 
-it("it returns when the seconds are over, with the current status, though the instance still sleeps", async () => {
+it("a waiting request returns after its seconds with the current status, although the instance still sleeps", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.sleep("rest", "1 day"));
   const began = Date.now();
@@ -60,7 +60,7 @@ it("it returns when the seconds are over, with the current status, though the in
   expect(["accepted", "queued", "running", "waiting"]).toContain(body.status);
 });
 
-it("a closed connection ends the wait", async () => {
+it("a waiting request ends when its connection closes", async () => {
   const caller = await asking();
   let go = false;
   const id = await ask(caller, () => held(() => go));
@@ -75,7 +75,7 @@ it("a closed connection ends the wait", async () => {
   await reaches(id, "complete");
 });
 
-it("another tenant's is answered at once, and more than half a minute is refused", async () => {
+it("a waiting request for another tenant's instance is answered at once, and more than 30 seconds are refused", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.sleep("rest", "1 day"));
   const other = await asking(["read"]);

@@ -5,7 +5,7 @@ import { dieAt, envelopeOf, fresh, happened, keeperRound, probeEnv, reaches, ret
 const charge = [{ do: "keyed", name: "charge" }] as const;
 
 describe("An accepted command", () => {
-  it("A01 the API dies before the commit: the client's retry is the one command, with one effect", async () => {
+  it("A01 of an API that dies before the commit is accepted by the client's retry, with one effect", async () => {
     const name = fresh();
     dieAt("A01 before accept commits");
     await expect(start(name, [...charge])).rejects.toThrow("Died");
@@ -16,7 +16,7 @@ describe("An accepted command", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("A02 committed, but the answer is lost: the retry gets the same id, marked as replayed", async () => {
+  it("A02 with a lost answer returns the same id to the retry, marked as replayed", async () => {
     const name = fresh();
     dieAt("A02 accept committed, not answered");
     await expect(start(name, [...charge])).rejects.toThrow("Died");
@@ -27,7 +27,7 @@ describe("An accepted command", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("A03 committed, never enqueued: the keeper starts it in its next round", async () => {
+  it("A03 that was committed and not enqueued is started by the keeper in its next round", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await expect(start(name, [...charge])).rejects.toThrow("Died");
@@ -38,7 +38,7 @@ describe("An accepted command", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("A04 enqueued twice: one instance", async () => {
+  it("A04 that was enqueued twice becomes one instance", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [...charge]);
     const envelope = await envelopeOf(instanceId);
@@ -53,7 +53,7 @@ describe("An accepted command", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("A08 retried after its key was pruned: answered as replayed, never a silent second effect", async () => {
+  it("A08 that is retried after its key was pruned is answered as replayed, and causes no second effect", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [...charge]);
     await reaches(instanceId, "complete");
@@ -69,7 +69,7 @@ describe("An accepted command", () => {
     await expect(start(name, [{ do: "keyed", name: "other" }])).rejects.toMatchObject({ code: "idempotency_key_reused" });
   });
 
-  it("W30 sends a payload too large for a queue by reference, and keeps it for readers after the end", async () => {
+  it("W30 with a payload too large for a queue is sent by reference, and the payload is kept for readers after the end", async () => {
     const name = fresh();
     const payload = { name, steps: [{ do: "commit", name: "note" }], note: "n".repeat(300_000) };
     const { instanceId } = await start(name, [], { payload });
@@ -81,7 +81,7 @@ describe("An accepted command", () => {
     expect((await env.PAYLOADS.head(payload_ref.slice("r2://".length)))?.size).toBeGreaterThan(300_000);
   });
 
-  it("upcasts a payload of an older version and refuses a newer one", async () => {
+  it("with a payload of an older version is upcast, and one of a newer version is refused", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [], { schemaVersion: 1, payload: { title: name, steps: [{ do: "commit", name: "note" }] } });
     expect(await reaches(instanceId, "complete")).toBe("complete");

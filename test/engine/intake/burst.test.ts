@@ -60,7 +60,7 @@ function collected(name: string): unknown[] {
 }
 
 it.each(["whole", "single"] as const)(
-  `A03 ${COMMANDS} commands of one workflow at once, ${CONSUMERS} consumers, and a platform that refuses beyond its rate (%s calls): no letter, all started once`,
+  `A03 ${COMMANDS} commands of one workflow, sent to ${CONSUMERS} consumers while the platform limits its rate (%s calls), all start once without a dead letter`,
   async (shape) => {
     const name = fresh("burst");
     const made = limited(name, shape);
@@ -101,7 +101,7 @@ it.each(["whole", "single"] as const)(
   600_000,
 );
 
-it("A03 a consumer that the platform rate-limits waits for its turn: the keeper has nothing to start", async () => {
+it("A03 a consumer that the platform rate-limits waits and retries: the keeper has nothing to start", async () => {
   const name = fresh("turn");
   const prototype = Object.getPrototypeOf(probeEnv.PROBE) as Workflow;
   const real = prototype.createBatch;
@@ -124,7 +124,7 @@ it("A03 a consumer that the platform rate-limits waits for its turn: the keeper 
   expect(await reaches(run?.id ?? "", "complete")).toBe("complete");
 });
 
-it("A03 a platform that creates nothing for a while: its messages are done with at once, and the keeper starts them when it can", async () => {
+it("A03 while the platform creates nothing, messages are acknowledged at once, and the keeper starts their commands later", async () => {
   const name = fresh("outage");
   const prototype = Object.getPrototypeOf(probeEnv.PROBE) as Workflow;
   const spy = vi.spyOn(prototype, "createBatch").mockRejectedValue(new Error("workflows.api.error.internal_server"));

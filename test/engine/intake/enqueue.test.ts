@@ -27,7 +27,7 @@ function order(): string {
 const request = (name: string, note?: string) => ({ command: LabRequested, payload: { name, ...(note !== undefined && { note }) } });
 const place = (name: string, note?: string) => enqueueOne(probeEnv, app, by, request(name, note), [paid(name)]);
 
-it("a statement is written with a new command, and not again with a repeat of it", async () => {
+it("a statement is written with a new command, and not again with its repeat", async () => {
   const name = order();
   const accepted = await place(name);
   expect(accepted).toMatchObject({ replayed: false });
@@ -36,28 +36,28 @@ it("a statement is written with a new command, and not again with a repeat of it
   expect(await reaches(accepted.instanceId, "complete")).toBe("complete");
 });
 
-it("of two equal requests at once, one writes its statement", async () => {
+it("two equal concurrent requests write their statement once", async () => {
   const name = order();
   const answers = await Promise.all([place(name), place(name), place(name)]);
   expect(answers.map(({ replayed }) => replayed).toSorted()).toEqual([false, true, true]);
   expect(await paidTimes(name)).toBe(1);
 });
 
-it("a statement is not written with a command if its key belongs to another payload", async () => {
+it("a statement is not written when the key of its command belongs to another payload", async () => {
   const name = order();
   await enqueueOne(probeEnv, app, by, request(name));
   await expect(place(name, "another")).rejects.toMatchObject({ code: "idempotency_key_reused" });
   expect(await paidTimes(name)).toBe(0);
 });
 
-it("a statement is not written with a command that is refused", async () => {
+it("a statement is not written with a refused command", async () => {
   const name = order();
   const wrong = { command: LabRequested, payload: { name, note: 7 as unknown as string } };
   await expect(enqueueOne(probeEnv, app, by, wrong, [paid(name)])).rejects.toMatchObject({ code: "invalid_payload" });
   expect([await paidTimes(name), await instancesOf(name)]).toEqual([0, []]);
 });
 
-it("a statement that fails accepts no command, and undoes the statements before it", async () => {
+it("a statement that fails prevents its command, and undoes the statements before it", async () => {
   const name = order();
   const failing = sql`INSERT INTO probe_rows (id, kind, name) VALUES (${name}, 'paid', NULL)`;
   const asked = enqueueOne(probeEnv, app, by, request(name), [paid(`${name}/first`), failing]);
@@ -65,7 +65,7 @@ it("a statement that fails accepts no command, and undoes the statements before 
   expect([await paidTimes(`${name}/first`), await instancesOf(name)]).toEqual([0, []]);
 });
 
-it("a statement is not written again for a command after its instance was removed by its age", async () => {
+it("a statement is not written again for a command with a pruned instance", async () => {
   const name = order();
   const { instanceId } = await place(name);
   await reaches(instanceId, "complete");
@@ -121,7 +121,7 @@ it("an unavailable database accepts nothing and writes nothing", async () => {
   expect([await paidTimes(name), await instancesOf(name)]).toEqual([0, []]);
 });
 
-it("with several commands, the statements are written if one of them is new, and not if all are repeats", async () => {
+it("the statements of several commands are written if one command is new, and not if all are repeats", async () => {
   const [one, two, three] = [order(), order(), order()];
   const also = [paid(one)];
   await enqueueOne(probeEnv, app, by, request(one));
@@ -140,7 +140,7 @@ it("with several commands, the statements are written if one of them is new, and
   expect([await paidTimes(one), await instancesOf(three)]).toEqual([1, []]);
 });
 
-it("a handler of millrace() writes the payment and accepts the command of docs/messages.md, once", async () => {
+it("a handler of millrace() writes the payment and accepts the command of docs/messages.md once", async () => {
   await probeEnv.DB.exec("CREATE TABLE IF NOT EXISTS payments (order_id TEXT PRIMARY KEY, paid_at INTEGER NOT NULL) STRICT");
   const name = fresh("order");
   const env = { ...probeEnv, FULFIL_ORDER: probeEnv.PROBE, MILLRACE_QUEUE: probeEnv.PROBE_COMMANDS };
@@ -160,7 +160,7 @@ it.each([
   await expect(asked).rejects.toMatchObject({ code, message: expect.stringContaining(message) });
 });
 
-it("a command that is named by text, or payload of another command, does not compile, and is refused", async () => {
+it("a text or the payload of another command does not compile in place of a command, and is refused", async () => {
   const refused = { code: "config_invalid", message: expect.stringContaining("defineCommand") };
   // @ts-expect-error: a command is its definition, not its name.
   await expect(enqueueOne(probeEnv, app, by, { command: "lab.requested", payload: { name: fresh() } })).rejects.toMatchObject(refused);

@@ -28,7 +28,7 @@ async function emitted(instanceId: string): Promise<unknown> {
 }
 
 describe("An event committed with a step", () => {
-  it("starts its workflow, sends its command and reaches its object, each once, and leaves the outbox", async () => {
+  it("starts its workflow, sends its command and calls its object, each once, and leaves the outbox", async () => {
     const name = fresh();
     const { instanceId, correlationId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
     expect(await until(() => applied(name), isOnce)).toEqual(once);
@@ -52,7 +52,7 @@ describe("An event committed with a step", () => {
     expect(chain.find((one) => one.message_type === "probe.done")?.causation_id).toBe(`${instanceId}/note`);
   });
 
-  it("O01 the relay dies before it sends: the keeper sends it, applied once", async () => {
+  it("O01 is sent by the keeper when the relay dies before it sends, and is applied once", async () => {
     const name = fresh();
     const { died } = dieAt("O01 committed, not relayed", name);
     const { instanceId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
@@ -63,7 +63,7 @@ describe("An event committed with a step", () => {
     expect(await until(() => applied(name), isOnce)).toEqual(once);
   });
 
-  it("O02 the relay dies after it sent: sent again, applied once", async () => {
+  it("O02 is sent again when the relay dies after it sent, and is applied once", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
     await until(() => applied(name), isOnce);
@@ -73,7 +73,7 @@ describe("An event committed with a step", () => {
     expect(await heard(name)).toBe(1);
   });
 
-  it("O03 two relays at once: applied once", async () => {
+  it("O03 is applied once by two concurrent relays", async () => {
     const name = fresh();
     dieAt("O01 committed, not relayed", name);
     const { instanceId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
@@ -89,7 +89,7 @@ describe("An event committed with a step", () => {
     ).toEqual([]);
   });
 
-  it("O04 events arrive in another order: each is applied once", async () => {
+  it("O04 is applied once in any order of arrival", async () => {
     const names = [fresh(), fresh(), fresh()];
     const events = names.map((name) => event("probe.done", name, { name, step: "s" }));
     await deliver("probe-events", [...events].reverse());
@@ -97,7 +97,7 @@ describe("An event committed with a step", () => {
     for (const name of names) expect(await until(() => applied(name), isOnce)).toEqual(once);
   });
 
-  it("O05 a row that no queue accepts blocks nothing else, and backs off by itself", async () => {
+  it("O05 that no queue accepts blocks no other event, and backs off by itself", async () => {
     const name = fresh();
     const good = event("probe.done", name, { name, step: "s" });
     // Due only in this test's own round: the keeper's alarm may ring at any time.
@@ -126,7 +126,7 @@ describe("An event committed with a step", () => {
     await env.DB.prepare("DELETE FROM millrace_outbox").run();
   });
 
-  it("O01 an unsent one is sent although its queue always has an older one waiting: a check does not renew its age", async () => {
+  it("O01 is sent although its queue always has an older event waiting: a check does not renew its age", async () => {
     const name = fresh();
     const unsent = event("probe.done", name, { name, step: "s" });
     const metrics = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS), "metrics").mockImplementation(async () => ({
@@ -150,7 +150,7 @@ describe("An event committed with a step", () => {
     await env.DB.prepare("DELETE FROM millrace_outbox WHERE id = ?1").bind(name).run();
   });
 
-  it("W24 by reference, with a payload not of its type, is captured and accepted by no wait: the later correct event is accepted", async () => {
+  it("W24 with an invalid payload by reference is captured and accepted by no wait: the next valid event is accepted", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "wait", name: "answer", subject: name }]);
     await until(
@@ -171,7 +171,7 @@ describe("An event committed with a step", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
-  it("is captured at once when its type is unknown, and the rest of its batch continues", async () => {
+  it("of an unknown type is captured at once, and the rest of its batch continues", async () => {
     const name = fresh();
     const unknown = { ...event("probe.done", name, {}), message_type: "probe.dnoe" };
     expect(await deliver("probe-events", [unknown, event("probe.done", name, { name, step: "s" })])).toEqual({ acked: 2, retried: 0 });
@@ -189,7 +189,7 @@ describe("A run that waits for an event", () => {
       { do: "commit", name: "after" },
     ]);
 
-  it("W24 is sent the event twice: it is applied once", async () => {
+  it("W24 and gets the event twice applies it once", async () => {
     const name = fresh();
     const { instanceId } = await waiting(name);
     expect(await reaches(instanceId, "waiting")).toBe("waiting");
@@ -200,7 +200,7 @@ describe("A run that waits for an event", () => {
     expect(await probeOutput(instanceId)).toEqual({ outputs: [{ about: name, value: "yes" }, "committed"] });
   });
 
-  it("W24 the event comes before the wait begins: it is kept and accepted", async () => {
+  it("W24 and gets the event before the wait begins accepts it", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await waiting(name).catch(() => undefined);
@@ -211,7 +211,7 @@ describe("A run that waits for an event", () => {
     expect(await probeOutput(row?.id ?? "")).toMatchObject({ outputs: [{ value: "early" }, "committed"] });
   });
 
-  it("W24 is restarted after it took an event: the same one is answered again, a second one is not consumed", async () => {
+  it("W24 and is restarted after an event gets the same event again, and does not consume a second one", async () => {
     const name = fresh();
     const { instanceId } = await waiting(name);
     await reaches(instanceId, "waiting");
@@ -222,7 +222,7 @@ describe("A run that waits for an event", () => {
     expect(await probeOutput(instanceId)).toMatchObject({ outputs: [{ value: "first" }, "committed"] });
   });
 
-  it("two waits of one run get two events, in their order", async () => {
+  it("twice gets two events, in their order", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "wait", name: "one", subject: name },
@@ -235,7 +235,7 @@ describe("A run that waits for an event", () => {
     expect(await probeOutput(instanceId)).toMatchObject({ outputs: [{ value: "1" }, { value: "2" }] });
   });
 
-  it("for an event that no route signals: errors at once and names the route to add, instead of waiting forever", async () => {
+  it("with no route for the event fails at once, and the error names the route to add", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "wait-unrouted", name: "answer", subject: name }]);
     expect(await reaches(instanceId, "errored", "waiting", "complete")).toBe("errored");

@@ -36,7 +36,7 @@ async function command(name: string, steps: unknown[] = [{ do: "keyed", name: "c
 }
 
 describe("A command consumer", () => {
-  it("Q01 delivered k times: one instance, every repeat counted", async () => {
+  it("Q01 creates one instance for any number of deliveries, and counts every repeat", async () => {
     const name = fresh();
     const body = await command(name);
     for (let delivery = 0; delivery < 5; delivery++) expect(await deliver("probe-commands", [body])).toEqual({ acked: 1, retried: 0 });
@@ -46,7 +46,7 @@ describe("A command consumer", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("Q03 a start that the platform refuses for now is reported as deferred, not started; the keeper starts it", async () => {
+  it("Q03 reports a start that the platform refuses temporarily as deferred, and the keeper starts it", async () => {
     const name = fresh();
     const create = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE) as Workflow, "createBatch").mockRejectedValue(new Error("Out of reach."));
     const log = vi.spyOn(console, "warn");
@@ -61,7 +61,7 @@ describe("A command consumer", () => {
     expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
   });
 
-  it("Q02 one message of a batch is poison: the others start, and it is captured at once with its issues", async () => {
+  it("Q02 captures a poisonous message of a batch at once with its issues, and starts the others", async () => {
     const names = [fresh(), fresh(), fresh()];
     const good = await Promise.all(names.map((name) => command(name)));
     const poison = { ...(await command(fresh("poison"))), payload_inline: { name: "", steps: "none" } };
@@ -85,7 +85,7 @@ describe("A command consumer", () => {
     expect(JSON.parse(payload?.body ?? "null")).toEqual(poison);
   });
 
-  it("Q03 the instance is created, the message not acknowledged: redelivery finds it and acknowledges", async () => {
+  it("Q03 finds a created instance when its message is redelivered, and acknowledges the message", async () => {
     const name = fresh();
     const body = await command(name);
     dieAt("Q03 created, not acknowledged");
@@ -96,7 +96,7 @@ describe("A command consumer", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("Q04 the create was answered but the platform never saved it: the keeper creates it again", async () => {
+  it("Q04 leaves an instance that the platform did not save to the keeper, which creates it again", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
@@ -107,7 +107,7 @@ describe("A command consumer", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("starts a command that was accepted moments ago without asking the database again, and believes no proof for another payload", async () => {
+  it("starts a command that was accepted moments ago without a database query, and rejects its proof for another payload", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
@@ -132,7 +132,7 @@ describe("A command consumer", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("captures a message if its key belongs to another payload, and leaves the first alone", async () => {
+  it("captures a message if its key belongs to another payload, and does not change the first", async () => {
     const name = fresh();
     await deliver("probe-commands", [await command(name)]);
     expect(await deliver("probe-commands", [await command(name, [{ do: "keyed", name: "other" }])])).toEqual({ acked: 1, retried: 0 });
@@ -144,7 +144,7 @@ describe("A command consumer", () => {
 });
 
 describe("A dead letter", () => {
-  it("Q05 the consumer dies before its row: delivered again, it is one row, with the queue it came from", async () => {
+  it("Q05 is one row with its original queue, when the consumer dies before the row and the message is delivered again", async () => {
     const name = fresh();
     const body = await command(name);
     dieAt("Q05 dead letter not yet stored");
@@ -156,7 +156,7 @@ describe("A dead letter", () => {
     ]);
   });
 
-  it("Q06 replayed twice at once: one replay", async () => {
+  it("Q06 that is replayed twice concurrently causes one replay", async () => {
     const name = fresh();
     const id = await letterOf(name);
     const answers = await Promise.all([1, 2].map(() => replayDeadLetter(probeEnv, app, reader, id, { reason: "fixed" })));
@@ -170,7 +170,7 @@ describe("A dead letter", () => {
     ]);
   });
 
-  it("Q07 replayed after the original finished: nothing is sent, and that is audited", async () => {
+  it("Q07 that is replayed after the original has finished sends nothing, and that is audited", async () => {
     const name = fresh();
     const id = await letterOf(name);
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }]);
@@ -183,7 +183,7 @@ describe("A dead letter", () => {
     ]);
   });
 
-  it("is corrected and replayed; a correction that is wrong leaves it open", async () => {
+  it("can be corrected and replayed, and remains open after an invalid correction", async () => {
     const name = fresh();
     const body = { ...(await command(name)), payload_inline: { name, steps: "none" } };
     await deliver("probe-commands", [body]);
@@ -198,7 +198,7 @@ describe("A dead letter", () => {
   it.each([
     ["skipped", (id: string) => skipDeadLetter(probeEnv, app, reader, id, "not wanted"), { skipped: true }],
     ["replayed", (id: string, body: unknown) => replayDeadLetter(probeEnv, app, reader, id, { reason: "mended", body }), { sent: true }],
-  ])("I16 that holds half a character can be %s", async (_, settle, settled) => {
+  ])("I16 with half a character can be %s", async (_, settle, settled) => {
     const name = fresh();
     const mended = await command(name);
     await deliver("probe-commands", [{ ...mended, payload_inline: { name, steps: [], note: "cut \ud83d" } }]);
@@ -207,7 +207,7 @@ describe("A dead letter", () => {
   });
 
   it.each([["Acme Corp"], [""], ["a".repeat(65)], ["acme\0"], [7]])(
-    "I16 of the invalid tenant %j is visible to operators who see unattributed items, and to no other",
+    "I16 with the invalid tenant %j is visible only to operators who may read unattributed items",
     async (tenant) => {
       const name = fresh();
       await deliver("probe-commands", [{ ...(await command(name)), tenant_id: tenant }]);
@@ -227,7 +227,7 @@ describe("A dead letter", () => {
     ["version", { schema_version: 9 }],
     ["kind", { kind: "event" }],
     ["reference", { payload_inline: undefined, payload_ref: `r2://payloads/acme/nowhere/${"a".repeat(64)}` }],
-  ])("Q11 of a message with the wrong %s, skipped: the right one under its key runs", async (_, wrong) => {
+  ])("Q11 with the wrong %s can be skipped: the correct message under its key runs", async (_, wrong) => {
     const name = fresh();
     const payload_inline = { name, steps: [{ do: "keyed", name: "charge" }] };
     const created_at = new Date(Date.now() - 120_000).toISOString();
@@ -250,7 +250,7 @@ describe("A dead letter", () => {
     ["9,000 characters", "k".repeat(9000)],
     ["half a character", "\ud83d"],
     ["none at all", ""],
-  ])("I16 with a key of %s, which no message may have, is replayed under another", async (_, wrong) => {
+  ])("I16 with the invalid key %s is replayed under another key", async (_, wrong) => {
     const name = fresh();
     const key = wrong && `${name}${wrong}`;
     await deliver("probe-commands", [{ ...(await command(name)), idempotency_key: key }]);
@@ -264,7 +264,7 @@ describe("A dead letter", () => {
     expect(await reaches(instanceId ?? "", "complete")).toBe("complete");
   });
 
-  it("is skipped on purpose: its command never runs, and the row shows that", async () => {
+  it("can be skipped: its command never runs, and the row shows the skip", async () => {
     const name = fresh();
     const message = await accepted(name);
     // The next deployment requires more fields of such a command than this one has.

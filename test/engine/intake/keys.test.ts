@@ -34,7 +34,7 @@ const lettersOf = (key: string) =>
     key,
   );
 
-it.each([".", ".."])("the key %s, set or derived from a payload, is refused: no address can contain it", async (key) => {
+it.each([".", ".."])("the key %s, set or derived from a payload, is refused, because no address can contain it", async (key) => {
   const given = { type: "probe.requested", payload: { name: fresh(), steps: [] }, idempotencyKey: key };
   const answers = await acceptCommands(probeEnv, app, tenant, [given, { type: "lab.requested", payload: { name: key } }]);
   const issues = [{ path: "idempotency_key", message: 'must not be "." or "..", which a URL path cannot contain' }];
@@ -43,7 +43,7 @@ it.each([".", ".."])("the key %s, set or derived from a payload, is refused: no 
 });
 
 describe("One key, two payloads", () => {
-  it("A10 in one request: the accepted one runs, the refused one never does", async () => {
+  it("A10 in one request: the accepted command runs, the refused one never runs", async () => {
     const name = fresh();
     const ask = (what: string) => ({
       type: "probe.requested",
@@ -56,7 +56,7 @@ describe("One key, two payloads", () => {
     expect([await charged(name, "accepted"), await charged(name, "refused")]).toEqual([1, 0]);
   });
 
-  it("A10 in one delivery: the first runs, the second is captured with its reason", async () => {
+  it("A10 in one delivery: the first command runs, the second is captured with its reason", async () => {
     const name = fresh();
     const [first, second] = [command(name, name, "first"), command(name, name, "second")];
     expect(await deliver("probe-commands", [first, second, first])).toEqual({ acked: 3, retried: 0 });
@@ -69,7 +69,7 @@ describe("One key, two payloads", () => {
     expect(await rows("SELECT deliveries FROM millrace_instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 2 }]);
   });
 
-  it("A10 in a burst of events that lead to one command: the row's one runs, the other is captured as a message of its queue", async () => {
+  it("A10 in a burst of events that lead to one command: the recorded one runs, the other is captured as a message of its queue", async () => {
     const name = fresh();
     const ran: string[] = [];
     labs.set(name, async ({ payload, step }) => {
@@ -88,7 +88,7 @@ describe("One key, two payloads", () => {
   });
 
   it.each(["one delivery", "two deliveries"])(
-    "A10 in two events that runs may wait for, in %s: the first is kept, the second is captured with its reason",
+    "A10 in two events for waits, in %s: the first is kept, the second is captured with its reason",
     async (how) => {
       const name = fresh();
       const [first, second] = ["first", "second"].map((value) => event("probe.signal", name, { about: name, value }, `${name}/said`));
@@ -103,7 +103,7 @@ describe("One key, two payloads", () => {
     },
   );
 
-  it("A10 in two commands that one step sends, while the relay dies: the keeper sends both, one runs, the other is captured", async () => {
+  it("A10 in two commands that one step sends while the relay dies: the keeper sends both, one runs, the other is captured", async () => {
     const name = fresh();
     const { died } = dieAt("O01 committed, not relayed", name);
     const { instanceId } = await runLab(
@@ -142,7 +142,7 @@ describe("One key, two payloads", () => {
     expect(await until(known, (both) => both.length === 2)).toHaveLength(2);
   });
 
-  it("A10 against the key of pruned work: captured, not handled as a repeat", async () => {
+  it("A10 with the key of pruned work: the message is captured, and not treated as a repeat", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }]);
     await reaches(instanceId, "complete");
@@ -158,7 +158,7 @@ describe("One key, two payloads", () => {
     expect(await charged(name, "other")).toBe(0);
   });
 
-  it("A10 an exhausted message with another's key leaves that message alone", async () => {
+  it("A10 in an exhausted message with another command's key: that command is not changed", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "wait", name: "hold", subject: name }], { delaySeconds: 600 });
     expect(await deliver("probe-commands-dlq", [command(name, name, "other")])).toEqual({ acked: 1, retried: 0 });
@@ -167,7 +167,7 @@ describe("One key, two payloads", () => {
   });
 });
 
-describe("The same work, requested by another deployment", () => {
+describe("A repeat of work after a deployment", () => {
   /** A command as an earlier deployment accepted it, with its own idea of the payload. */
   async function acceptedAs(name: string, payload: object, schemaVersion: number): Promise<string> {
     const { instanceId } = await start(name, [], { idempotencyKey: name, delaySeconds: 600, payload: { name, steps: [] } });
@@ -178,7 +178,7 @@ describe("The same work, requested by another deployment", () => {
     return instanceId;
   }
 
-  it("A02 sent again over a deployment that raised the payload's version: a replay, not a reused key", async () => {
+  it("A02 that raised the payload's version is a replay, and not a reused key", async () => {
     const name = fresh();
     const payload = { title: name, steps: [] };
     const instanceId = await acceptedAs(name, payload, 1);
@@ -186,7 +186,7 @@ describe("The same work, requested by another deployment", () => {
     expect(await start(name, [], { idempotencyKey: name, payload: { name, steps: [] } })).toMatchObject({ instanceId, replayed: true });
   });
 
-  it("A02 sent again over a deployment that gave a field a default: a replay; another payload is still refused", async () => {
+  it("A02 that gave a field a default is a replay; another payload is still refused", async () => {
     const name = fresh();
     const instanceId = await acceptedAs(name, { name, steps: [] }, 2);
     expect(await start(name, [], { idempotencyKey: name })).toMatchObject({ instanceId, replayed: true });
@@ -195,7 +195,7 @@ describe("The same work, requested by another deployment", () => {
     });
   });
 
-  it("A02 an event that is delivered again over such a deployment leaves no dead letter about its command", async () => {
+  it("A02 that changed a command leaves no dead letter when its event is delivered again", async () => {
     const name = fresh();
     const [answer] = await acceptCommands(probeEnv, app, tenant, [{ type: "lab.requested", payload: { name }, delaySeconds: 600 }]);
     if (answer instanceof MillraceError || answer === undefined) throw answer;
@@ -210,7 +210,7 @@ describe("The same work, requested by another deployment", () => {
 });
 
 describe("A proof that a row is committed", () => {
-  it("Q02 that is forged, as long in characters and not in bytes, delays no neighbour", async () => {
+  it("Q02 that is forged, with the right number of characters and more bytes, delays no other message", async () => {
     const [odd, good] = [fresh(), fresh()];
     const forged = { ...command(odd, odd, "charge"), acceptance: "é".repeat(32) };
     expect(await deliver("probe-commands", [forged, command(good, good, "charge")])).toEqual({ acked: 2, retried: 0 });
@@ -224,7 +224,7 @@ describe("A proof that a row is committed", () => {
   it.each([
     ["61 seconds old", 61_000, 1],
     ["at a second delivery", 0, 2],
-  ])("Q01 is not trusted %s: such a command is accepted by its row", async (_, age, attempts) => {
+  ])("Q01 is not trusted %s: the command is accepted by its row", async (_, age, attempts) => {
     const name = fresh();
     const message = { ...command(name, name, "charge"), created_at: new Date(Date.now() - age).toISOString() };
     const proof = prove(probeEnv.MILLRACE_KEY, acceptance({ name: "probe" }, message, "probe-commands"));

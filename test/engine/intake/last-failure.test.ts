@@ -38,7 +38,7 @@ const letterOf = async (name: string) => {
 };
 
 describe("A dead letter shows the last failure of its message", () => {
-  it("also where the process of the last delivery died silently", async () => {
+  it("also when the process of the last delivery died without an error", async () => {
     const name = fresh();
     const one = message(name);
     failures.set(name, new MillraceError("upstream_refused", `${name} was refused.`, { upstreamStatus: 503, step: "tell them" }));
@@ -54,7 +54,7 @@ describe("A dead letter shows the last failure of its message", () => {
     expect(await noted(name)).toEqual([]);
   });
 
-  it("and of its last try itself, with the status of the upstream and the time of its first", async () => {
+  it("also of its last try, with the status of the upstream and the time of its first failure", async () => {
     const name = fresh();
     failures.set(name, new MillraceError("upstream_refused", `${name} was refused.`, { upstreamStatus: 503 }));
     const one = message(name);
@@ -67,7 +67,7 @@ describe("A dead letter shows the last failure of its message", () => {
     expect(await noted(name)).toEqual([]);
   });
 
-  it("Q05 though the consumer of the dead-letter queue dies before its row: one dead letter, with that failure", async () => {
+  it("Q05 although the consumer of the dead-letter queue dies before its row: one dead letter with that failure", async () => {
     const name = fresh();
     failures.set(name, new MillraceError("upstream_refused", `${name} was refused.`));
     const one = message(name);
@@ -79,7 +79,7 @@ describe("A dead letter shows the last failure of its message", () => {
     expect(await lettersAbout(name)).toMatchObject([{ reason: "upstream_refused", error: `${name} was refused.` }]);
   });
 
-  it("and without a recorded failure, reports that", async () => {
+  it("or that no failure was recorded", async () => {
     const name = fresh();
     await deliver([message(name)], 1, probeEnv, "probe-events-dlq");
     expect(await letterOf(name)).toMatchObject({
@@ -89,7 +89,7 @@ describe("A dead letter shows the last failure of its message", () => {
     });
   });
 
-  it("in the message of an unknown error, with the code `exhausted`", async () => {
+  it("in the message of an error without a known code, with the code `exhausted`", async () => {
     const name = fresh();
     failures.set(name, new TypeError(`${name} is undefined.`));
     const one = message(name);
@@ -99,7 +99,7 @@ describe("A dead letter shows the last failure of its message", () => {
   });
 });
 
-it("a message refused on entry had its first attempt and its last at once", async () => {
+it("a message that was refused on entry has one time for its first and last attempt", async () => {
   const name = fresh();
   await deliver([{ ...message(name), payload_inline: { name, parts: 7 } }], 1);
   const letter = await letterOf(name);
@@ -107,7 +107,7 @@ it("a message refused on entry had its first attempt and its last at once", asyn
   expect((letter.lastAttemptAt ?? 0) - (letter.firstAttemptAt ?? 0)).toBeLessThan(5000);
 });
 
-it("a success writes no note, and an unavailable database costs no message its note", async () => {
+it("a success writes no note, and an unavailable database does not lose a message's note", async () => {
   const [good, away] = [fresh(), fresh()];
   const one = { ...message(away), payload_inline: undefined, payload_ref: `r2://payloads/acme/${away}` };
   const PAYLOADS = { get: () => Promise.reject(new Error(`${away} has no bucket.`)) };
@@ -116,10 +116,10 @@ it("a success writes no note, and an unavailable database costs no message its n
   expect(await noted(away)).toEqual([]);
 });
 
-describe("An error that a route's own code calls `unavailable`", () => {
+describe("An error that a route's own code marks as `unavailable`", () => {
   const busy = (name: string) => new MillraceError("unavailable", `${name} is too busy.`, { delayMs: 1000 });
 
-  it("comes back as any failure does, with no copy beside it, and is a dead letter at the end", async () => {
+  it("is retried like any failure, without a copy, and becomes a dead letter at the end", async () => {
     const name = fresh();
     failures.set(name, busy(name));
     const one = message(name);
@@ -133,7 +133,7 @@ describe("An error that a route's own code calls `unavailable`", () => {
     expect([await letterOf(name), sent]).toMatchObject([{ reason: "unavailable", error: `${name} is too busy.`, attempts: 4 }, []]);
   });
 
-  it("is no work for the keeper while it backs off", async () => {
+  it("is not retried by the keeper while it backs off", async () => {
     const name = fresh();
     failures.set(name, busy(name));
     const one = message(name);
@@ -145,7 +145,7 @@ describe("An error that a route's own code calls `unavailable`", () => {
   });
 });
 
-it("I18 replayed and failed again, a message has one open dead letter, of the same cause", async () => {
+it("I18 causes one open dead letter of the same cause when the message is replayed and fails again", async () => {
   const name = fresh();
   failures.set(name, new MillraceError("upstream_refused", "They refused order 4711."));
   const one = message(name);

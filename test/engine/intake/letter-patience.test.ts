@@ -17,6 +17,6 @@ async function refusedAt(...attempts: number[]): Promise<(number | undefined)[]>
   return delays;
 }
 
-it("Q05 a dead letter that the database refuses comes back with growing delays, and outlives days of failures within its hundred tries", async () => {
+it("Q05 a dead letter that the database refuses is retried with growing delays, so that its hundred tries last for days", async () => {
   expect(await refusedAt(1, 2, 3, 6, 7, 100)).toEqual([60, 120, 240, 1920, 3600, 3600]);
 });

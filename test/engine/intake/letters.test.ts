@@ -25,7 +25,7 @@ import { platformReaches, runLab } from "../lab.ts";
 import { failing, firstLetter, kept, lettersAbout, outboxAbout, reader, sentAbout } from "./letter.ts";
 
 describe("An engine message that is refused on entry", () => {
-  it("Q10 is one dead letter and leaves the outbox in the same write: no round of the keeper makes another", async () => {
+  it("Q10 becomes one dead letter and leaves the outbox in the same write: no keeper round creates another", async () => {
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       await step.commit("say", () => ({ emit: [LabOrphan.from({ name: payload.name })] }));
     });
@@ -37,7 +37,7 @@ describe("An engine message that is refused on entry", () => {
     expect(await lettersAbout(`"name":"${name}"`)).toHaveLength(1);
   });
 
-  it("Q11 a copy that comes after the dead letter was skipped does nothing, also when its code is fixed by then", async () => {
+  it("Q11 has no effect when a copy arrives after the dead letter was skipped, also when its code is fixed by then", async () => {
     const name = fresh();
     const message = { ...event("probe.routed", name, { name: 7 }), created_at: new Date(Date.now() - 120_000).toISOString() };
     await deliver("probe-events", [message]);
@@ -61,7 +61,7 @@ describe("An engine message that is refused on entry", () => {
 });
 
 describe("An event with a failing call", () => {
-  it("Q10 is in its back-off at the keeper's check: no copy is sent, and at the end there is one dead letter with the true error and tries", async () => {
+  it("Q10 is not sent again by the keeper during its back-off, and becomes one dead letter with the true error and tries", async () => {
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       failing(payload.name);
       await step.commit("say", () => ({ emit: [ProbeRouted.from({ name: payload.name, parts: [] })] }));
@@ -84,7 +84,7 @@ describe("An event with a failing call", () => {
     expect(await outboxAbout(name)).toEqual([]);
   });
 
-  it("Q10 all copies of it together are one dead letter", async () => {
+  it("Q10 becomes one dead letter together with all its copies", async () => {
     const name = failing(fresh());
     const message = event("probe.routed", name, { name });
     for (let copy = 1; copy <= 3; copy++) expect(await deliver("probe-events", [message, message], 3)).toEqual({ acked: 2, retried: 0 });
@@ -92,7 +92,7 @@ describe("An event with a failing call", () => {
     expect(await lettersAbout(name)).toMatchObject([{ error: `The call of ${name} failed.`, attempts: 3 }]);
   });
 
-  it("Q11 replayed, it is a separate message: it runs, and its older copies do not", async () => {
+  it("Q11 runs as a separate message when it is replayed; its older copies do not run", async () => {
     const name = failing(fresh());
     const message = event("probe.routed", name, { name });
     await deliver("probe-events", [message], 3);
@@ -111,7 +111,7 @@ describe("An event with a failing call", () => {
     expect((await lettersAbout(name)).map(({ state }) => state)).toEqual(["replayed"]);
   });
 
-  it("Q11 replayed and exhausted again, it is a dead letter again", async () => {
+  it("Q11 becomes a dead letter again when it is replayed and exhausted again", async () => {
     const name = failing(fresh());
     await deliver("probe-events", [event("probe.routed", name, { name })], 3);
     const letter = await firstLetter(name);
@@ -122,7 +122,7 @@ describe("An event with a failing call", () => {
     expect(await outboxAbout(name)).toEqual([]);
   });
 
-  it("Q09 that marks itself as final is captured at its first attempt", async () => {
+  it("Q09 that throws a final error is captured at its first attempt", async () => {
     const name = fresh();
     const body = { ...event("probe.routed", name, {}), payload_inline: undefined, payload_ref: "r2://payloads/acme/nowhere" };
     expect(await deliver("probe-events", [body])).toEqual({ acked: 1, retried: 0 });
@@ -131,7 +131,7 @@ describe("An event with a failing call", () => {
 });
 
 describe("A command with a committed row", () => {
-  it("I17 runs although its message is exhausted: it is no dead letter, and never reported dead", async () => {
+  it("I17 runs although its message is exhausted, without a dead letter, and is never reported dead", async () => {
     let go = false;
     const { instanceId, name } = await runLab(async ({ step }) => {
       await step.read("slow first step", async () => {
@@ -156,7 +156,7 @@ describe("A command with a committed row", () => {
   });
 
   it.each(["waits for its message", "was believed dead, and died as its message brought it back"])(
-    "A03 never started, its message exhausted: the keeper starts %s",
+    "A03 that never started and has an exhausted message is started by the keeper (it %s)",
     async (state) => {
       const name = fresh();
       dieAt("A03 accept committed, not enqueued");
@@ -175,7 +175,7 @@ describe("A command with a committed row", () => {
     },
   );
 
-  it("I16 of a type without a handler: one dead letter and a dead row, which a skip ends for good", async () => {
+  it("I16 of a type without a handler has one dead letter and a dead row, which a skip ends permanently", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
@@ -199,7 +199,7 @@ describe("A poisonous message", () => {
     ["nested 3,000 levels deep", () => JSON.parse(`${"[".repeat(3000)}${"]".repeat(3000)}`)],
     ["with half of a surrogate pair", () => ({ idempotency_key: "\ud800", payload_inline: "\udfff" })],
     ["with bytes and a map", () => ({ bytes: new Uint8Array([1, 2]), map: new Map([["a", 1n]]) })],
-  ])("Q02 %s is a letter, and its neighbours go on", async (_, poison) => {
+  ])("Q02 %s becomes a dead letter, and the other messages continue", async (_, poison) => {
     const name = fresh();
     expect(await deliver("probe-events", [{ mark: name, poison: poison() }, event("probe.routed", name, { name })])).toEqual({
       acked: 2,
@@ -210,14 +210,14 @@ describe("A poisonous message", () => {
   });
 });
 
-it("I18 Q02 messages of bytes are dead letters of their own, each with its content", async () => {
+it("I18 Q02 of bytes becomes its own dead letter, with its content", async () => {
   const orders = [fresh("order"), fresh("order")];
   const bytes = orders.map((order) => new TextEncoder().encode(order).buffer);
   expect(await deliver("probe-events", [...bytes, bytes[0]])).toEqual({ acked: 3, retried: 0 });
   for (const order of orders) expect(await lettersAbout(Buffer.from(order).toString("base64"))).toHaveLength(1);
 });
 
-it("NUL in a subject or a key makes a dead letter of a message: SQL's functions would end the name there", async () => {
+it("with NUL in a subject or a key becomes a dead letter, because SQL functions would cut the text there", async () => {
   const name = fresh();
   const payload = { about: name, value: "v" };
   const messages = [event("probe.signal", `${name}\0other`, payload), event("probe.signal", name, payload, `${name}\0key`)];
@@ -227,7 +227,7 @@ it("NUL in a subject or a key makes a dead letter of a message: SQL's functions 
 });
 
 describe("A queue that loses its messages", () => {
-  it("O02 loses nothing: a message leaves the outbox when it is accepted, not when it is sent", async () => {
+  it("O02 loses nothing, because a message leaves the outbox when it is accepted, and not when it is sent", async () => {
     const name = fresh();
     const queue = Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue;
     const real = queue.sendBatch;

@@ -7,7 +7,7 @@ import { deliver, event, fresh, probeEnv, rows, until } from "../harness.ts";
 import { keepRow, kept, lettersAbout, routed } from "./routed.ts";
 
 describe("A row that the database refuses", () => {
-  it("Q08 one of a hundred: 99 are accepted, and it is a dead letter at once, with the database's own message", async () => {
+  it("Q08 among a hundred becomes a dead letter at once with the database's message, and 99 are accepted", async () => {
     const name = fresh();
     const one = (row: string) => event("lab.event" as never, name, { name, row });
     const events = Array.from({ length: 99 }, () => one("lab"));
@@ -36,7 +36,7 @@ describe("A row that the database refuses", () => {
     expect(await kept(name)).toHaveLength(2);
   });
 
-  it("Q08 while the database fails nothing is halved: the batch comes back unchanged", async () => {
+  it("Q08 during a database error causes no split of the batch: the batch is redelivered unchanged", async () => {
     const name = fresh();
     const writes = troubled(name, "D1_ERROR: Network connection lost, for good");
     const events = Array.from({ length: 8 }, () => event("probe.routed", name, { name }));
@@ -45,7 +45,7 @@ describe("A row that the database refuses", () => {
     expect(writes()).toBeLessThanOrEqual(5);
   });
 
-  it("Q08 a database that asks for less makes no dead letters: a message at its last try starts again after the others", async () => {
+  it("Q08 does not become a dead letter while the database is overloaded: a message at its last try starts again after the others", async () => {
     const name = fresh();
     const writes = troubled(name, "D1_ERROR: D1 DB is overloaded. Requests queued for too long.");
     const send = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "send").mockResolvedValue(undefined as never);
@@ -73,7 +73,7 @@ describe("A row that the database refuses", () => {
 });
 
 describe("A handler that hangs", () => {
-  it("Q09 delays its own event alone: the others are accepted before it times out, and it comes back", async () => {
+  it("Q09 delays its own event alone: the others are accepted before its timeout, and it is redelivered", async () => {
     const [name, stuck] = [fresh(), fresh("stuck")];
     const hang = call<{ name: string }>(async ({ payload }) => payload.name === stuck && new Promise(() => undefined), { timeout: 1500 });
     const handle = routed(on(ProbeRouted, keepRow, hang));
@@ -91,7 +91,7 @@ describe("A handler that hangs", () => {
     expect(await kept(stuck)).toEqual([]);
   });
 
-  it("Q09 at its last attempt is a dead letter that names the missing event", async () => {
+  it("Q09 at its last attempt makes a dead letter that names the missing event", async () => {
     const stuck = fresh("stuck");
     const handle = routed(
       on(
@@ -108,7 +108,7 @@ describe("A handler that hangs", () => {
 });
 
 describe("Events that lead to thousands of commands", () => {
-  it("Q08 are committed in writes within the limits of the database and an isolate, and sent once each", async () => {
+  it("Q08 are committed in writes within the limits of the database and of an isolate, and sent once each", async () => {
     const name = fresh();
     const note = "n".repeat(2000);
     const parts = Array.from({ length: 100 }, (_, part) => `${part}`);

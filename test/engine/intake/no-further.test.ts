@@ -9,13 +9,13 @@ import { app } from "../../probe/worker.ts";
 import { deliver, envelopeOf, event, fresh, probeEnv, reaches, rows, start } from "../harness.ts";
 import { lettersAbout, routed } from "./routed.ts";
 
-describe("A message that stops", () => {
+describe("A message that cannot be processed", () => {
   /** A command as an outside producer would put it on the queue. */
   const command = (key: string, payload: object) =>
     ({ ...event("probe.done", key, payload, key), kind: "command", message_type: "probe.requested", schema_version: 2 }) as const;
 
   it.each(["probe-commands", "probe-commands-dlq"])(
-    "I16 on %s, with half a character under a used key: it and its neighbours are dead letters",
+    "I16 on %s with half a character under a used key becomes a dead letter, like other invalid messages",
     async (queue) => {
       const name = fresh();
       const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }]);
@@ -33,7 +33,7 @@ describe("A message that stops", () => {
     ["a BigInt", 10n ** 30n, "Refused at payload_inline.number: 1000000000000000000000000000000, which is no number in JSON"],
     ["half a character", "\ud83d", "Refused at payload_inline.number: half of a surrogate pair"],
   ])(
-    "Q02 with %s is a letter at its first attempt, on a queue of commands or events, and its neighbours go on",
+    "Q02 with %s becomes a dead letter at its first attempt, on a queue of commands or events, and the other messages continue",
     async (_, number, error) => {
       const name = fresh();
       const good = command(name, { name, steps: [] });
@@ -55,7 +55,7 @@ describe("A message that stops", () => {
     ["a cycle", cycle()],
     ["an object with a secret", { password: "hunter2" }],
     ["50,000 characters", "hunter2".padStart(50_000)],
-  ])("Q02 with %s where its names should be is a dead letter, and the log line about it contains none of that", async (_, subject) => {
+  ])("Q02 with %s in place of its names is a dead letter, and its log line contains none of that", async (_, subject) => {
     const name = fresh();
     const said = vi.spyOn(console, "error");
     onTestFinished(() => said.mockRestore());
@@ -75,7 +75,7 @@ describe("A message that stops", () => {
     ["one object two to the thirtieth times", "A object that holds more than 500000 values", doubled],
     ["a megabyte", "A object that has 1000", () => "x".repeat(1_000_000)],
     ["wide characters in a megabyte", "A object that has 18", () => "\u0001".repeat(300_000)],
-  ])("Q02 with %s is a letter that describes it, and its neighbours go on", async (_, kept, large) => {
+  ])("Q02 with %s becomes a dead letter that describes it, and the other messages continue", async (_, kept, large) => {
     const name = fresh();
     const bad = { ...command(name, {}), subject: large(), schema_version: 0 };
     expect(await deliver("probe-commands", [bad, command(`${name}/good`, { name, steps: [] })])).toEqual({ acked: 2, retried: 0 });
@@ -87,7 +87,7 @@ describe("A message that stops", () => {
     expect(await rows("SELECT deliveries FROM millrace_instances WHERE idempotency_key = ?1", `${name}/good`)).toEqual([{ deliveries: 1 }]);
   });
 
-  it("Q08 with a dead letter that the database refuses comes back alone: those of its neighbours are stored", async () => {
+  it("Q08 with a dead letter that the database refuses is redelivered alone: the others' dead letters are stored", async () => {
     const name = fresh();
     const prototype = Object.getPrototypeOf(env.DB) as D1Database;
     const real = prototype.batch;
@@ -102,7 +102,7 @@ describe("A message that stops", () => {
     expect(await lettersAbout(name)).toHaveLength(3);
   });
 
-  it("Q02 with 10,000 unknown fields is a dead letter of fifty issues", async () => {
+  it("Q02 with 10,000 unknown fields becomes a dead letter with fifty issues", async () => {
     const name = fresh();
     const unknown = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`${index}`, 0]));
     expect(await deliver("probe-events", [{ ...command(name, {}), ...unknown }])).toEqual({ acked: 1, retried: 0 });
@@ -110,7 +110,7 @@ describe("A message that stops", () => {
     expect(JSON.parse(letter?.issues ?? "[]")).toHaveLength(50);
   });
 
-  it("Q09 with a call that throws a value without text comes back, and its neighbours are settled", async () => {
+  it("Q09 with a call that throws a value without text is redelivered, and the other messages are settled", async () => {
     const name = fresh();
     const handle = routed(
       on(
@@ -124,7 +124,7 @@ describe("A message that stops", () => {
     expect(await lettersAbout(name)).toMatchObject([{ reason: "exhausted", error: "A thrown object that has no text." }]);
   });
 
-  it("I16 one with an unknown status on the platform comes back alone", async () => {
+  it("I16 with an unknown status on the platform is redelivered alone", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [], { delaySeconds: 600 });
     const refused = { ...(await envelopeOf(instanceId)), payload_inline: { name, steps: "none" } };

@@ -39,7 +39,7 @@ it.each([
       (name) => name.slice(0, 1),
     ),
   ],
-] as const)("Q02 A command with a %s cut through a character is refused on request", async (what, definition) => {
+] as const)("Q02 A command with a %s cut within a character is refused on request", async (what, definition) => {
   const [answer] = await acceptCommands(probeEnv, asking(definition as never), tenant, [
     { type: "lab.odd", payload: { name: `😀${fresh()}` } },
   ]);
@@ -49,7 +49,7 @@ it.each([
   });
 });
 
-it("A02 A request without a payload is refused alone: its neighbour is accepted", async () => {
+it("A02 A request without a payload is refused alone: the other command is accepted", async () => {
   const on = Odd(
     (name) => name || "none",
     () => "s",
@@ -62,7 +62,7 @@ it("A02 A request without a payload is refused alone: its neighbour is accepted"
 });
 
 it.each([Number.NaN, Number.POSITIVE_INFINITY, -1, 43_201, "10" as never])(
-  "A03 A delay of %s seconds is refused: the keeper would never check",
+  "A03 A delay of %s seconds is refused, because the keeper would never check the command",
   async (delaySeconds) => {
     const [answer] = await acceptCommands(probeEnv, app, tenant, [{ type: "lab.requested", payload: { name: fresh() }, delaySeconds }]);
     expect(answer).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "delay_seconds" }] } });
@@ -79,7 +79,7 @@ it.each([
   expect(await errorOf(instanceId)).toMatchObject({ step: "look", code: "config_invalid" });
 });
 
-it("T01 Code gets the envelope read-only: it changes neither the message that its step sends, nor the question it asks", async () => {
+it("T01 Code gets a read-only envelope, and cannot change the message that its step sends or the question that it asks", async () => {
   const name = fresh();
   const { instanceId } = await runLab(async ({ step, envelope }) => {
     expect(() => Object.assign(envelope, { tenant_id: "umbrella" })).toThrow(TypeError);
@@ -93,7 +93,7 @@ it("T01 Code gets the envelope read-only: it changes neither the message that it
 it.each([
   ["a key that could reach a prototype", '{"about":"x","value":"v","__proto__":{"a":1}}'],
   ["5,000 levels", `{"about":"x","value":"v","more":${"[".repeat(5000)}${"]".repeat(5000)}}`],
-])("Q02 A payload by reference with %s is a dead letter, as it is within its message", async (_, text) => {
+])("Q02 A payload by reference with %s is a dead letter, as it is inline", async (_, text) => {
   const name = fresh("ref");
   await env.PAYLOADS.put(`payloads/acme/outside/${name}`, text);
   const { payload_inline: _inline, ...bare } = event("probe.signal", name, {});
@@ -112,7 +112,7 @@ const thrown: Record<string, () => unknown> = {
   "an error of another library with a code like ours": () => Object.assign(new Error("14 UNAVAILABLE"), { code: "unavailable" }),
 };
 
-it.each(Object.keys(thrown))("A step that throws %s fails as that step, and a once effect is in doubt", async (what) => {
+it.each(Object.keys(thrown))("A step that throws %s fails under its own name, and a once effect is in doubt", async (what) => {
   const fails = async (): Promise<number> => {
     throw thrown[what]?.();
   };
@@ -160,7 +160,7 @@ const strange: [what: string, make: () => unknown, said: string][] = [
   ["a cycle", () => looped(), "The step's output is not JSON (a cycle or a BigInt): return plain data."],
 ];
 
-it("An error that throws when an output is read contains nothing that its message hides", async () => {
+it("An error that throws when an output is read contains no text that its message hides", async () => {
   const person = { email: "ada@shop.example", city: "Graz" };
   const { instanceId } = await runLab(
     ({ step, payload }) => step.read("look", async () => ({ toJSON: () => fails(`No ${payload.person?.email}.`) }) as never, ONCE),
@@ -180,7 +180,7 @@ function looped(): unknown {
   return Object.assign(self, { self });
 }
 
-it.each(strange)("W11 A step that returns %s fails by its name instead of getting another value later", async (_, make, said) => {
+it.each(strange)("W11 A step that returns %s fails by its name, so that no changed value is read later", async (_, make, said) => {
   const { instanceId } = await runLab(({ step }) => step.read("look", async () => make(), ONCE));
   expect(await ended(instanceId)).toBe("errored");
   expect(await errorOf(instanceId)).toMatchObject({
@@ -190,7 +190,7 @@ it.each(strange)("W11 A step that returns %s fails by its name instead of gettin
   });
 });
 
-it("W11 A step may return every value that JSON restores: also objects without a prototype, and missing fields", async () => {
+it("W11 A step may return every value that JSON restores, including objects without a prototype and missing fields", async () => {
   const { instanceId } = await runLab(async ({ step }) => {
     const bare = Object.assign(Object.create(null), { a: [null, { b: undefined }], [Symbol.dispose]: () => undefined }) as unknown;
     return step.read("look", async () => bare, ONCE);
@@ -198,7 +198,7 @@ it("W11 A step may return every value that JSON restores: also objects without a
   expect(await ended(instanceId)).toBe("complete");
 });
 
-it("O03 A message for a queue that is not bound is refused to the step that emits it, with the line that is missing", async () => {
+it("O03 A message for an unbound queue fails the step that emits it, and the error names the missing line", async () => {
   const Lost = defineCommand({
     type: "lab.lost",
     payload: z.object({}),
@@ -215,7 +215,7 @@ it("O03 A message for a queue that is not bound is refused to the step that emit
   });
 });
 
-it("W05 A step that emits more messages than its entry keeps copies of is recorded all the same, and all of them are counted", async () => {
+it("W05 A step that emits more messages than its entry can copy is recorded, and all of them are counted", async () => {
   const name = fresh();
   const { instanceId } = await runLab(({ step }) =>
     step.commit("say", () => ({ emit: Array.from({ length: 5000 }, () => ProbeSignal.from({ about: name, value: "v" })) })),
@@ -237,7 +237,7 @@ it("W05 A step that emits more messages than its entry keeps copies of is record
   expect(JSON.stringify(cost)).toMatch(/500[01]/);
 });
 
-it("A02 The same key and the same text in another version of the payload is another request, where the versions mean another thing by it", async () => {
+it("A02 The same key and text in another payload version is another request when the versions differ in meaning", async () => {
   const version = (number: number) =>
     defineCommand({
       type: "lab.priced",
@@ -257,7 +257,7 @@ it("A02 The same key and the same text in another version of the payload is anot
   expect(other).toMatchObject({ code: "idempotency_key_reused" });
 });
 
-it("R02 A statement that cannot be written is its author's error, for any text of a database error in it", async () => {
+it("R02 A statement that cannot be written is its author's error, also when its text resembles a database error", async () => {
   const { instanceId } = await runLab(({ step }) =>
     step.commit("note", () => ({ statements: [sql`UPDATE probe_rows SET kind = 'daily limit overloaded' WHERE name = ${Number.NaN}`] })),
   );

@@ -56,7 +56,7 @@ describe.each<[string, Rule]>([
   ["retry", { gap: "retry" }],
   ["skip", { gap: "skip" }],
 ])("Numbered messages under the rule %s", (_, rule) => {
-  it("are followed in their order, for any order within a batch, and once for any repeats", async () => {
+  it("are applied in their order, for any order within a batch, and once for any repeats", async () => {
     const { heard, deliver } = listening(rule);
     const nth = stream();
     expect(await deliver([3, 1, 2].map((number) => nth(number)))).toEqual({ acked: 3, retried: 0 });
@@ -64,7 +64,7 @@ describe.each<[string, Rule]>([
     expect(numbers(heard)).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it("that come twice in one batch are followed once; the repeat is confirmed when the first is accepted, and not before", async () => {
+  it("that arrive twice in one batch are applied once; the repeat is confirmed after the first is accepted", async () => {
     const { heard, failing, deliver } = listening(rule);
     const nth = stream();
     failing.add(`${nth(1).subject}#1`);
@@ -76,7 +76,7 @@ describe.each<[string, Rule]>([
     expect(await lettersAbout(nth(1).subject)).toEqual([]);
   });
 
-  it("of another subject, source or tenant are another stream, and unnumbered messages are in no stream", async () => {
+  it("of another subject, source or tenant are another stream; unnumbered messages are in no stream", async () => {
     const { heard, deliver } = listening(rule);
     const subject = fresh();
     const [one, other] = [stream(subject), stream(subject, "another")];
@@ -86,7 +86,7 @@ describe.each<[string, Rule]>([
     expect(numbers(heard).toSorted()).toEqual([1, 1, 1, 1, 2, 9]);
   });
 
-  it("begin with 1: a 0 is never lost, but a dead letter that names the declaration for a start with 0", async () => {
+  it("begin with 1: a 0 becomes a dead letter that names the declaration for a start with 0", async () => {
     const { heard, deliver } = listening(rule);
     const nth = stream();
     expect(await deliver([nth(1)])).toEqual({ acked: 1, retried: 0 });
@@ -96,7 +96,7 @@ describe.each<[string, Rule]>([
     expect(numbers(heard).toSorted()).toEqual([0, 1, 2]);
   });
 
-  it("with a first message that cannot be written now stay queued behind it, also in the first batch of their stream", async () => {
+  it("wait after a first message that cannot be written now, also in the first batch of their stream", async () => {
     const { tableless, deliver } = listening(rule);
     const nth = stream();
     tableless.add(`${nth(1).subject}#1`);
@@ -107,7 +107,7 @@ describe.each<[string, Rule]>([
     expect(numbers(kept.map(({ name }) => name)).toSorted()).toEqual([1, 2, 3]);
   });
 
-  it("of two batches that read the same place, one moves it and the other comes back: nothing of it is stored", async () => {
+  it("in two batches that read the same position advance it once: the other batch is redelivered", async () => {
     const { deliver } = listening(rule);
     const nth = stream();
     expect(await deliver([nth(1)])).toEqual({ acked: 1, retried: 0 });
@@ -118,7 +118,7 @@ describe.each<[string, Rule]>([
     expect(await rows("SELECT count(*) AS count FROM probe_rows WHERE name = ?1", `${subject}#2`)).toEqual([{ count: 1 }]);
   });
 
-  it("a crash before they are accepted leaves the stream where it was", async () => {
+  it("keep their position when the process dies before they are accepted", async () => {
     const { deliver } = listening(rule);
     const nth = stream();
     const fails = vi.spyOn(Object.getPrototypeOf(probeEnv.DB) as D1Database, "batch").mockRejectedValueOnce(new Error("died"));
@@ -128,8 +128,8 @@ describe.each<[string, Rule]>([
   });
 });
 
-describe("A gap", () => {
-  it("is where 0 is missing, in numbers that are declared to begin with it", async () => {
+describe("A gap in numbered messages", () => {
+  it("exists when 0 is missing, in numbers that are declared to begin with it", async () => {
     const { heard, deliver } = listening({ gap: "wait", limit: "2 minutes", first: 0 });
     const nth = stream();
     expect(await deliver([nth(1)])).toEqual({ acked: 0, retried: 1 });
@@ -142,7 +142,7 @@ describe("A gap", () => {
     expect(await lettersAbout(late(0).subject)).toMatchObject([{ reason: "out_of_order", error: expect.stringContaining("too late") }]);
   });
 
-  it("under wait: later messages come back without losing a try, and continue when the gap is filled", async () => {
+  it("under wait: delays later messages without the loss of a try, and they continue when it is filled", async () => {
     const back = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "send").mockResolvedValue(undefined as never);
     onTestFinished(() => back.mockRestore());
     const { heard, deliver } = listening({ gap: "wait", limit: "2 minutes" });
@@ -156,7 +156,7 @@ describe("A gap", () => {
     expect(numbers(heard)).toEqual([1, 2, 3, 4]);
   });
 
-  it("under wait: a message past its age continues without it, and a late one is a dead letter that an operator can release", async () => {
+  it("under wait: is passed by a message after its maximum age; a late message becomes a dead letter that an operator can release", async () => {
     const { heard, deliver } = listening({ gap: "wait", limit: "2 minutes" });
     const nth = stream();
     expect(await deliver([nth(1), nth(4, { created_at: LONG_AGO })])).toEqual({ acked: 2, retried: 0 });
@@ -171,7 +171,7 @@ describe("A gap", () => {
     expect(numbers(heard)).toEqual([1, 4, 2]);
   });
 
-  it("under retry: later messages have their tries, then are dead letters with the reason; the missing message continues", async () => {
+  it("under retry: makes later messages dead letters after their tries, with the reason; the missing message continues", async () => {
     const { heard, deliver } = listening({ gap: "retry" });
     const nth = stream();
     expect(await deliver([nth(2)]), "no stream begins with 2").toEqual({ acked: 0, retried: 1 });
@@ -184,7 +184,7 @@ describe("A gap", () => {
     expect(numbers(heard)).toEqual([1, 2]);
   });
 
-  it("under skip: later messages continue at once, and a late one is left out", async () => {
+  it("under skip: lets later messages continue at once; a late message is left out", async () => {
     const { heard, deliver } = listening({ gap: "skip" });
     const nth = stream();
     expect(await deliver([nth(1), nth(5)])).toEqual({ acked: 2, retried: 0 });
@@ -204,7 +204,7 @@ describe("A gap", () => {
   });
 });
 
-it("numbered commands start in their order, and each once", async () => {
+it("numbered commands start in their order, each once", async () => {
   const subject = fresh();
   const consumer = defineConsumer({ queue: probeCommands, sequence: { gap: "wait", limit: "2 minutes" }, starts: [probe] });
   const consume = dispatch(catalog({ consumers: [consumer] }));

@@ -29,7 +29,7 @@ function keptFromTheQueue() {
 }
 
 describe("A command's priority", () => {
-  it("high starts it ahead of all that its queue holds: it never travels there, and asking again is the same command", async () => {
+  it("high starts the command before all that its queue holds, without the queue; a repeat is the same command", async () => {
     const delays = keptFromTheQueue();
     const name = fresh();
     const { instanceId } = await ask(name, { priority: "high" });
@@ -39,7 +39,7 @@ describe("A command's priority", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("low delays it for as long as its consumer says, after its own delay; normal sends it at once", async () => {
+  it("low delays the command by the time that its consumer sets, after its own delay; normal sends it at once", async () => {
     const delays = keptFromTheQueue();
     const name = fresh();
     for (const [index, request] of [{ priority: "low" }, { priority: "low", delaySeconds: 300 }, { priority: "normal" }, {}].entries())
@@ -47,7 +47,7 @@ describe("A command's priority", () => {
     expect(delays(name)).toEqual([90, 390, 0, 0]);
   });
 
-  it("A03 high, committed and not started: the keeper starts it, once", async () => {
+  it("A03 high, with a committed command that was not started: the keeper starts it once", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await expect(ask(name, { priority: "high" })).rejects.toThrow("Died");
@@ -61,7 +61,7 @@ describe("A command's priority", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("starts that the platform refuses now return to their queue", async () => {
+  it("high, while the platform refuses starts: the commands return to their queue", async () => {
     const name = fresh();
     const busy = { createBatch: () => Promise.reject(new Error("429 too many")) } as unknown as Workflow;
     const [answer] = await acceptCommands({ ...probeEnv, PROBE: busy } as never, paced, by, [
@@ -70,7 +70,7 @@ describe("A command's priority", () => {
     expect(await reaches((answer as { instanceId: string }).instanceId, "complete")).toBe("complete");
   });
 
-  it("is refused where its queue has none, and high where the command is to wait, with nothing stored", async () => {
+  it("is refused when its queue has none, and high when the command has a delay, with nothing stored", async () => {
     const name = fresh();
     const none = catalog({ consumers: [startsOf(probe)] });
     for (const priority of ["high", "low"] as const) {
@@ -111,27 +111,27 @@ describe("A rate per second", () => {
   it.each([
     [3, [0, 0, 0, 1, 1, 1, 2]],
     [0.5, [0, 2, 4, 6, 8, 10, 12]],
-  ])("of %d spreads the commands of one event", async (rate, delays) => {
+  ])("of %d spreads the commands of one event over time", async (rate, delays) => {
     const sent = keptFromTheQueue();
     const name = fresh();
     expect(await told(each(rate), name)).toEqual({ acked: 1, retried: 0 });
     expect(sent(name).toSorted((one, other) => one - other)).toEqual(delays);
   });
 
-  it("so low that the last would wait longer than 12 hours is refused, and nothing is sent", async () => {
+  it("that would delay the last command by more than 12 hours is refused, and nothing is sent", async () => {
     const name = fresh();
     await told(each(0.0001), name);
     expect(await rows("SELECT id FROM millrace_instances WHERE subject LIKE ?1 || '%'", name)).toEqual([]);
     expect(await lettersAbout(name)).toMatchObject([{ error: expect.stringContaining("message 6 would wait longer than 12 hours") }]);
   });
 
-  it.each([0, -1, Number.NaN, 1001])("of %d is refused as the deployment starts", (rate) => {
+  it.each([0, -1, Number.NaN, 1001])("of %d is refused when the deployment starts", (rate) => {
     expect(() => each(rate)).toThrow(/use more than 0 and at most 1000/);
   });
 });
 
 describe("The deadline of a batch", () => {
-  it("returns the commands that are not accepted by then, any number of times, and keeps the rest", async () => {
+  it("returns the commands that are not accepted by then, any number of times, and settles the rest", async () => {
     const back = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "send").mockResolvedValue(undefined as never);
     onTestFinished(() => back.mockRestore());
     const name = fresh();
@@ -148,11 +148,11 @@ describe("The deadline of a batch", () => {
     expect(await lettersAbout(name)).toEqual([]);
   });
 
-  it.each(["0 seconds", "15 minutes", "1 hour"] as const)("of %s is refused as the deployment starts", (deadline) => {
+  it.each(["0 seconds", "15 minutes", "1 hour"] as const)("of %s is refused when the deployment starts", (deadline) => {
     expect(() => defineConsumer({ queue: probeEvents, deadline, routes: [] })).toThrow(/less than 15 minutes, the platform's limit/);
   });
 
-  it("priority that no queue can hold back is refused as the deployment starts", () => {
+  it("a priority that no queue can delay is refused when the deployment starts", () => {
     expect(() => defineConsumer({ queue: probeCommands, starts: [], priority: { low: "13 hours" } })).toThrow(/12 hours/);
   });
 });

@@ -44,7 +44,7 @@ function r2Fails(
 }
 
 describe("A payload by reference", () => {
-  it("W30 the platform replays after the last line, with both saves lost: the run ends complete", async () => {
+  it("W30 survives a platform replay of the last line with both saves lost: the run ends complete", async () => {
     const { instanceId } = await runLab(({ step }) => step.commit("a", () => ({ output: 1 })), { note: NOTE });
     await platformReaches(instanceId, "complete");
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -54,7 +54,7 @@ describe("A payload by reference", () => {
     expect(await errorOf(instanceId)).toBeNull();
   });
 
-  it("W30 a client's repeat of a command that is complete does not remove data that its undo needs", async () => {
+  it("W30 of a complete command is not removed by a client's repeat, because an undo needs it", async () => {
     const name = fresh();
     const payload = { name, steps: [{ do: "keyed", name: "act", undo: "natural" }], note: NOTE };
     const { instanceId } = await start(name, [], { payload });
@@ -77,7 +77,7 @@ describe("A reference that leads to no payload", () => {
     return letter;
   }
 
-  it("Q09 because it is not JSON: a dead letter at once, which quotes none of it", async () => {
+  it("Q09 because it is not JSON makes a dead letter at once, which quotes none of it", async () => {
     const path = `payloads/acme/${fresh()}`;
     await env.PAYLOADS.put(path, "private text");
     const letter = await letterOf(`r2://${path}`);
@@ -85,14 +85,14 @@ describe("A reference that leads to no payload", () => {
     expect(letter?.error).not.toContain("private");
   });
 
-  it("Q09 because its name has more bytes than R2 accepts: refused with its envelope", async () => {
+  it("Q09 because its name has more bytes than R2 accepts is refused with its envelope", async () => {
     expect(await letterOf(`r2://payloads/acme/${"€".repeat(400)}`)).toMatchObject({
       reason: "invalid_envelope",
       issues: expect.stringContaining("at most 1,024 bytes"),
     });
   });
 
-  it("Q09 because R2 refuses such a name: missing, and not requested again", async () => {
+  it("Q09 because R2 refuses its name is missing, and not requested again", async () => {
     const path = `payloads/acme/${fresh()}`;
     const { failed } = r2Fails("get", path, 99, "The specified object name is not valid. (10020)");
     expect(await letterOf(`r2://${path}`)).toMatchObject({ reason: "payload_missing" });
@@ -100,8 +100,8 @@ describe("A reference that leads to no payload", () => {
   });
 });
 
-describe("Trouble of R2", () => {
-  it("W31 once while a payload is stored: the command is accepted", async () => {
+describe("An error of R2", () => {
+  it("W31 once while a payload is stored does not prevent the acceptance of the command", async () => {
     const name = fresh("lab");
     const { failed } = r2Fails("put", fingerprintOf({ name, note: NOTE }), 1);
     const { instanceId } = await runLab(async () => undefined, { name, note: NOTE });
@@ -109,7 +109,7 @@ describe("Trouble of R2", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
-  it("W31 once while a pass opens its payload, or reads back a large output: it costs no step, and no run ends of it", async () => {
+  it("W31 once while a replay reads its payload or a large output fails no step and no run", async () => {
     const name = fresh("lab");
     const opening = r2Fails("get", fingerprintOf({ name, note: NOTE }), 1);
     let reading: { failed: () => number } | undefined;
@@ -126,7 +126,7 @@ describe("Trouble of R2", () => {
     expect(steps.map((step) => step.name)).toEqual(["large"]);
   });
 
-  it("W31 for longer than a short failure, between two steps: a separate step retries the read", async () => {
+  it("W31 that lasts, between two steps, is retried by a separate step that reads the output", async () => {
     const large = "x".repeat(200_000);
     let reading: { failed: () => number } | undefined;
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
@@ -142,7 +142,7 @@ describe("Trouble of R2", () => {
     expect(steps.map((step) => step.name)).toEqual(["large", "large · read again 1", "small"]);
   });
 
-  it("W31 for longer than a short failure, after the end of the code, of an effect that it did not wait for: the run ends all the same", async () => {
+  it("W31 that lasts, after the end of the code, for an unawaited effect does not prevent the end of the run", async () => {
     const name = fresh("large");
     const large = defineStep({ effect: "keyed", run: async () => "x".repeat(200_000) });
     let failing: { failed: () => number } | undefined;
@@ -159,7 +159,7 @@ describe("Trouble of R2", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("W31 while something would be cleaned up: the end of a run removes nothing, so nothing of it can fail", async () => {
+  it("W31 cannot fail the end of a run, because the end removes nothing", async () => {
     const { failed } = r2Fails("delete", "payloads/", 99);
     const { instanceId } = await runLab(({ step }) => step.commit("a", () => ({ output: 1 })), { note: NOTE });
     expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
@@ -169,7 +169,7 @@ describe("Trouble of R2", () => {
 });
 
 describe("A bucket that is slow", () => {
-  it("W25 decides no race: a large event that was delivered before an effect answered has won in every replay", async () => {
+  it("W25 does not decide a race: a large event that arrived before an effect answered wins in every replay", async () => {
     const winners: string[] = [];
     let acted = false;
     const act = defineStep({
@@ -223,7 +223,7 @@ describe("A bucket that is slow", () => {
     expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1 AND step LIKE 'then%'", instanceId)).toHaveLength(1);
   });
 
-  it("W31 a late attempt at a large read writes over nothing: each has its own name", async () => {
+  it("W31 lets no late attempt at a large read overwrite another: each has its own name", async () => {
     let list = "a".repeat(1_500_000);
     const { instanceId } = await runLab(async ({ step }) => (await step.read("list", async () => list)).length);
     expect(await platformReaches(instanceId, "complete")).toBe("complete");
@@ -236,7 +236,7 @@ describe("A bucket that is slow", () => {
 });
 
 describe("A message", () => {
-  it("W32 of a hundred large ones from one step, all are sent, although one value could not hold them", async () => {
+  it("W32 that is one of a hundred large messages of a step is sent, although one value could not hold them all", async () => {
     const names = Array.from({ length: 100 }, (_, index) => `${index}`);
     const name = fresh();
     const { instanceId } = await runLab(({ step }) =>
@@ -250,7 +250,7 @@ describe("A message", () => {
     expect(await rows("SELECT 1 FROM millrace_inbox, json_each(messages) WHERE instance_id = ?1", instanceId)).toHaveLength(100);
   });
 
-  it("W32 of a hundred large ones that a wait may accept, all are kept from one delivered batch", async () => {
+  it("W32 that is one of a hundred large messages for a wait is kept from one delivered batch", async () => {
     const about = fresh();
     const large = Array.from({ length: 100 }, (_, index) =>
       event("probe.signal", about, { about, value: `${index}/${"v".repeat(30_000)}` }),
@@ -261,7 +261,7 @@ describe("A message", () => {
   });
 });
 
-it("Q02 A payload of the maximum depth is accepted and runs; a deeper one is refused on request, and not stored", async () => {
+it("Q02 A payload of the maximum depth is accepted; a deeper one is refused on request and not stored", async () => {
   const nested = (levels: number): unknown => (levels === 0 ? 1 : { a: nested(levels - 1) });
   const Deep = defineCommand({
     type: "lab.deep",

@@ -51,7 +51,7 @@ const repairsOf = async (id: string) =>
   (await listActions(probeEnv, operator, { limit: 200 })).items.filter(({ verb, target }) => verb === "repair" && target === id);
 
 describe("A dead letter with a matching repair", () => {
-  it("is repaired on capture: its message continues under its key, once, and the dead letter shows the repair and the change", async () => {
+  it("is repaired on capture: its message continues under its key once, and the dead letter shows the repair and the change", async () => {
     const name = fresh();
     const { heard, deliver } = repairing(titled);
     const one = broken(name);
@@ -91,7 +91,7 @@ describe("A dead letter with a matching repair", () => {
     expect(await reaches(action?.instanceId ?? "", "complete")).toBe("complete");
   });
 
-  it("is repaired by the first repair that matches, and by no other", async () => {
+  it("is repaired by the first matching repair alone", async () => {
     const name = fresh();
     const second = vi.fn(() => true);
     const { deliver } = repairing({ ...titled, name: "not-this", when: () => false }, titled, { ...titled, name: "third", when: second });
@@ -175,7 +175,7 @@ describe("A dead letter with a failing repair", () => {
       { mend: (message) => ({ ...message, replay: "made-up", payload_inline: { name: "x" } }) },
       { outcome: "refused" },
     ],
-  ])("because it %s stays open, says so, and is not tried again", async (_, repair, said) => {
+  ])("because it %s remains open with that reason, and is not repaired again", async (_, repair, said) => {
     const name = fresh();
     const asked = vi.fn(repair.when ?? (() => true));
     const { deliver } = repairing({ name: "a-bad-one", mend: repair.mend, when: asked });
@@ -191,7 +191,7 @@ describe("A dead letter with a failing repair", () => {
   });
 });
 
-it("a repaired message that fails again, or was replayed by an operator, is left to the operator: no repair runs on its own work", async () => {
+it("after a repair that did not help, or a replay by an operator, is left to the operator", async () => {
   const name = fresh();
   const asked = vi.fn(() => true);
   const { app, failing, deliver } = repairing({ ...titled, when: asked });
@@ -215,7 +215,7 @@ it("a repaired message that fails again, or was replayed by an operator, is left
   expect(await open()).toHaveLength(1);
 });
 
-it("Q12 a process that dies between the repair's row and its send loses nothing and sends nothing twice", async () => {
+it("Q12 is neither lost nor sent twice when a process dies between the repair's row and its send", async () => {
   const name = fresh();
   const { deliver } = repairing(titled);
   const one = { ...broken(name), created_at: new Date(Date.now() - 120_000).toISOString() };
@@ -238,7 +238,7 @@ it("Q12 a process that dies between the repair's row and its send loses nothing 
   expect(await repairsOf((await letterOf(name)).id)).toHaveLength(1);
 });
 
-it("Q12 a repair is tried when the delivery comes back after a failure of the database", async () => {
+it("Q12 is repaired when the delivery is repeated after a database error", async () => {
   const name = fresh();
   const { app, deliver } = repairing(titled);
   const one = { ...broken(name), created_at: new Date(Date.now() - 120_000).toISOString() };
@@ -258,7 +258,7 @@ it("Q12 a repair is tried when the delivery comes back after a failure of the da
   expect(await letterOf(name)).toMatchObject({ state: "replayed", repair: { outcome: "sent" } });
 });
 
-it("repairs of a lane are refused, because a repaired message would come after the messages that have passed it", () => {
+it("repairs of a lane are refused, because a repaired message would arrive after later messages", () => {
   const queue = defineLaneQueue({ name: "any-lane" });
   expect(() => defineConsumer({ queue, onFailure: "park", repairs: [titled], routes: [] })).toThrow("remove the repairs");
 });
@@ -266,6 +266,6 @@ it("repairs of a lane are refused, because a repaired message would come after t
 it.each<[string, Repair[], string]>([
   ["with a name that is none", [{ ...titled, name: "Title for name" }], "lower case letters"],
   ["with one name twice", [titled, titled], "rename one"],
-])("repairs %s are refused as the deployment is put together", (_, repairs, said) => {
+])("repairs %s are refused when the deployment is composed", (_, repairs, said) => {
   expect(() => defineConsumer({ queue: probeEvents, repairs, routes: [] })).toThrow(said);
 });

@@ -9,8 +9,8 @@ import { probeEvents } from "../../probe/messages.ts";
 import { fresh, probeEnv, retentionPass, rows } from "../harness.ts";
 import { DAY_MS, done, keyed, ONCE, settled, signal, state } from "./stating.ts";
 
-describe("The key of a stated event", () => {
-  it("A05 with another payload is refused, and nothing follows from that", async () => {
+describe("The key of a published event", () => {
+  it("A05 with another payload is refused, and has no effect", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     await state(caller, done(name), "k");
     const problem = expectProblem(await state(caller, done(name, "another"), "k"), 422, "idempotency_key_reused");
@@ -20,7 +20,7 @@ describe("The key of a stated event", () => {
     expect((await state(caller, signal(name, "yes"), "k")).body.replayed).toBe(false);
   });
 
-  it("A10 is accepted once in a batch: the first payload is the event, its repeat is recognized, the other is refused", async () => {
+  it("A10 is accepted once in a batch: the first payload is the event, its repeat is recognized, another payload is refused", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const [one, other] = [
       { ...done(name), idempotency_key: "k" },
@@ -49,7 +49,7 @@ describe("The key of a stated event", () => {
     expect((await state(caller, signal(name, "yes"), "k")).body.replayed).toBe(false);
   });
 
-  it("is required: without one a repeat could not be recognized", async () => {
+  it("is required, because a repeat could not be recognized without it", async () => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.post("/v1/events", signal("a", "b")), 422, "invalid_payload");
     expect(issues).toEqual([{ path: "Idempotency-Key", message: expect.stringContaining("is missing: send a key for the event") }]);
@@ -78,7 +78,7 @@ describe("The key of a stated event", () => {
     expect(await settled(name)).toEqual(ONCE);
   });
 
-  it("A08 is remembered for 430 days, when all follow-ups are deleted, and not for ever", async () => {
+  it("A08 is kept for 430 days after all resulting records are deleted, and then deleted", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const { body } = await state(caller, done(name), "k");
     expect(await settled(name)).toEqual(ONCE);
@@ -98,7 +98,7 @@ describe("The key of a stated event", () => {
     expect(await settled(name)).toEqual(ONCE);
   });
 
-  it("A02 is a repeat over a deployment that reads more from the same text, or the same from another", async () => {
+  it("A02 identifies a repeat when a deployment reads more from the same text, or the same from another text", async () => {
     const by = { tenantId: fresh("tenant"), source: "test" };
     const base = { type: "probe.orphan", subject: () => "it", queue: probeEvents };
     const old = defineEvent({ ...base, payload: z.object({ note: z.string() }) });

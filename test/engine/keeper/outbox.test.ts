@@ -14,7 +14,7 @@ describe("The outbox", () => {
       Date.now() + DAY_MS,
     );
 
-  it("drops a message that no queue accepted for 14 days: it becomes a dead letter with its reason, and only then leaves", async () => {
+  it("drops a message that no queue accepted for 14 days: the message becomes a dead letter with its reason before it leaves", async () => {
     const [stuck, trying, unconfirmed, broken] = [fresh("stuck"), fresh("trying"), fresh("unconfirmed"), fresh("broken")];
     const message = event("probe.done", stuck, { name: stuck, step: "s" });
     await put(stuck, JSON.stringify(message), 2100, "NO_SUCH_QUEUE");
@@ -48,7 +48,7 @@ describe("The outbox", () => {
     await run("DELETE FROM millrace_outbox");
   });
 
-  it("leaves a message alone that its queue accepts at the moment of its last attempt", async () => {
+  it("keeps a message that its queue accepts at the moment of its last attempt", async () => {
     const name = fresh("taken");
     await put(name, "{}", 2100, "NO_SUCH_QUEUE");
     const taken = () => run("UPDATE millrace_outbox SET error = NULL WHERE id = ?1", name);
@@ -57,7 +57,7 @@ describe("The outbox", () => {
     await run("DELETE FROM millrace_outbox");
   });
 
-  it("drops one again that was replayed and is still not accepted: its earlier dead letter does not hide it", async () => {
+  it("drops a replayed message that is still not accepted, although it has an earlier dead letter", async () => {
     const name = fresh("again");
     const message = event("probe.done", name, { name, step: "s" });
     for (const body of [message, { ...message, replay: "the first time" }, { ...message, replay: "the second time" }].map((one) =>
@@ -71,7 +71,7 @@ describe("The outbox", () => {
     }
   });
 
-  it("changes nothing when the write that captures fails: nothing leaves without a dead letter", async () => {
+  it("changes nothing when the write of the dead letter fails: no message leaves without a dead letter", async () => {
     const name = fresh("refused");
     await put(name, JSON.stringify(event("probe.done", name, {})), 2100, "NO_SUCH_QUEUE");
     await run("CREATE TRIGGER refuse BEFORE DELETE ON millrace_outbox BEGIN SELECT RAISE(ABORT, 'no'); END");
@@ -103,7 +103,7 @@ describe("Signals", () => {
     return id;
   }
 
-  it("leave after 30 days", async () => {
+  it("are deleted after 30 days", async () => {
     const mine = tenant();
     const [old, young] = [await signal(mine, 31), await signal(mine, 29)];
     await instanceOf(mine, "running", 30);
@@ -112,7 +112,7 @@ describe("Signals", () => {
   });
 
   it.each(["accepted", "running", "waiting", "in_doubt", "errored", "terminated", "dead"])(
-    "stay while an older instance that is %s could still accept them, but not for another tenant's",
+    "are kept while an older instance of the same tenant that is %s could still accept them",
     async (status) => {
       const [mine, other] = [tenant(), tenant()];
       const [could, foreign] = [await signal(mine, 31), await signal(other, 31)];
@@ -125,7 +125,7 @@ describe("Signals", () => {
     },
   );
 
-  it("leave after 400 days though a run of long ago is in doubt, unless a wait holds them", async () => {
+  it("are deleted after 400 days although an old run is in doubt, unless a wait holds them", async () => {
     const mine = tenant();
     const [forgotten, held, young] = [await signal(mine, 401), await signal(mine, 401), await signal(mine, 399)];
     const instance = await instanceOf(mine, "in_doubt", 500);
@@ -140,7 +140,7 @@ describe("Signals", () => {
     expect([await kept(forgotten), await kept(held), await kept(young)]).toEqual([0, 1, 1]);
   });
 
-  it("stay when an instance starts to hold them at the moment of their deletion", async () => {
+  it("are kept when an instance starts to hold them at the moment of their deletion", async () => {
     const mine = tenant();
     const old = await signal(mine, 31);
     const retried = () => instanceOf(mine, "running", 32);
@@ -150,7 +150,7 @@ describe("Signals", () => {
     expect(await kept(old)).toBe(1);
   });
 
-  it("stay while a wait holds them, for as long as its instance is there", async () => {
+  it("are kept while a wait holds them, until its instance is deleted", async () => {
     const mine = tenant();
     const [held, free] = [await signal(mine, 31), await signal(mine, 31)];
     const instance = await instanceOf(mine, "complete", 32);
@@ -169,7 +169,7 @@ describe("Signals", () => {
 });
 
 describe("The audit and the tokens", () => {
-  it("actions leave after 400 days, but none that is not carried out", async () => {
+  it("delete actions after 400 days, and keep every action that was not executed", async () => {
     const act = (id: string, days: number, applied: boolean) =>
       run(
         `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at, applied_at) VALUES (?1, 'acme', 'tess', 'skip', 'x', 'r', 'applied', ?2, ?3)`,
@@ -187,7 +187,7 @@ describe("The audit and the tokens", () => {
     );
   });
 
-  it("tokens are deleted 30 days after they expired; tokens without an expiry stay", async () => {
+  it("delete tokens 30 days after they expired, and keep tokens without an expiry", async () => {
     const actor = fresh("actor");
     const mint = (expiresAt?: number) => mintToken(probeEnv, { tenantId: "acme", actor, scopes: ["read"], expiresAt });
     await mint(daysAgo(31));

@@ -19,7 +19,7 @@ import {
 import { age, count, daysAgo, justBefore, letter, pruneFailed, reader, rowOf, run, slice } from "./aged.ts";
 
 describe("Instances", () => {
-  it.each(["complete", "terminated", "skipped"])("%s leave after 30 days, with their entries, and a tombstone stays", async (status) => {
+  it.each(["complete", "terminated", "skipped"])("%s are deleted after 30 days, with their entries, and a tombstone remains", async (status) => {
     const old = await rowOf(status, 31);
     const young = await rowOf(status, 29);
     await retentionPass();
@@ -40,7 +40,7 @@ describe("Instances", () => {
     expect(await statusOf(young)).toBe(status);
   });
 
-  it("a command that never started is deleted together with its dead letter, neither before the other", async () => {
+  it("that never started are deleted together with their dead letter", async () => {
     const old = await rowOf("dead", 91);
     const [mine, others] = [await letter("open", 91, old), await letter("open", 89, old)];
     const waiting = await rowOf("dead", 89);
@@ -52,7 +52,7 @@ describe("Instances", () => {
     );
   });
 
-  it("a dead letter about a key's other payload is not deleted with the instance that has the key", async () => {
+  it("that have a key do not take a dead letter about another payload of that key with them", async () => {
     const ended = await rowOf("complete", 31);
     const other = await letter("open", 40, ended);
     await retentionPass();
@@ -60,14 +60,14 @@ describe("Instances", () => {
     expect(await count("millrace_dead_letters", "id = ?1", other)).toBe(1);
   });
 
-  it.each(["accepted", "queued", "running", "waiting", "paused", "in_doubt"])("%s stay, at any age", async (status) => {
+  it.each(["accepted", "queued", "running", "waiting", "paused", "in_doubt"])("%s are kept at any age", async (status) => {
     const open = await rowOf(status, 4000);
     await retentionPass();
     expect(await statusOf(open)).toBe(status);
     expect(await count("millrace_inbox", "instance_id = ?1", open)).toBe(1);
   });
 
-  it("a recently ended one stays, for any age of its start; and it does not hide older ones queued after it", async () => {
+  it("that ended recently are kept for any age of their start, and do not hide older ones", async () => {
     const began = await rowOf("complete", 500);
     await run("UPDATE millrace_instances SET updated_at = ?2 WHERE id = ?1", began, daysAgo(1));
     const old = await rowOf("complete", 400);
@@ -76,7 +76,7 @@ describe("Instances", () => {
     expect(await statusOf(old)).toBeUndefined();
   });
 
-  it("one with an action that the platform does not have yet is left alone until it has", async () => {
+  it("with an action that the platform does not have yet are kept until it has it", async () => {
     const id = await rowOf("errored", 100);
     await run(
       `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at) VALUES (?1, 'acme', 'tess', 'retry', ?2, ?2, 'r', 'applied', 0)`,
@@ -90,7 +90,7 @@ describe("Instances", () => {
     expect(await statusOf(id)).toBeUndefined();
   });
 
-  it("one with an unknown outcome is left alone until an operator has answered", async () => {
+  it("with an unknown outcome are kept until an operator has answered", async () => {
     const id = await rowOf("errored", 100);
     await run("UPDATE millrace_inbox SET state = 'in_doubt' WHERE instance_id = ?1", id);
     await retentionPass();
@@ -100,7 +100,7 @@ describe("Instances", () => {
     expect(await statusOf(id)).toBeUndefined();
   });
 
-  it("an instance retried by an operator at the moment of its deletion stays whole", async () => {
+  it("that an operator retries at the moment of their deletion are kept complete", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 1 });
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", retries: 0 }]);
@@ -113,7 +113,7 @@ describe("Instances", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("a scan ends at the first young row: it does not read young rows", async () => {
+  it("are scanned up to the first young row: young rows are not read", async () => {
     await run(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
        INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
@@ -125,7 +125,7 @@ describe("Instances", () => {
     await run("DELETE FROM millrace_instances WHERE tenant_id = 'young'");
   });
 
-  it("10,000 old ones are deleted in bounded slices, and a later young one stays", async () => {
+  it("are deleted in bounded slices: 10,000 old ones leave, and a later young one is kept", async () => {
     await run(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
        INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
@@ -161,7 +161,7 @@ describe("A key of a pruned instance", () => {
     return { name, instanceId, envelope };
   }
 
-  it("is answered as replayed on a repeat, and nothing runs", async () => {
+  it("is answered as replayed on a repeat, and starts nothing", async () => {
     const { name, instanceId } = await pruned();
     expect(await start(name, [...charge])).toMatchObject({ instanceId, replayed: true });
     await expect(start(name, [{ do: "keyed", name: "other" }])).rejects.toMatchObject({ code: "idempotency_key_reused" });
@@ -169,7 +169,7 @@ describe("A key of a pruned instance", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("A08 is consumed from its queue without a new run for 400 days more, and is deleted then", async () => {
+  it("A08 is recognized in its queue for 400 more days without a new run, and is deleted then", async () => {
     const { name, instanceId, envelope } = await pruned();
     const prunedAgo = (days: number) =>
       run("UPDATE millrace_tombstones SET pruned_day = unixepoch() / 86400 - ?2 WHERE id = unhex(?1)", instanceId, days);
@@ -183,7 +183,7 @@ describe("A key of a pruned instance", () => {
     expect(await count("millrace_tombstones", "id = unhex(?1)", instanceId)).toBe(0);
   });
 
-  it("lets a dead letter be replayed to no effect, with the reason", async () => {
+  it("makes the replay of a dead letter a no-op, with the reason", async () => {
     const { name, instanceId, envelope } = await pruned();
     const id = await letter("open", 1);
     await run("UPDATE millrace_dead_letters SET body = ?2 WHERE id = ?1", id, JSON.stringify(envelope));
@@ -195,7 +195,7 @@ describe("A key of a pruned instance", () => {
 });
 
 describe("Dead letters", () => {
-  it("settled ones leave after 30 days, open ones after 90", async () => {
+  it("are deleted 30 days after they were settled, and 90 days after they were opened", async () => {
     const gone = [await letter("replayed", 31), await letter("skipped", 31), await letter("open", 91)];
     const kept = [await letter("replayed", 29), await letter("skipped", 29), await letter("open", 89)];
     const late = await letter("replayed", 200);

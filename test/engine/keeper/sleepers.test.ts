@@ -29,7 +29,7 @@ async function keeperBegins(): Promise<void> {
   await keeperOf(probeEnv).round();
 }
 
-it("A local keeper that begins checks sleeping instances at once: the process before it may have died shortly before their time", async () => {
+it("A local keeper checks sleeping instances when it starts, because the earlier process may have died shortly before their time", async () => {
   await keeperOf(probeEnv).round();
   const { nextLookMs } = await sleeper();
   await keeperOf(probeEnv).round();
@@ -38,7 +38,7 @@ it("A local keeper that begins checks sleeping instances at once: the process be
   expect(await nextLookMs()).toBeLessThan(HALF_A_DAY_MS / 2);
 });
 
-it("A deployed keeper that begins leaves sleeping instances to the platform, which wakes them by itself", async () => {
+it("A deployed keeper leaves sleeping instances to the platform, which wakes them", async () => {
   const { DB } = probeEnv;
   const deployed = new Proxy(DB, {
     get: (db, name) => {

@@ -22,7 +22,7 @@ describe("Payloads and outputs in R2", () => {
   const put = (key: string) => env.PAYLOADS.put(key, "1");
   const there = async (key: string) => (await env.PAYLOADS.head(key)) !== null;
 
-  it("an output is deleted after its instance is deleted, and not before, for every attempt that wrote it", async () => {
+  it("include an output that is deleted after its instance, and not before, for every attempt that wrote it", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "read", name: "look", output: 200_000 },
@@ -43,7 +43,7 @@ describe("Payloads and outputs in R2", () => {
     expect(await mine()).toBe(0);
   });
 
-  it("a payload stays while an instance, a kept event, an unconfirmed message or an open dead letter refers to it", async () => {
+  it("include a payload that is kept while an instance, a kept event, an unconfirmed message or an open dead letter refers to it", async () => {
     const path = (what: string) => `payloads/acme/${fresh(what)}/${"a".repeat(64)}`;
     const [instance, signal, outbox, open, settled, nobody] = ["i", "s", "o", "d", "r", "n"].map(path) as [
       string,
@@ -77,7 +77,7 @@ describe("Payloads and outputs in R2", () => {
     await run("DELETE FROM millrace_outbox");
   });
 
-  it("young objects stay, and so do other objects of the bucket", async () => {
+  it("are kept while they are young, and so are other objects of the bucket", async () => {
     const [young, foreign] = [`payloads/acme/${fresh()}/x`, `manifests/${fresh()}`];
     await put(young);
     await put(foreign);
@@ -87,7 +87,7 @@ describe("Payloads and outputs in R2", () => {
     expect([await there(young), await there(foreign)]).toEqual([false, true]);
   });
 
-  it("goes through a large bucket in slices of 1,000, and each slice continues after the one before", async () => {
+  it("are scanned in slices of 1,000, each after the one before", async () => {
     const keys = Array.from({ length: 1100 }, (_, index) => `payloads/bulk/${String(index).padStart(5, "0")}/x`);
     for (let at = 0; at < keys.length; at += 50) await Promise.all(keys.slice(at, at + 50).map(put));
     const first = await pruneObjects(probeEnv, DAY_MS, "payloads/");
@@ -99,7 +99,7 @@ describe("Payloads and outputs in R2", () => {
     expect((await pass()).removed).toBeGreaterThanOrEqual(reached + 1);
   });
 
-  it("finds who refers to a payload by an index, not by reading all instances", async () => {
+  it("are matched to their references by an index, without a read of all instances", async () => {
     const plan = await rows<{ detail: string }>(
       "EXPLAIN QUERY PLAN SELECT r.value FROM json_each('[]') r WHERE EXISTS (SELECT 1 FROM millrace_instances WHERE envelope->>'payload_ref' = r.value)",
     );
@@ -107,7 +107,7 @@ describe("Payloads and outputs in R2", () => {
   });
 });
 
-describe("A sweep", () => {
+describe("The retention sweep", () => {
   const asked: Record<string, (string | null)[]> = {};
   /** A rule with a configured action, after a query of the database: time passes only with one. */
   function rule(name: string, answer: Retention["prune"]): Retention {
@@ -124,7 +124,7 @@ describe("A sweep", () => {
   const sweepOf = (...rules: Retention[]) =>
     runInDurableObject(keeperOf(probeEnv), (_, { storage }) => sweep(storage, probeEnv as never, rules));
 
-  it("a failing rule leaves the others their turn, and continues later from its position", async () => {
+  it("runs the other rules when one rule fails, and continues that rule later from its position", async () => {
     const [broken, sound] = [fresh("broken"), fresh("sound")];
     const fails = rule(broken, async (_, __, from) => {
       if (from !== null) throw new Error("no");
@@ -139,7 +139,7 @@ describe("A sweep", () => {
     expect(asked[broken]).toEqual([null, "half", "half"]);
   });
 
-  it("a rule without an end does not hold a round for ever, and the others come first in the next", async () => {
+  it("stops a rule without an end, and runs the other rules first in the next round", async () => {
     const [endless, patient] = [fresh("endless"), fresh("patient")];
     const never = rule(endless, async (_, __, from) => ({ removed: 0, next: String(Number(from ?? 0) + 1) }));
     await sweepOf(never);
@@ -157,7 +157,7 @@ describe("A sweep", () => {
     expect(asked[endless]?.[slices]).toBe(String(slices));
   });
 
-  it("spends two seconds of a round at most: the rest of a slow scan, and later scans, continue in the next", async () => {
+  it("spends at most two seconds of a round; the rest of a slow scan, and later scans, continue in the next round", async () => {
     const [slow, later] = [fresh("slow"), fresh("later")];
     let clock = Date.now();
     const time = vi.spyOn(Date, "now").mockImplementation(() => clock);
@@ -176,7 +176,7 @@ describe("A sweep", () => {
     }
   });
 
-  it("is due once an hour, or as often as the rule sets, and a scan that finds nothing writes nothing", async () => {
+  it("is due once an hour, or as often as the rule sets, and writes nothing when it finds nothing", async () => {
     const [hourly, daily] = [fresh("hourly"), fresh("daily")];
     const rules = [rule(hourly, async () => 0), { ...rule(daily, async () => 0), everyHours: 24 }];
     await sweepOf(...rules);
@@ -198,7 +198,7 @@ describe("A sweep", () => {
     expect(answers.map(({ meta }) => meta.rows_written)).toEqual(answers.map(() => 0));
   });
 
-  it("reports its removals in one log line, by names and numbers", async () => {
+  it("reports its deletions in one log line, by names and numbers", async () => {
     // Rows of other tests are removed first.
     await retentionPass();
     await letter("replayed", 31);
@@ -220,7 +220,7 @@ describe("A sweep", () => {
     });
 });
 
-it("a scan after a death in the middle of a removal finds everything unchanged", async () => {
+it("finds everything unchanged after a process died in the middle of a deletion", async () => {
   const id = await rowOf("complete", 31);
   await run("CREATE TRIGGER refuse BEFORE DELETE ON millrace_inbox BEGIN SELECT RAISE(ABORT, 'no'); END");
   await failing(() => retentionPass());
@@ -238,7 +238,7 @@ it("a scan after a death in the middle of a removal finds everything unchanged",
   ]).toEqual([undefined, 0, 1]);
 });
 
-it("an accepted command of a dead process is started, not pruned, at any age", async () => {
+it("does not prune an accepted command of a dead process at any age: the command is started", async () => {
   const name = fresh();
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "keyed", name: "act" }]).catch(() => undefined);

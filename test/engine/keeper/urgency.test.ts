@@ -36,7 +36,7 @@ describe("The keeper", () => {
     expect(due.length).toBeLessThan(1000 - 200);
   });
 
-  it("K01 tries failing promises with their own patience, after all others, and ends them visibly", async () => {
+  it("K01 retries failing actions with their own back-off, after all others, and ends them visibly", async () => {
     const gone = fresh("retired");
     await open(60, gone, await example());
     await promised(gone, Date.now() + 3_600_000);
@@ -78,7 +78,7 @@ describe("The keeper", () => {
     expect(shown).toMatchObject({ result: "failed", appliedAt: null, error: expect.stringContaining("is not bound") });
   });
 
-  it("K01 is blocked by no instance that the platform does not answer for: accepted commands start, ends are recorded, promises are kept", async () => {
+  it("K01 is not blocked by an instance without a platform answer: it starts commands, records ends and executes actions", async () => {
     const mended = { yet: false };
     const failing = await runLab(async ({ step }) => {
       await step.read(
@@ -128,7 +128,7 @@ describe("The keeper", () => {
     expect(await reaches(failing.instanceId, "complete")).toBe("complete");
   }, 60_000);
 
-  it("K01 polls again although a poll never returned, because a queue left it without an answer", async () => {
+  it("K01 polls again although an earlier poll never returned", async () => {
     const keeper = keeperOf(probeEnv);
     const duties = (set: object) => runInDurableObject(keeper, (object) => void Object.assign(object, { duties: set }));
     const name = fresh();
@@ -161,7 +161,7 @@ describe("The keeper", () => {
     expect(await runs()).toHaveLength(2);
   }, 60_000);
 
-  it("K01 restarts a clock that the platform has dropped: by its cron, and by any request a minute later", async () => {
+  it("K01 restarts an alarm that the platform has dropped: by its cron trigger, and by any request one minute later", async () => {
     const alarm = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.getAlarm());
     // A running round sets the alarm again at its end.
     const lose = () =>
@@ -199,7 +199,7 @@ describe("The keeper", () => {
     expect(await alarm()).not.toBe(null);
   });
 
-  it("K01 restarts a clock that was set while the machine's time was an hour ahead, and reports that it had stopped", async () => {
+  it("K01 restarts an alarm that was set while the clock was an hour ahead, and reports that it had stopped", async () => {
     const alarm = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.getAlarm());
     // A running round sets the alarm again at its end.
     const age = await until(
@@ -220,7 +220,7 @@ describe("The keeper", () => {
     expect(await keeperAge(probeEnv)).toBeLessThan(10_000);
   });
 
-  it("K01 skips a sleeping instance for as long again as it has slept, up to a day, and checks soon once it wakes", async () => {
+  it("K01 skips a sleeping instance for as long as it has slept, up to a day, and checks it soon after it wakes", async () => {
     const state = { awake: false, go: false };
     const { instanceId } = await runLab(async ({ step }) => {
       await step.read("stands for a sleep", async () => {

@@ -15,14 +15,14 @@ function refusal(work: () => unknown): Promise<{ code: string; message: string; 
   );
 }
 
-describe("a sender gets an error", () => {
-  it("that no lane of this name is deployed, and which was probably meant", async () => {
+describe("a sender gets an error that reports", () => {
+  it("that no lane of this name is deployed, with the most similar name", async () => {
     const { code, message, detail } = await refusal(() => new LabLane(misspelt).send(0));
     expect({ code, detail }).toMatchObject({ code: "config_invalid", detail: { didYouMean: "holding" } });
     expect(message).toContain('Perhaps "holding" is meant.');
   });
 
-  it("that a body over 128 KB goes by reference, and that one of 128 KB does not", async () => {
+  it("no size for a body up to 128 KB or by reference", async () => {
     const lane = new LabLane(blocking);
     const sized = (bytes: number) => ({ n: 0, note: lane.key, text: "ü".repeat((bytes - 100) / 2) });
     const { code, message } = await refusal(() => lane.client.send(sized(131_400)));
@@ -33,7 +33,7 @@ describe("a sender gets an error", () => {
     expect(lane.calls).toEqual([[0]]);
   });
 
-  it("that a batch of more than 16 MB is too much, and nothing of it is stored", async () => {
+  it("that a batch is larger than 16 MB, and nothing of it is stored", async () => {
     const lane = new LabLane(blocking);
     const body = { n: 0, text: "x".repeat(130_000) };
     expect((await refusal(() => lane.client.sendBatch(numbers(140).map(() => ({ body }))))).code).toBe("payload_too_large");
@@ -54,7 +54,7 @@ describe("a sender gets an error", () => {
     });
   });
 
-  it("which key, idempotency key or delay cannot be", async () => {
+  it("which key, idempotency key or delay is invalid", async () => {
     const send = (key: string, options = {}) => refusal(() => laneOf(laneEnv, blocking, key).send({ n: 0 }, options));
     for (const key of ["", "k".repeat(501), "half \ud800", ".", ".."]) {
       expect(await send(key)).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "key" }] } });
@@ -69,7 +69,7 @@ describe("a sender gets an error", () => {
     expect(ofNobody).toMatchObject({ message: expect.stringContaining("The tenant of"), detail: { issues: [{ path: "tenant" }] } });
   });
 
-  it("that a body is nested too deeply, which could be stored and never be read again", async () => {
+  it("that a body is nested too deeply to be read again", async () => {
     const nested = (levels: number) => JSON.parse("[".repeat(levels) + "]".repeat(levels)) as never;
     const client = laneOf(laneEnv, blocking, fresh("deep"));
     expect(await client.send(nested(64))).toMatchObject({ duplicate: false });
@@ -81,12 +81,12 @@ describe("a sender gets an error", () => {
     }
   });
 
-  it("none for a name with characters of two units each: characters are counted as in envelopes", async () => {
+  it("nothing for a name with surrogate pairs, because characters are counted as in envelopes", async () => {
     const key = fresh("k").padEnd(30, "x") + "😀".repeat(240);
     expect(await laneOf(laneEnv, blocking, key).send({ n: 0 }, { idempotencyKey: "😀".repeat(500) })).toMatchObject({ duplicate: false });
   });
 
-  it("for each of very many keys the outcome of its messages: the bad one is refused alone, and none of the others is lost", {
+  it("the invalid key among very many keys: it is refused alone, and no other message is lost", {
     timeout: 300_000,
   }, async () => {
     // The local runtime has files open for each object, and may have few: ten thousand at once end it.
@@ -105,7 +105,7 @@ describe("a sender gets an error", () => {
     expect(seen).toMatchObject({ state: "empty", letters: 0 });
   });
 
-  it("for a full lane, which still delivers its messages", async () => {
+  it("a full lane, which still delivers its messages", async () => {
     const lane = new LabLane(small);
     await lane.object.pause();
     expect(await lane.send(0)).toHaveLength(1);
@@ -151,7 +151,7 @@ describe("a handler", () => {
     expect(lane.calls.length).toBe(5);
   });
 
-  it("with an invalid name, retries, batch or deadline is refused where its object is made, with the value to change", async () => {
+  it("with an invalid name, retries, batch or deadline is refused where its object is defined, with the value to change", async () => {
     const { laneObject } = await import("millrace/worker");
     const wrong = [
       { ...blocking, name: "Orders" },
@@ -172,7 +172,7 @@ describe("a handler", () => {
   });
 });
 
-it("a spoiled message of the outbox is answered with its error, and those beside it are sent", async () => {
+it("an invalid message of the outbox is answered with its error, and the other messages are sent", async () => {
   const lane = new LabLane(blocking);
   const names = { tenant_id: "acme", message_type: "probe.signal", idempotency_key: lane.key, causation_id: "test" };
   const good = JSON.stringify({ ...names, subject: lane.key, n: 1, note: lane.key });

@@ -88,7 +88,7 @@ function firstSeen(calls: readonly number[][]): number[] {
   return [...new Set(calls.flat())];
 }
 
-describe("an object that dies", () => {
+describe("a lane object that dies", () => {
   it("L01 at any of its writes, before or after it is on disk, loses nothing and reorders nothing", async () => {
     const deaths = new Set<number>();
     // On to a write that no story comes to any more.

@@ -6,7 +6,7 @@ import { until } from "../harness.ts";
 import { keptIn } from "../kept.ts";
 import { LabLane, numbers } from "./lab.ts";
 
-it("a key that is sent again while its message waits, or after it was done, is the same message", async () => {
+it("a key that is sent again while its message waits, or after it was delivered, is the same message", async () => {
   const lane = new LabLane(blocking);
   await lane.object.pause().catch(() => undefined);
   const [first] = await lane.client.sendBatch([lane.message(0, { idempotencyKey: "a" })]);
@@ -20,7 +20,7 @@ it("a key that is sent again while its message waits, or after it was done, is t
   expect(lane.calls.flat()).toEqual([0, 3]);
 });
 
-it("a batch may contain one key twice: the first is kept, and messages with another key or none are separate", async () => {
+it("a batch with one key twice keeps the first; messages with another key or none are separate", async () => {
   const lane = new LabLane(blocking);
   const sent = await lane.client.sendBatch(
     ["a", "b", "a", undefined, undefined].map((idempotencyKey, n) => lane.message(n, { idempotencyKey })),
@@ -31,7 +31,7 @@ it("a batch may contain one key twice: the first is kept, and messages with anot
   expect(lane.calls).toEqual([[0, 1, 3, 4]]);
 });
 
-it("a key is forgotten after its time, by an alarm, and its message's is not while it waits", async () => {
+it("a key is deleted after its time by an alarm, but not while its message waits", async () => {
   let open = false;
   const lane = new LabLane(small, async () => {
     while (!open) await scheduler.wait(5);
@@ -55,7 +55,7 @@ it("a key is forgotten after its time, by an alarm, and its message's is not whi
   expect(again.id).not.toBe(first.id);
 });
 
-it("a lane with an expired memory stores nothing, not even its name, and starts again with the next message", async () => {
+it("a lane with no remembered keys stores nothing, not even its name, and starts again with the next message", async () => {
   const lane = new LabLane(small);
   await lane.client.send(lane.message(0).body, { idempotencyKey: "a" });
   await lane.is("empty");
@@ -73,7 +73,7 @@ it("a lane with an expired memory stores nothing, not even its name, and starts 
   expect(lane.calls.flat()).toEqual([0, 1]);
 });
 
-it("a lane that is paused, or has a dead letter, is not forgotten", async () => {
+it("a paused lane, or one with a dead letter, is not deleted", async () => {
   const [paused, parked] = [new LabLane(small), new LabLane(small, () => Promise.reject(new Error("Never.")))];
   for (const lane of [paused, parked]) await lane.client.send(lane.message(0).body, { idempotencyKey: "a" });
   await paused.is("empty");
@@ -86,7 +86,7 @@ it("a lane that is paused, or has a dead letter, is not forgotten", async () => 
   expect([(await paused.object.look()).state, (await parked.object.look()).letters]).toEqual(["paused", 1]);
 });
 
-it("a message sent at the moment in which a lane clears its memory is kept, through its death", async () => {
+it("a message that is sent while a lane clears its memory is kept, also when the object dies", async () => {
   let open = false;
   const lane = new LabLane(blocking, () => open || Promise.reject(new Error("Not yet.")));
   await lane.send(0);

@@ -6,7 +6,7 @@ import { rows, until } from "../harness.ts";
 import { LabLane, laneEnv } from "./lab.ts";
 import { TurnKey } from "./turning.ts";
 
-it("a lane is erased while its handler is at work: its settlements are ignored, and messages sent then are new, and wait for it", async () => {
+it("a lane is erased while its handler runs: its settlements are ignored, and new messages wait for the handler", async () => {
   let [released, running, most] = [false, 0, 0];
   const lane = new LabLane(blocking, async () => {
     most = Math.max(most, ++running);
@@ -24,7 +24,7 @@ it("a lane is erased while its handler is at work: its settlements are ignored, 
   expect(most).toBe(1);
 });
 
-it("a lane paused by its object is listed, and an erased one is not", async () => {
+it("a lane that its object has paused is listed, and an erased one is not", async () => {
   const key = new TurnKey(blocked);
   const object = laneObjectOf(laneEnv, { ...key.name, tenant: "acme" });
   await object.pause();

@@ -4,7 +4,7 @@ import worker, { type OrderChange } from "../../docs/examples/lane.ts";
 import { fresh, rows, until } from "../harness.ts";
 import { laneEnv } from "./lab.ts";
 
-it("the example of docs/lanes.md writes an order's events in order, and once for a key that comes twice", async () => {
+it("the example of docs/lanes.md writes an order's events in order, and a repeated key once", async () => {
   await env.DB.exec("CREATE TABLE order_log (id TEXT PRIMARY KEY, order_id TEXT, status TEXT)");
   onTestFinished(async () => void (await env.DB.exec("DROP TABLE order_log")));
   const order = fresh("order");

@@ -8,7 +8,7 @@ it.each([
   ["holds", holding],
   ["parks", parking],
 ])(
-  "A lane that %s its dropped messages is found by the log's line, which has the message and the object, but no key and no body",
+  "A lane that %s its dropped messages logs the message and the object, but no key and no body",
   async (_, kind) => {
     const warn = vi.spyOn(console, "warn");
     onTestFinished(() => warn.mockRestore());

@@ -29,7 +29,7 @@ async function caller(tenantId: string, scopes: readonly Scope[] = ["read", "ope
 const pathOf = ({ name: { lane, key } }: TurnKey) => `/v1/lanes/${lane}/${encodeURIComponent(key)}`;
 
 describe("the routes of lanes", () => {
-  it("list a stopped lane, until it flows again", async () => {
+  it("list a stopped lane until it is resumed", async () => {
     const ask = await caller("acme");
     const key = new TurnKey(blocked, "acme", `order/${crypto.randomUUID()} ü`);
     await key.poison();
@@ -100,7 +100,7 @@ describe("the routes of lanes", () => {
     expect(audit).toContainEqual(expect.objectContaining({ id: body.action_id }));
   });
 
-  it("show and steer nothing of another tenant, and need a scope for each", async () => {
+  it("show and change only the tenant's own lanes, and need a scope for each action", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     await key.askAll("a", "b");
@@ -116,13 +116,13 @@ describe("the routes of lanes", () => {
     await key.seenBy("b ends");
   });
 
-  it("know no lane that the deployment has not", async () => {
+  it("return 404 for a lane that is not deployed", async () => {
     const ask = await caller("acme");
     expect(await ask("/v1/lanes/packed/acme")).toMatchObject({ status: 404, body: { code: "lane_not_found" } });
     expect(await ask("/v1/lanes/packed/acme/pause", { reason: "Try." })).toMatchObject({ status: 404 });
   });
 
-  it("know none of a class that is not engineLanes, and its lanes work beside them", async () => {
+  it("return 404 for a lane of a class that is not engineLanes, and such lanes work beside them", async () => {
     const env = { ...probeEnv, LANES: (probeEnv as unknown as { ALONE_LANES: typeof laneEnv.LANES }).ALONE_LANES };
     const [ask, key] = [await caller("acme", ["read", "operate"], env), fresh("lone")];
     expect(await laneOf(env, blocking, key, { tenant: "acme" }).send({ n: 0 })).toMatchObject({ duplicate: false });
@@ -136,7 +136,7 @@ describe("the routes of lanes", () => {
     expect(await ask(`/v1/lanes/blocked/${encodeURIComponent("鍵".repeat(500))}`)).toMatchObject(refused);
   });
 
-  it("page through lanes by lane and key", async () => {
+  it("list lanes page by page, by lane and key", async () => {
     const ask = await caller("pager");
     const keys = [new TurnKey(parked, "pager"), new TurnKey(blocked, "pager"), new TurnKey(parked, "pager")];
     for (const key of keys) await ask(`${pathOf(key)}/pause`, { reason: "Wait." });
@@ -151,12 +151,12 @@ describe("the routes of lanes", () => {
   });
 });
 
-describe("a lane that is not wired", () => {
+describe("a lane without its bindings", () => {
   const queue = defineLaneQueue({ name: "loose" });
   const on = defineCommand({ type: "loose.asked", payload: z.object({}), key: () => "one", subject: () => "one", queue });
   const workflow = { ...parked.workflow, name: "turn-parked", on };
 
-  it("is refused where its object is not bound, with the missing binding", async () => {
+  it("is refused when its object is not bound, with the missing binding", async () => {
     const consumer = defineConsumer({ queue, starts: [workflow], onFailure: "park" });
     const env = { ...probeEnv, LANES: undefined };
     const asked = { type: "loose.asked", payload: {} };
@@ -165,7 +165,7 @@ describe("a lane that is not wired", () => {
     expect(answer).toMatchObject({ code: "config_invalid", message: expect.stringContaining('"Lanes": {"type": "durable-object"') });
   });
 
-  it("shows in the catalog the missing parts of its consumer", () => {
+  it("shows the missing parts of its consumer in the catalog", () => {
     const consumed = (options: object) => () => catalog({ consumers: [defineConsumer({ queue, starts: [workflow], ...options })] });
     expect(consumed({})).toThrow(/needs onFailure in its consumer/);
     expect(consumed({ onFailure: "park", sequence: { gap: "skip" } })).toThrow(/block the message that fills it/);

@@ -5,14 +5,14 @@ import { fresh, until } from "../harness.ts";
 import { LabLane, laneEnv, numbers } from "./lab.ts";
 
 describe("a lane", () => {
-  it("hands messages out in the order in which they came, ten at a time", async () => {
+  it("delivers messages in the order of their arrival, ten at a time", async () => {
     const lane = new LabLane(blocking);
     await lane.send(...numbers(25));
     await lane.is("empty");
     expect(lane.calls).toEqual([numbers(10), numbers(10, 10), numbers(5, 20)]);
   });
 
-  it("keeps the order of a sender that waits for no answer, and never runs two calls of its handler at once", async () => {
+  it("keeps the order of a sender that awaits no answer, and never runs two calls of its handler concurrently", async () => {
     let running = 0;
     let most = 0;
     const lane = new LabLane(blocking, async () => {
@@ -26,7 +26,7 @@ describe("a lane", () => {
     expect(most).toBe(1);
   });
 
-  it("accepts a thousand messages by one call, and more than a row holds", async () => {
+  it("accepts a thousand messages by one call, and more than one row can contain", async () => {
     const lane = new LabLane(blocking);
     const long = "x".repeat(1000);
     const sent = await lane.client.sendBatch(numbers(1000).map((n) => ({ body: { n, note: lane.key, long } })));
@@ -35,7 +35,7 @@ describe("a lane", () => {
     expect(lane.calls.flat()).toEqual(numbers(1000));
   });
 
-  it("hands each message out under the id that its sender was answered, with its time and its first attempt", async () => {
+  it("delivers each message with the id that its sender received, its time and its first attempt", async () => {
     const seen: { id: string; attempts: number; lateMs: number }[] = [];
     const lane = new LabLane(blocking, ({ messages }) => {
       for (const { id, attempts, timestamp } of messages) seen.push({ id, attempts, lateMs: Math.abs(Date.now() - timestamp.getTime()) });
@@ -55,7 +55,7 @@ describe("a lane", () => {
     expect(seen.every(({ backlogBytes }) => backlogBytes > 100)).toBe(true);
   });
 
-  it("delays a message for as long as its sender asks, and lets nothing pass it", async () => {
+  it("delays a message for as long as its sender asks, and delivers no later message before it", async () => {
     const lane = new LabLane(blocking);
     await lane.client.send({ n: 0, note: lane.key }, { delaySeconds: 0.3 });
     await lane.send(1);
@@ -67,7 +67,7 @@ describe("a lane", () => {
 });
 
 describe("many lanes", () => {
-  it("run in parallel: a stuck lane blocks no other key", async () => {
+  it("run in parallel: a blocked lane blocks no other key", async () => {
     let released = false;
     const stuck = new LabLane(blocking, async () => {
       while (!released) await scheduler.wait(5);
@@ -85,7 +85,7 @@ describe("many lanes", () => {
     await stuck.is("empty");
   });
 
-  it("of one key and several tenants or names are separate, for any content of the key", async () => {
+  it("of one key with several tenants or names are separate, for any content of the key", async () => {
     const key = fresh('","');
     const about = (tenant?: string) => ({ key, tenant, body: { n: 0 } });
     const [one, two, none] = await sendToLanes(laneEnv, blocking, [about("acme"), about("globex"), about(), about("acme")]);

@@ -14,8 +14,8 @@ function refusing(...poison: number[]) {
   return { handle, heal: () => ill.clear() };
 }
 
-describe("a head that fails", () => {
-  it.each([2, 3, 4, 6])("is tried again although its time came between two reads of the clock, %i ms apart", async (apart) => {
+describe("a first message that fails", () => {
+  it.each([2, 3, 4, 6])("is retried although its time came between two reads of the clock, %i ms apart", async (apart) => {
     const lane = new LabLane(blocking, ({ messages }) => {
       if ((messages[0]?.attempts ?? 0) < 12) throw new Error("Not yet.");
     });
@@ -29,7 +29,7 @@ describe("a head that fails", () => {
     expect(lane.calls).toHaveLength(12);
   });
 
-  it("blocks its lane for ever under `block`: nothing passes it, and it is tried again beyond its retries", async () => {
+  it("blocks its lane permanently under `block`, and is retried beyond its retries", async () => {
     const { handle, heal } = refusing(1);
     const lane = new LabLane(blocking, handle);
     await lane.send(...numbers(4));
@@ -71,7 +71,7 @@ describe("a head that fails", () => {
     expect(lane.calls).toEqual([numbers(4), [0], [1], [1], [1], [1], [2], [3]]);
   });
 
-  it("stops its lane under `hold` until an operator resumes it, retries it, or skips it", async () => {
+  it("stops its lane under `hold` until an operator resumes the lane, or retries or skips the message", async () => {
     const { handle, heal } = refusing(0, 1, 2);
     const lane = new LabLane(holding, handle);
     await lane.send(...numbers(4));
@@ -101,7 +101,7 @@ describe("a head that fails", () => {
     expect(lane.calls.at(-1)).toEqual([2, 3]);
   });
 
-  it("waits a second at first, twice as long each time, and as long as its error requests", async () => {
+  it("waits one second at first, twice as long each time, and as long as its error requests", async () => {
     const asked: (number | undefined)[] = [undefined, undefined, undefined, 100, undefined];
     let failedAt = 0;
     const lane = new LabLane(usual, ({ messages: [message] }) => {
@@ -127,7 +127,7 @@ describe("a head that fails", () => {
     }
   });
 
-  it("keeps its failures and its wait when its object dies", async () => {
+  it("keeps its failures and its delay when its object dies", async () => {
     let failures = 1;
     const lane = new LabLane(blocking, ({ messages: [message] }) => {
       if (failures-- > 0) message?.retry({ delaySeconds: 0.4 });
@@ -140,7 +140,7 @@ describe("a head that fails", () => {
     expect(lane.calls).toEqual([[0, 1], [0], [1]]);
   });
 
-  it("is delivered by the alarm of a lane without requests after its object died", async () => {
+  it("is delivered by the alarm when its object died and the lane has no requests", async () => {
     const lane = new LabLane(blocking, () => (lane.calls.length === 1 ? new Promise(() => undefined) : undefined));
     await lane.send(...numbers(3));
     await until(
@@ -177,8 +177,8 @@ describe("a head that fails", () => {
   });
 });
 
-describe("a dead letter", () => {
-  it("is neither sent again nor removed while it is handed over", async () => {
+describe("a dead letter of a lane", () => {
+  it("is neither sent again nor removed while it is being handed over", async () => {
     let [isOpen, handed] = [false, 0];
     const lane = new LabLane(parking, refusing(0).handle);
     letterTakers.set(lane.key, async () => {
@@ -198,7 +198,7 @@ describe("a dead letter", () => {
     expect({ handed, depth: (await lane.object.look()).depth }).toEqual({ handed: 1, depth: 0 });
   });
 
-  it("is kept and handed over again after a failed hand-off, while its lane continues", async () => {
+  it("is kept and handed over again after a failed hand-over, while its lane continues", async () => {
     let refusals = 1;
     const taken: number[] = [];
     const lane = new LabLane(parking, refusing(0, 2).handle);
@@ -220,7 +220,7 @@ describe("a dead letter", () => {
     expect(taken.toSorted()).toEqual([0, 2]);
   });
 
-  it("stays without a handler, until an operator removes it or sends it again", async () => {
+  it("without a handler is kept until an operator removes it or sends it again", async () => {
     const { handle, heal } = refusing(0, 1);
     const lane = new LabLane(small, handle);
     await lane.send(...numbers(3));
@@ -236,8 +236,8 @@ describe("a dead letter", () => {
   });
 });
 
-describe("a person", () => {
-  it("pauses a lane, lists its waiting messages, page by page, and resumes it, also through an eviction", async () => {
+describe("an operator", () => {
+  it("can pause a lane, list its waiting messages page by page, and resume it, also after an eviction", async () => {
     const lane = new LabLane(blocking);
     expect(await lane.object.pause()).toEqual({ done: true });
     await lane.client.sendBatch(numbers(150).map((n) => lane.message(n, n === 1 ? { idempotencyKey: "a" } : {})));
@@ -255,7 +255,7 @@ describe("a person", () => {
     expect(lane.calls.flat()).toEqual(numbers(150));
   });
 
-  it("skips the head that was shown and no other, and none that the handler has", async () => {
+  it("can skip the first message that was shown, and no other, and none that the handler has", async () => {
     let released = false;
     const lane = new LabLane(small, async () => {
       while (!released) await scheduler.wait(5);
@@ -281,7 +281,7 @@ describe("a person", () => {
     expect(lane.calls).toEqual([[0], [2]]);
   });
 
-  it("finds nothing to do in a lane that has nothing", async () => {
+  it("can do nothing in an empty lane", async () => {
     const { object } = new LabLane(blocking);
     expect(await object.look()).toMatchObject({ state: "empty", depth: 0, head: null, letters: 0 });
     for (const answer of [await object.resume(), await object.retryHead(), await object.skipHead(), await object.resendLetter("a")]) {

@@ -69,7 +69,7 @@ async function byLane(script: Script): Promise<number[]> {
 }
 
 describe("a handler of a queue, moved to a lane", () => {
-  it("settles the same messages: of each the first settlement wins, and messages after a returned one return with it", async () => {
+  it("settles messages as a queue does: the first settlement of each counts, and later messages return with a returned one", async () => {
     await fc.assert(
       fc.asyncProperty(script, async (script) => {
         const again = await byQueue(script);
@@ -81,7 +81,7 @@ describe("a handler of a queue, moved to a lane", () => {
   });
 });
 
-it("a handler's changes to a body do not change the message: the next try and the dead letter have the original", async () => {
+it("cannot change the message by a change to its body: the next try and the dead letter have the original", async () => {
   const [seen, letters]: [unknown[], unknown[]] = [[], []];
   const lane = new LabLane(parking, ({ messages: [message] }) => {
     seen.push(structuredClone(message?.body));
@@ -97,7 +97,7 @@ it("a handler's changes to a body do not change the message: the next try and th
 });
 
 it.each([-1, Number.NaN, 43_201, Number.POSITIVE_INFINITY])(
-  "a retry cannot be delayed by %d seconds, as in a queue: the call throws",
+  "cannot delay a retry by %d seconds, as in a queue: the call throws",
   async (delaySeconds) => {
     const said: unknown[] = [];
     const lane = new LabLane(blocking, ({ messages: [message] }) => {
@@ -168,7 +168,7 @@ function model(courses: readonly Course[]): { calls: number[][]; letters: number
 }
 
 describe("a lane", () => {
-  it("makes the calls that its page lists, for any failures", async () => {
+  it("makes the calls that docs/lanes.md describes, for any failures", async () => {
     await fc.assert(
       fc.asyncProperty(courses, async (courses) => {
         const patient = new Patient(courses);

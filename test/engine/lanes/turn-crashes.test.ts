@@ -7,8 +7,8 @@ import { until } from "../../until.ts";
 import { dieAt, failAt, keeperRound, pauseAt, probeEnv, rows } from "../harness.ts";
 import { TurnKey } from "./turning.ts";
 
-describe("a turn", () => {
-  it("L11 is noted after all when the lane dies after the instance's start", async () => {
+describe("a turn of a lane", () => {
+  it("L11 is recorded when the lane dies after the instance's start", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     const started = pauseAt("L11 started, its turn not noted");
@@ -23,7 +23,7 @@ describe("a turn", () => {
     expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
   });
 
-  it("L11 is over at once when its run has reported its end before it was noted", async () => {
+  it("L11 ends at once when its run has reported its end before the turn was recorded", async () => {
     const key = new TurnKey(blocked);
     const started = pauseAt("L11 started, its turn not noted");
     await key.askAll("a", "b");
@@ -33,7 +33,7 @@ describe("a turn", () => {
     expect(await key.seenBy("b ends", 5000)).toContain("b ends");
   });
 
-  it("L11 keeps its place while the lane dies, and is over when the run reports its end", async () => {
+  it("L11 survives the death of the lane, and ends when the run reports its end", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     await key.askAll("a", "b");
@@ -46,7 +46,7 @@ describe("a turn", () => {
     await key.seenBy("b ends");
   });
 
-  it("L12 is over when the database says so, where the run has reported no end", async () => {
+  it("L12 ends when the database has the end that the run did not report", async () => {
     const key = new TurnKey(blocked);
     const untold = dieAt("L12 ended, its lane not told", key.id("a"));
     await key.askAll("a", "b");
@@ -57,7 +57,7 @@ describe("a turn", () => {
     await key.seenBy("b ends");
   });
 
-  it("L12 is not over while the database has the instance as running, or as failed with its place kept", async () => {
+  it("L12 continues while the database has the instance as running, or as failed with its place kept", async () => {
     const [under, failed] = [new TurnKey(blocked), new TurnKey(blocked)];
     const letGo = under.gate("a");
     failed.breaks("a");
@@ -77,7 +77,7 @@ describe("a turn", () => {
     await under.seenBy("b ends");
   });
 
-  it("outlives a restart of its instance on the platform", async () => {
+  it("survives a restart of its instance on the platform", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     await key.askAll("a", "b");
@@ -90,7 +90,7 @@ describe("a turn", () => {
 });
 
 describe("the keeper", () => {
-  it("L13 sends accepted and unsent commands to its lane, and starts none out of turn", async () => {
+  it("L13 sends accepted and unsent commands to their lane, and starts none out of turn", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     await key.ask("a");
@@ -108,7 +108,7 @@ describe("the keeper", () => {
     expect((await key.seenBy("b ends")).slice(2)).toEqual(["c begins", "c ends", "b begins", "b ends"]);
   });
 
-  it("L14 starts a command that has had its turn and was lost by the platform since", async () => {
+  it("L14 starts a command that had its turn and was lost by the platform afterwards", async () => {
     const key = new TurnKey(parked);
     const id = await key.ask("a");
     await key.reaches("a", "complete");
@@ -119,7 +119,7 @@ describe("the keeper", () => {
     expect(await key.seen()).toEqual(["a begins", "a ends"]);
   });
 
-  it("L14 does not start past its lane a command that an operator removed from it and has replayed since", async () => {
+  it("L14 does not start a command outside its lane when an operator removed it from the lane and has replayed it", async () => {
     const key = new TurnKey(blocked);
     const letGo = key.gate("a");
     await key.askAll("a", "b", "c");
@@ -160,7 +160,7 @@ describe("the keeper", () => {
   });
 });
 
-it("L15 an operator's action on a lane is audited, also where the database was unavailable at that moment", async () => {
+it("L15 audits an operator's action on a lane, also when the database was unavailable at that moment", async () => {
   const key = new TurnKey(parked);
   failAt("L15 steered, not audited", new Error("The database is away."));
   const { actionId } = await steerLane(probeEnv, key.by, key.name, { verb: "pause", reason: "Two of everything." });

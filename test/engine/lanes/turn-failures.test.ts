@@ -9,7 +9,7 @@ import { TurnKey } from "./turning.ts";
 const why = { reason: "A test." };
 
 describe("an instance that fails", () => {
-  it("keeps its place in a lane that blocks, until it is retried to success", async () => {
+  it("keeps its place in a lane with `block` until a retry succeeds", async () => {
     const key = new TurnKey(blocked);
     const mend = key.breaks("a");
     await key.askAll("a", "b");
@@ -21,7 +21,7 @@ describe("an instance that fails", () => {
     expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
   });
 
-  it("frees its place in a lane that blocks when it is undone", async () => {
+  it("frees its place in a lane with `block` when it is undone", async () => {
     const key = new TurnKey(blocked);
     key.breaks("a");
     await key.askAll("a", "b");
@@ -31,7 +31,7 @@ describe("an instance that fails", () => {
     expect(await key.reaches("a", "terminated")).toBe("terminated");
   });
 
-  it("keeps its place in a lane that blocks though its row is pruned, until an operator releases it", async () => {
+  it("keeps its place in a lane with `block` until an operator releases it, although its row is pruned", async () => {
     const key = new TurnKey(blocked);
     key.breaks("a");
     await key.ask("a");
@@ -46,7 +46,7 @@ describe("an instance that fails", () => {
     await key.seenBy("b ends");
   });
 
-  it("blocks no message any more once an operator releases it", async () => {
+  it("blocks no further message once an operator releases it", async () => {
     const key = new TurnKey(blocked);
     key.breaks("a");
     await key.askAll("a", "b");
@@ -60,7 +60,7 @@ describe("an instance that fails", () => {
     expect(await key.seenBy("b ends")).toEqual(["a begins", "b begins", "b ends"]);
   });
 
-  it("frees its place in a lane that parks, and is retried out of turn", async () => {
+  it("frees its place in a lane with `park`, and is retried out of turn", async () => {
     const key = new TurnKey(parked);
     const mend = key.breaks("a");
     const letGo = key.gate("b");
@@ -74,7 +74,7 @@ describe("an instance that fails", () => {
     expect(await key.seenBy("b ends")).toEqual(["a begins", "b begins", "a ends", "b ends"]);
   });
 
-  it("stops a lane that holds until an operator resumes it, also when it was retried to success since", async () => {
+  it("stops a lane with `hold` until an operator resumes it, also after a successful retry", async () => {
     const key = new TurnKey(heldUp);
     const mend = key.breaks("a");
     await key.askAll("a", "b");
@@ -89,8 +89,8 @@ describe("an instance that fails", () => {
   });
 });
 
-describe("an instance that an operator closes for good", () => {
-  it("releases a lane that blocks or holds for it, at once, and its dry run says so", async () => {
+describe("an instance that an operator closes", () => {
+  it("releases its lane with `block` or `hold` at once, and the dry run says so", async () => {
     for (const lane of [blocked, heldUp]) {
       const key = new TurnKey(lane);
       key.breaks("a");
@@ -103,7 +103,7 @@ describe("an instance that an operator closes for good", () => {
     }
   });
 
-  it("is released where the process dies before the lane is notified: the keeper keeps the promise, and a lane that is read detects it", async () => {
+  it("is released by the keeper when the process dies before the lane is notified; a lane that is read detects the close", async () => {
     const [told, looked] = [new TurnKey(heldUp), new TurnKey(heldUp)];
     for (const key of [told, looked]) {
       key.breaks("a");
@@ -125,7 +125,7 @@ describe("an instance that an operator closes for good", () => {
     );
   });
 
-  it("releases no lane that is held for another", async () => {
+  it("releases no lane that another instance holds", async () => {
     const key = new TurnKey(heldUp);
     const mend = key.breaks("b");
     key.breaks("a");
@@ -141,7 +141,7 @@ describe("an instance that an operator closes for good", () => {
 });
 
 describe("a message's sensitive fields", () => {
-  it("are hidden in the reason why its lane is stopped, in the lane and in the list: of a failed run, and of an undelivered message", async () => {
+  it("are hidden in the reason of a stopped lane, in the lane and in the list, for a failed run and an undelivered message", async () => {
     const secret = fresh("secret");
     const run = new TurnKey(heldUp);
     const no = notRetryable(`No mailbox ${secret}.`);
@@ -168,7 +168,7 @@ describe("a message's sensitive fields", () => {
 });
 
 describe("a message that cannot be accepted", () => {
-  it("is a dead letter of a lane that parks, at once when no retry can succeed", async () => {
+  it("becomes a dead letter of a lane with `park`, at once when no retry can succeed", async () => {
     const key = new TurnKey(parked);
     await key.poison();
     await key.ask("b");
@@ -176,7 +176,7 @@ describe("a message that cannot be accepted", () => {
     expect(await key.letters()).toEqual([{ reason: "invalid_payload", queue: "lane:parked" }]);
   });
 
-  it("stays the head of a lane that blocks until an operator skips it, and is a dead letter then", async () => {
+  it("blocks a lane with `block` until an operator skips it, and becomes a dead letter then", async () => {
     const key = new TurnKey(blocked);
     await key.poison();
     await key.ask("b");
@@ -188,7 +188,7 @@ describe("a message that cannot be accepted", () => {
     expect(await key.letters()).toEqual([{ reason: "skipped", queue: "lane:blocked" }]);
   });
 
-  it("stops a lane that holds", async () => {
+  it("stops a lane with `hold`", async () => {
     const key = new TurnKey(heldUp);
     await key.poison();
     await key.ask("b");
@@ -209,7 +209,7 @@ describe("the tries of an event in its lane", () => {
     return { key, tries: () => tries };
   }
 
-  it("are its own: the engine's failures cost none", async () => {
+  it("are not used up by failures of the engine", async () => {
     const away = () => {
       failAt("signal kept, not told", new MillraceError("unavailable", "The database is away."));
       return undefined;
@@ -219,13 +219,13 @@ describe("the tries of an event in its lane", () => {
     expect(tries()).toBe(4 + 2);
   });
 
-  it("are used up by an error that its own code calls unavailable", async () => {
+  it("are used up by errors that its own code marks as unavailable", async () => {
     const { key, tries } = await state(whispered, () => new MillraceError("unavailable", "They are too busy."));
     expect(await key.letters()).toMatchObject([{ queue: "lane:whispered" }]);
     expect(tries()).toBe(2);
   });
 
-  it("are all available again when an operator resumes a lane that holds, and one only when it is retried by hand", async () => {
+  it("are all available again when an operator resumes a lane with `hold`, and one alone after a retry by hand", async () => {
     const { key, tries } = await state(cried, () => new Error("Nobody listens."));
     await key.stands(({ state }) => state === "held");
     expect(tries()).toBe(2);

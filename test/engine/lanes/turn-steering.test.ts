@@ -10,8 +10,8 @@ type Steer = Omit<Parameters<typeof steerLane>[3], "reason">;
 const steer = (key: TurnKey, how: Steer) => steerLane(probeEnv, key.by, key.name, { ...how, reason: "A test." });
 const changed = { code: "invalid_transition", message: expect.stringContaining("read the lane again") };
 
-describe("an action that names its message", () => {
-  it("is refused if the lane has another message there by now", async () => {
+describe("an action with a message id", () => {
+  it("is refused if the lane has another message at that place by now", async () => {
     const key = new TurnKey(heldUp);
     key.breaks("a");
     key.breaks("b");
@@ -28,7 +28,7 @@ describe("an action that names its message", () => {
     await key.seenBy("c ends");
   });
 
-  it("releases no other instance that failed beside it", async () => {
+  it("does not release another failed instance", async () => {
     const key = new TurnKey(paired);
     key.breaks("a");
     key.breaks("b");
@@ -45,8 +45,8 @@ describe("an action that names its message", () => {
   });
 });
 
-describe("an instance that had failed and is retried", () => {
-  it("is shown as running, and the message queued behind it is not skipped in its place", async () => {
+describe("a failed instance that is retried", () => {
+  it("is shown as running, and a skip for its place does not affect the next message", async () => {
     const key = new TurnKey(blocked);
     key.breaks("a");
     await key.askAll("a", "b");
@@ -68,7 +68,7 @@ describe("an instance that had failed and is retried", () => {
   });
 });
 
-it("a message queued behind a blocking instance that is fixed is not skipped unless it is named", async () => {
+it("a message that waits after a fixed blocking instance is skipped only by its id", async () => {
   const key = new TurnKey(heldUp);
   const mend = key.breaks("a");
   await key.askAll("a", "b");
@@ -81,7 +81,7 @@ it("a message queued behind a blocking instance that is fixed is not skipped unl
   expect(await steer(key, { verb: "skip_head", id: head?.id ?? "" })).toMatchObject({ messageId: head?.id });
 });
 
-it("a lane that is paused by its object is listed though it is empty, and no more when it is erased", async () => {
+it("an empty lane that its object has paused is listed, and no longer after it is erased", async () => {
   const key = new TurnKey(parked);
   const object = laneObjectOf(laneEnv, { ...key.name, tenant: "acme" });
   const states = async () => {

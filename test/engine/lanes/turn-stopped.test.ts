@@ -7,7 +7,7 @@ import { TurnKey } from "./turning.ts";
 
 const status = async (id: string) => (await getInstance(probeEnv, operator, id)).status as string;
 
-it("A command that waits for its turn and is cancelled never begins: the next of its key has its turn", async () => {
+it("A cancelled command that waits for its turn never begins: the next command of its key gets the turn", async () => {
   const key = new TurnKey(parked);
   const letGo = key.gate("a");
   await key.askAll("a", "b", "c");
@@ -26,7 +26,7 @@ it("A command that waits for its turn and is cancelled never begins: the next of
   expect(await key.seenBy("c ends")).toEqual(["a begins", "a ends", "c begins", "c ends"]);
 });
 
-it("A command that waits for its turn is not paused, because its lane is; a command with its turn is, and keeps it", async () => {
+it("A pause is refused for a command that waits for its turn; a command with its turn can be paused, and keeps the turn", async () => {
   const key = new TurnKey(parked);
   const letGo = key.gate("a");
   await key.askAll("a", "b");

@@ -9,7 +9,7 @@ import { runLab } from "../lab.ts";
 import { TurnKey } from "./turning.ts";
 
 describe("a lane in front of a workflow", () => {
-  it("lets the next instance of a key begin when the one before has ended, while other keys continue", async () => {
+  it("starts the next instance of a key when the one before has ended, while other keys continue", async () => {
     const [one, other] = [new TurnKey(parked), new TurnKey(parked)];
     const letGo = one.gate("a");
     await one.askAll("a", "b", "c");
@@ -20,7 +20,7 @@ describe("a lane in front of a workflow", () => {
     expect(await one.seenBy("c ends")).toEqual(["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]);
   });
 
-  it("has as many running instances of a key as its concurrency", async () => {
+  it("runs as many instances of a key concurrently as its concurrency allows", async () => {
     const two = new TurnKey(paired);
     const [a, b] = [two.gate("a"), two.gate("b")];
     await two.askAll("a", "b", "c");
@@ -47,14 +47,14 @@ describe("a lane in front of a workflow", () => {
     expect(await until(left, (rest) => rest.length === 0)).toEqual([]);
   });
 
-  it("starts commands for a subject with characters of two units each, as many as fit an object's name", async () => {
+  it("starts commands for a subject with surrogate pairs, up to the length of an object's name", async () => {
     const payload = { key: fresh("k").padEnd(30, "x") + "😀".repeat(240), name: "long" };
     const { instanceId } = await acceptCommand(probeEnv, app, { tenantId: "acme", source: "test" }, { type: parked.command.type, payload });
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
   it.each(["鍵".repeat(400), ".."])(
-    "fails the step that emits for a subject which no lane can have, %.5s, with why, and emits nothing",
+    "fails the step that emits for an invalid subject, %.5s, with the reason, and emits nothing",
     async (subject) => {
       const { instanceId } = await runLab(({ step }) =>
         step.commit("emits", () => ({ emit: [parked.command.from({ key: subject, name: "lost" })] }), { retries: { limit: 0, delay: 10 } }),
@@ -66,7 +66,7 @@ describe("a lane in front of a workflow", () => {
     },
   );
 
-  it("keeps two tenants' equal keys apart", async () => {
+  it("separates two tenants' equal keys", async () => {
     const mine = new TurnKey(parked);
     const theirs = new TurnKey(parked, "globex", mine.key);
     const letGo = mine.gate("a");
@@ -82,7 +82,7 @@ describe("a lane in front of a workflow", () => {
 });
 
 describe("a lane of events", () => {
-  it("lets nothing pass an event with failing code", async () => {
+  it("delivers no later event before an event with failing code", async () => {
     const key = fresh("told");
     deaf.set(key, () => new Error("Nobody listens."));
     const state = (name: string) => ({ type: told.event.type, payload: { key, name }, idempotencyKey: `${key} ${name}` });

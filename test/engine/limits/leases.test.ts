@@ -19,7 +19,7 @@ function counting(): { env: LimitEnv; calls: { objects: number } } {
 it.each([
   ["one after another", 1],
   ["thirty at once", 30],
-])("five isolates grant the limit, a twentieth of it more each at most: %s", async (_, atOnce) => {
+])("five isolates each grant at most one twentieth more than the limit: %s", async (_, atOnce) => {
   const { env, calls } = counting();
   const name = fresh("door");
   let passed = 0;
@@ -38,7 +38,7 @@ it.each([
   expect(calls.objects).toBeLessThan(asked / (atOnce === 1 ? 5 : 1));
 });
 
-it("a caller far below the limit costs no call, and a refused one costs none until there is capacity", async () => {
+it("a caller far below the limit makes no call to the limiter, and a refused one makes none until there is capacity", async () => {
   const { env, calls } = counting();
   const [leases, name] = [new Leases(), fresh("door")];
   for (let n = 0; n < 10; n++) expect(await leases.spend(env, name, WINDOW)).toBe(0);

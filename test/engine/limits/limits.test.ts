@@ -11,7 +11,7 @@ const taken = (answers: { taken: boolean }[]) => answers.filter((one) => one.tak
 const refusal = (seconds: number) => ({ status: 429, headers: { "retry-after": String(seconds) } });
 
 describe("a limit", () => {
-  it("L03 grants now or returns a time, to any caller, and forgets nothing when its object is evicted between any two calls", async () => {
+  it("L03 grants now or returns a time, to any caller, and keeps its state when its object is evicted between two calls", async () => {
     for (const [rules, most] of [[HOURLY, 10] as const, [BUCKET, 5] as const, [[...HOURLY, ...BUCKET], 5] as const]) {
       const name = fresh("limit");
       const answers: Awaited<ReturnType<ReturnType<typeof limitOf>["tryTake"]>>[] = [];
@@ -41,7 +41,7 @@ describe("a limit", () => {
     expect(heard.filter(Boolean).length + taken(after)).toBeLessThanOrEqual(10);
   });
 
-  it("a bucket grants a burst at once and then its fill rate", async () => {
+  it("with a bucket grants a burst at once, and then its fill rate", async () => {
     const limit = limitOf(env, fresh("limit"), [{ burst: 3, refill: 1, periodMs: 100 }]);
     const began = Date.now();
     await times(5, () => limit.take());
@@ -49,7 +49,7 @@ describe("a limit", () => {
     expect(Date.now() - began).toBeLessThan(5_000);
   });
 
-  it("weighs by cost, and refuses at once a cost that never fits", async () => {
+  it("counts the cost of a call, and refuses a cost beyond its capacity at once", async () => {
     const limit = limitOf(env, fresh("limit"), [...HOURLY, ...BUCKET]);
     await expect(limit.tryTake(6)).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("at most 5 at once") });
     expect(await limit.tryTake(5)).toEqual({ taken: true, waitMs: 0 });
@@ -58,7 +58,7 @@ describe("a limit", () => {
 
   // A bucket's times are as dense as its rate, for any margin: with a large one no caller is late on a busy machine, and so requeued
   // after the others.
-  it("one taker may be more patient than another: each has its own deadline, and a place in the order", async () => {
+  it("keeps a deadline and a place in the order for each caller", async () => {
     const every = (periodMs: number) => limitOf(env, fresh("limit"), [{ burst: 1, refill: 1, periodMs }], { marginMs: 10_000 });
     const [slow, quick] = [every(1_500), every(100)];
     await Promise.all([slow.take(), quick.take()]);
@@ -70,7 +70,7 @@ describe("a limit", () => {
     await patient;
   });
 
-  it("one 429 delays all callers: new and waiting ones", async () => {
+  it("delays all callers after one 429: new and waiting ones", async () => {
     const [name, rule] = [fresh("limit"), { limit: 1, periodMs: 2_500 }];
     const limit = () => limitOf(env, name, [rule], { marginMs: 0 });
     await limitOf(env, name, [rule]).take();
@@ -82,7 +82,7 @@ describe("a limit", () => {
     await expect(waiting).rejects.toMatchObject({ code: "retry_after" });
   });
 
-  it("a pause outlives an eviction, and an hour is the longest that a header is believed", async () => {
+  it("keeps its pause through an eviction, and accepts at most one hour from a header", async () => {
     const name = fresh("limit");
     const limit = limitOf(env, name, HOURLY);
     await limit.heed(refusal(10 * 86_400));
@@ -93,7 +93,7 @@ describe("a limit", () => {
     expect(waitMs).toBeLessThanOrEqual(3_600_000);
   });
 
-  it("refused callers get times as far apart as possible", async () => {
+  it("gives refused callers times as far apart as possible", async () => {
     const limit = limitOf(env, fresh("limit"), [{ burst: 1, refill: 1, periodMs: 60_000 }]);
     await limit.take();
     const refused = await times(5, () => limit.take(1, { patienceMs: 2_000 }).catch((error) => error.detail.delayMs as number));
@@ -109,7 +109,7 @@ describe("a limit", () => {
     expect(await limit.heed(refusal(7))).toBe(7_000);
   });
 
-  it("is called again where its object dies while it answers", async () => {
+  it("is called again when its object dies while it answers", async () => {
     const name = fresh("limit");
     let asked = 0;
     const getByName = () => {
@@ -125,7 +125,7 @@ describe("a limit", () => {
     await expect(limitOf({ RATE_LIMIT: down }, name, HOURLY).take()).rejects.toMatchObject({ code: "unavailable" });
   });
 
-  it.each([Number.NaN, -1, Number.POSITIVE_INFINITY])("refuses a length of time that is none: %s", async (ms) => {
+  it.each([Number.NaN, -1, Number.POSITIVE_INFINITY])("refuses an invalid duration: %s", async (ms) => {
     const no = expect.objectContaining({ code: "config_invalid" });
     expect(() => limitOf(env, "wrong", HOURLY, { marginMs: ms })).toThrow(no);
     expect(() => limitOf(env, "wrong", HOURLY, { patienceMs: ms })).toThrow(no);
@@ -133,7 +133,7 @@ describe("a limit", () => {
     await expect(limitOf(env, "wrong", HOURLY).pause(ms)).rejects.toEqual(no);
   });
 
-  it("names the binding to add where the object is not bound", () => {
+  it("names the binding to add when its object is not bound", () => {
     expect(() => limitOf({ RATE_LIMIT: undefined } as unknown as LimitEnv, "x", HOURLY)).toThrow(
       expect.objectContaining({ code: "config_invalid" }),
     );
@@ -145,7 +145,7 @@ describe("a limit", () => {
     [[{ limit: 5, periodMs: Number.NaN }], "periodMs is NaN"],
     [[{ burst: 5, refill: -1, periodMs: 1000 }], "refill is -1"],
     [[...HOURLY, ...HOURLY], "more than one window of 3600000 ms"],
-  ])("rules that are none are refused where they are said: %j", (rules, said) => {
+  ])("refuses invalid rules at their definition: %j", (rules, said) => {
     expect(() => limitOf(env, "wrong", rules)).toThrow(
       expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(said) }),
     );

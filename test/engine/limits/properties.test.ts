@@ -31,7 +31,7 @@ const anything = fc.array(fc.oneof({ weight: 8, arbitrary: ask }, { weight: 1, a
   maxLength: 60,
 });
 
-it("no window and no bucket is ever exceeded, for any callers, delays, upstream refusals and evictions", () => {
+it("no window and no bucket is exceeded, for any callers, delays, upstream refusals and evictions", () => {
   fc.assert(
     fc.property(window, bucket, anything, fc.integer({ min: 0, max: 300 }), (one, other, happenings, marginMs) => {
       const { sent } = play([one, other], happenings, marginMs);
@@ -49,7 +49,7 @@ it("no window and no bucket is ever exceeded, for any callers, delays, upstream 
   );
 });
 
-it("no caller is refused while there is capacity: without waiting callers and upstream refusals, a refusal means that it is full", () => {
+it("no caller is refused while there is capacity, unless callers wait or the upstream has refused", () => {
   const impatient = fc.array(
     ask.map((one) => ({ ...one, patienceMs: 0, isLate: false })),
     { maxLength: 60 },
@@ -83,7 +83,7 @@ it("no caller is refused while there is capacity: without waiting callers and up
   );
 });
 
-it("an upstream that refused gets no call for its Retry-After, except calls within a second that were granted already", () => {
+it("an upstream that refused gets no call for its Retry-After, except calls that were granted in the second before", () => {
   fc.assert(
     fc.property(window, anything, (rule, happenings) => {
       const { sent, heard } = play([rule], happenings);
@@ -96,7 +96,7 @@ it("an upstream that refused gets no call for its Retry-After, except calls with
 const times = (count: number, happening: Happening) => Array.from({ length: count }, () => happening);
 const eager: Happening = { what: "ask", afterMs: 10, cost: 1, patienceMs: 600_000, isLate: false };
 
-it("after a refusal the rate is half, and whole again thirty seconds later; ten answers to calls of one moment halve it once", () => {
+it("after a refusal the rate is halved, and full again thirty seconds later; ten answers of one moment halve it once", () => {
   const rule = { limit: 20, periodMs: 1_000 };
   const refusal: Happening = { what: "refusal", afterMs: 5, forMs: 2_000 };
   const { sent, heard } = play([rule], [...times(10, refusal), ...times(1_800, { ...eager, afterMs: 40 })]);
@@ -118,7 +118,7 @@ it("the remaining count of an upstream bounds the grants until its reset", () =>
   expect(sent.filter(({ at }) => at < 1_007_000)).toHaveLength(50);
 });
 
-it("of several resets each applies: a day's remaining count bounds the grants after the second's reset, in any order of reports", () => {
+it("several resets of an upstream all apply: a day's remaining count limits the grants after the reset of the second", () => {
   const day: Happening = { what: "little left", afterMs: 0, count: 2, forMs: 60_000 };
   const burst: Happening = { what: "little left", afterMs: 0, count: 0, forMs: 1_000 };
   for (const told of [
@@ -141,7 +141,7 @@ it("grants with an assigned time count toward the remaining count", () => {
 it.each([
   ["punctual", () => 0],
   ["twenty milliseconds late for waiting callers", (nth: number) => (nth < 8 ? 20 : 0)],
-])("after a refusal waiting callers go before later ones, each in the order of asking, with timers that are %s", (_, lateMs) => {
+])("after a refusal waiting callers precede later ones, each in the order of their requests, with timers that are %s", (_, lateMs) => {
   const rule = { burst: 1, refill: 1, periodMs: 1_000 };
   const askers = (count: number, cost: number): Happening[] =>
     times(count, { what: "ask", afterMs: 40, cost, patienceMs: 60_000, isLate: false });

@@ -17,7 +17,7 @@ const isListed = (tenantId: string, count = 1) =>
     ({ length }) => length === count,
   );
 
-it("a tenant sees the use of each rule of its limits, and the effect of a refusal; another sees nothing of it", async () => {
+it("a tenant sees the use of each rule of its limits, and the effect of a refusal; another tenant sees neither", async () => {
   const [ada, stranger] = [await asking(["read"]), await asking(["read"])];
   const name = fresh("mailer");
   const limit = limitOf(env, name, RULES, { tenantId: ada.tenantId });
@@ -39,7 +39,7 @@ it("a tenant sees the use of each rule of its limits, and the effect of a refusa
   expect(Date.parse(paused.paused_until) - Date.now()).toBeGreaterThan(50_000);
 });
 
-it("waiting callers are counted, and a shared limit shows each tenant the use of all", async () => {
+it("a shared limit shows each tenant the use of all tenants, and counts waiting callers", async () => {
   const [ada, bob] = [await asking(["read"]), await asking(["read"])];
   const name = fresh("carrier");
   const of = (tenantId: string) => limitOf(env, name, [{ burst: 1, refill: 1, periodMs: 1500 }], { tenantId });
@@ -52,7 +52,7 @@ it("waiting callers are counted, and a shared limit shows each tenant the use of
   await turn;
 });
 
-it("limits are read by pages, by name; one without a grant for a day is not listed, until the next grant", async () => {
+it("limits are listed page by page, by name; one without a grant for a day is left out until its next grant", async () => {
   const ada = await asking(["read"]);
   const prefix = fresh("limit");
   const names = [1, 2, 3].map((nth) => `${prefix} ${nth}`);

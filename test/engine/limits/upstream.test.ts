@@ -73,7 +73,7 @@ it.each([
   expect(say(status, headers as Record<string, string>)).toEqual(word);
 });
 
-it("is read of a Response as well, and of a field a hundred thousand characters long in no time", () => {
+it("a rate limit is read from a Response, and from a header of 100,000 characters without a delay", () => {
   expect(wordOf(new Response(null, { status: 429, headers: { "Retry-After": "1" } }))).toEqual({ refusedForMs: 1_000 });
   const began = Date.now();
   say(200, { ratelimit: `"${"a;".repeat(50_000)}` });

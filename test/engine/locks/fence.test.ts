@@ -9,7 +9,7 @@ const put = (id: string, text: string) =>
   sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id}, 'fenced', ${text}) ON CONFLICT (id) DO UPDATE SET name = excluded.name`;
 const standing = async (id: string) => (await rows<{ name: string }>("SELECT name FROM probe_rows WHERE id = ?1", id))[0]?.name;
 
-it("L02 a holder that was paused and writes late is refused, with its whole batch, and gets an error", async () => {
+it("L02 a late write of a paused holder is refused with its whole batch, and the holder gets an error", async () => {
   const { under, object, name } = lock();
   const row = fresh("row");
   const late = under(async ({ fence }) => {
@@ -25,7 +25,7 @@ it("L02 a holder that was paused and writes late is refused, with its whole batc
   expect(await rows("SELECT 1 FROM probe_rows WHERE name = 'late'")).toEqual([]);
 });
 
-it("a holder may write as often as it likes, and one with a higher token needs no earlier one to have written", async () => {
+it("a holder can write any number of times, and one with a higher token needs no earlier write", async () => {
   const { under } = lock();
   const row = fresh("row");
   await under(() => 1);
@@ -35,7 +35,7 @@ it("a holder may write as often as it likes, and one with a higher token needs n
   expect(await standing(row)).toBe("two");
 });
 
-it("L02 a step's commit carries the fence: its write under an old token is refused, the row and the outcome alike", async () => {
+it("L02 a commit step with an old fence token is refused: neither the row nor the outcome is written", async () => {
   const { under } = lock();
   const row = fresh("row");
   const old = await under(({ fence }) => fence);

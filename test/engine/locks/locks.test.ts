@@ -20,7 +20,7 @@ function gate() {
 }
 
 describe("a lock", () => {
-  it("admits one at a time, in the order of asking, each with a higher token", async () => {
+  it("admits one caller at a time, in the order of the requests, each with a higher token", async () => {
     const { under } = lock();
     const order: number[] = [];
     const tokens: number[] = [];
@@ -47,7 +47,7 @@ describe("a lock", () => {
     expect(await under(() => "free", { wait: 0 })).toBe("free");
   });
 
-  it("waits no longer than its limit: nothing is run, and the error names the holder", async () => {
+  it("waits up to its limit, then runs nothing, and the error names the holder", async () => {
     const { under, takeAndDie } = lock();
     await takeAndDie(30_000);
     let ran = false;
@@ -65,7 +65,7 @@ describe("a lock", () => {
     expect(ran).toBe(false);
   });
 
-  it("outlives the death of its holder by its time, and no longer", async () => {
+  it("is held after the death of its holder until its time ends, and no longer", async () => {
     const { under, takeAndDie } = lock();
     const began = Date.now();
     const { token: dead } = await takeAndDie(1_000);
@@ -74,7 +74,7 @@ describe("a lock", () => {
     expect(token).toBeGreaterThan(dead ?? Number.POSITIVE_INFINITY);
   });
 
-  it("is renewed while its holder lives, through the death of its object", async () => {
+  it("is renewed while its holder lives, also when its object dies", async () => {
     const { under, die } = lock({ ttl: "1 second" });
     const lost = await under(async ({ signal }) => {
       await scheduler.wait(500);
@@ -86,7 +86,7 @@ describe("a lock", () => {
     expect(lost).toBe(false);
   });
 
-  it("waiting callers keep their places when its object dies, and an absent one is passed over", async () => {
+  it("keeps the places of waiting callers when its object dies, and skips an absent one", async () => {
     const { under, die, object, name } = lock();
     const { open, passed } = gate();
     const order: string[] = [];
@@ -122,7 +122,7 @@ describe("a lock", () => {
     await expect(lost).rejects.toMatchObject({ code: "lock_lost" });
   });
 
-  it("that was broken while its holder worked is lost to it, also where it ends before its next renewal", async () => {
+  it("that was broken while its holder worked is lost, also when the holder ends before its next renewal", async () => {
     const { under, object, name } = lock();
     const order: string[] = [];
     const lost = under(async () => {
@@ -135,7 +135,7 @@ describe("a lock", () => {
     expect(order).toEqual(["the next", "the first"]);
   });
 
-  it("is not reported as lost where the answer to its release did not come", async () => {
+  it("is not reported as lost when the answer to its release is missing", async () => {
     const { under, name } = lock();
     const releases: boolean[] = [];
     const getByName = (id: string) => {
@@ -153,7 +153,7 @@ describe("a lock", () => {
     expect(await under(() => "free", { wait: 0 })).toBe("free");
   });
 
-  it("is requested again often enough that a waiter keeps its place, for any absence of its object", async () => {
+  it("is requested often enough that a waiting caller keeps its place, for any outage of its object", async () => {
     const { name, under } = lock();
     const at: number[] = [];
     const acquire = async (wanted: Wanted) => {
@@ -169,7 +169,7 @@ describe("a lock", () => {
     expect(await under(() => "free", { wait: 0 })).toBe("free");
   });
 
-  it("grants higher tokens also after its state was deleted, a day after its last use", async () => {
+  it("grants higher tokens also after its state was deleted, one day after its last use", async () => {
     const { under, stub } = lock();
     const first = await under(({ token }) => token);
     await runInDurableObject(stub, (_, { storage }) => storage.kv.put("state", { ...(storage.kv.get<object>("state") ?? {}), usedAt: 0 }));
@@ -178,7 +178,7 @@ describe("a lock", () => {
     expect(await under(({ token }) => token)).toBeGreaterThan(first);
   });
 
-  it("of one tenant never meets another's, nor the deployment's own", async () => {
+  it("of a tenant is separate from other tenants' locks and from the deployment's own", async () => {
     const name = fresh("lock");
     const inAll = await withLock(env, name, { tenantId: "acme" }, () =>
       withLock(env, name, { tenantId: "umbrella", wait: 0 }, () => withLock(env, name, { wait: 0 }, () => "in all three")),
@@ -186,7 +186,7 @@ describe("a lock", () => {
     expect(inAll).toBe("in all three");
   });
 
-  it("names the binding to add where the object is not bound", async () => {
+  it("names the binding to add when the object is not bound", async () => {
     const unbound = withLock({ LOCK: undefined } as unknown as LockEnv, "x", {}, () => 1);
     await expect(unbound).rejects.toMatchObject({
       code: "config_invalid",
@@ -205,7 +205,7 @@ describe("a lock", () => {
     ["ok", { ttl: "5 seconds or so" as "5 seconds" }, "is not a duration"],
     ["ok", { wait: "2 hours" as const }, "at most 10 minutes"],
     ["ok", { holder: "x".repeat(101) }, "more than 100 characters"],
-  ])("is refused where it cannot be: %j %j", async (name, options, said) => {
+  ])("is refused with invalid options: %j %j", async (name, options, said) => {
     await expect(withLock(env, name, options, () => 1)).rejects.toMatchObject({
       code: "config_invalid",
       message: expect.stringContaining(said),

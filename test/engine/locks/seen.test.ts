@@ -30,7 +30,7 @@ async function holdLong({ stub, object }: ReturnType<typeof lock>, id: string): 
   expect(await object.renew(id, 30_000)).toBe(true);
 }
 
-it("a lock that is held for long is listed with its holder and age, to its tenant alone, until it is released", async () => {
+it("a long-held lock is listed with its holder and age, for its tenant alone, until it is released", async () => {
   const tenantId = fresh("tenant");
   const [ask, stranger] = [await caller(tenantId), await caller(fresh("tenant"))];
   const one = lock({ tenantId });
@@ -73,7 +73,7 @@ it("a lock that is held for long is listed with its holder and age, to its tenan
   ).toEqual([]);
 });
 
-it("a lock with a dead holder is listed no longer than its time, and the list drops it at the next read", async () => {
+it("a lock with a dead holder is listed until its time ends, and leaves the list at the next read", async () => {
   const tenantId = fresh("tenant");
   const ask = await caller(tenantId);
   const one = lock({ tenantId });
@@ -89,7 +89,7 @@ it("a lock with a dead holder is listed no longer than its time, and the list dr
   expect(await rows("SELECT 1 FROM millrace_locks WHERE tenant_id = ?1", tenantId)).toEqual([]);
 });
 
-it("an operator breaks a lock with a reason: the next one holds it, the audit has it, once", async () => {
+it("an operator can break a lock with a reason: the next caller holds it, and the audit has it once", async () => {
   const tenantId = fresh("tenant");
   const [ask, reader, stranger] = [await caller(tenantId), await caller(tenantId, ["read"]), await caller(fresh("tenant"))];
   const one = lock({ tenantId });
@@ -112,7 +112,7 @@ it("an operator breaks a lock with a reason: the next one holds it, the audit ha
   ]);
 });
 
-it("a break that the database could not write into the audit at once is there later", async () => {
+it("a break of a lock is audited later when the database was unavailable", async () => {
   const tenantId = fresh("tenant");
   const ask = await caller(tenantId);
   const one = lock({ tenantId });

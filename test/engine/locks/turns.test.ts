@@ -19,7 +19,7 @@ const happening = fc.oneof(
   fc.record({ what: fc.constant("forgotten after a day" as const) }),
 );
 
-it("tokens only grow, one holds at a time, the first waiting caller is next, and a free lock has no waiting callers: through any crash", () => {
+it("tokens only grow, one caller holds at a time, the first waiting caller is next, and a free lock has none waiting, through any crash", () => {
   fc.assert(
     fc.property(fc.array(happening, { maxLength: 80 }), (happenings) => {
       let turns: Turns = FREE;
