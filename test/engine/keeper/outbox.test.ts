@@ -168,8 +168,8 @@ describe("Signals", () => {
   });
 });
 
-describe("The audit and the tokens", () => {
-  it("delete actions after 400 days, and keep every action that was not executed", async () => {
+describe("The retention of the audit and of tokens", () => {
+  it("deletes actions after 400 days, and keeps every action that was not executed", async () => {
     const act = (id: string, days: number, applied: boolean) =>
       run(
         `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at, applied_at) VALUES (?1, 'acme', 'tess', 'skip', 'x', 'r', 'applied', ?2, ?3)`,
@@ -187,7 +187,7 @@ describe("The audit and the tokens", () => {
     );
   });
 
-  it("delete tokens 30 days after they expired, and keep tokens without an expiry", async () => {
+  it("deletes tokens 30 days after they expired, and keeps tokens without an expiry", async () => {
     const actor = fresh("actor");
     const mint = (expiresAt?: number) => mintToken(probeEnv, { tenantId: "acme", actor, scopes: ["read"], expiresAt });
     await mint(daysAgo(31));

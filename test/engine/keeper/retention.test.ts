@@ -195,7 +195,7 @@ describe("A key of a pruned instance", () => {
 });
 
 describe("Dead letters", () => {
-  it("are deleted 30 days after they were settled, and 90 days after they were opened", async () => {
+  it("are deleted after 30 days when settled, and after 90 days when open", async () => {
     const gone = [await letter("replayed", 31), await letter("skipped", 31), await letter("open", 91)];
     const kept = [await letter("replayed", 29), await letter("skipped", 29), await letter("open", 89)];
     const late = await letter("replayed", 200);

@@ -15,14 +15,14 @@ function refusal(work: () => unknown): Promise<{ code: string; message: string; 
   );
 }
 
-describe("a sender gets an error that reports", () => {
-  it("that no lane of this name is deployed, with the most similar name", async () => {
+describe("a sender", () => {
+  it("gets an error for a lane that is not deployed, with the most similar name", async () => {
     const { code, message, detail } = await refusal(() => new LabLane(misspelt).send(0));
     expect({ code, detail }).toMatchObject({ code: "config_invalid", detail: { didYouMean: "holding" } });
     expect(message).toContain('Perhaps "holding" is meant.');
   });
 
-  it("no size for a body up to 128 KB or by reference", async () => {
+  it("gets an error for a body over 128 KB, and none for a smaller one", async () => {
     const lane = new LabLane(blocking);
     const sized = (bytes: number) => ({ n: 0, note: lane.key, text: "ü".repeat((bytes - 100) / 2) });
     const { code, message } = await refusal(() => lane.client.send(sized(131_400)));
@@ -33,7 +33,7 @@ describe("a sender gets an error that reports", () => {
     expect(lane.calls).toEqual([[0]]);
   });
 
-  it("that a batch is larger than 16 MB, and nothing of it is stored", async () => {
+  it("gets an error for a batch of more than 16 MB, and nothing of it is stored", async () => {
     const lane = new LabLane(blocking);
     const body = { n: 0, text: "x".repeat(130_000) };
     expect((await refusal(() => lane.client.sendBatch(numbers(140).map(() => ({ body }))))).code).toBe("payload_too_large");
@@ -46,7 +46,7 @@ describe("a sender gets an error that reports", () => {
     ["no JSON", 10n],
     ["NaN", { n: 0 / 0 }],
     ["undefined in a list", { n: [undefined] }],
-  ])("that a body has %s", async (_, body) => {
+  ])("gets an error for a body with %s", async (_, body) => {
     const lane = new LabLane(blocking);
     expect(await refusal(() => lane.client.send(body as never))).toMatchObject({
       code: "invalid_payload",
@@ -54,7 +54,7 @@ describe("a sender gets an error that reports", () => {
     });
   });
 
-  it("which key, idempotency key or delay is invalid", async () => {
+  it("gets an error that names the invalid key, idempotency key or delay", async () => {
     const send = (key: string, options = {}) => refusal(() => laneOf(laneEnv, blocking, key).send({ n: 0 }, options));
     for (const key of ["", "k".repeat(501), "half \ud800", ".", ".."]) {
       expect(await send(key)).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "key" }] } });
@@ -69,7 +69,7 @@ describe("a sender gets an error that reports", () => {
     expect(ofNobody).toMatchObject({ message: expect.stringContaining("The tenant of"), detail: { issues: [{ path: "tenant" }] } });
   });
 
-  it("that a body is nested too deeply to be read again", async () => {
+  it("gets an error for a body that is nested too deeply to be read again", async () => {
     const nested = (levels: number) => JSON.parse("[".repeat(levels) + "]".repeat(levels)) as never;
     const client = laneOf(laneEnv, blocking, fresh("deep"));
     expect(await client.send(nested(64))).toMatchObject({ duplicate: false });
@@ -81,12 +81,12 @@ describe("a sender gets an error that reports", () => {
     }
   });
 
-  it("nothing for a name with surrogate pairs, because characters are counted as in envelopes", async () => {
+  it("gets no error for names with surrogate pairs, because characters are counted as in envelopes", async () => {
     const key = fresh("k").padEnd(30, "x") + "😀".repeat(240);
     expect(await laneOf(laneEnv, blocking, key).send({ n: 0 }, { idempotencyKey: "😀".repeat(500) })).toMatchObject({ duplicate: false });
   });
 
-  it("the invalid key among very many keys: it is refused alone, and no other message is lost", {
+  it("gets the outcome for each of very many keys: the invalid key is refused alone, and no other message is lost", {
     timeout: 300_000,
   }, async () => {
     // The local runtime has files open for each object, and may have few: ten thousand at once end it.
@@ -105,7 +105,7 @@ describe("a sender gets an error that reports", () => {
     expect(seen).toMatchObject({ state: "empty", letters: 0 });
   });
 
-  it("a full lane, which still delivers its messages", async () => {
+  it("gets an error for a full lane, which still delivers its messages", async () => {
     const lane = new LabLane(small);
     await lane.object.pause();
     expect(await lane.send(0)).toHaveLength(1);

@@ -19,7 +19,7 @@ function counting(): { env: LimitEnv; calls: { objects: number } } {
 it.each([
   ["one after another", 1],
   ["thirty at once", 30],
-])("five isolates each grant at most one twentieth more than the limit: %s", async (_, atOnce) => {
+])("five isolates together grant the limit, plus at most one twentieth of it each: %s", async (_, atOnce) => {
   const { env, calls } = counting();
   const name = fresh("door");
   let passed = 0;

@@ -83,7 +83,7 @@ it("no caller is refused while there is capacity, unless callers wait or the ups
   );
 });
 
-it("an upstream that refused gets no call for its Retry-After, except calls that were granted in the second before", () => {
+it("an upstream that refused gets no call for its Retry-After, except granted calls within the first second", () => {
   fc.assert(
     fc.property(window, anything, (rule, happenings) => {
       const { sent, heard } = play([rule], happenings);

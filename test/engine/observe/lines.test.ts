@@ -25,8 +25,8 @@ function lines(): () => Line[] {
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const job = { correlationId: "job 8", traceparent: `00-${TRACE}-b7ad6b7169203331-01` };
 
-describe("Successes are in the log too:", () => {
-  it("a message's sensitive fields are hidden in the names of its lines, too", async () => {
+describe("In the log of successes", () => {
+  it("a message's sensitive fields are hidden also in the names of a line", async () => {
     const name = fresh("lab");
     const said = lines();
     const secret = `secret-${crypto.randomUUID()}`;
@@ -41,7 +41,7 @@ describe("Successes are in the log too:", () => {
     expect(keys.toSorted()).toEqual(["attempt", "delivery", "ended"].map((log) => [log, "k/[redacted]"]));
   });
 
-  it("a delivery with how long it waited and took, an attempt with how long it took, and the end of the run", async () => {
+  it("a delivery has its delay and duration, an attempt has its duration, and the end of the run is logged", async () => {
     const said = lines();
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }], job);
@@ -73,7 +73,7 @@ describe("Successes are in the log too:", () => {
     expect(unnamed, "docs/logs.md names every field").toEqual([]);
   });
 
-  it("a line about a batch of one message has that message's fields only; one about several has counts by outcome", async () => {
+  it("a line about a batch of one message has that message's fields; a line about several has counts by outcome", async () => {
     const said = lines();
     const one = () => event("probe.signal", fresh(), { about: fresh(), value: "x" });
     await deliver("probe-events", [one()]);
@@ -86,10 +86,10 @@ describe("Successes are in the log too:", () => {
   });
 });
 
-describe("Beyond the rate", () => {
+describe("Above the maximum rate", () => {
   const traces = Array.from({ length: 4096 }, () => crypto.randomUUID().replaceAll("-", ""));
 
-  it("lines are sampled by their trace: the lines of a job stay or go together, and each has its weight", () => {
+  it("lines are sampled by their trace, so that a job is logged completely or not at all, and each has its weight", () => {
     const env = { LOG_GOOD_PER_SECOND: "64" };
     const second = (at: number) =>
       traces.flatMap((trace) => [sampledAs(env, trace, at)].flatMap((count) => (count ? [{ trace, count }] : [])));
@@ -100,7 +100,7 @@ describe("Beyond the rate", () => {
     expect(other).toEqual(one);
   });
 
-  it("sums are right within the error of sampling, and up to the rate every line has weight 1", () => {
+  it("sums are correct within the sampling error, and every line has weight 1 up to the rate", () => {
     const env = { LOG_GOOD_PER_SECOND: "512" };
     const standing = traces.slice(0, 512).map((trace) => sampledAs(env, trace, 2e12));
     expect(standing.every((count) => count === 1)).toBe(true);

@@ -33,7 +33,7 @@ const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const request = { correlationId: "job 7", traceparent: `00-${TRACE}-b7ad6b7169203331-01` };
 
 describe("In the log", () => {
-  it("each attempt that fails is one line that names instance, workflow, step, subject, tenant, job and trace, and why; so is its run's end", async () => {
+  it("each failed attempt is one line with instance, workflow, step, subject, tenant, job, trace and error, and so is its run's end", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     await behave({ subject: `${name}/charge`, mode: "refuse", status: 500, times: 2 });
@@ -61,7 +61,7 @@ describe("In the log", () => {
     );
   });
 
-  it("an upstream that cannot be reached is named by host and port, and by nothing else of its address", async () => {
+  it("an unreachable upstream is named by host and port only", async () => {
     const down = defineStep({
       effect: "natural",
       retries: { limit: 0, delay: 10 },
@@ -74,7 +74,7 @@ describe("In the log", () => {
     expect(row?.error).not.toMatch(/private|secret/);
   });
 
-  it("an error that the code throws between steps comes with the file and line of its first frame, and with nothing of its message there", async () => {
+  it("an error that the code throws between steps has the file and line of its first frame, and no text of its message there", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     const { instanceId } = await runLab(
@@ -92,7 +92,7 @@ describe("In the log", () => {
     expect(JSON.parse(row?.error ?? "")).toMatchObject({ step: "", where });
   });
 
-  it("a run that went well is one calm line", async () => {
+  it("a successful run is one line of level info", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }], request);
@@ -126,7 +126,7 @@ describe("In the log", () => {
     expect(said).toEqual([expect.objectContaining(doubt)]);
   });
 
-  it("an error of the author's own code comes with where it was thrown, and a payload with nothing", async () => {
+  it("an error of the author's code has the place where it was thrown, and an invalid payload has none", async () => {
     const name = fresh("lab");
     const lines = linesAbout(name);
     const secret = `secret-${crypto.randomUUID()}`;
@@ -150,7 +150,7 @@ describe("In the log", () => {
   it.each([
     ["", ""],
     [", also after the thousand characters that the code gets", "x".repeat(1100)],
-  ])("a line of a message that looks like a line of a stack is not treated as one%s", async (_, filler) => {
+  ])("a message line that resembles a stack line is not treated as one%s", async (_, filler) => {
     const name = fresh("lab");
     const lines = linesAbout(name);
     const secret = `secret-${crypto.randomUUID()}`;
@@ -173,7 +173,7 @@ describe("In the log", () => {
     ).not.toContain(secret);
   });
 
-  it("an attempt that times out is logged, also if it still runs", async () => {
+  it("an attempt that times out is logged, also while it still runs", async () => {
     const name = fresh("lab");
     const lines = linesAbout(name);
     await behave({ subject: name, mode: "slow", delayMs: 2000, times: 1 });
@@ -208,7 +208,7 @@ describe("In the log", () => {
     ]);
   });
 
-  it("a step that was not begun, because the code names it twice, is named all the same", async () => {
+  it("a step that did not begin, because the code names it twice, is named", async () => {
     const name = fresh("lab");
     const lines = linesAbout(name);
     const { instanceId } = await runLab(
@@ -224,7 +224,7 @@ describe("In the log", () => {
     expect(JSON.parse(row?.error ?? "")).toMatchObject({ step: "", at: "reserve stock" });
   });
 
-  it("a class that another workflow's binding names is reported, with that binding", async () => {
+  it("a class that another workflow's binding names is reported with that binding", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     const id = crypto.randomUUID().replaceAll("-", "");
@@ -261,7 +261,7 @@ describe("In the log", () => {
     ]);
   });
 
-  it("so is one that is captured because of another payload's key", async () => {
+  it("a message that is captured because of another payload's key shows the same", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     const key = crypto.randomUUID();
@@ -271,7 +271,7 @@ describe("In the log", () => {
     expect(lines()).toEqual([expect.objectContaining({ ...said, dead_letter: letter?.id, delivery_id: expect.any(String) })]);
   });
 
-  it("an end that only the keeper found is logged by it", async () => {
+  it("an end that only the keeper detected is logged by the keeper", async () => {
     const name = fresh("lab");
     const { instanceId } = await runLab(({ step }) => step.sleep("a while", "1 hour"), { name });
     await platformReaches(instanceId, "waiting", "running");

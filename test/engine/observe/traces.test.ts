@@ -29,7 +29,7 @@ const post = defineStep({
 });
 
 describe("With a collector", () => {
-  it("a job is one trace: its command, its wait, its steps with their calls and messages, and all that they cause", async () => {
+  it("a job is one trace: its command, its wait, its steps with their calls and messages, and all their consequences", async () => {
     collected();
     const [name, traceId] = [fresh("lab"), newTraceId()];
     const { instanceId } = await runLab(
@@ -54,7 +54,7 @@ describe("With a collector", () => {
     expect((await requestsOf(traceId)).flatMap(({ wrong }) => wrong)).toEqual([]);
   });
 
-  it("an attempt that failed is an error, and so is its call, with method, host and status and nothing more of its address", async () => {
+  it("a failed attempt is an error, and so is its call, with method, host and status, and without the rest of its address", async () => {
     collected();
     const [name, traceId] = [fresh("lab"), newTraceId()];
     await behave({ subject: name, mode: "refuse", status: 503, times: 1 });
@@ -104,7 +104,7 @@ describe("With a collector", () => {
     expect(JSON.stringify(spans)).not.toContain(email);
   });
 
-  it("names that callers choose are hashed, and the messages of errors left out, unless enabled", async () => {
+  it("names that callers choose are hashed, and error messages are left out, unless enabled", async () => {
     const told = async (more: object) => {
       collected(more);
       const [traceId, name] = [newTraceId(), fresh("ada.quill")];
@@ -144,7 +144,7 @@ describe("With a collector", () => {
     expect(plain.all).toContain(`mail [to ${plain.name}]`);
   });
 
-  it("a run that errored is an error; its retry is a separate run beneath it", async () => {
+  it("an errored run is an error span, and its retry is a separate run below it", async () => {
     collected();
     const traceId = newTraceId();
     const state = { broken: true };
@@ -166,7 +166,7 @@ describe("With a collector", () => {
     expect(new Set(spans.map(({ spanId }) => spanId)).size).toBe(spans.length);
   });
 
-  it("a captured message is an error with its dead letter's reason", async () => {
+  it("a captured message is an error span with its dead letter's reason", async () => {
     collected();
     const traceId = newTraceId();
     await deliver("probe-events", [{ ...event("probe.signal", fresh(), { about: 7 }), ...by(traceId) }]);
@@ -181,7 +181,7 @@ describe("With a collector", () => {
     });
   });
 
-  it("a trace that is marked as not sampled, or is beyond the ratio, is not sent", async () => {
+  it("a trace is not sent when it is marked as not sampled or exceeds the ratio", async () => {
     collected({ OTLP_RATIO: "0.5" });
     const [low, high, unsampled] = [`${"1".repeat(18)}7fffffffffffff`, `${"1".repeat(18)}8${newTraceId().slice(0, 13)}`, newTraceId()];
     for (const trace of [by(low), by(`${unsampled.slice(0, 18)}f${unsampled.slice(19)}`, "00"), by(high)])
@@ -191,7 +191,7 @@ describe("With a collector", () => {
     expect(await requestsOf(`${unsampled.slice(0, 18)}f${unsampled.slice(19)}`)).toEqual([]);
   });
 
-  it("a request carries the headers that are set, decoded, and as many spans as there are in one request", async () => {
+  it("a request has the configured headers, decoded, and the configured number of spans", async () => {
     collected({ OTLP_HEADERS: "x-team=acme%20inc,authorization=Bearer%20abc" });
     const traces = Array.from({ length: 20 }, newTraceId);
     await deliver(
@@ -207,7 +207,7 @@ describe("With a collector", () => {
 });
 
 describe("Without a collector", () => {
-  it("messages and calls continue with spans of their own, and no message is created for them", async () => {
+  it("messages and calls have their own span ids, and no message is created for the spans", async () => {
     const [name, traceId] = [fresh("lab"), newTraceId()];
     const seen = new Set<string>();
     const note = defineStep({
@@ -221,8 +221,8 @@ describe("Without a collector", () => {
   });
 });
 
-describe("A collector that fails", () => {
-  it("delays and fails nothing: its spans are lost, with one line in the log, and it is not called for a while", async () => {
+describe("A collector that is unavailable", () => {
+  it("delays and fails nothing: its spans are lost with one log line, and it is not called for a while", async () => {
     collected({ OTLP_ENDPOINT: `${inject("collectorUrl")}/refuses` });
     const lines: string[] = [];
     const spy = vi.spyOn(console, "warn").mockImplementation((line) => void lines.push(String(line)));

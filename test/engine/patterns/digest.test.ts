@@ -15,7 +15,7 @@ const FILL = `
   WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?2 - 1)
   INSERT INTO readers SELECT printf('%05d', i), ?1, i || '@example.com' FROM n`;
 
-it(`a time of the digest's schedule is ${READERS} mails, none before its second, each once through two deaths`, {
+it(`a time of the digest's schedule sends ${READERS} mails, none before its second, each once through two crashes`, {
   timeout: 600_000,
 }, async () => {
   await env.DB.exec("CREATE TABLE readers (id TEXT PRIMARY KEY, list TEXT, email TEXT)");

@@ -36,7 +36,7 @@ it("a message of an old queue is a command, once, for any number of deliveries",
   expect(await instances(parcel)).toHaveLength(1);
 });
 
-it("a permanently refused one leaves the old queue for the engine's dead letters, once, and is repaired there", async () => {
+it("a permanently refused message moves once from the old queue to the engine's dead letters, and is repaired there", async () => {
   const [id, key] = [fresh(), fresh("x".repeat(70))];
   expect(await delivered(id, { parcel: key, to: "Ada" })).toBe("acked");
   expect(await letters(key)).toMatchObject([{ tenant_id: "acme", reason: "invalid_payload", state: "open" }]);
@@ -56,7 +56,7 @@ it("a permanently refused one leaves the old queue for the engine's dead letters
   expect(await letters(key), "delivered twice, it has one letter").toMatchObject([{ state: "replayed" }]);
 });
 
-it("a message with the key of other work is a dead letter as well", async () => {
+it("a message with the key of other work becomes a dead letter as well", async () => {
   const parcel = fresh("parcel");
   const asked = { command: ParcelFollow, payload: { parcel_id: "another" }, idempotencyKey: parcel };
   await enqueueOne(probeEnv, app, { tenantId: "acme", source: "test" }, asked);
@@ -64,7 +64,7 @@ it("a message with the key of other work is a dead letter as well", async () => 
   expect(await letters(parcel)).toMatchObject([{ tenant_id: "acme", reason: "idempotency_key_reused" }]);
 });
 
-it("a message that comes while the database is unavailable comes back", async () => {
+it("a message that arrives while the database is unavailable is redelivered", async () => {
   const parcel = fresh("parcel");
   failAt("A01 before accept commits", new Error("D1_ERROR: Network connection lost."));
   expect(await delivered(fresh(), { parcel })).toBe("retried");

@@ -41,7 +41,7 @@ function order() {
 }
 
 describe("the order room of docs/patterns.md", () => {
-  it("hands over when both tasks before it are done, each task once, for any number of placements and reports", async () => {
+  it("hands over when both earlier tasks are done, each task once, for any number of placements and reports", async () => {
     const one = order();
     await Promise.all([one.place(), one.place()]);
     expect(await one.comesTo(DONE)).toEqual(DONE);
@@ -53,7 +53,7 @@ describe("the order room of docs/patterns.md", () => {
     expect(one.asked()).toHaveLength(3);
   });
 
-  it("that dies before it has asked asks again by its alarm, and remembers completed tasks", async () => {
+  it("that dies before it requests a task requests it by its alarm, and remembers completed tasks", async () => {
     const one = order();
     const death = dieAt("A01 before accept commits");
     await one.dies();
@@ -64,7 +64,7 @@ describe("the order room of docs/patterns.md", () => {
     expect(one.asked()).toHaveLength(3);
   });
 
-  it("that dies when its task is accepted, and not noted so, asks for it a second time: it is one task", async () => {
+  it("that dies before it records an accepted task requests it a second time, and it is one task", async () => {
     const one = order();
     const death = dieAt("A02 accept committed, not answered");
     await one.dies();
@@ -75,7 +75,7 @@ describe("the order room of docs/patterns.md", () => {
     expect(one.asked()).toHaveLength(3);
   });
 
-  it("is notified of an end also when its process died before the event left, and applies it once when notified twice", async () => {
+  it("is notified of an end also when its process died before the event left, and applies a repeated notification once", async () => {
     const one = order();
     const death = dieAt("O01 committed, not relayed", one.id("pick"));
     await one.place();
@@ -93,7 +93,7 @@ describe("the order room of docs/patterns.md", () => {
     expect(one.asked()).toHaveLength(3);
   });
 
-  it("stops at a task that failed, and continues when an operator has retried it", async () => {
+  it("stops at a failed task, and continues when an operator has retried it", async () => {
     const one = order();
     one.refused.add("label");
     await one.place();

@@ -42,7 +42,7 @@ describe("the lane per customer of docs/patterns.md", () => {
   beforeAll(async () => void (await env.DB.exec("CREATE TABLE plans (customer TEXT PRIMARY KEY, plan TEXT)")));
   afterAll(async () => void (await env.DB.exec("DROP TABLE plans")));
 
-  it("bills each change from the plan before it, in order, though they were requested at once", async () => {
+  it("bills each change from the plan before it, in order, although they were requested concurrently", async () => {
     const one = customer();
     await one.changes("pro", "team", "free");
     expect(await reaches(one.id(2), "complete")).toBe("complete");
@@ -50,7 +50,7 @@ describe("the lane per customer of docs/patterns.md", () => {
     expect(await one.plan()).toEqual([{ plan: "free" }]);
   });
 
-  it("a change that fails delays those queued behind it, and no others, until it is retried", async () => {
+  it("delays the changes after a failed one, and no others, until it is retried", async () => {
     const [one, other] = [customer(), customer()];
     refused.add(`${one.name}/pro to team`);
     await one.changes("pro", "team", "free");
@@ -68,7 +68,7 @@ describe("the lane per customer of docs/patterns.md", () => {
     expect(await one.billed()).toEqual(["free to pro", "pro to team", "team to free"]);
   });
 
-  it("keeps the order and bills once when the lane dies, and the change under way with it", async () => {
+  it("keeps the order and bills once when the lane and the running change die", async () => {
     const one = customer();
     const death = dieAt("W03 effect done, not recorded", one.id(0));
     await one.changes("pro", "team", "free");

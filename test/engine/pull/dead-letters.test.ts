@@ -32,7 +32,7 @@ function letters(queue: LabQueue, count: number): Promise<Json[]> {
   );
 }
 
-it("a dead letter of a pull queue is one of the engine's, whole, and its queue deletes it; replayed twice it is one message again", async () => {
+it("a dead letter of a pull queue becomes a complete one of the engine, and leaves its queue; two replays make one message", async () => {
   const queue = new LabQueue(plain);
   await queue.send({ scene: 7 });
   await giveUp(queue);
@@ -50,7 +50,7 @@ it("a dead letter of a pull queue is one of the engine's, whole, and its queue d
   expect((await queue.pull()).map(textOf)).toEqual([{ scene: 7 }]);
 });
 
-it("bytes come back unchanged, and a dead letter that is skipped stays settled", async () => {
+it("a body of bytes returns unchanged, and a skipped dead letter remains settled", async () => {
   const queue = new LabQueue(plain);
   await queue.client.sendBatch([
     { body: new Uint8Array([0, 255, 7]), contentType: "bytes" },
@@ -65,7 +65,7 @@ it("bytes come back unchanged, and a dead letter that is skipped stays settled",
   expect((await asked(queue, `/${text?.id}/replay`, { reason: "After all." })).body).toMatchObject({ sent: false });
 });
 
-it("a replay accepts no other body: the body of a pull queue is set by the deployment's code", async () => {
+it("a replay with another body is refused, because the deployment's code sets the body of a pull queue", async () => {
   const queue = new LabQueue(plain);
   await queue.send("as it came");
   await giveUp(queue);
@@ -74,7 +74,7 @@ it("a replay accepts no other body: the body of a pull queue is set by the deplo
   expect([status, (await letters(queue, 1))[0]?.state]).toEqual([403, "open"]);
 });
 
-it("another tenant sees none of them", async () => {
+it("dead letters of a pull queue are hidden from other tenants", async () => {
   const [queue, other] = [new LabQueue(plain), new LabQueue(plain)];
   await queue.send("secret");
   await giveUp(queue);
@@ -83,7 +83,7 @@ it("another tenant sees none of them", async () => {
   expect((await asked(other, `/${letter?.id}/replay`, { reason: "Mine." })).status).toBe(404);
 });
 
-it("without the engine, dead letters stay in their queue", async () => {
+it("dead letters stay in their queue when the engine is missing", async () => {
   const queue = new LabQueue(plain, ALONE);
   await queue.send("alone");
   await giveUp(queue);

@@ -5,7 +5,7 @@ import { keepings, pullLetterTakers, renders } from "../../probe/pull.ts";
 import { until } from "../../until.ts";
 import { ALONE, LabQueue, movedClock, textOf } from "./lab.ts";
 
-it("a leased message is given to no other consumer until it is acknowledged or its lease ends", async () => {
+it("a leased message is given to no other consumer until it is acknowledged or its lease expires", async () => {
   const queue = new LabQueue(renders);
   await queue.send("one", "two", "three");
   const first = await queue.pull({ batch_size: 2 });
@@ -16,7 +16,7 @@ it("a leased message is given to no other consumer until it is acknowledged or i
   expect(await queue.object.look()).toMatchObject({ depth: 1, leased: 1, waiting: 0, letters: 0 });
 });
 
-it("an expired lease is over: its message is delivered again with one more attempt, and a late acknowledgement has no effect and is answered so", async () => {
+it("an expired lease delivers its message again with one more attempt; a late acknowledgement has no effect, and the answer says so", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);
   await queue.send("slow");
@@ -33,7 +33,7 @@ it("an expired lease is over: its message is delivered again with one more attem
   expect(await queue.object.look()).toMatchObject({ depth: 1, leased: 1 });
 });
 
-it("an acknowledgement that comes too late has no effect, also without another pull meanwhile", async () => {
+it("a late acknowledgement has no effect, also without another pull in between", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);
   await queue.send("slow");
@@ -43,7 +43,7 @@ it("an acknowledgement that comes too late has no effect, also without another p
   expect((await queue.pull()).map(({ attempts }) => attempts)).toEqual([2]);
 });
 
-it("a released message is delivered again at once, or after its delay, and one acknowledged and released at once is acknowledged", async () => {
+it("a released message is delivered again at once or after its delay; one that is also acknowledged is acknowledged", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);
   await queue.send("now", "later", "both");
@@ -55,7 +55,7 @@ it("a released message is delivered again at once, or after its delay, and one a
   expect((await queue.pull()).map((message) => [textOf(message), message.attempts])).toEqual([["later", 2]]);
 });
 
-it("a delayed message waits, and the oldest due one goes first", async () => {
+it("a delayed message waits, and the message with the oldest due time is delivered first", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);
   await queue.client.send("delayed", { delaySeconds: 60 });
@@ -66,7 +66,7 @@ it("a delayed message waits, and the oldest due one goes first", async () => {
   expect((await queue.pull()).map(textOf)).toEqual(["delayed", "later"]);
 });
 
-it("a message without deliveries left becomes a dead letter, which is handed over until that succeeds", async () => {
+it("a message without deliveries left becomes a dead letter, and its hand-over is repeated until it succeeds", async () => {
   const queue = new LabQueue(renders);
   const letters: PullLetter[] = [];
   let failures = 1;
@@ -99,7 +99,7 @@ it("a message without deliveries left becomes a dead letter, which is handed ove
   expect(await queue.object.look()).toMatchObject({ depth: 0, leased: 0, letters: 0 });
 });
 
-it("a lease without acknowledgement is ended by the alarm, and its message dropped without a pull", async () => {
+it("a lease without an acknowledgement is ended by the alarm, and its message dropped without a pull", async () => {
   const queue = new LabQueue(keepings, ALONE);
   await queue.send("lost");
   await queue.pull({ visibility_timeout_ms: 20 });
@@ -128,7 +128,7 @@ it("a message past its retention is dropped, but not while it is leased", async 
   expect((await queue.pull()).map(textOf)).toEqual(["young"]);
 });
 
-it("a message past its retention is dropped when queued behind a longer lease, and is not delivered meanwhile", async () => {
+it("a message past its retention is dropped although a longer lease precedes it, and is not delivered meanwhile", async () => {
   using clock = movedClock();
   const queue = new LabQueue(keepings, ALONE);
   await queue.send("held");
@@ -145,7 +145,7 @@ it("a message past its retention is dropped when queued behind a longer lease, a
   expect(await queue.pull()).toEqual([]);
 });
 
-it("retention is applied by the alarm to messages queued behind a leased head, without a pull", async () => {
+it("retention is applied by the alarm, without a pull, to messages after a leased one", async () => {
   using clock = movedClock();
   const queue = new LabQueue(keepings, ALONE);
   await queue.send("held");
@@ -160,7 +160,7 @@ it("retention is applied by the alarm to messages queued behind a leased head, w
   expect(await queue.object.letters()).toMatchObject([{ body: "old", reason: "expired" }]);
 });
 
-it("of the due messages the first sent is delivered first, in any order of due times", async () => {
+it("of several due messages the first one sent is delivered first, for any order of due times", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);
   await queue.client.sendBatch([3, 1, 2].map((delaySeconds, at) => ({ body: at + 1, delaySeconds })));
@@ -169,7 +169,7 @@ it("of the due messages the first sent is delivered first, in any order of due t
   expect(pulled.flat().map(textOf)).toEqual([1, 2, 3]);
 });
 
-it("one idempotency key is one message while it is remembered, also after that is done", async () => {
+it("one idempotency key is one message while the key is remembered, also after the message is done", async () => {
   using clock = movedClock();
   const queue = new LabQueue(keepings, ALONE);
   const first = await queue.client.send("once", { idempotencyKey: "render/7" });
@@ -186,7 +186,7 @@ it("one idempotency key is one message while it is remembered, also after that i
   expect((await queue.client.send("once", { idempotencyKey: "render/7" })).duplicate).toBe(false);
 });
 
-it("erased, a queue contains nothing any more, and accepts messages as before", async () => {
+it("an erased queue contains nothing, and accepts messages as before", async () => {
   const queue = new LabQueue(renders);
   await queue.send("one", "two");
   await queue.pull({ batch_size: 1 });

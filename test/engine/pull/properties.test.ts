@@ -34,7 +34,7 @@ const acts: fc.Arbitrary<Act[]> = fc.array(
   { minLength: 5, maxLength: 30 },
 );
 
-it("any order of sends, pulls, settlements, waits and crashes: the oldest due one is leased, none twice at once, none is lost, each attempt counts", async () => {
+it("any order of sends, pulls, settlements, waits and crashes leases the oldest due message, leases none twice at once, loses none, and counts each attempt", async () => {
   // By that clock a round would set the next one in the year 2100.
   await withKeeperAtRest();
   const clock = vi.spyOn(Date, "now");

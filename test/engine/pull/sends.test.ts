@@ -17,13 +17,13 @@ it.each([
   ["an empty key", [{ body: 1, idempotencyKey: "" }], "invalid_payload", "1 to 500"],
   ["a key of too many characters", [{ body: 1, idempotencyKey: "🙂".repeat(501) }], "invalid_payload", "1 to 500"],
   ["a body nested too deep", [{ body: 1 }, { body: JSON.parse(`${"[".repeat(65)}${"]".repeat(65)}`) }], "invalid_payload", "message 1"],
-] as const)("refuses %s, and keeps nothing of the batch", async (_, batch, code, said) => {
+] as const)("a send of %s is refused, with nothing of its batch stored", async (_, batch, code, said) => {
   const queue = new LabQueue(renders);
   await expect(queue.client.sendBatch([...batch])).rejects.toMatchObject({ code, message: expect.stringContaining(said) });
   expect(await queue.object.look()).toMatchObject({ depth: 0 });
 });
 
-it("has the bounds of a Cloudflare queue: 100 messages in one call, and a body of 128 KB", async () => {
+it("a pull queue has the limits of a Cloudflare queue: 100 messages in one call, and a body of 128 KB", async () => {
   const queue = new LabQueue(renders);
   const sent = await queue.client.sendBatch(Array.from({ length: 100 }, (_, n) => ({ body: n })));
   expect(new Set(sent.map(({ id }) => id)).size).toBe(100);
@@ -32,7 +32,7 @@ it("has the bounds of a Cloudflare queue: 100 messages in one call, and a body o
   expect(await queue.object.look()).toMatchObject({ depth: 101, leased: 100 });
 });
 
-it("names to senders and consumers the list that lacks a queue which the object does not know", async () => {
+it("an unknown queue gives an error that names the list without it, to senders and consumers", async () => {
   const said = { code: "config_invalid", message: expect.stringContaining("pullObject([…])") };
   await expect(pullQueueOf(pullEnv, unlisted, "acme").send(1)).rejects.toMatchObject(said);
   const queue = new LabQueue(halfListed);
@@ -65,7 +65,7 @@ it("a queue that is only read stores nothing on disk", async () => {
   expect((await queue.object.look()).bytes).toBe(before);
 });
 
-it("a hundred messages cost a row each to send, one to lease, and a row each and one to acknowledge", async () => {
+it("a hundred messages cost one row each to send, one row to lease, and one row each plus one to acknowledge", async () => {
   const queue = new LabQueue(renders);
   await queue.send("first");
   const bodies = Array.from({ length: 100 }, (_, n) => n);

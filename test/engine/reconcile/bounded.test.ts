@@ -54,7 +54,7 @@ function counting() {
   return { read, env: { ...probeEnv, DB } as unknown as Cloudflare.Env };
 }
 
-it("a slice reads a bounded number of rows, for any number of instances", { timeout: 600_000 }, async () => {
+it("a slice of the scan reads a limited number of rows, for any number of instances", { timeout: 600_000 }, async () => {
   await crowd(fresh("crowd"));
   const most: Record<string, number> = {};
   for (const check of CHECKS) {

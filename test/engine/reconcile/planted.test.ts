@@ -32,18 +32,18 @@ async function tell() {
 
 afterAll(async () => removePlants((await story()).plants));
 
-describe("Of planted disagreements the scan", () => {
-  it("finds every kind that there is", async () => {
+describe("The reconciliation scan of planted conflicts", () => {
+  it("finds every kind", async () => {
     const { plants } = await story();
     expect(plants.map(({ kind }) => kind).sort()).toEqual(kinds.map(([kind]) => kind).sort());
   });
 
-  it.each(kinds.map(([kind]) => kind))("only suspects %s at first, because it may be in flight", async (kind) => {
+  it.each(kinds.map(([kind]) => kind))("reports %s as suspected at first, because it may be in flight", async (kind) => {
     expect((await story()).first.get(kind)).toMatchObject([{ kind, state: "suspected", mends: 0 }]);
   });
 
   it.each(kinds.filter(([, { mend }]) => mend).map(([kind]) => kind))(
-    "repairs %s at the second scan, and detects that it is gone",
+    "repairs %s at the second scan, and detects the repair at the third",
     async (kind) => {
       const { second, healed, third } = await story();
       expect(second.get(kind)).toMatchObject([{ state: "mending", mends: 1 }]);
@@ -53,7 +53,7 @@ describe("Of planted disagreements the scan", () => {
   );
 
   it.each(kinds.filter(([, { mend }]) => !mend).map(([kind]) => kind))(
-    "counts %s from the second look on, for as long as it is so",
+    "reports %s as open from the second scan on, for as long as it exists",
     async (kind) => {
       const { second, third } = await story();
       expect(second.get(kind)).toMatchObject([{ state: "open", mends: 0 }]);
@@ -62,7 +62,7 @@ describe("Of planted disagreements the scan", () => {
   );
 });
 
-it("An unfinished row with an instance that the platform does not know belongs to the keeper: it is started, and nothing remains to report", async () => {
+it("An unfinished row with an instance that the platform does not know is started by the keeper, and the scan reports nothing", async () => {
   const name = fresh("gone");
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "commit", name: "work" }]).catch(() => undefined);

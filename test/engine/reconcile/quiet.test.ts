@@ -39,7 +39,7 @@ const suspected = async (ids: readonly string[]) =>
     )
   ).map(({ what }) => what);
 
-it("unfinished work is never confirmed, for any number of scans", async () => {
+it("unfinished work is never confirmed as a conflict, for any number of scans", async () => {
   const ids = await busy(12);
   const open = () =>
     rows("SELECT 1 FROM millrace_instances WHERE status <> 'complete' AND id IN (SELECT value FROM json_each(?1))", JSON.stringify(ids));
@@ -54,7 +54,7 @@ it("unfinished work is never confirmed, for any number of scans", async () => {
   expect(await suspected(ids)).toEqual([]);
 });
 
-it("work interrupted by a crash is no disagreement after the keeper's round", async () => {
+it("work that a crash interrupted is no conflict after the keeper's round", async () => {
   const names = ["A03 accept committed, not enqueued", "W01 claimed, effect not started", "W03 effect done, not recorded"] as const;
   const ids: string[] = [];
   for (const point of names) {
@@ -80,7 +80,7 @@ it("work interrupted by a crash is no disagreement after the keeper's round", as
   expect(await confirmed(ids)).toEqual([]);
 });
 
-it("a failing check leaves the others their turn, and continues an hour later from its position", async () => {
+it("a failing check does not stop the others, and continues an hour later from its position", async () => {
   const seen: (string | null)[] = [];
   let breaks = true;
   const ours: Check = {

@@ -47,8 +47,8 @@ async function doubtOf(instanceId: string) {
   return effect;
 }
 
-describe("A database that was set back to a time before a run's steps", () => {
-  it("W17 is found by the scan; a restart repeats commits, sends keys again, queries lookups, and repeats no once", async () => {
+describe("A database that was restored to a time before a run's steps", () => {
+  it("W17 is found by the scan; a restart repeats commits, sends keys again, queries lookups, and repeats no once effect", async () => {
     const name = fresh("lab");
     const { world, mail, book, pay } = effects();
     const { instanceId } = await runLab(
@@ -97,7 +97,7 @@ describe("A database that was set back to a time before a run's steps", () => {
   });
 
   it.each(["platform", "lean"] as const)(
-    "W15 does not make a command complete without its rows that is accepted again (%s steps)",
+    "W15 does not let a command that is accepted again complete without its rows (%s steps)",
     async (steps) => {
       mode.steps = steps;
       try {
@@ -142,7 +142,7 @@ describe("A database that was set back to a time before a run's steps", () => {
     },
   );
 
-  it.each(["platform", "lean"] as const)("W17 is not removed from a run if its database has all of it (%s steps)", async (steps) => {
+  it.each(["platform", "lean"] as const)("W17 is not reported for a run if the database has all of it (%s steps)", async (steps) => {
     mode.steps = steps;
     try {
       const name = fresh("lab");
@@ -182,7 +182,7 @@ describe("A database that was set back to a time before a run's steps", () => {
     }
   });
 
-  it("W17 is not removed from a step that a pause has kept from beginning", async () => {
+  it("W17 is not reported for a step that a pause has held", async () => {
     const name = fresh("lab");
     const { world, mail, pay } = effects();
     const state = { begun: false, go: false };

@@ -23,7 +23,7 @@ async function say(end: Pick<End, "id" | "run" | "status">): Promise<void> {
 const run = async (id: string) => (await rows<{ run: number }>("SELECT run FROM millrace_instances WHERE id = ?1", id))[0]?.run;
 
 describe("The end of a run", () => {
-  it("W33 a late report of the run that failed changes nothing once an operator has retried it", async () => {
+  it("W33 that a failed run reports late changes nothing once an operator has retried it", async () => {
     const { instanceId, state } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");
     state.broken = false;
@@ -39,7 +39,7 @@ describe("The end of a run", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("I13 W33 an end is not written over an ended instance: only a success replaces a failure, within one run", async () => {
+  it("I13 W33 is not replaced once written, except a failure by a success within one run", async () => {
     const done = await start(fresh(), [{ do: "commit", name: "c" }]);
     expect(await reaches(done.instanceId, "complete")).toBe("complete");
     await say({ id: done.instanceId, run: 1, status: "errored" });
@@ -57,7 +57,7 @@ describe("The end of a run", () => {
     expect(await errorOf(instanceId)).toBe(null);
   });
 
-  it("I17 a row that is errored while the platform's run continues is running after the keeper's next check", async () => {
+  it("I17 in an errored row is corrected to running by the keeper's next check while the platform's run continues", async () => {
     const { instanceId, state } = await failsUntilMended();
     state.broken = false;
     await reaches(instanceId, "running");
@@ -69,7 +69,7 @@ describe("The end of a run", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("I17 an errored instance is checked once more, and then no more", async () => {
+  it("I17 with an error is checked once more, and then no more", async () => {
     const { instanceId } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
@@ -80,7 +80,7 @@ describe("The end of a run", () => {
     expect([await statusOf(instanceId), await look()]).toEqual(["errored", null]);
   });
 
-  it.each(["its next step", "its end"])("W33 a command believed dead, because its message was exhausted, lives again by %s", async (by) => {
+  it.each(["its next step", "its end"])("W33 in a command that was reported dead because its message was exhausted is revised by %s", async (by) => {
     const state = { go: false };
     const { instanceId } = await runLab(async ({ step }) => {
       await step.read("slow first step", async () => held(() => state.go));
@@ -93,7 +93,7 @@ describe("The end of a run", () => {
   });
 
   it.each(["answered", "asked for again, because its answer was lost"])(
-    "W33 a command believed dead runs by its row from the first outcome of its first pass on, which is %s",
+    "W33 in a command that was reported dead is revised from the first outcome of its first replay on, which is %s",
     async (how) => {
       const state = { go: false, goesOn: false, over: false };
       const { instanceId } = await runLab(async ({ step }) => {
@@ -135,7 +135,7 @@ function losesAnswerTo(instanceId: string): () => boolean {
   return () => isLost;
 }
 
-it("I17 A run that the platform restarts long after it failed is not failed any more: its row shows its current status", async () => {
+it("I17 A run that the platform restarts long after its failure shows its current status", async () => {
   const state = { broken: true };
   const { instanceId } = await runLab(async ({ step }) => {
     await step.read("check", async () => (state.broken ? Promise.reject(new Error("Broken.")) : 1), { retries: { limit: 0, delay: 10 } });

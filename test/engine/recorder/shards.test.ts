@@ -13,7 +13,7 @@ function attempt(instanceId: string, token: string): Attempt {
   return { key, position: 0, after: null, caught: null, aloneAs: null, class: "commit", token, epoch: 1, saysItRuns: false };
 }
 
-it("W07 one key through different recorders, as while their number changes: one of them records it, the others get its outcome", async () => {
+it("W07 one key that reaches two recorders while their number changes is recorded by one, and the other returns that outcome", async () => {
   const id = digest(fresh());
   const numbers = ["1", "7", "8", "100"];
   expect(new Set(numbers.map((number) => recorderName(id, Number(number)))).size).toBeGreaterThan(1);
@@ -25,7 +25,7 @@ it("W07 one key through different recorders, as while their number changes: one 
   expect(answers.map(({ entry }) => entry?.output)).toEqual(numbers.map(() => row?.output));
 });
 
-it("R02 instances are spread over the recorders, each to one, and an invalid setting stops no instance", async () => {
+it("R02 instances are distributed over the recorders, one recorder each, and an invalid setting stops no instance", async () => {
   const ids = Array.from({ length: 4000 }, (_, index) => digest("shard", String(index)));
   const shares = [...Map.groupBy(ids, (id) => recorderName(id, 8)).values()].map(({ length }) => length);
   expect(shares).toHaveLength(8);
@@ -33,7 +33,7 @@ it("R02 instances are spread over the recorders, each to one, and an invalid set
   expect(await recorderOf(withShards("many"), ids[0] ?? "").history(ids[0] ?? "")).toEqual({ entries: [], left: null, lost: null });
 });
 
-it("W25 two replays that each assume to be the first, in one group: one records, the other queries first", async () => {
+it("W25 of two replays in one group that each assume to be the first, one records, and the other queries first", async () => {
   const id = digest(fresh());
   const recorder = recorderOf(probeEnv, id);
   const by = (pass: string) => {

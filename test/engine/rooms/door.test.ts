@@ -25,7 +25,7 @@ it("a browser joins with a token's ticket, as a subprotocol, from the room's own
   expect(await codeOf(await room.upgrade({ origin: "null", ...offering(ticket) }))).toEqual([403, "forbidden"]);
 });
 
-it("a ticket opens its own room alone, for thirty seconds, and cannot be forged", async () => {
+it("a ticket opens its own room only, for thirty seconds, and cannot be forged", async () => {
   using clock = movedClock();
   const room = new LabRoom(desk);
   const other = new LabRoom(desk);
@@ -41,7 +41,7 @@ it("a ticket opens its own room alone, for thirty seconds, and cannot be forged"
   expect(await codeOf(await room.upgrade(offering(ticket)))).toEqual([401, "unauthorized"]);
 });
 
-it("refuses requests without a token or a ticket, with an insufficient scope, and without a WebSocket", async () => {
+it("a request without a token, a ticket, the scope or a WebSocket is refused", async () => {
   const room = new LabRoom(desk);
   const bearer = { authorization: `Bearer ${await room.token("ada", "read")}` };
   expect(await codeOf(await room.upgrade({}))).toEqual([401, "unauthorized"]);
@@ -55,7 +55,7 @@ it("refuses requests without a token or a ticket, with an insufficient scope, an
   expect(await codeOf(await room.ask("/rooms/dresk/a", { upgrade: "websocket", ...bearer }))).toEqual([404, "route_not_found"]);
 });
 
-it("a token opens rooms of its own tenant: the same address of another tenant is another room", async () => {
+it("a token opens rooms of its own tenant: the same address for another tenant is another room", async () => {
   const room = new LabRoom(desk);
   const other = new LabRoom(desk);
   await room.client.send({ text: "secret" });
@@ -70,7 +70,7 @@ it.each([
   ["invalid JSON", "{", 1007, "JSON"],
   ["too much", JSON.stringify({ type: "send", body: { text: "x".repeat(2000) } }), 1009, "at most 1000 bytes"],
 ] as const)(
-  "a client that sends %s is disconnected, with a code and a reason, and the others still receive",
+  "a client that sends %s is disconnected with a code and a reason, and the others still receive",
   async (_, frame, code, reason) => {
     const room = new LabRoom(desk);
     const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
@@ -82,7 +82,7 @@ it.each([
   },
 );
 
-it("a client that sends too fast is disconnected: five at once, and then one per second", async () => {
+it("a client that sends too fast is disconnected: five messages at once, and then one per second are permitted", async () => {
   using clock = movedClock();
   const room = new LabRoom(desk);
   const ada = await room.enter("ada");
@@ -113,7 +113,7 @@ it.each([
   ],
   ["a number beyond JSON's", ["read", "operate"], '{"type":"send","body":12345678901234567890,"key":"k"}', "invalid_payload", "k"],
   ["a key that is none", ["read", "operate"], { type: "send", body: { text: "hi" }, key: "" }, "invalid_payload", undefined],
-] as const)("%s gets an error, and stays", async (_, scopes, frame, code, key) => {
+] as const)("%s gets an error, and the client remains connected", async (_, scopes, frame, code, key) => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada", { scopes: [...scopes] });
   ada.say(frame);
@@ -122,7 +122,7 @@ it.each([
   expect([ada.closed, (await room.object.look()).sequence]).toEqual([undefined, 0]);
 });
 
-it("a message of the maximum size in bytes is accepted, in any framing, and one byte more is refused", async () => {
+it("a message of the maximum size in bytes is accepted in any framing, and one more byte is refused", async () => {
   const room = new LabRoom(desk);
   const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
   const most = "界".repeat(329);
@@ -135,7 +135,7 @@ it("a message of the maximum size in bytes is accepted, in any framing, and one 
   expect(await ada.isClosed()).toMatchObject({ code: 1009 });
 });
 
-it("a room's key of two hundred characters opens, for any characters, and a key without a valid object name is refused", async () => {
+it("a room's key of two hundred characters is accepted for any characters, and a key without a valid object name is refused", async () => {
   const room = new LabRoom(desk);
   const headers = { upgrade: "websocket", authorization: `Bearer ${await room.token("ada", "read")}` };
   const at = (key: string) => room.ask(`/rooms/desk/${encodeURIComponent(key)}`, headers);
@@ -149,19 +149,19 @@ it.each([
   ["an invisible name", { name: "\u200b " }, "name"],
   ["an end that is no number", { name: "ada", until: Number.NaN }, "until"],
   ["an end in words", { name: "ada", until: "soon" as never }, "until"],
-])("no ticket is written with %s", (_, guest, path) => {
+])("a ticket with %s is not issued", (_, guest, path) => {
   const writing = () => roomTicket(roomEnv, desk, "front", "acme", guest);
   expect(writing).toThrow(expect.objectContaining({ code: "invalid_payload", message: expect.stringContaining(path) }));
 });
 
-it("in a room for Workers only, a token cannot send", async () => {
+it("a token cannot send in a room for Workers only", async () => {
   const room = new LabRoom(ticker);
   const ada = await room.enter("ada");
   ada.say({ type: "send", body: 1 });
   expect((await ada.hears("refused"))[0]?.code).toBe("forbidden");
 });
 
-it("a client with an expired token receives nothing more, and a dismissed one is disconnected", async () => {
+it("a client with an expired token receives nothing more, and a dismissed client is disconnected", async () => {
   using clock = movedClock();
   const room = new LabRoom(desk);
   const soon = roomTicket(roomEnv, desk, room.key, room.tenant, { name: "ada", until: Date.now() + 60_000 });

@@ -129,7 +129,7 @@ function firstHeard(ear: Ear): RoomMessage[] {
   return messages.filter(({ sequence }, at) => messages.findIndex((other) => other.sequence === sequence) === at);
 }
 
-it("any order of joins, leaves, messages and crashes: one order for all clients, no gap, the last fifty at each join, and the list of members", async () => {
+it("any order of joins, leaves, messages and crashes gives one order for all clients, no gap, the last fifty at each join, and the list of members", async () => {
   const property = fc.asyncProperty(acts, async (list) => {
     const hall = new Hall();
     for (const act of list) {

@@ -24,7 +24,7 @@ it("a message reaches all clients, in one order, with the sender's name from the
   expect((await bob.hears("message", 3)).map(({ sequence }) => sequence)).toEqual([1, 2, 3]);
 });
 
-it("refuses a message with NaN, which JSON would change to null", async () => {
+it("a message with NaN is refused, because JSON would change it to null", async () => {
   const room = new LabRoom(desk);
   await expect(room.client.send({ text: "one", rate: 0 / 0 } as never)).rejects.toMatchObject({
     code: "invalid_payload",
@@ -33,7 +33,7 @@ it("refuses a message with NaN, which JSON would change to null", async () => {
   expect((await room.enter("ada")).welcome).toMatchObject({ messages: [] });
 });
 
-it("a joining client gets the last fifty, and a client that rejoins with `since` only the missed messages", async () => {
+it("a joining client gets the last fifty messages, and a client that rejoins with `since` only the missed ones", async () => {
   const room = new LabRoom(desk);
   for (let n = 1; n <= 60; n++) await room.client.send({ text: `${n}` });
   const { welcome } = await room.enter("ada");
@@ -47,7 +47,7 @@ it("a joining client gets the last fifty, and a client that rejoins with `since`
   expect((await room.enter("ada", { since: 10 })).welcome).toMatchObject({ missed: false });
 });
 
-it("the history sent at the join has a bound in bytes, too", async () => {
+it("the history that is sent at a join has a maximum size in bytes", async () => {
   const room = new LabRoom(ticker);
   for (const body of ["a".repeat(60), "b".repeat(60), "c"]) await room.client.send(body);
   const { welcome } = await room.enter("ada", { since: 0 });
@@ -63,7 +63,7 @@ it("a message is one written row, and replaces an old one", async () => {
   expect((await room.client.send(13, { idempotencyKey: "13" })).duplicate).toBe(true);
 });
 
-it("one key is one message: from a Worker, and from a client, which gets the first one again", async () => {
+it("one key is one message, from a Worker and from a client, which gets the first message again", async () => {
   const room = new LabRoom(desk);
   const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
   expect(await room.client.send({ text: "paid" }, { idempotencyKey: "order/7", from: "till" })).toEqual({ sequence: 1, duplicate: false });
@@ -80,7 +80,7 @@ it("one key is one message: from a Worker, and from a client, which gets the fir
   ]);
 });
 
-it("a client's key belongs to its name: no other name and key are mistaken for it", async () => {
+it("a client's key is specific to its name: no other name and key are mistaken for it", async () => {
   const room = new LabRoom(desk);
   const [ada, odd] = [await room.enter("ada"), await room.enter("ada/x")];
   ada.say(say("one", "x/1"));
@@ -92,7 +92,7 @@ it("a client's key belongs to its name: no other name and key are mistaken for i
   ]);
 });
 
-it("members: a list at the join, then joins and leaves, each name once for any number of sockets", async () => {
+it("a joining client gets a list of members, then joins and leaves, each name once for any number of sockets", async () => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada");
   const bobs = [await room.enter("bob"), await room.enter("bob")];
@@ -122,7 +122,7 @@ it("a room without presence sends no list of members, and a full one refuses joi
   expect([refused.status, await refused.json()]).toMatchObject([429, { code: "rate_limited" }]);
 });
 
-it("one name has a maximum of sockets in a room, and leaves the others to the rest", async () => {
+it("one name has a maximum number of sockets in a room, so that the others remain available", async () => {
   const room = new LabRoom(desk);
   const sockets = await Promise.all(Array.from({ length: 8 }, () => room.enterAs("ada")));
   const [refused, other] = await Promise.all([
@@ -139,7 +139,7 @@ it("one name has a maximum of sockets in a room, and leaves the others to the re
   await room.enter("ada");
 });
 
-it("through a crash of its object no message is lost: sockets drop, and rejoin with `since`", async () => {
+it("a crash of the room's object loses no message: sockets disconnect, and rejoin with `since`", async () => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada");
   await room.client.send({ text: "before" });
@@ -153,7 +153,7 @@ it("through a crash of its object no message is lost: sockets drop, and rejoin w
   expect([welcome?.missed, welcome?.messages.map(({ body }) => body)]).toEqual([false, [{ text: "right before" }, { text: "meanwhile" }]]);
 });
 
-it("an author's mistakes are reported: a room that the object does not know, a body too large, one without JSON", async () => {
+it("an unknown room, a body too large and a body without JSON give an error to the author", async () => {
   const large = new LabRoom(desk).client.send({ text: "x".repeat(1000) });
   await expect(large).rejects.toMatchObject({ code: "payload_too_large" });
   await expect(new LabRoom(desk).client.send(undefined)).rejects.toMatchObject({ code: "invalid_payload" });
@@ -161,7 +161,7 @@ it("an author's mistakes are reported: a room that the object does not know, a b
   await expect(unknown).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("roomObject([…])") });
 });
 
-it("an invalid tenant has no room, nor has a key of more characters than the address accepts; a nested body is refused", async () => {
+it("a room is refused for an invalid tenant and for a key that is too long; a nested body is refused", async () => {
   const at =
     (key: string, tenant = "acme") =>
     () =>
@@ -192,7 +192,7 @@ it.each([
   expect(() => roomObject([defineRoom({ name: "desk", ...(wrong as object) })])).toThrow(`The room "desk" has ${what}`);
 });
 
-it("two kinds of rooms of one name are refused", () => {
+it("two kinds of rooms with one name are refused", () => {
   expect(() => roomObject([desk, ticker, defineRoom({ name: "desk" })])).toThrow('Two kinds of rooms are called "desk"');
 });
 

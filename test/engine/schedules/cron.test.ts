@@ -13,7 +13,7 @@ const times = (timing: { cron: string; timeZone: string }, from: string, count: 
   return found;
 };
 
-it("a time of day that the clocks skip is due right after the gap; a repeated one is due once", () => {
+it("a time of day that the clock change skips is due right after the gap; a repeated one is due once", () => {
   const night = { cron: "30 2 * * *", timeZone: "Europe/Berlin" };
   expect(times(night, "2026-03-27T12:00:00Z", 3)).toEqual([
     "2026-03-28T01:30:00.000Z",
@@ -40,7 +40,7 @@ it("a time of day in a gap that ends at midnight is due at midnight, and counted
   });
 });
 
-it("every missed time is counted: one alone, some, and more than the maximum count", () => {
+it("every missed time is counted: one, several, and more than the maximum count", () => {
   const minute = { cron: "* * * * *", timeZone: "UTC" };
   const first = at("2026-01-01T00:00:00Z");
   expect(passedSince(minute, first, first + 59_999)).toEqual({ last: first, earlier: null });
@@ -100,7 +100,7 @@ function dueAround(timing: { cron: string; timeZone: string }, day: string): num
   return within(day, found);
 }
 
-it("times of day, in lists too, are each due once a day: right after the gap they fall into, and when they come first, if twice", () => {
+it("times of day, in lists too, are each due once a day: right after a gap, and at the first occurrence of a repeated hour", () => {
   const hours = fc.oneof(someOf(0, 23), someOf(0, 4));
   void fc.assert(
     fc.property(change, someOf(0, 59), hours, fc.option(someOf(0, 6)), ({ timeZone, day, shows, first }, minute, hour, weekdays) => {
@@ -196,7 +196,7 @@ function changesOf(timeZone: string, from: number, to: number): { day: string; o
     }));
 }
 
-it("the due times around each change in every zone of the runtime are those of a clock that is read minute by minute", () => {
+it("the due times around each change in every time zone of the runtime equal those of a clock that is read each minute", () => {
   const [from, to] = IS_FULL_SIZE ? [2025, 2031] : [2027, 2028];
   const seen = new Set<string>();
   let compared = 0;
@@ -224,7 +224,7 @@ it("the due times around each change in every zone of the runtime are those of a
   expect(compared).toBeGreaterThan(500);
 }, 3_600_000);
 
-it("after more times than are counted, the last two are those that a clock shows", () => {
+it("the last two due times equal those of a clock, also when more times passed than are counted", () => {
   void fc.assert(
     fc.property(change, fc.integer({ min: -DAY / MINUTE / 2, max: DAY / MINUTE }), ({ timeZone, day, shows }, minutes) => {
       const now = at(day) + minutes * MINUTE + 30_000;

@@ -4,7 +4,7 @@ import { callerWith, expectProblem, type Json, research } from "../../api/client
 import { dueSince, platformCron, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
 
 describe("A schedule", () => {
-  it("is refused with the invalid field, and nothing is stored", async () => {
+  it("is refused with an invalid field, which the error names, and nothing is stored", async () => {
     const caller = await callerWith();
     const good = { cron: "0 7 * * 1", command: research("cold brew"), reason };
     for (const [wrong, path] of [
@@ -38,7 +38,7 @@ describe("A schedule", () => {
     expect((await caller.get("/v1/schedules")).body.items).toEqual([]);
   });
 
-  it("with an invalid pattern is refused with the name of the field, as it was written", async () => {
+  it("is refused with an invalid pattern, and the error has the name of the field as it was written", async () => {
     const caller = await callerWith();
     for (const [at, range] of ["0 to 59", "0 to 23", "1 to 31", "1 to 12", "0 to 7"].entries()) {
       for (const wrong of [
@@ -74,7 +74,7 @@ describe("A schedule", () => {
     expect((await caller.get(path)).body.command.payload).toEqual({ ...known, cycle: "first" });
   });
 
-  it("is one of at most a thousand, listed page by page; existing ones can still be changed", async () => {
+  it("is refused as the thousand and first of a tenant, and listed page by page; existing ones can still be changed", async () => {
     const { caller, put } = await scheduled();
     await seedSchedules(caller, 999, "nobody.knows");
     const more = { cron: "0 7 * * 1", command: research("cold brew"), reason };
@@ -93,12 +93,12 @@ describe("A schedule", () => {
     await env.DB.prepare("DELETE FROM millrace_schedules WHERE tenant_id = ?1").bind(caller.tenantId).run();
   });
 
-  it("may be named by how often it is due", async () => {
+  it("can be named by its interval", async () => {
     const { path, caller } = await scheduled({ cron: "@daily" });
     expect((await caller.get(path)).body.next_at).toMatch(/T00:00:00\.000Z$/);
   });
 
-  it("is read in its own time zone, across the change of the clocks", async () => {
+  it("uses its own time zone, also across a change of the clock", async () => {
     const { path, caller } = await scheduled({ cron: "30 2 * * *", time_zone: "Europe/Berlin" });
     const next = Date.parse((await caller.get(path)).body.next_at);
     const time = new Intl.DateTimeFormat("en-GB", { timeZone: "Europe/Berlin", timeStyle: "short" }).format(next);
@@ -115,7 +115,7 @@ describe("A schedule", () => {
     expect(await runs()).toHaveLength(1);
   });
 
-  it("writes down who changed it, and why", async () => {
+  it("records who changed it, and the reason", async () => {
     const { caller, path } = await scheduled();
     await caller.post(`${path}/pause`, { reason: "holidays" });
     await caller.post(`${path}/resume`, { reason: "back again" });
@@ -133,7 +133,7 @@ describe("A schedule", () => {
     );
   });
 
-  it("belongs to its tenant: to others it is not there", async () => {
+  it("is visible to its tenant only", async () => {
     const { path } = await scheduled();
     const other = await callerWith();
     expect((await other.get("/v1/schedules")).body.items).toEqual([]);

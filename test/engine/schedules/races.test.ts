@@ -48,9 +48,9 @@ const WRITES = [
 
 afterEach(() => void vi.restoreAllMocks());
 
-describe("A time that the keeper has read", () => {
+describe("A due time that the keeper has read", () => {
   it.each(CHANGES.flatMap(([how, change]) => WRITES.map(([writes, more, broken]) => ({ how, change, writes, more, broken }))))(
-    "does not run when its schedule is $how before the keeper $writes, and is noted once",
+    "does not run when its schedule is $how before the keeper $writes, and is recorded once",
     async ({ how, change, more, broken }) => {
       const { caller, path, runs } = await scheduled(more);
       if (broken) await env.DB.prepare(broken).bind(caller.tenantId).run();
@@ -82,7 +82,7 @@ describe("A time that the keeper has read", () => {
   });
 });
 
-describe("A time that the keeper starts while another caller", () => {
+describe("A due time that the keeper starts while another caller", () => {
   const wanted = {
     cron: otherTimes.cron,
     timeZone: "UTC",
@@ -94,7 +94,7 @@ describe("A time that the keeper starts while another caller", () => {
     ["pauses its schedule", (db: typeof env, by: Json, name: string) => pauseSchedule(db, by, name, reason)],
     ["changes its schedule", (db: typeof env, by: Json, name: string) => putSchedule(db, app, by, name, wanted, reason)],
     ["ends its schedule", (db: typeof env, by: Json, name: string) => deleteSchedule(db, by, name, reason)],
-  ])("%s is noted as started, and not as missed too", async (_, change) => {
+  ])("%s is recorded as started, and not also as missed", async (_, change) => {
     const { caller, path, runs } = await scheduled();
     await dueSince(caller, thisHour());
     const by = { tenantId: caller.tenantId, actor: "ada", scopes: ["enqueue", "operate"] };
@@ -107,7 +107,7 @@ describe("A time that the keeper starts while another caller", () => {
     expect(await runs()).toMatchObject([{ state: "started", times: 1 }]);
   });
 
-  it("pauses its schedule is started alone, and a time that comes in between is noted too", async () => {
+  it("pauses its schedule is started alone, and a time that becomes due in between is recorded too", async () => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     await dueSince(caller, due - HOUR_MS);
@@ -121,7 +121,7 @@ describe("A time that the keeper starts while another caller", () => {
     ]);
   });
 
-  it("changes its schedule is not due again, also where that caller's clock is slower than the keeper's", async () => {
+  it("changes its schedule is not due again, also when that caller's clock is slower than the keeper's", async () => {
     const { caller, path, runs } = await scheduled();
     const [due, now] = [thisHour(), Date.now()];
     await dueSince(caller, due);
@@ -142,7 +142,7 @@ describe("A time that the keeper starts while another caller", () => {
   });
 });
 
-describe("A run by hand", () => {
+describe("A run by hand of a schedule", () => {
   const key = { "idempotency-key": "today" };
 
   it.each([
@@ -172,7 +172,7 @@ describe("A run by hand", () => {
   it.each([
     ["command", { type: "brand.audit", payload: { brand: "acme" } }],
     ["payload", research("tea")],
-  ])("is one where the same wish comes twice at once, on both sides of another %s", async (_, command) => {
+  ])("is one run for two concurrent requests, before and after another %s", async (_, command) => {
     const { caller, path, runs } = await scheduled();
     const by = { tenantId: caller.tenantId, actor: "ada", scopes: ["enqueue", "operate"] } as const;
     const wish = { reason, occasion: "today" };
@@ -187,7 +187,7 @@ describe("A run by hand", () => {
     expect(await runs()).toMatchObject([{ state: "by_hand", instance_id: other.instanceId }]);
   });
 
-  it("has its own note and line in the audit, for any number in one millisecond", async () => {
+  it("has its own record and audit line, for any number in one millisecond", async () => {
     const { caller, path, runs } = await scheduled();
     const by = { tenantId: caller.tenantId, actor: "ada", scopes: ["enqueue", "operate"] } as const;
     const moment = Date.now();
@@ -203,8 +203,8 @@ describe("A run by hand", () => {
   });
 });
 
-describe("The last place of a tenant", () => {
-  it("is one schedule's, for any number created at once", async () => {
+describe("The last free schedule of a tenant", () => {
+  it("is created once, for any number of concurrent requests", async () => {
     const caller = await callerWith();
     await seedSchedules(caller, 999, "nobody.knows");
     const asked = ["a", "b", "c", "d"].map((name) => caller.call("PUT", `/v1/schedules/${name}`, otherTimes));

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { type Caller, callerWith, expectProblem, type Json, reaches, research } from "../../api/client.ts";
 import { dueSince, HOUR_MS, instancesOf, platformCron, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
 
-describe("A time that has come", () => {
+describe("A due time of a schedule", () => {
   it("becomes one command, for any number of concurrent polls", async () => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
@@ -22,7 +22,7 @@ describe("A time that has come", () => {
     expect(body.last_run).toMatchObject({ state: "started", instance_id: instance.id });
   });
 
-  it("is met for every schedule in one call, also where more are due than one poll reads", async () => {
+  it("is started for every schedule in one call, also when more are due than one poll reads", async () => {
     const caller = await callerWith();
     const due = thisHour();
     // A command that ends at once, because it has no follow-up.
@@ -37,7 +37,7 @@ describe("A time that has come", () => {
     expect(results).toEqual([{ started: 130 }]);
   });
 
-  it("is met for each tenant in turn, for any number of longer due schedules of another", async () => {
+  it("is started for each tenant in turn, for any number of older due schedules of another", async () => {
     const [many, few] = [await callerWith(), await callerWith()];
     const due = thisHour();
     const plain = { cron: "0 * * * *", command: { type: "projection.rebuild", payload: { projection: "facts", request: "few" } }, reason };
@@ -50,7 +50,7 @@ describe("A time that has come", () => {
     await env.DB.prepare("DELETE FROM millrace_schedules WHERE tenant_id = ?1").bind(many.tenantId).run();
   });
 
-  it("runs again when the row is due again: the same time is the same command", async () => {
+  it("runs again as the same command when its row is due again", async () => {
     const { caller, runs } = await scheduled();
     const due = thisHour();
     for (let times = 0; times < 2; times++) {
@@ -61,7 +61,7 @@ describe("A time that has come", () => {
     expect(await runs()).toHaveLength(1);
   });
 
-  it("is stated as refused alone when other work has its key", async () => {
+  it("is recorded as refused alone when other work has its key", async () => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     const key = `schedule/${path.split("/").at(-1)}/${new Date(due).toISOString()}`;
@@ -72,7 +72,7 @@ describe("A time that has come", () => {
     expect(await runs()).toMatchObject([{ state: "refused", instance_id: null, reason: expect.stringContaining("another payload") }]);
   });
 
-  it("is stated as refused when its command is not valid any more, and the next one comes", async () => {
+  it("is recorded as refused when its command is no longer valid, and the next time is started", async () => {
     const { caller, path, runs } = await scheduled();
     await env.DB.prepare(`UPDATE millrace_schedules SET payload = '{"brand":"NOT A NAME"}' WHERE tenant_id = ?1`)
       .bind(caller.tenantId)
@@ -85,8 +85,8 @@ describe("A time that has come", () => {
   });
 });
 
-describe("Times that passed while the keeper was not running", () => {
-  it("are stated as missed, and the last one runs if it is not too late", async () => {
+describe("Due times that passed while the keeper was not running", () => {
+  it("are recorded as missed, and the last one runs if it is not too late", async () => {
     const { caller, runs } = await scheduled();
     const last = thisHour();
     await dueSince(caller, last - 5 * HOUR_MS);
@@ -103,7 +103,7 @@ describe("Times that passed while the keeper was not running", () => {
     expect(await instancesOf(caller)).toHaveLength(1);
   });
 
-  it("are all missed when even the last one is too late", async () => {
+  it("are all recorded as missed when the last one is too late", async () => {
     const { caller, runs } = await scheduled({ cron: "0 0 1 1 *", late_seconds: 60 });
     const year = new Date().getUTCFullYear();
     await dueSince(caller, Date.UTC(year - 2, 0, 1));
@@ -125,12 +125,12 @@ describe("Times that passed while the keeper was not running", () => {
   });
 });
 
-describe("A due time that is not started yet", () => {
+describe("A due time that has not been started", () => {
   it.each([
     ["paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
     ["changed", (caller: Caller, path: string) => caller.call("PUT", path, { cron: "30 * * * *", command: research("tea"), reason })],
     ["ended", (caller: Caller, path: string) => caller.call("DELETE", `${path}?reason=${reason}`)],
-  ])("is stated as missed when the schedule is %s, and does not run", async (how, change) => {
+  ])("is recorded as missed when the schedule is %s, and does not run", async (how, change) => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     await dueSince(caller, due - HOUR_MS);
@@ -149,8 +149,8 @@ describe("A due time that is not started yet", () => {
   });
 });
 
-describe("A schedule that is written as of a revision", () => {
-  it("is not written over an operator's change, nor over an existing one", async () => {
+describe("A schedule that is written with a revision", () => {
+  it("does not overwrite an operator's change or an existing schedule", async () => {
     const caller = await callerWith();
     const put = (cron: string, revision: number) =>
       caller.call("PUT", "/v1/schedules/nightly", { cron, command: research("tea"), reason, revision });
@@ -165,8 +165,8 @@ describe("A schedule that is written as of a revision", () => {
   });
 });
 
-describe("A resumption of an active schedule", () => {
-  it("is reported as active already, and a time that has come since runs, with one note", async () => {
+describe("A resume of an active schedule", () => {
+  it("is reported as already active, and a time that became due in between runs once", async () => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     await dueSince(caller, due - HOUR_MS);
@@ -184,7 +184,7 @@ describe("A resumption of an active schedule", () => {
 });
 
 describe("A paused schedule", () => {
-  it("that is paused again reports every time that came when it is resumed, and not before", async () => {
+  it("that is paused again reports every missed time when it is resumed, and not before", async () => {
     const { caller, path, runs } = await scheduled();
     await caller.post(`${path}/pause`, { reason: "holidays" });
     const first = thisHour() - 2 * HOUR_MS;
@@ -198,7 +198,7 @@ describe("A paused schedule", () => {
     expect(await runs()).toMatchObject([{ state: "paused", times: 3, due_at: new Date(first).toISOString() }]);
   });
 
-  it("has nothing due, and reports after its resumption the times that came meanwhile", async () => {
+  it("has nothing due, and reports the times of the pause after its resume", async () => {
     const { caller, path, runs } = await scheduled();
     const paused = await caller.post(`${path}/pause`, { reason: "holidays" });
     expect(paused.body).toMatchObject({ state: "paused", next_at: null, changed_by: "ada" });
@@ -227,7 +227,7 @@ describe("A paused schedule", () => {
     expect((await operator.post(`${path}/pause`, { reason })).body).toMatchObject({ state: "paused" });
   });
 
-  it("stays paused when it is changed, and can be run by hand", async () => {
+  it("remains paused when it is changed, and can be run by hand", async () => {
     const { caller, path, put, runs } = await scheduled();
     await caller.post(`${path}/pause`, { reason });
     expect((await put({ cron: "30 6 * * *", time_zone: "Europe/Berlin" })).body).toMatchObject({

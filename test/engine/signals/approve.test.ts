@@ -23,7 +23,7 @@ import { held, outputOf, parkedBesideFailure, runLab } from "../lab.ts";
 import { asking, audited, LONG, outputs, questions, stranger } from "./asking.ts";
 
 describe("A question to an operator", () => {
-  it("parks its instance, shows the effects of a yes, and continues with the answer", async () => {
+  it("parks its instance, shows the effects of an approval, and continues with the answer", async () => {
     const { name, instanceId, id, question } = await asking();
     expect(await statusOf(instanceId)).toBe("waiting");
     expect(question).toMatchObject({
@@ -59,7 +59,7 @@ describe("A question to an operator", () => {
     ]);
   });
 
-  it("is answered once: a second click is refused, and audited", async () => {
+  it("is answered once: a second answer is refused and audited", async () => {
     const { instanceId, id } = await asking();
     const answers = await Promise.allSettled([
       decideApproval(probeEnv, operator, id, "approve", "yes"),
@@ -74,7 +74,7 @@ describe("A question to an operator", () => {
     expect((await outputs(instanceId))[1]).toMatchObject({ approved: state === "approved" });
   });
 
-  it("I1 for any repeats of a refused answer, the keeper checks its run no later", async () => {
+  it("I1 does not delay the keeper's check of its run by refused answers", async () => {
     const { instanceId, id } = await asking();
     const dueAt = async () => (await rows<{ due_at: number }>("SELECT due_at FROM millrace_approvals WHERE id = ?1", id))[0]?.due_at;
     const asked = await dueAt();
@@ -99,7 +99,7 @@ describe("A question to an operator", () => {
     expect((await getApproval(probeEnv, operator, id)).state).toBe("pending");
   });
 
-  it("cannot be answered when its run is over without it: the caller gets that reason", async () => {
+  it("is refused an answer when its run is over, with that reason", async () => {
     const { instanceId } = await runLab(({ step }) =>
       Promise.race([step.approve("ask", { question: "May it?", timeout: "1 hour" }), step.sleep("patience", 20)]),
     );
@@ -115,7 +115,7 @@ describe("A question to an operator", () => {
     expect((await listApprovals(probeEnv, operator, { state: "pending", instance: instanceId })).items).toEqual([]);
   });
 
-  it("cannot be answered while its run is undone; after a retry it can", async () => {
+  it("is refused an answer while its run is being undone, and accepts one after a retry", async () => {
     const world = { away: true };
     const note = defineStep({
       effect: "keyed",
@@ -141,7 +141,7 @@ describe("A question to an operator", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
-  it("continues although the process died between the answer and its delivery: the keeper delivers", async () => {
+  it("continues although the process died between the answer and its delivery: the keeper delivers it", async () => {
     const { name, instanceId, id } = await asking();
     dieAt("answered, not told");
     await expect(decideApproval(probeEnv, operator, id, "approve", "yes")).rejects.toThrow("Died");
@@ -151,7 +151,7 @@ describe("A question to an operator", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("is delivered in time also when the answer comes before the wait begins", async () => {
+  it("receives an answer in time also when the answer precedes the wait", async () => {
     const { name, instanceId, id } = await asking();
     // As if the platform had not come to the wait yet: it is restarted, and the answer is there before it asks again.
     const instance = await probeEnv.PROBE.get(instanceId);
@@ -166,7 +166,7 @@ describe("A question to an operator", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("W15 restarted after its answer: it is answered from the row, without a second question", async () => {
+  it("W15 that was answered is read from the row after a restart, without a second question", async () => {
     const { name, instanceId, id } = await asking();
     await decideApproval(probeEnv, operator, id, "reject", "not today");
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -176,7 +176,7 @@ describe("A question to an operator", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("restarted while it waits: the same question, and its time continues from where it was", async () => {
+  it("that waits is the same question after a restart, and its timeout continues", async () => {
     const { instanceId, id, question } = await asking();
     await (await probeEnv.PROBE.get(instanceId)).restart();
     await decideApproval(probeEnv, operator, id, "approve", "yes");
@@ -184,7 +184,7 @@ describe("A question to an operator", () => {
     expect(await questions(instanceId)).toMatchObject([{ id, askedAt: question?.askedAt, dueAt: question?.dueAt }]);
   });
 
-  it("W16 answered while its run was errored: the retry of another branch delivers the answer", async () => {
+  it("W16 that was answered while its run was errored continues with the retry of another branch", async () => {
     const { instanceId, mend } = await parkedBesideFailure(
       (step) => step.approve("ask", { question: "May it?", timeout: "1 hour" }),
       async (id) => (await rows("SELECT 1 FROM millrace_approvals WHERE instance_id = ?1", id)).length > 0,
@@ -196,7 +196,7 @@ describe("A question to an operator", () => {
     expect(await outputOf(instanceId)).toEqual({ approved: true, by: "tess", reason: "yes" });
   });
 
-  it("two questions of one instance are two: each waits for its own answer", async () => {
+  it("is separate from another question of its instance: each waits for its own answer", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "approve", name: "first", ...LONG },
@@ -215,7 +215,7 @@ describe("A question to an operator", () => {
     ]);
   });
 
-  it("items side by side each ask; the instance waits until the last is answered", async () => {
+  it("is asked for each item of a map; the instance waits until the last answer", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [["a", "b"].map((key) => ({ do: "approve" as const, name: "ask", key, ...LONG }))]);
     const asked = await questions(instanceId, 2);
@@ -234,7 +234,7 @@ describe("A question to an operator", () => {
     ]);
   });
 
-  it("one answered while an event is still waited for leaves the instance waiting", async () => {
+  it("that is answered while another branch waits for an event leaves the instance waiting", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       [
@@ -252,7 +252,7 @@ describe("A question to an operator", () => {
   });
 });
 
-it("Questions leave with their instance", async () => {
+it("Questions are deleted with their instance", async () => {
   const old = await asking();
   const young = await asking();
   await decideApproval(probeEnv, operator, old.id, "approve", "yes");

@@ -9,14 +9,14 @@ describe("A question that is not answered in time", () => {
     { otherwise: undefined, approved: false },
     { otherwise: "reject" as const, approved: false },
     { otherwise: "approve" as const, approved: true },
-  ])("with otherwise $otherwise: approved is $approved, without an approver", async ({ otherwise, approved }) => {
+  ])("applies its otherwise $otherwise: approved is $approved, without an approver", async ({ otherwise, approved }) => {
     const { instanceId, id } = await asking(fresh(), { timeoutMs: 300, ...(otherwise && { otherwise }) });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect((await outputs(instanceId))[1]).toEqual({ approved, by: null, reason: null });
     expect(await getApproval(probeEnv, operator, id)).toMatchObject({ state: approved ? "approved" : "rejected", decidedBy: null });
   });
 
-  it("cannot be answered afterwards: refused with the current status", async () => {
+  it("is refused an answer afterwards, with the current status", async () => {
     const { instanceId, id } = await asking(fresh(), { timeoutMs: 300 });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     await expect(decideApproval(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
@@ -27,7 +27,7 @@ describe("A question that is not answered in time", () => {
     expect(await audited(instanceId)).toMatchObject([{ verb: "approve", result: "no_change" }]);
   });
 
-  it("is not answered between its due time and the settling either", async () => {
+  it("is refused an answer between its due time and the settling", async () => {
     const { instanceId, id } = await asking();
     await env.DB.prepare("UPDATE millrace_approvals SET due_at = 1 WHERE id = ?1").bind(id).run();
     await expect(decideApproval(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
@@ -40,7 +40,7 @@ describe("A question that is not answered in time", () => {
     expect((await outputs(instanceId))[1]).toEqual({ approved: false, by: null, reason: null });
   });
 
-  it("keeps the answer of an operator that precedes the time-out by a moment", async () => {
+  it("keeps an operator's answer that precedes the timeout by a moment", async () => {
     const { instanceId, id } = await asking(fresh(), { timeoutMs: 1500, otherwise: "approve" });
     // Answered, and the telling lost: the wait runs into its time-out and finds the answer.
     dieAt("answered, not told");
@@ -51,7 +51,7 @@ describe("A question that is not answered in time", () => {
 });
 
 describe("An invalid question", () => {
-  it("is refused before an operator sees it: an invalid question", async () => {
+  it("is refused before an operator sees it", async () => {
     const { instanceId } = await start(fresh(), [{ do: "approve", name: "ask", subject: "x".repeat(500), ...LONG }]);
     expect(await reaches(instanceId, "errored", "waiting")).toBe("errored");
     const [row] = await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", instanceId);

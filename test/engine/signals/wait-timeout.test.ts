@@ -26,7 +26,7 @@ async function await14Days(before: (instanceId: string, order: string) => Promis
   return { instanceId, status, overdue: row?.overdue_at !== null };
 }
 
-it("a wait past its time is caught by its code, which applies its own fallback", async () => {
+it("a wait that times out is caught by its code, which runs its own fallback", async () => {
   const { instanceId, status, overdue } = await await14Days((id, order) =>
     probeEnv.DB.prepare(
       `INSERT INTO millrace_waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, over_at)
@@ -39,7 +39,7 @@ it("a wait past its time is caught by its code, which applies its own fallback",
   expect(await outputOf(instanceId)).toEqual({ paid: false });
 });
 
-it("a wait that fails of anything else is none of that: the run ends with the true reason", async () => {
+it("a wait that fails with another error is not treated as timed out: the run ends with the true reason", async () => {
   const { instanceId, status, overdue } = await await14Days(async () => undefined, []);
   expect({ status, overdue }).toEqual({ status: "errored", overdue: false });
   expect(await errorOf(instanceId)).toMatchObject({ step: "wait for payment", code: "config_invalid" });

@@ -13,7 +13,7 @@ const timeWasUp = (id: string) =>
   );
 
 it.concurrent.each(["a wait", "a question"])(
-  "W26 The time of %s runs from its first request, for any retries of other branches meanwhile",
+  "W26 The timeout of %s runs from its first request, for any retries of other branches in between",
   async (what) => {
     const timeout = 4000;
     let broken = true;
@@ -41,8 +41,8 @@ it.concurrent.each(["a wait", "a question"])(
   },
 );
 
-describe("A timer of the platform's that is early by the database's clock", () => {
-  it.concurrent("W26 leaves a question the rest of its time: an operator's answer within it is accepted", async () => {
+describe("A platform timer that fires early by the database's clock", () => {
+  it.concurrent("W26 keeps a question open for the remaining time: an operator's answer is accepted", async () => {
     const answers: unknown[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       answers.push(await step.approve("ask", { question: "May it?", timeout: 300 }));
@@ -60,7 +60,7 @@ describe("A timer of the platform's that is early by the database's clock", () =
     expect(answers).toEqual([{ approved: true, by: "tess", reason: "yes" }]);
   });
 
-  it.concurrent("W26 has a wait continue for the rest: the event that comes then is accepted", async () => {
+  it.concurrent("W26 keeps a wait open for the remaining time: an event is accepted", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => void heard.push(await hear(step, "answer", payload.name, 300)));
     await openWaits(instanceId, 1);

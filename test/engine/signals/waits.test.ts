@@ -7,7 +7,7 @@ import { errorOf, LAB, outputOf, parkedBesideFailure, platformReaches, restartLa
 import { hear, openWaits, say } from "./waiting.ts";
 
 describe("A run that waits", () => {
-  it("W27 a wait timed out, a second one waits for the same: the living one gets the event, and the dead one stays dead on every later pass", async () => {
+  it("W27 a second wait for the same event gets it after the first has timed out, also in every later replay", async () => {
     let heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard = [await hear(step, "first", payload.name, 50)];
@@ -27,7 +27,7 @@ describe("A run that waits", () => {
     expect(heard).toEqual(["timeout", "yes"]);
   });
 
-  it("W27 a wait timed out, and the run wrote nothing after it: a later event does not belong to that wait in a later replay", async () => {
+  it("W27 an event does not belong to a wait that timed out, also when the run wrote nothing after it", async () => {
     let heard = "";
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard = await hear(step, "answer", payload.name, 50);
@@ -39,7 +39,7 @@ describe("A run that waits", () => {
     expect(heard).toBe("timeout");
   });
 
-  it("W27 a wait for no time at all is over at once, not never", async () => {
+  it("W27 a wait with a timeout of zero ends at once", async () => {
     let heard = "";
     const { instanceId } = await runLab(async ({ step, payload }) => {
       heard = await hear(step, "answer", payload.name, 0);
@@ -48,7 +48,7 @@ describe("A run that waits", () => {
     expect(heard).toBe("timeout");
   });
 
-  it("W27 a wait lost a race in the code, a later one waits for the same: the living one gets the event", async () => {
+  it("W27 a later wait gets the event when an earlier wait for the same event has lost a race", async () => {
     let heard = "";
     const { instanceId, name } = await runLab(async ({ step, payload, instanceId: id }) => {
       const raced = hear(step, "raced", payload.name);
@@ -61,7 +61,7 @@ describe("A run that waits", () => {
     expect(heard).toBe("yes");
   });
 
-  it("A10 two events of one key in one delivery: the wait gets the kept one, also where that came before", async () => {
+  it("A10 a wait gets the kept one of two events of one key in one delivery, also when it came before", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard.push(await hear(step, "first", payload.name));
@@ -75,7 +75,7 @@ describe("A run that waits", () => {
     expect(heard.toSorted()).toEqual(["kept", "kept too"]);
   });
 
-  it("W24 an event that is sent again under its key is the same event, for any cause: it answers one wait", async () => {
+  it("W24 an event that is sent again under its key is the same event, for any cause, and answers one wait", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard.push(await hear(step, "first", payload.name));
@@ -97,7 +97,7 @@ describe("A run that waits", () => {
     expect(heard).toEqual(["yes", "another yes"]);
   });
 
-  it("W26 a wait's time ends as its event arrives: the first of them to reach the database wins, in every later replay", async () => {
+  it("W26 a wait whose timeout coincides with its event has the result that reached the database first, in every later replay", async () => {
     let heard = "";
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard = await hear(step, "answer", payload.name, 400);
@@ -115,7 +115,7 @@ describe("A run that waits", () => {
     expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([{ step: "go on" }]);
   });
 
-  it("W26 an event that comes when the time is over is no answer, though the run has not noticed; an operator's retry waits again and accepts it", async () => {
+  it("W26 an event after the timeout is not accepted, although the run has not noticed; after an operator's retry the wait accepts it", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard.push((await step.waitFor("answer", ProbeSignal, { subject: payload.name, timeout: 50 })).value);
@@ -129,7 +129,7 @@ describe("A run that waits", () => {
     expect(heard).toEqual(["late"]);
   });
 
-  it("W28 event kept, delivery lost, another branch has written meanwhile: the keeper delivers in every status, once", async () => {
+  it("W28 an event with a lost delivery is delivered once by the keeper, in every status, although another branch has written", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(({ step, payload, instanceId: id }) =>
       Promise.all([
@@ -150,7 +150,7 @@ describe("A run that waits", () => {
     expect(await rows("SELECT told_at IS NOT NULL AS told FROM millrace_waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
   });
 
-  it("W28 the keeper's delivery is lost too: it delivers once more, and waits that have theirs get none", async () => {
+  it("W28 a lost delivery of the keeper is repeated once, and waits with an event get none", async () => {
     const heard: string[] = [];
     const wait = () => runLab(async ({ step, payload }) => heard.push(`${payload.name} ${await hear(step, "answer", payload.name)}`));
     const [one, other] = [await wait(), await wait()];
@@ -173,7 +173,7 @@ describe("A run that waits", () => {
     expect(heard).toEqual([`${one.name} yes`, `${other.name} yes`]);
   });
 
-  it("W28 an event that came while the run was errored, with a delivery without a receiver: the retry of another branch delivers it again", async () => {
+  it("W28 an event that came while the run was errored is delivered again by the retry of another branch", async () => {
     const { instanceId, name, mend } = await parkedBesideFailure(
       (step, about) => hear(step, "answer", about),
       async (id) => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", id)).length > 0,
@@ -186,7 +186,7 @@ describe("A run that waits", () => {
     expect(await rows("SELECT told_at > 1 AS told FROM millrace_waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
   });
 
-  it("W28 a retry dies between its restart and the delivery: the keeper delivers", async () => {
+  it("W28 the keeper delivers an event when a retry dies between its restart and the delivery", async () => {
     const { instanceId, name, mend } = await parkedBesideFailure(
       (step, about) => hear(step, "answer", about),
       async (id) => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", id)).length > 0,
@@ -200,7 +200,7 @@ describe("A run that waits", () => {
     expect(await outputOf(instanceId)).toBe("yes");
   });
 
-  it("W28 an event that comes between the promise of a retry and its restart is delivered after the restart, not before", async () => {
+  it("W28 an event between the acceptance of a retry and its restart is delivered after the restart", async () => {
     const { instanceId, name, mend } = await parkedBesideFailure(
       (step, about) => hear(step, "answer", about),
       async (id) => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", id)).length > 0,
@@ -213,7 +213,7 @@ describe("A run that waits", () => {
     expect(await outputOf(instanceId)).toBe("yes");
   });
 
-  it("W29 several waits, several events at once: as many pairs as there are of both", async () => {
+  it("W29 several waits and concurrent events form as many pairs as there are of both", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(({ step, payload }) =>
       Promise.all(["left", "middle", "right"].map(async (wait) => heard.push(await hear(step, wait, payload.name)))),

@@ -34,7 +34,7 @@ const COLUMNS: Record<string, string> = {
   [SIGNAL]: `${HASH}, ?1, 'probe.signal', ${HASH}, ${FILL}, 1`,
 };
 
-it("a million runs leave a bounded number of bytes, by table; tables of longer retention are smaller", async () => {
+it("a million runs leave a limited number of bytes, by table; tables with longer retention are smaller", async () => {
   const mark = fresh();
   const bytes = {
     instance: await bytesPerRow(RUN, mark),

@@ -77,7 +77,7 @@ it("100 values and a statement of 97 KB are accepted, whole numbers among them",
   expect(await query(probeEnv.DB, long)).toEqual([{ sum: 4_851_000, length: 94_000, a: "a" }]);
 });
 
-it("a row that a constraint refuses is tried again: another write may make room for it", async () => {
+it("a row that a constraint refuses is retried, because another write may make room for it", async () => {
   const id = fresh();
   await atomically(probeEnv.DB, [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id}, 'taken', 't')`]);
   let tries = 0;
@@ -108,7 +108,7 @@ it("120 values among the statements of a request are refused on request", async 
   expect(await rows("SELECT id FROM millrace_instances WHERE envelope->>'subject' = ?1", name)).toEqual([]);
 });
 
-it.each(["not authorized", "datatype mismatch", "no tables specified"])("an upstream's error %s is tried again as ever", async (said) => {
+it.each(["not authorized", "datatype mismatch", "no tables specified"])("an upstream's error %s is retried", async (said) => {
   let asked = 0;
   const { instanceId } = await runLab(({ step }) =>
     step.read(

@@ -47,7 +47,7 @@ afterEach(() => {
   mode.steps = "platform";
 });
 
-it("asks for the input once in each run, and repeats a command with the same one", async () => {
+it("crashEverywhere requests the input once in each run, and repeats a command with the same one", async () => {
   const name = fresh("crash");
   labs.set(name, async ({ step }) => step.commit("note", () => ({})));
   onTestFinished(() => void labs.delete(name));
@@ -71,7 +71,7 @@ it("asks for the input once in each run, and repeats a command with the same one
 });
 
 describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (steps) => {
-  it("finds no broken promise in a workflow with each class", async () => {
+  it("finds no violation in a workflow with each class", async () => {
     mode.steps = steps;
     const followed = fresh("followed");
     labs.set(followed, async ({ step }) => step.commit("follow", () => ({})));
@@ -141,7 +141,7 @@ describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (
     );
   });
 
-  it("finds a branch that differs from pass to pass", async () => {
+  it("finds a branch that differs between replays", async () => {
     mode.steps = steps;
     const passes = new Map<string, number>();
     const { broken } = await tryCode(
@@ -158,7 +158,7 @@ describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (
     );
   });
 
-  it("finds a lookup that does not find, and a request in a commit", async () => {
+  it("finds a lookup that finds nothing, and a request in a commit", async () => {
     mode.steps = steps;
     const blind = defineStep({ effect: "lookup", run: (call: EffectCall<string>) => post(call, false), lookup: async () => undefined });
     const { broken } = await tryCode(
@@ -180,7 +180,7 @@ describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (
   });
 });
 
-it("crashEverywhere throws every broken promise, and restores `fetch` and the pauses", async () => {
+it("crashEverywhere throws every violation, and restores `fetch` and the pauses", async () => {
   const real = globalThis.fetch;
   const said: string[] = [];
   let results = 0;
@@ -200,7 +200,7 @@ it("crashEverywhere throws every broken promise, and restores `fetch` and the pa
   expect([globalThis.fetch, globalThis.millraceSkipsPauses]).toEqual([real, undefined]);
 });
 
-it("crashEverywhere gives the reason for which a workflow is not complete without a fault", async () => {
+it("crashEverywhere reports the reason for which a workflow does not complete without a fault", async () => {
   const failing = tryCode(({ step }) => step.commit("note", () => Promise.reject(notRetryable("Closed."))));
   await expect(failing).rejects.toThrow("lab is not complete without a fault: it is errored, note: Closed.");
   const tried = tryCode(({ step }) => step.waitFor("hear", ProbeSignal, { subject: "nobody" }), { withinMs: 500 });
@@ -209,7 +209,7 @@ it("crashEverywhere gives the reason for which a workflow is not complete withou
   );
 });
 
-it("an upstream of the test keeps its requests", async () => {
+it("an upstream of the test records its requests", async () => {
   using upstream = recordingUpstream();
   await tryCode(({ step }) => step.effect("charge", keyed, "charges"), { upstream, only });
   // Without a fault, and at four boundaries.

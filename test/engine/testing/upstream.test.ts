@@ -54,7 +54,7 @@ it("a recording upstream refuses, loses and delays answers as configured, and re
   expect(globalThis.fetch).toBe(real);
 });
 
-it("a retry and a sleep need no time while pauses are skipped, and the upstream has the step of each request", async () => {
+it("a retry and a sleep take no time while pauses are skipped, and the upstream has the step of each request", async () => {
   using upstream = recordingUpstream();
   using _ = skipPauses();
   upstream.next({ does: "lose" });

@@ -38,7 +38,7 @@ const BINDINGS = [
 const by = { tenantId: "acme", source: "test" };
 const without = (binding: string) => ({ ...probeEnv, [binding]: undefined }) as typeof probeEnv;
 
-it.each(BINDINGS)("a deployment without %s reports it in its first answer, on every route", async (binding, says) => {
+it.each(BINDINGS)("a deployment without %s reports that in its first answer, on every route", async (binding, says) => {
   const api = engineRoutes(app);
   const logged = vi.spyOn(console, "error").mockImplementation(() => {});
   for (const [path, method] of [
@@ -54,7 +54,7 @@ it.each(BINDINGS)("a deployment without %s reports it in its first answer, on ev
 });
 
 it.each(BINDINGS)(
-  "a command, an event and a due time are accepted by no deployment without %s, and store nothing",
+  "a command, an event and a due time are refused without %s, with nothing stored",
   async (binding, says) => {
     const [name, env] = [fresh(), without(binding)];
     const refused = { code: "config_invalid", message: says };
@@ -68,7 +68,7 @@ it.each(BINDINGS)(
 );
 
 it.each(BINDINGS)(
-  "messages return to their queue from a deployment without %s, and the log names the missing binding",
+  "messages return to their queue when %s is missing, and the log names the missing binding",
   async (binding, says) => {
     const logged = vi.spyOn(console, "log").mockImplementation(() => {});
     const warned = vi.spyOn(console, "warn").mockImplementation(() => {});
@@ -92,7 +92,7 @@ it("a Durable Object that is exported and not bound is found by its class", asyn
   expect(recorderOf(env, name)).toBeDefined();
 });
 
-it("a pass does not begin on a deployment without RECORDER: its instance ends with the line to add, and has done nothing", async () => {
+it("a replay does not begin without RECORDER: its instance ends without an effect, and the error names the line to add", async () => {
   const { RECORDER } = probeEnv;
   onTestFinished(() => void Object.assign(probeEnv, { RECORDER }));
   Object.assign(probeEnv, { RECORDER: undefined });

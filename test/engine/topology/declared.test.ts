@@ -217,13 +217,13 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
   ],
 ];
 
-describe("Refused at its definition, with a remedy, is", () => {
+describe("The definition is refused, with a remedy, of", () => {
   it.each(REFUSED)("%s", (_, define, says) => {
     expect(define).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(says) }));
   });
 });
 
-it("A message with a key or subject that is no text is reported as a fault of its definition, and not of the caller", () => {
+it("A message with a key or subject that is not a text is reported as a fault of its definition, and not of its caller", () => {
   for (const [what, make] of [
     ["promise", async () => "x"],
     ["undefined", () => undefined],
@@ -262,7 +262,7 @@ const FAILS: [what: string, code: Code, step: string, says: string][] = [
   ["a sleep of no length", ({ step }) => step.sleep("nap", "soon" as never), "nap", "is not a duration"],
 ];
 
-describe("Its run fails at once, with a remedy, for", () => {
+describe("A run fails at once, with a remedy, for", () => {
   it.concurrent.each(FAILS)("%s", async (_, code, step, says) => {
     const { instanceId } = await runLab(code);
     expect(await reaches(instanceId, "errored", "complete", "waiting")).toBe("errored");
@@ -271,7 +271,7 @@ describe("Its run fails at once, with a remedy, for", () => {
 });
 
 it.each([Number.POSITIVE_INFINITY, Number.NaN, -5])(
-  "A pause of %s that an upstream asks for is left to the step's retries",
+  "A delay of %s that an upstream asks for is left to the step's retries",
   async (delayMs) => {
     let tried = 0;
     const busy = effect("natural", async () => {

@@ -51,7 +51,7 @@ it("an explicit consumer keeps its numbers and gets the workflows of its queue",
   expect(catalog.consumers).toMatchObject([{ concurrency: 2, starts: [{ name: "note" }, { name: "greet-all" }] }]);
 });
 
-it("a request, a batch and a cron trigger that are not the engine's reach the app; the engine's do not", async () => {
+it("requests, batches and cron triggers that are not the engine's reach the app; the engine's do not", async () => {
   const [fetch, queue, scheduled] = [vi.fn(async () => new Response("app")), vi.fn(), vi.fn()];
   const { handler } = millrace<typeof env>({ workflows: [keyed], fetch, queue, scheduled });
   const get = async (path: string) => (await handler.fetch(new Request(`http://localhost${path}`), env, createExecutionContext())).text();
@@ -73,7 +73,7 @@ it("a request, a batch and a cron trigger that are not the engine's reach the ap
   expect(scheduled).toHaveBeenCalledTimes(1);
 });
 
-it("a batch of another environment's queue is not accepted, though its name ends like one of the catalog", async () => {
+it("a batch of another environment's queue is not accepted, although its name ends like one of the catalog", async () => {
   const queue = vi.fn();
   const { handler } = millrace<typeof env & { QUEUE_PREFIX: string }>({ workflows: [keyed], queue });
   const staging = { ...env, QUEUE_PREFIX: "staging-" };
@@ -86,7 +86,7 @@ it("a batch of another environment's queue is not accepted, though its name ends
   expect(queue).toHaveBeenCalledTimes(3);
 });
 
-it("an instance that was accepted and cannot start in this deployment shows why as its error", async () => {
+it("an accepted instance that cannot start in this deployment shows the reason as its error", async () => {
   const { catalog } = millrace({ workflows: [keyed] });
   const { instanceId: id } = await enqueueOne(env, catalog, by, { command: keyed.command, payload: { name: fresh() }, delaySeconds: 600 });
   const shown = async (of: object, known = catalog) => (await describeInstance(of as typeof env, operator, id, known)).error;
@@ -103,7 +103,7 @@ it("an instance that was accepted and cannot start in this deployment shows why 
   });
 });
 
-it("the log names once in an isolate the workflow and the queue that the Worker lacks", async () => {
+it("the log names the workflow and the queue that the Worker lacks, once in an isolate", async () => {
   const logged = vi.spyOn(console, "error").mockImplementation(() => {});
   const { handler } = millrace<object>({ workflows: [keyed] });
   const bare = { ...probeEnv, MILLRACE_QUEUE: undefined, QUEUE_PREFIX: "staging-" };

@@ -24,7 +24,7 @@ async function roundTrips(act: () => Promise<unknown>): Promise<string[][]> {
 }
 
 describe("project", () => {
-  it("writes the rows of a whole batch as one statement, in the one round trip of the intake", async () => {
+  it("writes the rows of a batch as one statement, in the round trip of the intake", async () => {
     const names = Array.from({ length: 20 }, () => fresh());
     const events = names.map((name) => routed(name));
     const trips = await roundTrips(async () => expect(await deliver("probe-events", events)).toEqual({ acked: 20, retried: 0 }));
@@ -44,7 +44,7 @@ describe("project", () => {
 });
 
 describe("call", () => {
-  it("that throws returns only its own event to the queue, with nothing of it accepted; the rest of the batch is settled", async () => {
+  it("returns only its own event to the queue when it throws; the rest of the batch is settled", async () => {
     const names = [fresh(), fresh(), fresh()] as const;
     const events = names.map((name) => keptBySender(name, { parts: ["a"] }));
     routing.failing.add(names[1]);
@@ -81,7 +81,7 @@ describe("sendEach", () => {
   });
 });
 
-it("a command that follows from an event names its cause in whole characters, for a key of any length", async () => {
+it("gives a resulting command a cause in whole characters, for a key of any length", async () => {
   const name = fresh();
   const key = "k".repeat(299);
   expect(await deliver("probe-events", [event("probe.routed", name, { name, parts: ["a"] }, `${key}😀`)])).toEqual({
@@ -107,20 +107,20 @@ describe("once", () => {
     expect(routing.made.get(shared)).toBe(2);
   });
 
-  it("keeps things of different names apart", async () => {
+  it("separates values of different names", async () => {
     const [one, two] = [fresh("settings"), fresh("settings")];
     await deliver("probe-events", [routed(fresh(), { shared: one }), routed(fresh(), { shared: two })]);
     expect([routing.made.get(one), routing.made.get(two)]).toEqual([1, 1]);
   });
 
-  it("forgets a failure: the next caller creates it again, and all share that", async () => {
+  it("forgets a failure: the next caller creates the value again, and all share it", async () => {
     const shared = fresh("settings");
     routing.failFirst.set(shared, 1);
     expect(await deliver("probe-events", [routed(fresh(), { shared }), routed(fresh(), { shared })])).toEqual({ acked: 2, retried: 0 });
     expect(routing.made.get(shared)).toBe(2);
   });
 
-  it("that fails for good returns the events that called it", async () => {
+  it("returns the events that called it when it fails permanently", async () => {
     const shared = fresh("settings");
     routing.failFirst.set(shared, 99);
     expect(await deliver("probe-events", [routed(fresh(), { shared }), routed(fresh())])).toEqual({ acked: 1, retried: 1 });
@@ -128,7 +128,7 @@ describe("once", () => {
 });
 
 describe("onConfirmed", () => {
-  it("is notified of accepted events, and of captured ones, if their senders keep them", async () => {
+  it("receives accepted and captured events that their senders keep", async () => {
     const [good, bad, ours] = [keptBySender(fresh()), { ...keptBySender(fresh()), payload_inline: { name: 7 } }, routed(fresh())];
     expect(await deliver("probe-events", [good, bad, ours, "not an envelope"])).toEqual({ acked: 4, retried: 0 });
     expect([confirmed(good), confirmed(bad), confirmed(ours)]).toEqual([1, 1, 0]);
@@ -137,7 +137,7 @@ describe("onConfirmed", () => {
     ]);
   });
 
-  it("is notified of events that ran out of tries, and not of messages that the engine's outbox keeps", async () => {
+  it("receives events that ran out of tries, and no messages that the engine's outbox keeps", async () => {
     const message = keptBySender(fresh());
     const command = {
       ...event("probe.done", "x", { name: fresh(), steps: [] }),
@@ -149,7 +149,7 @@ describe("onConfirmed", () => {
     expect([confirmed(message), confirmed(command)]).toEqual([1, 0]);
   });
 
-  it("that fails loses nothing: the event is accepted and settled, and reported again when it comes again", async () => {
+  it("loses nothing when it fails: the event is accepted, settled, and reported again when it is delivered again", async () => {
     const name = fresh();
     const [message, exhausted] = [keptBySender(name), keptBySender(fresh())];
     routing.confirmFails = true;

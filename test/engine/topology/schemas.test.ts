@@ -26,7 +26,7 @@ it.each<[what: string, schema: z.ZodType, where: string]>([
   ["transforms an alternative", payload.extend({ of: z.array(z.union([z.int(), z.string().transform(Number)])) }), "payload.of.*"],
   ["reads a text as true or false", payload.extend({ isNew: z.stringbool().optional() }), "payload.isNew"],
   ["transforms behind a pipe", payload.extend({ at: z.lazy(() => z.string().pipe(z.transform(Number))) }), "payload.at"],
-])("A payload's schema that %s ends the start, with where", (_, schema, where) => {
+])("A payload's schema that %s stops the start, and the error names the place", (_, schema, where) => {
   const refused = (what: string) =>
     expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(`The schema of the ${what}`) });
   expect(() => catalog({ consumers: [performing(schema)] })).toThrow(
@@ -48,6 +48,6 @@ it.each<[string, z.ZodType]>([
   ["brings texts into one form", payload.extend({ email: z.string().trim().toLowerCase(), at: z.coerce.number() })],
   ["knows itself", branch],
   ["takes any JSON", payload.extend({ more: z.json() })],
-])("A payload's schema that %s is taken", (_, schema) => {
+])("A payload's schema that %s is accepted", (_, schema) => {
   expect(catalog({ consumers: [performing(schema), hearing(schema)] }).workflows).toHaveLength(1);
 });

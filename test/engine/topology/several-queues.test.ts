@@ -45,7 +45,7 @@ describe("One of several queues under one name", () => {
     [ONE, ""],
     [TWO, "-2"],
     ["big", "-big"],
-  ])("accepts commands of the tenant %s, their events and the commands that follow, by one of them: %s", async (tenant, end) => {
+  ])("accepts commands of the tenant %s, their events and resulting commands, by the same queue: %s", async (tenant, end) => {
     const [first, second] = [fresh(), fresh()];
     refuse(second, 1);
     await ask(tenant, first, [second]);
@@ -60,7 +60,7 @@ describe("One of several queues under one name", () => {
     ]);
   });
 
-  it("has one tenant's burst keep no other waiting", async () => {
+  it("does not let one tenant's burst delay another tenant", async () => {
     const [mine, yours] = [fresh(), fresh()];
     let release = () => {};
     const held = new Promise<void>((resolve) => {
@@ -81,7 +81,7 @@ describe("One of several queues under one name", () => {
     expect(heard).toBe(1);
   });
 
-  it("replays a dead letter to its tenant's current queue, also from a queue that has no senders any more", async () => {
+  it("replays a dead letter to its tenant's current queue, also from a queue without senders", async () => {
     const name = fresh();
     const seen = refuse(name, 2);
     const consume = dispatch(app);
@@ -102,7 +102,7 @@ describe("One of several queues under one name", () => {
     expect(await until(async () => seen.heard, Boolean)).toBe(1);
   });
 
-  it("keeps a sender's order when a larger number changes the route of its messages", async () => {
+  it("keeps a sender's order when a larger number of queues changes the route of its messages", async () => {
     const heard: string[] = [];
     const subject = fresh();
     const numbered = (sequence: number) => ({ ...event("probe.routed", subject, { name: `${subject}#${sequence}` }), sequence });
@@ -120,7 +120,7 @@ describe("One of several queues under one name", () => {
     expect(heard).toEqual([1, 2, 3].map((number) => `${subject}#${number}`));
   });
 
-  it("spreads one tenant's messages by their subject, where configured", () => {
+  it("distributes one tenant's messages by their subject, where configured", () => {
     const queue = defineQueue({ name: "orders", partitions: 4, by: "subject", tenants: ["big"] });
     const subjects = Array.from({ length: 100 }, (_, index) => `order-${index}`);
     const counts = Map.groupBy(subjects, (subject) => queueFor(queue, { tenant_id: "acme", subject }));
@@ -138,7 +138,7 @@ const performing = (queue: ReturnType<typeof defineQueue>) => {
   return defineWorkflow({ name: "probe", on: command, run: async () => undefined });
 };
 
-it("a command is refused while one of its queues is not bound, with the line to add", async () => {
+it("a command is refused while one of its queues is not bound, and the error names the line to add", async () => {
   const queue = defineQueue({ name: "shared-commands", partitions: 3 });
   const app = catalog({ consumers: [defineConsumer({ queue, starts: [performing(queue)] })] });
   const [answer] = await acceptCommands(probeEnv, app, { tenantId: ONE, source: "test" }, [
@@ -164,14 +164,14 @@ it.each<[string, Parameters<typeof defineQueue>[0], string]>([
 
 const orders = (partitions: number) => defineQueue({ name: "orders", partitions });
 
-it("a queue whose messages and consumer have different numbers ends the start", () => {
+it("a queue with different numbers in its messages and its consumer stops the start", () => {
   const consumer = defineConsumer({ queue: orders(1), starts: [performing(orders(2))] });
   expect(() => catalog({ consumers: [consumer] })).toThrow(
     'The queue "orders" is declared twice, with different partitions, tenants or retired queues: declare it once.',
   );
 });
 
-it("two consumers of one of the queues end the start", () => {
+it("two consumers of one queue stop the start", () => {
   const consumers = [orders(2), defineQueue({ name: "orders-2" })].map((queue) => defineConsumer({ queue, starts: [] }));
   expect(() => catalog({ consumers })).toThrow('The queue "orders-2" has two consumers');
 });

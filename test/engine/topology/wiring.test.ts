@@ -24,7 +24,7 @@ const asked = (type: string, queue = ProbeRequested.queue) => defineCommand({ ty
 const workflow = (name: string, on: ReturnType<typeof asked>) => defineWorkflow({ name, on, run: async () => undefined });
 const by = { tenantId: "acme", source: "test" };
 
-it("a command with a workflow that is not bound is refused, with the line to add, and stores nothing", async () => {
+it("a command with an unbound workflow is refused, with the line to add, and nothing is stored", async () => {
   const app = catalog({ consumers: [startsOf(workflow("never-bound", asked("probe.unbound")))] });
   const [answer] = await acceptCommands(probeEnv, app, by, [{ type: "probe.unbound", payload: { name: "unbound" } }]);
   expect(answer).toMatchObject({
@@ -37,7 +37,7 @@ it("a command with a workflow that is not bound is refused, with the line to add
   expect(await rows("SELECT id FROM millrace_instances WHERE workflow = 'never-bound'")).toEqual([]);
 });
 
-it("a command with a queue that is not bound is refused likewise", async () => {
+it("a command with an unbound queue is refused, with the line to add", async () => {
   const queue = defineQueue({ name: "no-such-queue" });
   const app = catalog({ consumers: [defineConsumer({ queue, starts: [workflow("probe", asked("probe.unqueued", queue))] })] });
   const [answer] = await acceptCommands(probeEnv, app, by, [{ type: "probe.unqueued", payload: { name: "unqueued" } }]);
@@ -55,7 +55,7 @@ it.each([
   ["billing-", "that ends with one"],
   ["", "of nothing"],
   [`billing-${"x".repeat(52)}`, "whose dead-letter queue would have more than 63 letters"],
-])("a queue is not named %s, %s", (name) => {
+])("a queue name %s is refused: %s", (name) => {
   expect(() => defineQueue({ name })).toThrow(
     expect.objectContaining({ code: "config_invalid", message: expect.stringContaining("is not a queue name") }),
   );
@@ -67,7 +67,7 @@ it.each([
   [{ limit: -1 }, "retries.limit -1"],
   [{ limit: 101 }, "retries.limit 101"],
   [{ max: "13 hours" as const }, "above 12 hours"],
-])("a consumer does not try again as %j says, which no queue can", (odd, says) => {
+])("a consumer with the retries %j, which no queue supports, is refused", (odd, says) => {
   const retries = { limit: 1, initial: 10, max: 10, ...odd };
   const declare = () => defineConsumer({ queue: ProbeRequested.queue, starts: [], retries });
   expect(declare).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(says) }));
@@ -158,11 +158,11 @@ it.each<[string, ConsumerDefinition[], string]>([
     [routesOf(sends(asked("probe.lost", elsewhere)))],
     'A route sends "probe.lost" on the queue "elsewhere", which has no consumer: add one, with the workflow in starts.',
   ],
-])("%s ends the start, with the value to change", (_, consumers, says) => {
+])("%s stops the start, and the error names the value to change", (_, consumers, says) => {
   expect(() => catalog({ consumers })).toThrow(says);
 });
 
-it("workflows and events are those of the consumers", () => {
+it("a catalog has the workflows and events of its consumers", () => {
   const app = catalog({ consumers: [routesOf(on(shipped, start(thank)), on(paid)), startsOf(perform)] });
   expect(app.workflows).toEqual([perform, thank]);
   expect(app.performer("probe.performed")).toBe(perform);
@@ -185,7 +185,7 @@ it.each([
     "invalid_payload",
     { payload: z.object({ items: z.array(z.object({ id: z.string() })) }).refine(({ items }) => (items[0] as { id: string }).id !== "") },
   ],
-])("a command of which %s can make nothing is refused by itself: the others of its request are taken", async (_, code, odd) => {
+])("a command that %s cannot process is refused alone: the others of its request are accepted", async (_, code, odd) => {
   const schema = z.object({ items: z.array(z.object({ id: z.string() })) });
   const key = ({ items }: z.infer<typeof schema>) => (items[0] as { id: string }).id;
   const on = defineCommand({

@@ -15,6 +15,6 @@ it.each([
   ["is still at work", inProgress(2_000, "Busy."), [10_000, 20_000, 30_000]],
   ["is unavailable for 25 seconds", new MillraceError("unavailable", "Away.", { delayMs: 25_000 }), [25_000, 25_000, 30_000]],
   ["names a day", retryAfter(24 * HOUR_MS, "Busy."), [12 * HOUR_MS, 12 * HOUR_MS, 12 * HOUR_MS]],
-])("an error that %s never shortens the policy's pause", (_, error, delays) => {
+])("an error that %s never shortens the delay of the policy", (_, error, delays) => {
   expect([1, 2, 3].map((attempt) => nextDelayMs(POLICY, attempt, error))).toEqual(delays);
 });

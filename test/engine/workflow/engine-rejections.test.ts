@@ -38,7 +38,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
     mode.steps = "platform";
   });
 
-  it("W34 an attempt that throws the same text fails its step in every replay", async () => {
+  it("W34 a step's attempt that throws the same text as the platform fails its step in every replay", async () => {
     const heard: string[] = [];
     const own = effect("keyed", () => Promise.reject(new Error(RESET)));
     const { status, strikes, instanceId } = await struckRun(
@@ -54,7 +54,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
     expect(heard).toEqual(["Network connection lost.", RESET, "Network connection lost.", RESET]);
   });
 
-  it("W34 an attempt that throws the same text for good ends the run with it", async () => {
+  it("W34 a step's attempt that always throws that text ends the run with it", async () => {
     const { status, instanceId } = await struckRun(({ step }) => step.read("look", () => Promise.reject(new Error(RESET)), ONCE));
     expect([status, await timesRestarted(instanceId)]).toEqual(["errored", null]);
     expect(await errorOf(instanceId)).toMatchObject({ step: "look", code: "step_failed", message: RESET, attempts: 1 });
@@ -79,7 +79,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
   it.each([
     ["do", "behind"],
     ["sleep", "before"],
-  ] as const)("W34 an unknown error of the platform changes nothing either: %s %s", async (call, when) => {
+  ] as const)("W34 an unknown error of the platform changes nothing: %s %s", async (call, when) => {
     const { status, strikes, instanceId } = await struckRun(
       async ({ step }) => {
         await step.read("look", async () => 1, ONCE).catch(() => step.commit("instead", () => ({})));
@@ -91,7 +91,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
     expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
   });
 
-  it("W34 after a last attempt that failed, an unknown text is that failure, and a reset is not", async () => {
+  it("W34 an unknown text after a failed last attempt is treated as that failure, and a reset is not", async () => {
     for (const [says, tries] of [
       [new Error("A word that is new."), 1],
       [new Error(RESET), 2],
@@ -136,7 +136,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
   });
 });
 
-it("W34 12 restarts in vain end the run with the platform's last error and without a compensation; a retry starts the count again", async () => {
+it("W34 12 failed restarts end the run with the platform's last error and without compensation; a retry starts the count again", async () => {
   const { instanceId, name, status, strikes } = await struckRun(
     ({ step }) => step.read("look", async () => 1).catch(() => step.commit("instead", () => ({}))),
     reset({ call: "do", step: "look", times: 100 }),
@@ -168,7 +168,7 @@ it("W34 a callback address is called for the end alone", async () => {
   expect((await heard(1)).map((one) => one.id)).toEqual([`${id}-1-complete`]);
 });
 
-it("W34 the keeper checks a run soon that it had skipped as asleep for a day", async () => {
+it("W34 the keeper soon checks a run that it had skipped as asleep for a day", async () => {
   const name = fresh("struck");
   resetPrefixes.add(name);
   const { instanceId } = await runLab(({ step }) => step.approve("may it", { question: "Go on?" }), { name });

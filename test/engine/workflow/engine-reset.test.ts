@@ -103,12 +103,12 @@ const PLACES: readonly Place[] = [
 const ONE_EACH = PLACES.filter(({ call, step, when }) => when === "under way" || (call === "do" && step === "ship"));
 
 describe.each(["platform", "lean"] as const)("A rejection by the platform itself, with %s steps", (steps) => {
-  it.each(Object.entries(WORDS))("W34 changes nothing of the run: %s", async (word, says) => {
+  it.each(Object.entries(WORDS))("W34 changes nothing in the run: %s", async (word, says) => {
     const plans = ONE_EACH.map((place) => [`${word}: ${place.call} ${place.when}`, { ...place, says: says(), engine: "lives" }] as const);
     expect(await struckCharges(steps, plans)).toEqual(right(plans));
   });
 
-  it.each(["lives", "dies"] as const)("W34 changes nothing, at any point, and the engine %s", async (engine) => {
+  it.each(["lives", "dies"] as const)("W34 changes nothing at any point, and the engine %s", async (engine) => {
     const says = () => new Error("Durable Object reset because its code was updated.");
     const plans = PLACES.map((place) => [`${place.call} ${place.step} ${place.when}`, { ...place, says: says(), engine }] as const);
     expect(await struckCharges(steps, plans)).toEqual(right(plans));

@@ -70,7 +70,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (of) => {
   });
 
   describe.each(steps)("%s", (_, fails) => {
-    it.each(texts)("W34 has failed whose error's text has %s", async (_, text, words) => {
+    it.each(texts)("W34 a run fails with its error's text when that contains %s", async (_, text, words) => {
       const make = () => new Error(text);
       const { error, ...rest } = await failing(fails, make);
       expect(rest).toEqual({ tries: 2, status: "errored", brokenOff: null, instead: 1 });
@@ -90,7 +90,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (of) => {
     ["an effect once", (step, fail) => step.effect("call", { ...effect("once", async () => fail()), ...TWICE }, {})] as (typeof steps)[0],
   ];
   describe.each(told)("%s", (_, make, tries, code) => {
-    it.each(coded)("W34 ends %s whose upstream returned a NUL", async (_, fails) => {
+    it.each(coded)("W34 %s ends with its error when the upstream's text contains a NUL", async (_, fails) => {
       const { error, ...rest } = await failing(fails, () => make("upstream said \0 PNG"));
       expect(rest).toEqual({ tries, status: "errored", brokenOff: null, instead: 1 });
       expect(error).toMatchObject({ step: "call", code, attempts: tries, message: "upstream said \uFFFD PNG" });

@@ -9,8 +9,8 @@ import { effect, retry } from "../operate/operating.ts";
 
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
-describe("A run that ends its code before an effect that it did not wait for", () => {
-  it("W20 I15 ends after that effect's record, so that an undo finds it and reverts it", async () => {
+describe("A run that ends its code before an unawaited effect", () => {
+  it("W20 I15 ends after that effect's record, so that an undo finds the effect and reverts it", async () => {
     const world: string[] = [];
     let slow = true;
     const reserve = defineStep({
@@ -38,7 +38,7 @@ describe("A run that ends its code before an effect that it did not wait for", (
     expect(world).toEqual(["reserved", "released"]);
   });
 
-  it("W25 begins nothing after it, also while another such effect is running", async () => {
+  it("W25 begins no step after it, also while another such effect is running", async () => {
     const world: string[] = [];
     const may = { first: false, other: false };
     const act = (name: string, when: () => boolean) => effect("natural", () => held(when).then(() => world.push(name)));
@@ -57,7 +57,7 @@ describe("A run that ends its code before an effect that it did not wait for", (
     expect(world).toEqual(["first", "other"]);
   });
 
-  it("W25 does not wait for another attempt at it", async () => {
+  it("W25 does not wait for another attempt", async () => {
     let attempts = 0;
     const { instanceId } = await runLab(async ({ step }) => {
       const failing = async () => {
@@ -75,7 +75,7 @@ describe("A run that ends its code before an effect that it did not wait for", (
 });
 
 describe("An operator's retry", () => {
-  it("W17 W16 of a run that failed after the answer to an unknown outcome begins the effect again, at once", async () => {
+  it("W17 W16 of a run that failed after the answer to an unknown outcome repeats the effect at once", async () => {
     const state = { lost: true, broken: true };
     const mail = defineStep({
       effect: "once",
@@ -101,7 +101,7 @@ describe("An operator's retry", () => {
 });
 
 describe("An unknown outcome of a complete run", () => {
-  it("W17 is not run, because no caller remains: its outcome can still be recorded", async () => {
+  it("W17 cannot be repeated, because the run has ended; its outcome can still be recorded", async () => {
     const { instanceId } = await runLab(async ({ step }) => void (await step.commit("act", () => ({}))));
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await probeEnv.DB.prepare("UPDATE millrace_inbox SET state = 'in_doubt' WHERE instance_id = ?1").bind(instanceId).run();
@@ -142,7 +142,7 @@ describe("The end of a run", () => {
   });
 
   it.each(["dead", "skipped"])(
-    "I17 with a message that was reported as %s while it was being started: the row shows its true status",
+    "I17 shows the true status although its message was reported as %s during the start",
     async (believed) => {
       let go = false;
       const { instanceId } = await runLab(async ({ step }) => {
@@ -162,7 +162,7 @@ describe("The end of a run", () => {
   );
 
   it.each(["while the code runs", "behind its end"])(
-    "is a failure where an effect that the code did not wait for fails for good %s; the retry does that one alone",
+    "is a failure when an unawaited effect fails permanently %s; the retry repeats that effect alone",
     async (when) => {
       const state = { broken: true, failed: false, did: 0 };
       const behind = effect("keyed", async () => {
@@ -191,7 +191,7 @@ describe("The end of a run", () => {
   );
 
   it.each(["retried", "made anew by the platform"])(
-    "is no less so in a run that is %s, though another step failed after it",
+    "is also a failure in a run that is %s, although another step failed after it",
     async (how) => {
       const state = { broken: true, did: 0 };
       const behind = effect("keyed", async () => (state.broken ? Promise.reject(new Error("No paper.")) : ++state.did));
@@ -217,7 +217,7 @@ describe("The end of a run", () => {
     },
   );
 
-  it("is none where the code reads the failure later, or leaves it to a race", async () => {
+  it("is a success when the code reads the failure later, or leaves it to a race", async () => {
     const bad = effect("keyed", async () => Promise.reject(new Error("Bad.")));
     const { instanceId } = await runLab(async ({ step }) => {
       const late = step.effect("late", bad, {});
@@ -230,7 +230,7 @@ describe("The end of a run", () => {
     expect(await outputOf(instanceId)).toBe("Bad.");
   });
 
-  it("W11 with a result that is an object of a class: the row and the platform agree, and the platform has it as plain data", async () => {
+  it("W11 with a class instance as its result is the same in the row and on the platform, with the result as plain data", async () => {
     class Receipt {
       readonly number = 7;
       readonly at = new Date(0);
@@ -244,7 +244,7 @@ describe("The end of a run", () => {
   it.each([
     ["is no JSON", () => ({ big: 1n }), "output_not_serializable"],
     ["is larger than the platform keeps", () => "x".repeat(1024 * 1024), "output_too_large"],
-  ])("W11 with a result that %s: the row and the platform agree, with a remedy", async (_, result, code) => {
+  ])("W11 with a result that %s is the same in the row and on the platform, with a remedy", async (_, result, code) => {
     const { instanceId } = await runLab(async ({ step }) => {
       await step.commit("note", () => ({}));
       return result();

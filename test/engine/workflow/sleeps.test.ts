@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { operator, probeEnv, reaches } from "../harness.ts";
 import { errorOf, platformReaches, runLab } from "../lab.ts";
 
-it.each([-47_632, Number.NaN, Number.NEGATIVE_INFINITY])("a sleep of %d ms that was never slept is refused, with the rule", async (ms) => {
+it.each([-47_632, Number.NaN, Number.NEGATIVE_INFINITY])("a sleep of %d ms that has not begun is refused, with the rule", async (ms) => {
   const { instanceId } = await runLab(({ step }) => step.sleep("until due", ms));
   expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
   expect(await errorOf(instanceId)).toMatchObject({
@@ -14,7 +14,7 @@ it.each([-47_632, Number.NaN, Number.NEGATIVE_INFINITY])("a sleep of %d ms that 
   });
 });
 
-it("a sleep that is over counts on a retry, though its duration was computed from the clock and is negative by now", async () => {
+it("a completed sleep is reused by a retry, although its duration is computed from the clock and is negative by now", async () => {
   const dueAt = Date.now() + 1000;
   const durations: number[] = [];
   let isBroken = true;

@@ -5,7 +5,7 @@ import { errorOf, held, LAB, platformReaches, restartLab, runLab } from "../lab.
 import { back, effect, ended, failed, ONCE, resolve, retry, stateOf, undo } from "../operate/operating.ts";
 import { refuse } from "../pass/refuse.ts";
 
-describe("An attempt that the platform has aborted, while it was paused", () => {
+describe("A paused attempt that the platform has aborted", () => {
   /** A first branch with an attempt paused at this point, and the fallback of the code. */
   async function givenUp(
     point: "W06 about to record" | "W01 claimed, effect not started",
@@ -32,7 +32,7 @@ describe("An attempt that the platform has aborted, while it was paused", () => 
     return { name, instanceId };
   }
 
-  it("W01 W04 W25 writes no commit, and begins no effect: the code continued without it", async () => {
+  it("W01 W04 W25 writes no commit and begins no effect, because the code has continued without it", async () => {
     const did: string[] = [];
     const effect = defineStep<unknown, unknown>({
       effect: "lookup",
@@ -51,8 +51,8 @@ describe("An attempt that the platform has aborted, while it was paused", () => 
   });
 });
 
-describe("Code that works for itself between two steps", () => {
-  it.concurrent("W25 has the same winner of a race on every pass", async () => {
+describe("Code that waits outside of steps", () => {
+  it.concurrent("W25 has the same race winner in every replay", async () => {
     const world = { broken: true, won: false };
     const { instanceId } = await runLab(async ({ step }) => {
       const fast = step
@@ -87,7 +87,7 @@ describe("Code that works for itself between two steps", () => {
     expect(await stateOf(instanceId, "fast won")).toBe("done");
   });
 
-  it.concurrent("W19 is awaited by an undo, while its other branch has nothing to undo", async () => {
+  it.concurrent("W19 is awaited by an undo while its other branch has nothing to undo", async () => {
     const did: string[] = [];
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
       const check = async () => {
@@ -116,7 +116,7 @@ describe("Code that works for itself between two steps", () => {
   });
 });
 
-it("A03 An effect that the code began last, and did not wait for, is done also where the keeper starts the run", async () => {
+it("A03 An unawaited last effect of the code is done also when the keeper starts the run", async () => {
   let did = 0;
   const name = fresh("last");
   dieAt("A03 accept committed, not enqueued");
@@ -136,7 +136,7 @@ it("A03 An effect that the code began last, and did not wait for, is done also w
   expect(did).toBe(1);
 });
 
-it.concurrent("W17 A retry tries the step that its run failed with, also where it starts at an output that was fixed since", async () => {
+it.concurrent("W17 A retry repeats the step that failed its run, also when it starts at an output that was corrected since", async () => {
   const world = { broken: true };
   const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
     const check = effect(
@@ -160,7 +160,7 @@ it.concurrent("W17 A retry tries the step that its run failed with, also where i
 });
 
 // In a test of its own: this number of steps leaves the others little of the runtime.
-it("W25 A commit after seven hundred caught failures is recorded, and so is a run's end", async () => {
+it("W25 A commit after seven hundred caught failures is recorded, and so is the run's end", async () => {
   const world = { broken: true };
   const { instanceId } = await runLab(async ({ step }) => {
     const items = Array.from({ length: 700 }, (_, index) => String(index));
@@ -185,7 +185,7 @@ it("W25 A commit after seven hundred caught failures is recorded, and so is a ru
   expect(await ended(instanceId)).toBe("complete");
 });
 
-it.concurrent("W14 A sleep that was over before something was done is not slept again by a retry from the beginning", async () => {
+it.concurrent("W14 A sleep that ended before a later step is not repeated by a retry from the beginning", async () => {
   const world = { missing: true };
   const { instanceId } = await runLab(async ({ step }) => {
     const nap = step.sleep("nap", world.missing ? 1000 : "1 hour");
@@ -200,7 +200,7 @@ it.concurrent("W14 A sleep that was over before something was done is not slept 
   expect(await ended(instanceId)).toBe("complete");
 });
 
-it.concurrent("W14 Code is not notified of a pause: a sleep that the platform pauses continues when it is resumed", async () => {
+it.concurrent("W14 Code does not see a pause: a sleep that the platform pauses continues when it is resumed", async () => {
   const { instanceId } = await runLab(async ({ step }) => {
     await step.commit("before", () => ({}));
     // Long enough for the pause to come within it, on a busy machine too.

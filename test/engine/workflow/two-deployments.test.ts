@@ -20,7 +20,7 @@ afterAll(unwatchErrored);
 const chunks = <T>(all: readonly T[], size: number) =>
   Array.from({ length: Math.ceil(all.length / size) }, (_, nth) => all.slice(nth * size, (nth + 1) * size));
 
-it("W34 two deployments in turn, under runs of twenty shapes in both modes: no run fails or compensates because of them, and no effect happens twice", {
+it("W34 two alternating deployments fail no run of twenty shapes in both modes, and repeat no effect", {
   timeout: 1_200_000,
 }, async ({ task }) => {
   const prefix = `${fresh("deploy")}/`;

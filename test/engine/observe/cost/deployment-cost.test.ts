@@ -28,7 +28,7 @@ it("an instance's cost is shown to its tenant, and to no other", async () => {
   expect(await ask(`/v1/instances/${instanceId}`, ["read"], fresh("other"))).toMatchObject({ status: 404 });
 });
 
-it("a workflow's cost is the cost of its newest runs, at the rate at which they end, of all tenants and naming none", async () => {
+it("a workflow's cost is the cost of its newest runs at their current rate, over all tenants and without their names", async () => {
   const ids = await Promise.all(
     [1, 2, 3].map(
       async () =>
@@ -56,7 +56,7 @@ it("a workflow's cost is the cost of its newest runs, at the rate at which they 
   expect(JSON.stringify(body)).not.toContain("acme");
 });
 
-it("a run with a corrupt cost record is estimated, and hides no other's", async () => {
+it("a run with a corrupt cost record is estimated, and does not hide another run's cost", async () => {
   const { instanceId } = await start(fresh(), [{ do: "commit", name: "a" }]);
   await reaches(instanceId, "complete");
   for (const spoiled of ["[", "7", '{"1":null}', '{"1":{"steps":"many"}}']) {
@@ -67,7 +67,7 @@ it("a run with a corrupt cost record is estimated, and hides no other's", async 
   }
 });
 
-it("a workflow that never ran is estimated from its code, and says so", async () => {
+it("a workflow that never ran is estimated from its code, and marked as estimated", async () => {
   const never = defineWorkflow({
     name: "never-ran",
     on: ProbeFollow,
@@ -92,11 +92,11 @@ it("a workflow that never ran is estimated from its code, and says so", async ()
   expect(its.workflows[0].per_run).toMatchObject({ steps: 2, rows_written: 8, queue_operations: 3 });
 });
 
-it("the costs of the deployment are for who has the scope observe alone", async () => {
+it("the costs of the deployment need the scope observe", async () => {
   expect(await ask("/v1/costs", ["read", "operate"])).toMatchObject({ status: 403, body: { code: "forbidden" } });
 });
 
-it("removing a run writes the estimated number of rows, and its cost is removed with it", async () => {
+it("the deletion of a run writes the estimated number of rows, and removes its cost", async () => {
   const { instanceId, correlationId } = await start(fresh(), [
     { do: "commit", name: "a" },
     { do: "keyed", name: "b" },

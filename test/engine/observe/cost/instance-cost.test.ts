@@ -20,7 +20,7 @@ async function costOf(script: Script | ((name: string) => Script), meanwhile?: (
   return { ...(await shownOf(ids)), counted: written(name, correlationId, ...ids), ids };
 }
 
-describe("the shown cost of a run is the count of D1 and the platform", () => {
+describe("the shown cost of a run equals the count of D1 and of the platform for", () => {
   const COMMIT = { do: "commit", name: "rows" } as const;
   it.each<[string, Script]>([
     ["a read", [{ do: "read", name: "a" }]],
@@ -43,7 +43,7 @@ describe("the shown cost of a run is the count of D1 and the platform", () => {
     expect({ rows: shown, steps, marks }).toEqual({ rows: counted, steps: onPlatform, marks: ["counted"] });
   });
 
-  it("a wait past its time that the code catches", async () => {
+  it("a wait that times out and is caught by the code", async () => {
     const { written } = countRows();
     const { correlationId } = await runLab(async ({ step, payload }) => {
       await step.commit("a", () => ({}));
@@ -68,7 +68,7 @@ describe("the shown cost of a run is the count of D1 and the platform", () => {
     expect([shown.rows, shown.steps, shown.marks]).toEqual([written(correlationId, ...ids), shown.onPlatform, ["counted"]]);
   });
 
-  it("a run with a deadline, and a report of its end to an address by a separate instance", async () => {
+  it("a run with a deadline and a callback address, which a separate instance calls", async () => {
     const { url, heard } = await addressOf(await asking(["tokens"], operator.tenantId));
     const { written } = countRows();
     const name = fresh();
@@ -89,7 +89,7 @@ describe("the shown cost of a run is the count of D1 and the platform", () => {
     expect([cost.rows, cost.steps, cost.marks]).toEqual([cost.counted, cost.onPlatform, ["counted"]]);
   });
 
-  it("a question with an answer", async () => {
+  it("a question with its answer", async () => {
     const cost = await costOf(
       [COMMIT, { do: "approve", name: "may it", timeoutMs: 60_000 }, { do: "keyed", name: "b" }],
       async ({ id }) => {
@@ -102,7 +102,7 @@ describe("the shown cost of a run is the count of D1 and the platform", () => {
     expect([cost.rows, cost.steps, cost.marks]).toEqual([cost.counted, cost.onPlatform, ["counted"]]);
   });
 
-  it.each(["keyed", "lookup"] as const)("retries of a %s step: none of them is billed as a step", async (kind) => {
+  it.each(["keyed", "lookup"] as const)("a %s step that is retried: no retry is billed as a step", async (kind) => {
     const name = fresh();
     await behave({ subject: name, mode: "refuse", status: 503, times: 2 });
     const cost = await costOf([{ do: kind, name: "a", subject: name }]);
@@ -110,7 +110,7 @@ describe("the shown cost of a run is the count of D1 and the platform", () => {
   });
 });
 
-describe("an estimate is marked as one", () => {
+describe("an estimate is marked as one for", () => {
   it("a failed run that an operator retried: its failed step is billed twice", async () => {
     const subject = fresh();
     await behave({ subject, mode: "refuse", status: 400, times: 1 });
@@ -138,7 +138,7 @@ describe("an estimate is marked as one", () => {
     expect([cost.rows, cost.steps, cost.marks]).toEqual([cost.counted, 2, ["estimated"]]);
   });
 
-  it("a run in doubt has no end yet that could have counted it", async () => {
+  it("a run in doubt, which has not ended", async () => {
     const subject = fresh();
     await behave({ subject, mode: "drop", times: 1 });
     const cost = await costOf([{ do: "once", name: "a", subject, timeoutMs: 200 }]);
@@ -146,7 +146,7 @@ describe("an estimate is marked as one", () => {
   });
 });
 
-it("the dollars of a run are the sum of its parts, of which most are counted", async () => {
+it("the cost of a run in dollars is the sum of its parts, most of which are counted", async () => {
   const { costs } = await costOf([
     { do: "keyed", name: "a" },
     { do: "keyed", name: "b" },

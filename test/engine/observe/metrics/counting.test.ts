@@ -12,7 +12,7 @@ async function counted(name: string, ...labels: string[]): Promise<number | numb
   return ever[name]?.[JSON.stringify(labels)] ?? 0;
 }
 
-it("each count is seen once, in any number of parts in which it is merged", async () => {
+it("each count is added once, in any number of partial merges", async () => {
   const queue = fresh("queue");
   count(probeEnv, "queue_messages_sent_total", { queue });
   await settleCounts(probeEnv);
@@ -25,7 +25,7 @@ it("each count is seen once, in any number of parts in which it is merged", asyn
   expect(await env.DB.prepare("SELECT count(*) AS n FROM millrace_tallies").first("n")).toBe(0);
 });
 
-it("the shown value of a counter never decreases, for any number of counts that wait to be merged", async () => {
+it("the shown value of a counter never decreases, for any number of unmerged counts", async () => {
   const [first, second] = [fresh("queue"), fresh("queue")];
   const insert = (queue: string, at: number) => {
     const body = JSON.stringify({ queue_messages_sent_total: { [JSON.stringify([queue])]: 1 } });
@@ -62,7 +62,7 @@ it("a corrupt row of counts hides no other count, and delays no gauge", async ()
   await env.DB.prepare("DELETE FROM millrace_counts WHERE span = 'minute' AND at = ?1").bind(minute).run();
 });
 
-it("a run is counted on its way: its message, its attempts by the step's name without its key, and its end", async () => {
+it("a run is counted at each stage: its message, its attempts by the step's name without its key, and its end", async () => {
   await settleCounts(probeEnv);
   const before = {
     received: await counted("queue_messages_received_total", "probe-commands"),
@@ -80,7 +80,7 @@ it("a run is counted on its way: its message, its attempts by the step's name wi
   expect(JSON.stringify(ever)).not.toContain("anna@example.com");
 });
 
-it("texts that callers choose make no series: an unknown type counts as unknown", async () => {
+it("texts that callers choose create no series: an unknown type counts as unknown", async () => {
   const type = `made.up.${fresh()}`;
   await probeEnv.PROBE_COMMANDS.send({ message_type: type });
   await expect

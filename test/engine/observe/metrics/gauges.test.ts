@@ -18,12 +18,12 @@ async function reading(name: string, labels: Record<string, string> = {}): Promi
   return found.find((one) => Object.entries(labels).every(([label, text]) => one.labels[label] === text))?.value;
 }
 
-it("every queue reports its backlog, and a lane reports no false number", async () => {
+it("every queue reports its backlog, and no lane reports a wrong number", async () => {
   expect(await reading("queue_depth", { queue: "probe-commands" })).toBeGreaterThanOrEqual(0);
   expect(await reading("queue_oldest_seconds", { queue: "probe-commands" })).toBeGreaterThanOrEqual(0);
 });
 
-it("open dead letters are gauged by queue and reason, and no more once they are settled", async () => {
+it("open dead letters are gauged by queue and reason until they are settled", async () => {
   const queue = fresh("queue");
   const insert =
     "INSERT INTO millrace_dead_letters (id, queue, body, reason, attempts, first_at, captured_at) VALUES (?1, ?2, '{}', 'exhausted', 1, 1, 1)";
@@ -63,7 +63,7 @@ it("a storm of failures in one workflow hides none in another, and is counted up
   expect(await reading("instances_errored_open", { workflow: other })).toBe(1);
 });
 
-it("an app's gauge that never answers, or fails, delays no reading; its earlier value is unknown", {
+it("an app's gauge that fails or never answers delays no reading, and its earlier value becomes unknown", {
   timeout: 30_000,
 }, async () => {
   const own = { name: "own", labels: {}, value: 7 };

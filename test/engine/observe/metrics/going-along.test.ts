@@ -34,7 +34,7 @@ function committing(counts: GatheredCounts, atOnce: boolean, refuses: (batch: nu
 
 const NOTHING = { statements: [sql`SELECT 1 AS one`], read: ([rows]: Record<string, unknown>[][]) => rows?.[0]?.one };
 
-it("gathered counts are written with a commit, without their own round trip", async () => {
+it("gathered counts are written with a commit, without a round trip of their own", async () => {
   const queue = fresh("queue");
   const counts = new GatheredCounts({});
   counts.add(tallyOf(queue, 2));
@@ -44,7 +44,7 @@ it("gathered counts are written with a commit, without their own round trip", as
   expect(await sent(queue)).toBe(2);
 });
 
-it("counts that are younger than ten seconds wait, within their minute", () => {
+it("counts wait for ten seconds, within their minute", () => {
   const counts = new GatheredCounts({});
   counts.add(tallyOf(fresh("queue")));
   const isNewMinute = Date.now() % 60_000 > 60_000 - WRITE_MS;
@@ -52,7 +52,7 @@ it("counts that are younger than ten seconds wait, within their minute", () => {
   expect(counts.along(true)).toBeDefined();
 });
 
-it("a refused neighbour has its error, and the attached counts are written nevertheless", async () => {
+it("counts are written although another unit of the same group has an error", async () => {
   const queue = fresh("queue");
   const counts = new GatheredCounts({});
   counts.add(tallyOf(queue, 5));
@@ -63,7 +63,7 @@ it("a refused neighbour has its error, and the attached counts are written never
   expect(counts.isEmpty).toBe(true);
 });
 
-it("a failing database costs no count: the same row is written later, once", async () => {
+it("counts are written later and once after a database error", async () => {
   const queue = fresh("queue");
   const counts = new GatheredCounts({});
   counts.add(tallyOf(queue, 4));
@@ -80,7 +80,7 @@ it("a failing database costs no count: the same row is written later, once", asy
   expect(await sent(queue)).toBe(4);
 });
 
-it("two keepers that merge the same tallies count them once", async () => {
+it("tallies that two keepers merge are counted once", async () => {
   const queue = fresh("queue");
   const { text, params } = insertTally({ id: crypto.randomUUID(), at: Date.now(), body: JSON.stringify(tallyOf(queue, 7)) });
   await env.DB.prepare(text)
@@ -95,7 +95,7 @@ it("two keepers that merge the same tallies count them once", async () => {
   expect(JSON.parse(hours ?? "{}").queue_messages_sent_total[JSON.stringify([queue])]).toBe(7);
 });
 
-it("a keeper with a slow database counts no tallies that another has merged since it read them", async () => {
+it("tallies that another keeper has merged are not counted again by a keeper with a slow database", async () => {
   const queue = fresh("queue");
   const { text, params } = insertTally({ id: crypto.randomUUID(), at: Date.now(), body: JSON.stringify(tallyOf(queue, 7)) });
   await env.DB.prepare(text)
@@ -114,7 +114,7 @@ it("a keeper with a slow database counts no tallies that another has merged sinc
   expect(await sent(queue)).toBe(7);
 });
 
-it("a name has a bounded number of series: further ones are counted as other", () => {
+it("a name has a limited number of series; further ones are counted as other", () => {
   const tally: Tally = {};
   for (let queue = 0; queue < MAX_SERIES + 10; queue++) addCount(tally, "queue_messages_sent_total", { queue: `made-up-${queue}` }, 1);
   const series = tally.queue_messages_sent_total ?? {};
@@ -122,7 +122,7 @@ it("a name has a bounded number of series: further ones are counted as other", (
   expect(series['["other"]']).toBe(10);
 });
 
-it("where a dataset is bound, counts are written there too, and a dataset that refuses delays nothing", () => {
+it("counts are also written to a bound dataset, and a dataset that refuses them delays nothing", () => {
   const points: unknown[] = [];
   const METRICS = { writeDataPoint: (point: unknown) => void points.push(point) };
   const counts = new GatheredCounts({ METRICS });

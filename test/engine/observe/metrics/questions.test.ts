@@ -18,7 +18,7 @@ const gauges = async () =>
 const gauged = async (name: string) => (await gauges()).find((one) => one.name === name)?.value ?? 0;
 const round = async () => raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges: await gauges() });
 
-it("a question is gauged while it can be answered, notified after 15 minutes, and critical when its time is nearly over", async () => {
+it("a question is gauged while it can be answered, notified after 15 minutes, and critical shortly before its timeout", async () => {
   // Questions of other tests are decided.
   await run("UPDATE millrace_approvals SET state = 'rejected', decided_at = 1 WHERE state = 'pending'");
   const caller = await asking();
@@ -50,7 +50,7 @@ it("a question is gauged while it can be answered, notified after 15 minutes, an
   expect([await gauged("approvals_waiting"), await gauged("approvals_pressing")]).toEqual([0, 0]);
 });
 
-it("a question with half an hour in all raises no alert before half of it is over", async () => {
+it("a question with a timeout of half an hour raises no alert in its first half", async () => {
   await run("UPDATE millrace_approvals SET state = 'rejected', decided_at = 1 WHERE state = 'pending'");
   const id = await ask(await asking(), async ({ step }) => step.approve("may it", { question: "May it?", timeout: "30 minutes" }));
   await until(

@@ -18,7 +18,7 @@ async function asking(scopes: readonly Scope[], tenantId = "acme") {
   };
 }
 
-it("only a token with the scope observe sees the deployment's health", async () => {
+it("the deployment's health is visible to tokens with the scope observe alone", async () => {
   const plain = await asking(["read", "operate", "unattributed"]);
   for (const path of ["/metrics", "/v1/queues", "/v1/messages/by-minute", "/v1/messages/dead-letters"]) {
     expect((await api.fetch(new Request(`http://localhost${path}`), probeEnv, createExecutionContext())).status, path).toBe(401);
@@ -64,7 +64,7 @@ it("the health table shows the counts of each queue, and the source of each numb
   expect(Object.keys(health.sources)).toEqual(numbers);
 });
 
-it("messages are shown by minute and type, dead letters of the day by queue and type, and neither contains a tenant's text", async () => {
+it("messages are shown by minute and type, dead letters of the day by queue and type, without any tenant's text", async () => {
   const tenantId = fresh("tenant");
   const type = `made.up.${fresh()}`;
   await probeEnv.PROBE_COMMANDS.send({ tenant_id: tenantId, message_type: type });

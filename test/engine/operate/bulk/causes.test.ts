@@ -26,7 +26,7 @@ async function waitingRuns(tenantId: string, count: number, first = async (_: La
   return ids;
 }
 
-it("of thirty dead letters of three causes one cause is replayed by its id, and the others are unchanged", async () => {
+it("a bulk replay of one cause by its id leaves the dead letters of two other causes unchanged", async () => {
   const { tenantId, ask, start, over } = await theOperator();
   const { name, mend } = await lettersOfThreeCauses(tenantId, [15, 10, 5]);
   const causes = async () => (await ask<Causes>("/v1/dead-letters/causes")).body.items;
@@ -43,7 +43,7 @@ it("of thirty dead letters of three causes one cause is replayed by its id, and 
   expect(none).toMatchObject({ state: "complete", matched: 0 });
 });
 
-it("waiting instances are cancelled, each on record; another tenant's are untouched; the filter needs a status, and accepts no cause", async () => {
+it("a bulk cancel of waiting instances is recorded for each; it changes no other tenant's, needs a status, and accepts no cause", async () => {
   const [operator, other] = [await theOperator(), await theOperator()];
   const own = await waitingRuns(operator.tenantId, 4);
   const [foreign = ""] = await waitingRuns(other.tenantId, 1);
@@ -60,7 +60,7 @@ it("waiting instances are cancelled, each on record; another tenant's are untouc
   expect(await operator.over(again.body.id)).toMatchObject({ state: "complete", skipped: 4, failed: 0 });
 });
 
-it("a cancel of many without undo keeps their effects, and says so: in its dry run, on its page and in the audit", async () => {
+it("a bulk cancel without undo keeps the effects, and reports that in its dry run, on its page and in the audit", async () => {
   const operator = await theOperator();
   const its = scene();
   const own = await waitingRuns(operator.tenantId, 3, ({ step }) => its.act(step, "a"));
@@ -90,7 +90,7 @@ it("a cancel of many without undo keeps their effects, and says so: in its dry r
   expect((await operator.start({ verb: "pause", filter: { status: "waiting" } })).body).toMatchObject({ undo: null });
 });
 
-it("waiting instances are paused, and resumed, and a cause of instances is closed by its id", async () => {
+it("a bulk pause, a bulk resume, and a bulk close of a cause of instances succeed", async () => {
   const operator = await theOperator();
   const own = await waitingRuns(operator.tenantId, 2);
   const all = async (verb: string, filter: object) => operator.over((await operator.start({ verb, filter, ramp: [] })).body.id);

@@ -11,7 +11,7 @@ interface Refused {
 
 const none = { verb: "skip", filter: { reason: "exhausted" }, reason: "none of it" };
 
-describe("A bulk action is refused, and nothing of it is stored,", () => {
+describe("A bulk action is refused, without a stored row,", () => {
   it.each([
     ["a verb that there is not", { ...none, verb: "retyr" }, "verb", "perhaps `retry` is meant"],
     ["a field of its filter that is not known", { ...none, filter: { queu: "x" } }, "filter.queu", "queue"],
@@ -53,7 +53,7 @@ describe("A bulk action is refused, and nothing of it is stored,", () => {
     expect(await rows("SELECT 1 FROM millrace_bulk_actions WHERE tenant_id = ?1", tenantId)).toEqual([]);
   });
 
-  it("where more match by now than its dry run has counted", async () => {
+  it("when more items match than its dry run has counted", async () => {
     const { ask, tenantId, start, over } = await theOperator();
     await lettersOfThreeCauses(tenantId, [0, 2, 0]);
     const all = { verb: "skip", filter: {}, reason: "all of it" };
@@ -70,13 +70,13 @@ describe("A bulk action is refused, and nothing of it is stored,", () => {
     expect(await over(begun.body.id)).toMatchObject({ state: "complete", matched: 5, done: 5 });
   });
 
-  it("for an invisible reason", async () => {
+  it("for a reason without visible characters", async () => {
     const { ask } = await theOperator();
     const answer = await ask<Refused>("/v1/bulk-actions", { ...none, reason: "\u200b\u2060" });
     expect(answer).toMatchObject({ status: 422, body: { issues: [{ path: "reason" }] } });
   });
 
-  it("for a token that may only read", async () => {
+  it("for a token with read access only", async () => {
     const { ask } = await theOperator(["read"]);
     expect(await ask("/v1/bulk-actions", none)).toMatchObject({ status: 403, body: { code: "forbidden" } });
     expect(await ask("/v1/bulk-actions/x/abort", { reason: "r" })).toMatchObject({ status: 403 });
@@ -84,7 +84,7 @@ describe("A bulk action is refused, and nothing of it is stored,", () => {
 });
 
 describe("A bulk action of a tenant", () => {
-  it("is not there for another one, and neither are the tenant's things", async () => {
+  it("is hidden from other tenants, and so are the tenant's items", async () => {
     const [acme, globex] = [await theOperator(), await theOperator()];
     await lettersOfThreeCauses(acme.tenantId, [0, 3, 0]);
     const letters = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE tenant_id = ?1", acme.tenantId);
@@ -114,7 +114,7 @@ describe("A bulk action of a tenant", () => {
     expect(listed.body.items.map(({ id }) => id)).toEqual([foreign.id]);
   });
 
-  it("is one for one key, also for a double click; for another request under that key it is refused", async () => {
+  it("is created once for one key, also by a double click; another request under that key is refused", async () => {
     const operator = await theOperator();
     await lettersOfThreeCauses(operator.tenantId, [0, 2, 0]);
     const asked = { verb: "skip", filter: {} };
@@ -135,7 +135,7 @@ describe("A bulk action of a tenant", () => {
     expect(audit.map(({ verb }) => verb).toSorted()).toEqual(["attempt", "bulk", "skip", "skip"]);
   });
 
-  it("about nothing is complete at once; an ended one cannot be halted or resumed, with that reason", async () => {
+  it("without items is complete at once; an ended one cannot be halted or resumed, with that reason", async () => {
     const operator = await theOperator();
     const { status, body } = await operator.start({ verb: "skip", filter: {} });
     expect({ status, ...body }).toMatchObject({ status: 202, state: "complete", matched: 0, left: 0 });
@@ -145,7 +145,7 @@ describe("A bulk action of a tenant", () => {
     }
   });
 
-  it("waits outside while five of its tenant run, and starts when one has ended", async () => {
+  it("waits while five others of its tenant run, and starts when one has ended", async () => {
     const operator = await theOperator();
     await lettersOfThreeCauses(operator.tenantId, [0, 6, 0]);
     const letters = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE tenant_id = ?1", operator.tenantId);
@@ -170,7 +170,7 @@ describe("A bulk action of a tenant", () => {
     ]);
   });
 
-  it("is frozen at the click: later failures are not part of it, and its items are read page by page", async () => {
+  it("contains the items of the moment of the click: later failures are not included, and its items are read page by page", async () => {
     const operator = await theOperator();
     await lettersOfThreeCauses(operator.tenantId, [0, 5, 0]);
     const { body } = await operator.start({ verb: "skip", filter: {}, ramp: [1] });
@@ -186,7 +186,7 @@ describe("A bulk action of a tenant", () => {
     expect(new Set(audit.map(({ target }) => target))).toEqual(new Set([...first.items, ...second.items].map(({ target }) => target)));
   });
 
-  it("is halted while a chunk is being recorded: done items stay done, and each item is reported", async () => {
+  it("can be halted while a chunk is being recorded: finished items remain done, and each item is reported", async () => {
     const operator = await theOperator();
     await lettersOfThreeCauses(operator.tenantId, [0, 4, 0]);
     const { body } = await operator.start({ verb: "skip", filter: {}, ramp: [] });
@@ -200,7 +200,7 @@ describe("A bulk action of a tenant", () => {
   });
 });
 
-it("a dry run marks final actions as final", async () => {
+it("marks final actions as final in its dry run", async () => {
   const { ask } = await theOperator();
   const follows = async (verb: string) =>
     (await ask<{ follows: string | null }>("/v1/bulk-actions", { verb, filter: {}, reason: "r", dry_run: true })).body.follows;
@@ -208,7 +208,7 @@ it("a dry run marks final actions as final", async () => {
   expect([await follows("retry"), await follows("replay")]).toEqual([null, null]);
 });
 
-it("a dry run of a cancel says that it undoes, and one of a retry counts the undone items that run again, which its filter can leave out", async () => {
+it("reports in the dry run of a cancel that it undoes, and in that of a retry the undone items that run again", async () => {
   const { ask, tenantId } = await theOperator();
   const dry = async (verb: string, filter: object) =>
     (await ask<{ follows: string | null; matched: number }>("/v1/bulk-actions", { verb, filter, reason: "r", dry_run: true })).body;

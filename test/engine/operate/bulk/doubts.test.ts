@@ -40,8 +40,8 @@ const asked = (verb: string, filter: object) => ({ verb, filter, ramp: [1], reas
 const dry = async ({ ask }: TheOperator, body: object) =>
   (await ask<Plan>("/v1/bulk-actions", { ...body, dry_run: true, reason: "r" })).body;
 
-describe("Many doubts", () => {
-  it("are rejected together, those of one step: counted by step first, each on record, each done once more; the others wait", async () => {
+describe("Unknown outcomes in a bulk action", () => {
+  it("can be rejected together for one step: they are counted by step first, each is recorded and repeated once; the others wait", async () => {
     const operator = await theOperator();
     const [charges, letters] = [await doubtful(operator.tenantId, "charge", 4), await doubtful(operator.tenantId, "letter", 2)];
     for (const { state } of [charges, letters]) state.loses = false;
@@ -69,7 +69,7 @@ describe("Many doubts", () => {
     expect(items.body.items).toMatchObject(charges.ids.map((instance_id, n) => ({ n, target: charges.keys[n], instance_id, ...item })));
   });
 
-  it("are repeated together, where the outcome stays unknown: each under a new key", async () => {
+  it("can be retried together: each runs under a new key", async () => {
     const operator = await theOperator();
     const { ids, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
     state.loses = false;
@@ -92,7 +92,7 @@ describe("Many doubts", () => {
     ]);
   });
 
-  it("that are in doubt again have failed, and need an operator's answer; the bulk action stops after the first", async () => {
+  it("have failed when they are in doubt again, and need an operator's answer; the bulk action stops after the first", async () => {
     const operator = await theOperator();
     const { keys, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
     const { body } = await operator.start(asked("reject", {}));
@@ -119,7 +119,7 @@ describe("Many doubts", () => {
     });
   });
 
-  it("B02 answered by another operator meanwhile are left out; an effect in doubt again since then is not the counted one, and is refused", async () => {
+  it("B02 are left out when another operator has answered them, and refused when they are in doubt again since then", async () => {
     const operator = await theOperator();
     const { ids, keys, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
     const held = pauseAt("B02 acted, chunk not recorded", operator.idOf("once"));
@@ -150,7 +150,7 @@ describe("Many doubts", () => {
     expect(timesOf()).toEqual([2, 1, 2]);
   });
 
-  it("of stopped runs are recorded as not happened, and nothing is sent; of undone runs none is repeated", async () => {
+  it("of stopped runs are recorded as not happened, and nothing is sent; those of undone runs are not repeated", async () => {
     const operator = await theOperator();
     const { ids, keys, timesOf } = await doubtful(operator.tenantId, "charge", 2);
     const [stopped = "", undone = ""] = ids;
@@ -186,7 +186,7 @@ describe("Many doubts", () => {
     expect(await operator.over(again.id)).toMatchObject({ state: "complete", skipped: 2, failed: 0 });
   });
 
-  it("are named by their keys; a key of nothing, and of another tenant's, is refused; an unknown workflow is reported", async () => {
+  it("can be named by their keys; an unknown or another tenant's key is refused; an unknown workflow is reported", async () => {
     const [operator, other] = [await theOperator(), await theOperator()];
     const [own, foreign] = [await doubtful(operator.tenantId, "charge", 1), await doubtful(other.tenantId, "charge", 1)];
     own.state.loses = false;
@@ -219,7 +219,7 @@ describe("Many doubts", () => {
     expect(await operator.start(asked("confirm", {}))).toMatchObject({ status: 422, body: { issues: [{ path: "verb" }] } });
   });
 
-  it("of one run are answered separately; and one of a run that had failed before is on record, which is no failure of the answer", async () => {
+  it("of one run are answered separately, also when that run had failed before", async () => {
     const operator = await theOperator();
     const state = { loses: true };
     const lost = () => effect("once", async () => (state.loses ? Promise.reject(new Error("Lost.")) : {}));
@@ -244,7 +244,7 @@ describe("Many doubts", () => {
     expect(await reaches(failed.instanceId, "errored")).toBe("errored");
   });
 
-  it("contain no personal data that their messages hide, and their list leaves out an effect with a name in its key", async () => {
+  it("are shown without personal data, and their list leaves out an effect with a name in its key", async () => {
     const operator = await theOperator();
     const email = `${fresh("ada")}@ex.test`;
     const state = { loses: true };

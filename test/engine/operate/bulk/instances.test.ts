@@ -42,7 +42,7 @@ async function restarted(instanceId: string): Promise<void> {
 }
 
 describe("A bulk retry", () => {
-  it("B01 B02 of instances that have failed dies in the middle, again and again: each is retried once, and all are complete", async () => {
+  it("B01 B02 that dies repeatedly retries each failed instance once, and all are complete", async () => {
     const operator = await theOperator();
     const count = howMany(25, 1000);
     const may = { end: 0 };
@@ -75,7 +75,7 @@ describe("A bulk retry", () => {
     expect(audit.every(({ verb, result }) => verb === "retry" && result === "applied")).toBe(true);
   });
 
-  it("detects repeated failures, stops itself by the share of a stage, and continues when an operator resumes it", async () => {
+  it("stops itself when the share of repeated failures in a stage is too high, and continues when an operator resumes it", async () => {
     const operator = await theOperator();
     const { ids, mend } = await broken(operator, 13);
     const { body } = await operator.start({ verb: "retry", filter: {}, ramp: [1, 10] });
@@ -96,7 +96,7 @@ describe("A bulk retry", () => {
     expect(await operator.items(body.id, "failed")).toHaveLength(1);
   });
 
-  it("B02 is halted while a chunk is running, and resumed before that is over: the chunk's late record is refused, and nothing is retried twice", async () => {
+  it("B02 that is halted while a chunk runs, and then resumed, refuses the chunk's late record and retries nothing twice", async () => {
     const operator = await theOperator();
     const { did, mend } = await broken(operator, 12);
     mend();
@@ -118,7 +118,7 @@ describe("A bulk retry", () => {
     expect(await auditOf(body.id)).toHaveLength(12);
   });
 
-  it("B02 is halted after a crash: unrecorded results are recorded before it rests", async () => {
+  it("B02 that is halted after a crash records its unrecorded results before it stops", async () => {
     const operator = await theOperator();
     const { did, mend } = await broken(operator, 6);
     mend();
@@ -131,7 +131,7 @@ describe("A bulk retry", () => {
     expect(did.size).toBe(6);
   });
 
-  it("B02 retries no run a second time if its chunk is repeated after its runs have failed again", async () => {
+  it("B02 retries no run twice when a chunk is repeated after its runs have failed again", async () => {
     const operator = await theOperator();
     const { tried } = await broken(operator, 3);
     const death = dieAt("B02 acted, chunk not recorded", operator.idOf("once"));
@@ -149,7 +149,7 @@ describe("A bulk retry", () => {
     expect(await auditOf(body.id)).toHaveLength(3);
   });
 
-  it("by two operators over the same filter at one moment: each instance is retried once, and is skipped by the other", async () => {
+  it("of two operators over the same filter retries each instance once; the other operator's action skips it", async () => {
     const operator = await theOperator();
     const { did, mend } = await broken(operator, 10);
     mend();
@@ -165,7 +165,7 @@ describe("A bulk retry", () => {
     expect([...did.values()]).toEqual(Array.from({ length: 10 }, () => 1));
   });
 
-  it("with a failed instance says so, and an operator resumes it", async () => {
+  it("with a failed instance reports it, and an operator can resume the action", async () => {
     const operator = await theOperator();
     const { mend } = await broken(operator, 3);
     mend();
@@ -178,7 +178,7 @@ describe("A bulk retry", () => {
     expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: 3 });
   });
 
-  it("B03 of many stages continues as another instance after its maximum of turns, also where it dies between the two", async () => {
+  it("B03 of many stages continues as another instance after its maximum of turns, also when it dies between the two", async () => {
     const operator = await theOperator();
     // A stage is a turn that acts, and another one that waits where its run has not ended by then: together more than the turns of
     // one replay.

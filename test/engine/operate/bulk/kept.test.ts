@@ -5,7 +5,7 @@ import { lettersOfThreeCauses, theOperator } from "./bulk.ts";
 const DAY_MS = 86_400_000;
 const TABLES = ["millrace_bulk_actions", "millrace_bulk_lists", "millrace_bulk_items"];
 
-it("a bulk action that ended 90 days ago leaves with its list and its items; a younger one stays whole, and the audit of both", async () => {
+it("a bulk action is deleted with its list and its items 90 days after its end; a younger one and the audit of both are kept", async () => {
   const operator = await theOperator();
   await lettersOfThreeCauses(operator.tenantId, [0, 4, 0]);
   const ids: string[] = [];

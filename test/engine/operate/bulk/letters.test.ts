@@ -6,7 +6,7 @@ import { auditOf, balanced, lettersOfThreeCauses, theOperator } from "./bulk.ts"
 const lettersIn = async (tenantId: string, state: string) =>
   (await rows("SELECT 1 FROM millrace_dead_letters WHERE tenant_id = ?1 AND state = ?2", tenantId, state)).length;
 
-it("dead letters of three causes: one is repaired and replayed by 1, 10 and the rest, halted in the middle, resumed; the others stop, and are discarded", async () => {
+it("dead letters of three causes: one cause is repaired and replayed in stages of 1, 10 and the rest, halted and resumed; the others stop and are discarded", async () => {
   const [down, invalid, newer] = [howMany(60, 600), howMany(20, 250), howMany(10, 150)];
   const { tenantId, start, ask, show, over, items } = await theOperator();
   const { name, mend } = await lettersOfThreeCauses(tenantId, [down, invalid, newer]);

@@ -43,7 +43,7 @@ const codes = async (all: Promise<unknown>[]) =>
   (await Promise.allSettled(all)).map((one) => (one.status === "fulfilled" ? one.value : (one.reason.code ?? "refused")));
 
 describe("Group commit", () => {
-  it("R01 an invalid statement, or one with invalid values, is rejected on entry: its neighbours commit, in the same group", async () => {
+  it("R01 rejects an invalid statement or value on entry; its neighbours commit in the same group", async () => {
     const name = fresh();
     const { db, seen } = watched();
     const commits = new GroupCommit(db);
@@ -76,14 +76,14 @@ describe("Group commit", () => {
     expect(seen.batches).toBe(2);
   });
 
-  it("R01 one answer that cannot be read fails its own caller alone", async () => {
+  it("R01 fails only the caller of an answer that cannot be read", async () => {
     const name = fresh();
     const commits = new GroupCommit(env.DB);
     const unreadable = { ...unit(name, "a"), read: () => expect.unreachable("read") };
     expect(await codes([commits.commit(unreadable), commits.commit(unit(name, "b"))])).toEqual(["refused", "committed"]);
   });
 
-  it("R01 a unit that the database refuses is found by halving, one batch after the other: ninety-nine of a hundred commit", async () => {
+  it("R01 finds a unit that the database refuses by halving, batch after batch: ninety-nine of a hundred commit", async () => {
     const name = fresh();
     const { db, seen } = watched();
     const commits = new GroupCommit(db);
@@ -97,7 +97,7 @@ describe("Group commit", () => {
     expect(seen.most).toBe(1);
   });
 
-  it("R01 a hundred units with existing outcomes, after an answer that was lost, are settled by one query", async () => {
+  it("R01 settles a hundred units with existing outcomes by one query after a lost answer", async () => {
     const name = fresh();
     const { db, seen } = watched();
     const commits = new GroupCommit(db);
@@ -111,7 +111,7 @@ describe("Group commit", () => {
     expect(seen.batches).toBeLessThanOrEqual(6);
   });
 
-  it("R01 a batch that never returns times out: its units get an unknown outcome, the next ones commit", async () => {
+  it("R01 times out a batch that never returns: its units get an unknown outcome, the next ones commit", async () => {
     const name = fresh();
     const { db } = watched({ before: (batches) => (batches === 1 ? new Promise(() => undefined) : undefined) });
     const commits = new GroupCommit(db, { answerWithinMs: 50 });
@@ -119,7 +119,7 @@ describe("Group commit", () => {
     expect(await codes(all)).toEqual(["unavailable", "committed"]);
   });
 
-  it("R02 a database that asks for less gets one batch a group, never two at once, and the rest as soon as it can", async () => {
+  it("R02 sends an overloaded database one batch a group, never two at once, and the rest as soon as it can", async () => {
     const name = fresh();
     let overloaded = true;
     const { db, seen } = watched({
@@ -136,7 +136,7 @@ describe("Group commit", () => {
     expect(seen.most).toBe(1);
   });
 
-  it("R02 a database error in the middle of halving ends it: the other half is not tried", async () => {
+  it("R02 stops halving at a database error: the other half is not tried", async () => {
     const name = fresh();
     const { db, seen } = watched({
       before: (batches) => {
@@ -150,7 +150,7 @@ describe("Group commit", () => {
     expect(seen.batches).toBe(4);
   });
 
-  it("R02 the queue is bounded in number and in bytes; units beyond it are refused with a time to retry", async () => {
+  it("R02 has a queue of limited number and bytes, and refuses further units with a time to retry", async () => {
     const name = fresh();
     for (const bounds of [{ waitingUnits: 3 }, { waitingBytes: 300 }]) {
       const commits = new GroupCommit(env.DB, bounds);
@@ -165,7 +165,7 @@ describe("Group commit", () => {
     }
   });
 
-  it("R02 rows of one text that are too much for one value travel as several", async () => {
+  it("R02 sends rows of one text as several values when one value is too small", async () => {
     const name = fresh();
     const { db, seen } = watched();
     const commits = new GroupCommit(db, { groupBytes: 10_000_000 });
@@ -178,7 +178,7 @@ describe("Group commit", () => {
   });
 
   it.each(["", "  -- nothing\n", "SELECT 'a;b' AS said /* ; */ ;", "SELECT 1; SELECT 2", "SELECT 1 AS said; ; DELETE FROM probe_rows;"])(
-    "R01 T01 for any text of a neighbour's statement (%j), each unit gets its own answer",
+    "R01 T01 gives each unit its own answer for any text of a neighbour's statement (%j)",
     async (text) => {
       const { db } = watched();
       const commits = new GroupCommit(db);

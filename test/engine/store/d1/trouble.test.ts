@@ -55,13 +55,13 @@ describe("R02 the reaction to each error of the platform", () => {
     expect(troubleOf(new Error(message))).toBe(trouble);
   });
 
-  it("R02 the platform's own marks count too, and who asks for less traffic is believed first", () => {
+  it("R02 the platform's own error flags count too, and a request for less traffic takes precedence", () => {
     expect(troubleOf(Object.assign(new Error("?"), { retryable: true }))).toBe("transient");
     expect(troubleOf(Object.assign(new Error("Network connection lost."), { overloaded: true, retryable: true }))).toBe("overloaded");
     expect(troubleOf("thrown text")).toBe("fatal");
   });
 
-  it("R02 a database error is reported with a time to retry, once, and a caller's own mistake stays a caller's mistake", () => {
+  it("R02 a database error is reported once with a time to retry, and a caller's own mistake remains a caller's mistake", () => {
     const told = asUnavailable(new Error("D1_ERROR: Currently processing a long-running export."), "The database");
     expect(told).toMatchObject({ code: "unavailable", detail: { delayMs: 30_000 } });
     expect(asUnavailable(told, "The recorder")).toBe(told);
@@ -71,7 +71,7 @@ describe("R02 the reaction to each error of the platform", () => {
   });
 });
 
-describe("W34 which errors the platform throws about itself, and which about a step", () => {
+describe("W34 an error", () => {
   it.each([
     ["Error", "Durable Object reset because its code was updated."],
     ["Error", "Aborting engine: Grace period complete"],
@@ -81,7 +81,7 @@ describe("W34 which errors the platform throws about itself, and which about a s
     ["WorkflowInternalError", "Attempt failed due to internal workflows error"],
     ["Error", "WorkflowInternalError: Storage failure for charge-1 due to internal error."],
     ["NonRetryableDelayError", 'The delay function for step "charge-1" threw an error'],
-  ])("about itself: %s: %s", (name, message) => {
+  ])("is classified as the platform's own: %s: %s", (name, message) => {
     const error = Object.assign(new Error(message), { name });
     expect([isInfrastructure(error), isAboutStep(error)]).toEqual([true, false]);
   });
@@ -93,12 +93,12 @@ describe("W34 which errors the platform throws about itself, and which about a s
     ["WorkflowFatalError", "The limit of 10000 steps has been reached. This limit can be changed in your worker configuration."],
     ["WorkflowFatalError", 'Step config for "a" is in a invalid format.'],
     ["Error", "Worker exceeded CPU time limit."],
-  ])("about the step: %s: %s", (name, message) => {
+  ])("is classified as the step's: %s: %s", (name, message) => {
     const error = Object.assign(new Error(message), { name });
     expect([isInfrastructure(error), isAboutStep(error)]).toEqual([false, true]);
   });
 
-  it("neither: an error of the engine with a code, and any other text", () => {
+  it("is classified as neither when it is an engine error with a code, or has any other text", () => {
     const others = [new MillraceError("unavailable", "Network connection lost."), new Error("The card was declined."), "thrown text"];
     expect(others.map((one) => [isInfrastructure(one), isAboutStep(one)])).toEqual(others.map(() => [false, false]));
   });
