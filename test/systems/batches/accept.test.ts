@@ -27,7 +27,7 @@ const asked = (key: string, id = fresh("b"), more = {}) => ({
 });
 
 describe("POST /v1/batches", () => {
-  it("answers the same batch for the same id and file, and refuses the id for other work", async () => {
+  it("returns the same batch for the same id and file, and refuses the id for other work", async () => {
     const caller = await callerWith();
     const id = fresh("b");
     const first = await upload(caller, ROW, { id });
@@ -43,7 +43,7 @@ describe("POST /v1/batches", () => {
     expect(await contactsOf(caller.tenantId)).toMatchObject([{ revision: 1 }]);
   });
 
-  it("requested twenty times at once is one batch", async () => {
+  it("creates one batch for twenty concurrent equal requests", async () => {
     const caller = await callerWith();
     const id = fresh("b");
     const answers = await Promise.all(Array.from({ length: 20 }, () => upload(caller, ROW, { id })));
@@ -53,7 +53,7 @@ describe("POST /v1/batches", () => {
     expect(await contactsOf(caller.tenantId)).toMatchObject([{ revision: 1 }]);
   });
 
-  it("with a name used by another command is refused, and nothing is kept", async () => {
+  it("refuses a name that another command uses, and stores nothing", async () => {
     const caller = await callerWith();
     const id = fresh("b");
     await acceptCommands(env, app, { tenantId: caller.tenantId, source: "test" }, [
@@ -64,7 +64,7 @@ describe("POST /v1/batches", () => {
     expect((await env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/` })).objects).toEqual([]);
   });
 
-  it("keeps an upload after its acceptance failed half way, and continues on the next request", async () => {
+  it("keeps an upload after its acceptance failed half way, and continues at the next request", async () => {
     const caller = await callerWith();
     const id = fresh("b");
     const { performer } = app;
@@ -79,13 +79,13 @@ describe("POST /v1/batches", () => {
     expect(await batchIn(caller, id, "complete")).toMatchObject({ rows: { done: 1 } });
   });
 
-  it("refuses a name that no file can have", async () => {
+  it("refuses an invalid file name", async () => {
     const caller = await callerWith();
     const refused = await caller.post("/v1/batches", asked(`files/${caller.tenantId}/${"漢".repeat(400)}`));
     expect(expectProblem(refused, 422, "invalid_payload").issues).toMatchObject([{ path: "manifest.key" }]);
   });
 
-  it("accepts a file in the tenant's own folder, and no other", async () => {
+  it("accepts a file in the tenant's own folder only", async () => {
     const caller = await callerWith();
     const other = await callerWith();
     const key = await putFile(caller.tenantId, "people.csv", ROW);
@@ -113,7 +113,7 @@ describe("POST /v1/batches", () => {
     expect((await caller.post("/v1/batches", asked(key, id))).status).toBe(202);
   });
 
-  it("asks for a length, which must be the body's", async () => {
+  it("requires a content length that equals the body's", async () => {
     const caller = await callerWith();
     const query = `?operation=import&dataset=contacts&batch_id=${fresh("b")}`;
     const headers = { authorization: `Bearer ${caller.token}`, "content-type": "text/csv" };
@@ -142,7 +142,7 @@ describe("POST /v1/batches", () => {
     ],
     ["has too many columns", `contact_id,email,${Array.from({ length: 999 }, (_, at) => `p${at}`)}\n`, /has 1001 columns/],
     ["has a nameless column", "contact_id,email,\n", /cannot be named/],
-  ])("refuses a file with a header that %s, and keeps nothing", async (_, file, words) => {
+  ])("refuses a file with a header that %s, and stores nothing", async (_, file, words) => {
     const caller = await callerWith();
     const problem = expectProblem(await upload(caller, file), 422, "invalid_payload");
     expect(problem.issues).toMatchObject([{ path: "file", message: expect.stringMatching(words) }]);
@@ -188,7 +188,7 @@ describe("POST /v1/batches", () => {
 });
 
 describe("A batch of another tenant", () => {
-  it("is not there, and its id can be used", async () => {
+  it("is hidden, and its id can be used", async () => {
     const caller = await callerWith();
     const other = await callerWith();
     const { batch_id: id } = await completed(caller, ROW);
@@ -201,7 +201,7 @@ describe("A batch of another tenant", () => {
   });
 });
 
-it("a command for an unknown batch, or for another operation, is refused with the route of batches", async () => {
+it("a command for an unknown batch, or for another operation, is refused, and the error names the route of batches", async () => {
   const caller = await callerWith();
   const { batch_id: id } = await completed(caller, ROW);
   for (const [type, batch] of [
@@ -229,7 +229,7 @@ it("batches are listed newest first, page by page", async () => {
   expect(second.body.next_cursor).toBeNull();
 });
 
-it("fifty shuffled deliveries of its command, some in one batch, are one batch", async () => {
+it("fifty shuffled deliveries of a batch's command, some in one batch, are one batch", async () => {
   const caller = await callerWith();
   const { batch_id: id, instance_id: instance } = (await upload(caller, contactsCsv(1500))).body;
   const row = await env.DB.prepare("SELECT envelope FROM millrace_instances WHERE id = ?1").bind(instance).first<{ envelope: string }>();

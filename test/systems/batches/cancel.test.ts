@@ -6,7 +6,7 @@ import { holdAt } from "./hold.ts";
 
 const reason = "the wrong list";
 
-it("a cancelled batch stops at its next chunk; completed rows are counted and stay, and its instance ends", async () => {
+it("a cancelled batch stops at its next chunk; completed rows are counted and remain, and its instance ends", async () => {
   const caller = await callerWith();
   const held = holdAt("c2500");
   const { batch_id: id, instance_id: instance } = (await upload(caller, contactsCsv(5000))).body;
@@ -43,7 +43,7 @@ it("a batch that is complete cannot be cancelled", async () => {
   expect((await caller.get(`/v1/batches/${id}`)).body).toMatchObject({ state: "complete", cancel_reason: null });
 });
 
-it("a batch that is cancelled while it writes its last chunk has done everything, and reports that", async () => {
+it("a batch that is cancelled while it writes its last chunk completes, and reports that", async () => {
   const caller = await callerWith();
   const held = holdAt("c1500");
   const { batch_id: id } = (await upload(caller, contactsCsv(1800))).body;
@@ -58,7 +58,7 @@ it("a batch that is cancelled while it writes its last chunk has done everything
 });
 
 it.each(Array.from({ length: 8 }, (_, index) => index * 12))(
-  "cancelled %i ms after the request, its state matches the effect",
+  "a batch that is cancelled %i ms after the request has a state that matches its rows",
   async (delay) => {
     const caller = await callerWith();
     const rows = 1800;
@@ -75,7 +75,7 @@ it.each(Array.from({ length: 8 }, (_, index) => index * 12))(
   },
 );
 
-it("a cancelled batch with a stopped instance ends too", async () => {
+it("a cancelled batch with a stopped instance also ends", async () => {
   const caller = await callerWith();
   const key = `files/${caller.tenantId}/people.csv`;
   await env.PAYLOADS.put(key, contactsCsv(3));
@@ -87,7 +87,7 @@ it("a cancelled batch with a stopped instance ends too", async () => {
   await reaches(caller, instance_id, "complete");
 });
 
-it("a follower of a batch gets its progress until it ends, and continues after a broken connection", async () => {
+it("a follower of a batch gets its progress until the end, and continues after a broken connection", async () => {
   const caller = await callerWith();
   const { batch_id: id } = (await upload(caller, contactsCsv(3000))).body;
   const authorization = `Bearer ${caller.token}`;

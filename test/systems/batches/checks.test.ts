@@ -14,7 +14,7 @@ async function kindsOf(tenantId: string): Promise<string[]> {
   return found.filter((one) => one.tenantId === tenantId).map(({ kind }) => kind);
 }
 
-it("a batch without its instance, and a count of fewer bytes than its file has, are found; a batch with a failed instance is not", async () => {
+it("the scan finds a batch without its instance, and one that counts fewer bytes than its file has; it accepts a batch with a failed instance", async () => {
   const tenantId = fresh("tenant");
   const instance = await seedInstance(tenantId, { status: "errored" });
   const batch = await seedBatch(tenantId, instance);

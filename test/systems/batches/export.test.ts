@@ -15,7 +15,7 @@ async function exported(caller: Caller, more: object): Promise<{ batch: Json; te
   return { batch, text: body };
 }
 
-it("an export contains the imported rows, in the order of their keys, and imported elsewhere it is the same", async () => {
+it("an export contains the imported rows in the order of their keys, and an import of it elsewhere gives the same export", async () => {
   const caller = await callerWith();
   const other = await callerWith();
   await completed(caller, `${contactsCsv(1300)}odd,o@example.com,"a ""b""\nc\rd, é 😀",\n`);
@@ -54,7 +54,7 @@ it("a CSV for spreadsheets has no formulas, unless an exact one is requested", a
   expect((await exported(caller, { format: "csv", formulas: "keep" })).text).toContain("c1,a@example.com,=1+1,");
 });
 
-it("a CSV export that is imported again changes no contact, and a reconciliation of it finds no difference", async () => {
+it("an import of a CSV export changes no contact, and a reconciliation of it finds no difference", async () => {
   const caller = await callerWith();
   const other = await callerWith();
   const ids = ["+4917012345", "@home", "=x", "-x", "＋49", "＝1", "'+49", "''=x", "'quoted", ";=1+1", "a;'-b", `a;"=1`];
@@ -90,7 +90,7 @@ it("an import removes an apostrophe before a formula from any file, and keeps it
   ]);
 });
 
-it("an export of nothing is a header, and an import has no result", async () => {
+it("an export without rows is a header, and its import has no result", async () => {
   const caller = await callerWith();
   expect((await exported(caller, { format: "csv" })).text).toBe("contact_id,email,name,properties\n");
   const { batch_id: id } = await completed(caller, contactsCsv(1));
@@ -99,7 +99,7 @@ it("an export of nothing is a header, and an import has no result", async () => 
   );
 });
 
-it("a reconciliation lists the rows that are only there, only here and different, and publishes it as a fact", async () => {
+it("a reconciliation lists the rows of one side only and the different rows, and publishes itself as a fact", async () => {
   const caller = await callerWith();
   await completed(caller, contactsCsv(1200));
   const theirs = contactsCsv(1210)
@@ -140,7 +140,7 @@ it("a reconciliation lists the rows that are only there, only here and different
   });
 });
 
-it("an attempt that wakes up late cannot change a part that another has committed", async () => {
+it("an attempt that resumes late cannot change a part that another has committed", async () => {
   const caller = await callerWith();
   await completed(caller, contactsCsv(3));
   const { batch, text } = await exported(caller, { format: "csv" });

@@ -18,7 +18,7 @@ const outcome = (id: string, entity: string, value: number): StatedFact<"outcome
 const jsonl = { type: "application/x-ndjson", dataset: "facts" };
 const lines = (rows: object[]) => rows.map((row) => JSON.stringify(row)).join("\n");
 
-it("facts go to their ledgers once: known ones are skipped, and a name with another content is reported", async () => {
+it("facts are appended to their ledgers once: known ones are skipped, and a name with other content is reported", async () => {
   const caller = await callerWith();
   const facts = Array.from({ length: 450 }, (_, index) => outcome(`f${index}`, `contact/${index % 3}`, index));
   const first = await completed(caller, lines(facts), jsonl);
@@ -38,7 +38,7 @@ it("facts go to their ledgers once: known ones are skipped, and a name with anot
   ]);
 });
 
-it("a fact in a ledger of the engine is a problem of its row, as it is refused anywhere else", async () => {
+it("a fact in a ledger of the engine is refused as a problem of its row", async () => {
   const caller = await callerWith();
   const kept = { ...outcome("f1", "x", 1), entity: `webhook/${fresh()}` };
   const done = await completed(caller, lines([kept, outcome("f2", "contact/1", 1)]), jsonl);
@@ -49,7 +49,7 @@ it("a fact in a ledger of the engine is a problem of its row, as it is refused a
   expect(await ledgerOf(env, caller.tenantId, kept.entity).state()).toMatchObject({ last: 0 });
 });
 
-it("a fact nested so deep that no message could contain it is a problem of its row, and is in no ledger", async () => {
+it("a fact that is nested too deeply for a message is refused as a problem of its row", async () => {
   const caller = await callerWith();
   const nested = (levels: number): object => ({ about: "x", more: JSON.parse(`${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`) });
   const deep = (levels: number) => ({ ...outcome(`f${levels}`, "order/1", 1), type: "reconciliation", payload: nested(levels) });
@@ -79,7 +79,7 @@ const rowsOf = (text: string): Json[] =>
     .filter(Boolean)
     .map((line) => JSON.parse(line));
 
-it("an export of facts equals the import, ledger by ledger in order; imported elsewhere it gives the same", async () => {
+it("an export of facts equals the import, ledger by ledger in order, and an import of it elsewhere gives the same", async () => {
   const caller = await callerWith();
   // Names in another order than their places.
   const facts = Array.from({ length: 620 }, (_, index) => outcome(`f${(index * 7) % 620}`, `contact/${index % 2}`, index));
@@ -101,7 +101,7 @@ it("an export of facts equals the import, ledger by ledger in order; imported el
   }
 });
 
-it("how a time is written makes no fact another: known to its ledger, and the same to a reconciliation", async () => {
+it("another notation of a time makes no other fact, for its ledger and for a reconciliation", async () => {
   const caller = await callerWith();
   const written = ["T09:30:00Z", "T09:30:00.5Z", "T09:30:00.123Z", "T09:30:00.123000Z"];
   const facts = written.map((time, index) => ({ ...outcome(`f${index}`, "contact/1", index), occurred_at: `2026-10-01${time}` }));
@@ -141,7 +141,7 @@ it("a reconciliation of facts finds differences and facts on one side only, for 
   );
 });
 
-it("pairs are looked up by their names, and pages read, in the ledgers alone: facts without a projection are found", async () => {
+it("facts without a projection are found by their names, and in pages, in the ledgers", async () => {
   const caller = await callerWith();
   const rows = Array.from({ length: 600 }, (_, index) => outcome(`f${index}`, `contact/${index % 3}`, index));
   await completed(caller, lines(rows), jsonl);

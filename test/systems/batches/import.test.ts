@@ -20,7 +20,7 @@ it("an uploaded file becomes rows, each written once, and the batch has their nu
   expect(await problemsOf(caller, batch.batch_id)).toEqual([]);
 });
 
-it("a file with every kind of broken row is imported except for those rows, and each is reported", async () => {
+it("a file with every kind of invalid row is imported without those rows, and each is reported", async () => {
   const caller = await callerWith();
   const file = new TextEncoder().encode(
     [
@@ -75,7 +75,7 @@ it("a file with every kind of broken row is imported except for those rows, and 
   expect(Math.max(...problems.map(({ raw }) => raw.length))).toBeLessThanOrEqual(200);
 });
 
-it("a header is read with each delimiter, each line end, a byte order mark, and quotes around any of its names", async () => {
+it("a header is read with each delimiter, each line ending, a byte order mark, and quoted names", async () => {
   const caller = await callerWith();
   const names = ["contact_id", "email", "a;b,c;d", 'say "hi"', "plan"];
   const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
@@ -99,14 +99,14 @@ it("a header is read with each delimiter, each line end, a byte order mark, and 
   expect(contact).toMatchObject({ revision: 40, properties: { "a;b,c;d": "1", 'say "hi"': "2", plan: "gold" } });
 });
 
-it("a header is read with the delimiter that finds the required columns, for any content of its other names", async () => {
+it("a header is read with the delimiter that gives the required columns, for any content of its other names", async () => {
   const caller = await callerWith();
   await completed(caller, "contact_id,email,a;b;c;d;e\nw1,a@x.org,1\n");
   await completed(caller, " contact_id ; email;a,b,c,d,e\nw2;a@x.org;1\n");
   expect((await contactsOf(caller.tenantId)).map(({ properties }) => properties)).toEqual([{ "a;b;c;d;e": "1" }, { "a,b,c,d,e": "1" }]);
 });
 
-it("a row that names a property in `properties` and in a column is reported, and the column does not win in silence", async () => {
+it("a row that contains a property both in `properties` and in a column is reported", async () => {
   const caller = await callerWith();
   const rows = [`p1,a@x.org,"{""plan"":""x""}",gold`, `p2,b@x.org,"{""plan"":""x""}",`, `p3,c@x.org,"{""age"":3}",gold`];
   const { batch_id: id } = await completed(caller, `contact_id,email,properties,plan\n${rows.join("\n")}\n`);
@@ -117,7 +117,7 @@ it("a row that names a property in `properties` and in a column is reported, and
   expect(kept).toEqual([{ plan: "x" }, { age: 3, plan: "gold" }]);
 });
 
-it("JSON Lines are rows too, and invalid lines are reported", async () => {
+it("JSON Lines are imported as rows, and invalid lines are reported", async () => {
   const caller = await callerWith();
   const lines = [
     '{"contact_id":"a","email":"a@example.com","properties":{"age":3,"vip":true}}',

@@ -16,7 +16,7 @@ async function restart(instanceId: string, from?: string): Promise<void> {
 
 const platformStatus = async (id: string) => (await (await env.IMPORT_ROWS.get(id)).status()).status;
 
-it("restarted in the middle, again and again, with attempts that wake up late, it repeats no row", async () => {
+it("a batch with repeated restarts and late attempts repeats no row", async () => {
   const caller = await callerWith();
   const held = holdAt("c4501");
   const { batch_id: id, instance_id: instance } = (await upload(caller, withBrokenRows(8000))).body;
@@ -60,7 +60,7 @@ it("restarted in the middle, again and again, with attempts that wake up late, i
   expect(new Set((await contactsOf(caller.tenantId)).map(({ revision }) => revision))).toEqual(new Set([1]));
 });
 
-it("a chunk with a written outcome and a lost step is not written again", async () => {
+it("a chunk with a committed outcome and a lost step result is not written again", async () => {
   const caller = await callerWith();
   const batch = await completed(caller, contactsCsv(2500));
   // The platform forgets everything; the inbox does not.
@@ -81,7 +81,7 @@ it("a chunk with a written outcome and a lost step is not written again", async 
   expect((await caller.get(`/v1/batches/${batch.batch_id}`)).body.rows).toMatchObject({ done: 2500 });
 });
 
-it("a file that disappears or changes meanwhile stops the batch with the file to restore; retried, it continues", async () => {
+it("a batch stops when its file disappears or changes, and names the file to restore; a retry continues", async () => {
   const caller = await callerWith();
   const key = `files/${caller.tenantId}/people.csv`;
   const file = contactsCsv(1200);

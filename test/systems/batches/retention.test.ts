@@ -27,7 +27,7 @@ const pruneInstance = (id: string) =>
   ]);
 const kept = async (tenantId: string) => (await env.PAYLOADS.list({ prefix: `batches/${tenantId}/` })).objects.length;
 
-it("a batch is deleted after thirty days, after its instance, with all its data; its rows stay, and its id names that work for ever", async () => {
+it("a batch is deleted after thirty days, after its instance, with all its data; its rows and its used id remain", async () => {
   const caller = await callerWith();
   const file = "contact_id,email\nc,a@example.com\nd,broken\n";
   const { batch_id: id, instance_id: instance } = await completed(caller, file);
@@ -51,7 +51,7 @@ it("a batch is deleted after thirty days, after its instance, with all its data;
   expect(await kept(caller.tenantId)).toBe(0);
 });
 
-it("keys that a cancelled reconciliation remembers go with it, slice by slice", async () => {
+it("the keys that a cancelled reconciliation stores are deleted with it, slice by slice", async () => {
   const caller = await callerWith();
   const { batch_id: id, instance_id: instance } = await completed(caller, contactsCsv(1), { operation: "reconcile" });
   await reaches(caller, instance, "complete");
@@ -66,7 +66,7 @@ it("keys that a cancelled reconciliation remembers go with it, slice by slice", 
   expectProblem(await caller.get(`/v1/batches/${id}`), 404, "batch_not_found");
 });
 
-it("a batch that waits for an operator stays", async () => {
+it("a batch that waits for an operator is kept", async () => {
   const caller = await callerWith();
   const key = `files/${caller.tenantId}/people.csv`;
   await env.PAYLOADS.put(key, "contact_id,email\n1,a@example.com\n");

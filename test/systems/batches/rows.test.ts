@@ -52,7 +52,7 @@ const cell = fc.oneof(
 const text = cell.filter((value) => !value.includes("\0"));
 
 describe("A CSV file", () => {
-  it("is unchanged, for any boundaries of its chunks", () => {
+  it("is read back unchanged, for any boundaries of its chunks", () => {
     const tables = fc
       .integer({ min: 2, max: 4 })
       .chain((width) => fc.tuple(fc.constant(width), fc.array(fc.array(text, { minLength: width, maxLength: width }), { maxLength: 12 })));
@@ -66,7 +66,7 @@ describe("A CSV file", () => {
     );
   });
 
-  it("with escaped formulas is unchanged, and contains no formula for any separator", () => {
+  it("with escaped formulas is read back unchanged, and contains no formula for any separator", () => {
     const signs = fc.constantFrom(...`'"=+-@＝＋－＠,;\t\r\n x`);
     const risky = fc.oneof(fc.string({ unit: signs, maxLength: 8 }), text);
     const tables = fc
@@ -86,7 +86,7 @@ describe("A CSV file", () => {
     );
   });
 
-  it("with any content has the same rows and the same problems, for any boundaries of its chunks", () => {
+  it("with any content has the same rows and problems, for any boundaries of its chunks", () => {
     const scraps = fc.array(
       fc.constantFrom("a,b\n", "a\n", '"a', '"', ",", "\n", "\r\n", 'x"y,z\n', '"q" r,s\n', "1,2\n", '"m\nn",o\n', "é", "\0", ";"),
       { maxLength: 30 },
@@ -213,14 +213,14 @@ describe("A CSV file", () => {
     expect(pieces).toHaveLength(file.startsWith('1,"two\n3,4\n3,4') ? 50_000 : expected.length);
   });
 
-  it("names the line of bytes that are no UTF-8", () => {
+  it("with bytes that are not UTF-8 is reported with their line", () => {
     const pieces = csv(new Uint8Array([...encoder.encode("1,2\n3,"), 0xff, 0xfe, ...encoder.encode("\n5,é\n")]), 2);
     expect(pieces).toMatchObject([{ content: ["1", "2"] }, { line: 2, problem: expect.stringMatching(/UTF-8/) }, { content: ["5", "é"] }]);
   });
 });
 
 describe("A JSON Lines file", () => {
-  it("is unchanged, for any boundaries of its chunks", () => {
+  it("is read back unchanged, for any boundaries of its chunks", () => {
     fc.assert(
       fc.property(fc.array(fc.jsonValue(), { maxLength: 12 }), bounds, fc.constantFrom("\n", "\r\n", "\n\n"), (values, at, end) => {
         const file = values.map((value) => JSON.stringify(value) + end).join("");
@@ -230,7 +230,7 @@ describe("A JSON Lines file", () => {
     );
   });
 
-  it("reports a huge line and continues", () => {
+  it("with a huge line reports that line and continues", () => {
     const pieces = jsonl(`{"a":1}\n"${HUGE.repeat(12)}"\n{"a":2}`);
     expect(pieces).toMatchObject([
       { content: '{"a":1}' },

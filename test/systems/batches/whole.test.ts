@@ -61,7 +61,7 @@ async function exported(caller: Caller): Promise<{ batch: Json; rows: Json[] }> 
 }
 
 it(
-  `each of ${EXPORTS} exports at random moments of rebuilds under load is whole, as of the moment that it says`,
+  `each of ${EXPORTS} exports at random moments of rebuilds under load is complete for the moment that it reports`,
   async () => {
     const caller = await callerWith();
     await completed(caller, file, jsonl);
@@ -96,7 +96,7 @@ it(
   howMany(120_000, 3_600_000),
 );
 
-it("while the projection is rebuilt under load, lists and reconciliations miss nothing either", async () => {
+it("lists and reconciliations miss nothing while the projection is rebuilt under load", async () => {
   const caller = await callerWith();
   await completed(caller, file, jsonl);
   await until(
@@ -114,7 +114,7 @@ it("while the projection is rebuilt under load, lists and reconciliations miss n
   }
 });
 
-it("an export is of a moment: later facts of its ledger are left out, and a ledger missing in the projection is in it", async () => {
+it("an export has one moment: later facts of its ledger are left out, and a ledger that the projection lacks is included", async () => {
   const caller = await callerWith();
   await completed(caller, file, jsonl);
   await until(

@@ -47,7 +47,7 @@ function story(tenantId: string, brand: string): Promise<Envelope[]> {
   return Promise.all(happened.map(([cause, draft]) => emitted(tenantId, cause, draft)));
 }
 
-it("events that come in any order, twice each, lead to one picture", async () => {
+it("events in any order, each twice, lead to one state", async () => {
   const caller = await callerWith();
   const told = await story(caller.tenantId, "acme");
   const seen = async (name: string, events: readonly Envelope[]) => {
@@ -75,7 +75,7 @@ it("events that come in any order, twice each, lead to one picture", async () =>
   }
 });
 
-it("events of a brand before its first cycle are recorded: a live article is skipped, for any caller", async () => {
+it("events of a brand before its first cycle are recorded, so that a live article is skipped for any caller", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   await caller.post("/v1/commands", { type: "research.requested", payload: { brand, keyword: "Early" } });
@@ -84,7 +84,7 @@ it("events of a brand before its first cycle are recorded: a live article is ski
   expect(await verdicts(caller, brand)).toEqual(["Early requested", "early skipped"]);
 });
 
-it("an agent that is new to an old brand gets the existing content first", async () => {
+it("an agent that is new to an existing brand gets the existing content first", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   await env.DB.prepare(
@@ -98,7 +98,7 @@ it("an agent that is new to an old brand gets the existing content first", async
   expect(await counts(caller, brand)).toMatchObject({ live: 1 });
 });
 
-it("to be asked stores nothing", async () => {
+it("a query of an agent stores nothing", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   for (const path of ["", "/decisions", "/keywords"]) expectProblem(await caller.get(`/v1/brands/${brand}${path}`), 404, "brand_not_found");
@@ -129,7 +129,7 @@ async function breakDatabase(tenantId: string, brand: string, when: "before" | "
   return { died: () => died };
 }
 
-it.each(["before", "after"] as const)("a death %s the engine has accepted the decision loses nothing and doubles nothing", async (when) => {
+it.each(["before", "after"] as const)("a crash %s the engine has accepted the decision loses nothing and repeats nothing", async (when) => {
   const caller = await callerWith();
   const [brand, word] = [fresh("brand"), fresh("word")];
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100 });
@@ -153,7 +153,7 @@ it.each(["before", "after"] as const)("a death %s the engine has accepted the de
   expect(await states()).toEqual(["done", "done", "done"]);
 });
 
-it("a cycle with repeated planning gets the same answer", async () => {
+it("a cycle that repeats its planning gets the same answer", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   const id = await cycle(caller, { brand, cycle: "w1", keywords: ["a", "b"] });

@@ -45,7 +45,7 @@ it.each([
   expectProblem(await caller.call("PUT", "/v1/brands/Acme!", {}), 422, "invalid_payload");
 });
 
-it("brands are listed by name, page by page, to their own tenant alone; a brand that only ran a cycle is among them", async () => {
+it("brands are listed by name, page by page, to their own tenant only, including one that only ran a cycle", async () => {
   const [caller, stranger] = [await callerWith(), await callerWith()];
   for (const name of ["b", "a"]) await caller.call("PUT", `/v1/brands/${name}`, {});
   await decided(caller, await cycle(caller, { brand: "c", cycle: "w1", keywords: ["k"] }));
@@ -60,7 +60,7 @@ it("brands are listed by name, page by page, to their own tenant alone; a brand 
   for (const path of ["", "/decisions", "/keywords"]) expectProblem(await stranger.get(`/v1/brands/c${path}`), 404, "brand_not_found");
 });
 
-it("decisions and keywords come in pages, newest first, and by keyword or cycle", async () => {
+it("decisions and keywords are listed in pages, newest first, and by keyword or cycle", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   await decided(caller, await cycle(caller, { brand, cycle: "w1", keywords: ["a", "b", "c"] }));

@@ -29,14 +29,14 @@ async function brandWith(...keywords: string[]) {
   return { caller, brand };
 }
 
-it("an audit of a brand in the assumed state finds nothing", async () => {
+it("an audit of a brand in the recorded state finds nothing", async () => {
   const { caller, brand } = await brandWith("a", "b");
   await stands(caller, brand, { live: 2 });
   expect(await audit(caller, brand)).toEqual({ brand, drafts: 0, live: 2, findings: [] });
   expect((await caller.get(`/v1/brands/${brand}`)).body.last_audit).toMatchObject({ findings: [] });
 });
 
-it("an audit corrects every wrong state of an agent, and reports it, once", async () => {
+it("an audit corrects every wrong state of an agent, and reports it once", async () => {
   const { caller, brand } = await brandWith("a", "b", "c", "d");
   await stands(caller, brand, { live: 4 });
   const ids = await inside(caller, brand, ({ sql }) => {
@@ -62,7 +62,7 @@ it("an audit corrects every wrong state of an agent, and reports it, once", asyn
   expect((await audit(caller, brand)).findings).toEqual([]);
 });
 
-it("work that failed stops counting, and counts again when an operator has retried it", async () => {
+it("failed work is not counted, and is counted again when an operator has retried it", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   await fail({ upstream: "search", match: brand, status: 401, remaining: null });
@@ -84,7 +84,7 @@ it("work that failed stops counting, and counts again when an operator has retri
   expect(await inside(caller, brand, requests)).toEqual([{ instance_id: id, state: "done" }]);
 });
 
-it("research with a lost event has its effect nevertheless", async () => {
+it("research with a lost event is applied by the audit", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   await fail({ upstream: "text", match: brand, status: 503, remaining: null });
@@ -118,7 +118,7 @@ it("an audit that reaches the agent twice finds the same", async () => {
   expect(again.findings).toEqual(first.findings);
 });
 
-it("research can be used again only for its own brand and keyword, and only where it is", async () => {
+it("research can be reused only for its own brand and keyword, and only while it exists", async () => {
   const { caller, brand } = await brandWith("a");
   await stands(caller, brand, { live: 1 });
   const { body } = await caller.get(`/v1/brands/${brand}/keywords`);
@@ -134,7 +134,7 @@ it("research can be used again only for its own brand and keyword, and only wher
   expectProblem(await stranger.get(`/v1/brands/${brand}`), 404, "brand_not_found");
 });
 
-it("a brand's first cycle creates a weekly schedule of its audits, which an operator may change", async () => {
+it("a brand's first cycle creates a weekly schedule of its audits, which an operator can change", async () => {
   const { caller, brand } = await brandWith("a");
   const path = `/v1/schedules/audit-${brand}`;
   const { body } = await caller.get(path);
@@ -154,7 +154,7 @@ it("a brand's first cycle creates a weekly schedule of its audits, which an oper
   await reaches(caller, run.body.instance_id, "complete");
 });
 
-it("an audit that finds a whole brand keeps the first thousand findings, and counts the others", async () => {
+it("an audit keeps the first thousand findings of a brand, and counts the others", async () => {
   const caller = await callerWith();
   const agent = brandAgentOf(env, caller.tenantId, "large");
   const articles = Array.from({ length: 1200 }, (_, index) => ({
@@ -170,7 +170,7 @@ it("an audit that finds a whole brand keeps the first thousand findings, and cou
   expect(findings.at(-1)).toBe("And 200 more.");
 });
 
-it("finds running work by its ids, for any number of the tenant's instances", async () => {
+it("an audit finds running work by its ids, for any number of the tenant's instances", async () => {
   const { caller, brand } = await brandWith("a");
   await stands(caller, brand, { live: 1 });
   const { body } = await caller.get("/v1/instances?workflow=research-keyword");
@@ -183,7 +183,7 @@ it("finds running work by its ids, for any number of the tenant's instances", as
   ]);
 });
 
-it("messages left unsent by a lost alarm are sent at the agent's next event", async () => {
+it("messages that a lost alarm left unsent are sent at the agent's next event", async () => {
   const { caller, brand } = await brandWith("a");
   await stands(caller, brand, { live: 1 });
   const agent = brandAgentOf(env, caller.tenantId, brand);
@@ -199,7 +199,7 @@ it("messages left unsent by a lost alarm are sent at the agent's next event", as
   expect(state).toBe("sent");
 });
 
-it("an audit of an unknown brand fails with that reason: a misspelled name creates no brand", async () => {
+it("an audit of an unknown brand fails with that reason, and creates no brand", async () => {
   const caller = await callerWith();
   const { body } = await caller.post("/v1/commands", { type: "brand.audit", payload: { brand: "acmee" } });
   expect((await reaches(caller, body.instance_id, "errored")).error).toMatchObject({

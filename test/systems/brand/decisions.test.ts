@@ -33,7 +33,7 @@ it("a keyword without content is researched once, in any spelling; a live one is
   expect(await paidFor(word)).toEqual({ search: 1, text: 1 });
 });
 
-it("a keyword under work, or with a draft, is skipped", async () => {
+it("a keyword with running work, or with a draft, is skipped", async () => {
   const { caller, brand } = await stranger();
   await fail({ upstream: "pages", match: brand, status: 400, remaining: null });
   await cycle(caller, { brand, cycle: "w1", keywords: ["rye"] });
@@ -45,7 +45,7 @@ it("a keyword under work, or with a draft, is skipped", async () => {
   expect(draft).toMatchObject({ verdict: "skipped", reason: "It has a draft that waits for its publication." });
 });
 
-it("research younger than 7 days is used again at no cost; older research is not", async () => {
+it("research younger than 7 days is reused at no cost; older research is not", async () => {
   const { caller, brand } = await stranger();
   const word = fresh("oats");
   await fail({ upstream: "text", match: word, status: 400, remaining: null });
@@ -78,7 +78,7 @@ it("research younger than 7 days is used again at no cost; older research is not
   expect(await paidFor(word)).toEqual({ search: 2, text: 2 });
 });
 
-it("twenty keywords never become more drafts than the brand allows: the rest are held back, and begin by themselves, first come first served", async () => {
+it("twenty keywords never exceed the brand's limit of drafts: the rest is deferred, and begins automatically in order", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100, max_drafts: 5 });
   const keywords = Array.from({ length: 20 }, (_, index) => `k${index}`);
@@ -103,7 +103,7 @@ it("twenty keywords never become more drafts than the brand allows: the rest are
   expect(new Set(all.map(({ cycle }) => cycle))).toEqual(new Set(["w1"]));
 });
 
-it("drafts that wait hold back until one is published", async () => {
+it("waiting drafts defer further ones until one is published", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100, max_drafts: 2 });
   await fail({ upstream: "pages", match: brand, status: 400, remaining: null });
@@ -127,7 +127,7 @@ it("drafts that wait hold back until one is published", async () => {
   expect((await verdicts(caller, brand, "&keyword=C")).join()).toBe("c held,c resumed");
 });
 
-it("a higher limit set by an operator is used at once", async () => {
+it("a higher limit that an operator sets is used at once", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100, max_drafts: 1 });
   await fail({ upstream: "pages", match: brand, status: 400, remaining: null });
@@ -137,7 +137,7 @@ it("a higher limit set by an operator is used at once", async () => {
   expect(await stands(caller, brand, { drafts: 2, held: 1 })).toEqual({ live: 0, drafts: 2, on_their_way: 0, held: 1 });
 });
 
-it("failed work frees capacity, without an audit: while an item is deferred, the agent polls", async () => {
+it("failed work frees capacity without an audit: the agent polls while an item is deferred", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100, max_drafts: 1 });
   await fail({ upstream: "search", match: "hopeless", status: 401, remaining: null });
@@ -169,7 +169,7 @@ it("a command that the engine refuses is a visible decision, and uses no capacit
   expect(await counts(caller, brand)).toEqual({ live: 1, drafts: 0, on_their_way: 0, held: 0 });
 });
 
-it("a keyword that is requested twice at once, outside cycles, is paid for once: the second caller gets the reason", async () => {
+it("a keyword that is requested twice at once outside cycles is paid for once: the second caller gets the reason", async () => {
   const { caller, brand } = await stranger();
   const word = fresh("chai");
   const ask = (cycle: string, keyword = word) =>
@@ -185,7 +185,7 @@ it("a keyword that is requested twice at once, outside cycles, is paid for once:
   expect(await paidFor(word)).toEqual({ search: 1, text: 1 });
 });
 
-it("requested outside cycles, fresh research is reused, free capacity is used, and failed research is not awaited", async () => {
+it("a request outside cycles reuses fresh research and free capacity, and does not wait for failed research", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { max_drafts: 1 });
   const word = fresh("malt");
@@ -202,7 +202,7 @@ it("requested outside cycles, fresh research is reused, free capacity is used, a
   expect(await paidFor(word)).toEqual({ search: 1, text: 2 });
 });
 
-it("a cycle that repeats a request gets that reason", async () => {
+it("a command that repeats a cycle's keyword is refused for that keyword, with the reason", async () => {
   const { caller, brand } = await stranger();
   await decided(caller, await cycle(caller, { brand, cycle: "w1", keywords: ["a"] }));
   await stands(caller, brand, { live: 1 });
@@ -213,7 +213,7 @@ it("a cycle that repeats a request gets that reason", async () => {
   expect(await verdicts(caller, brand)).toEqual(["a requested", "A refused", "b requested"]);
 });
 
-it("a fan-out is spread over the seconds, also across cycles that come together, and each is its cycle's job", async () => {
+it("a fan-out is distributed over seconds, also across concurrent cycles, and each command is its cycle's job", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 2, max_drafts: 20 });
   const sent: { delaySeconds?: number; body: Envelope }[] = [];

@@ -94,12 +94,12 @@ async function play(seeds: readonly number[], killed = false): Promise<void> {
 const TOGETHER = howMany(4, 10);
 
 it.each([1, 11, 21, 31, 41].slice(0, howMany(1, 5)))(
-  "a cycle of three keywords yields its messages once each, each delivered twice, and pays once: in shuffled orders from number %i on",
+  "a cycle of three keywords has one outcome of each, and pays once, when each message is delivered twice: in shuffled orders from number %i on",
   { timeout: 120_000 },
   (first) => play(Array.from({ length: TOGETHER }, (_, index) => first + index)),
 );
 
-it("it does so too when in the middle the queues forget everything and the agent dies", { timeout: 120_000 }, () =>
+it("a cycle of three keywords has the same outcome when the queues lose everything and the agent dies half way", { timeout: 120_000 }, () =>
   play(
     Array.from({ length: TOGETHER }, (_, index) => 101 + index),
     true,

@@ -21,7 +21,7 @@ async function sends(caller: Caller, brand: string, name: string, asked: string[
 const nextAt = (caller: Caller, brand: string) =>
   inside(caller, brand, ({ sql }) => Number(sql.exec("SELECT next_at FROM agent").one().next_at));
 
-it("A rate that was a slip of the pen holds nothing up once it is corrected", async () => {
+it("A rate that was set by mistake delays nothing once it is corrected", async () => {
   const caller = await callerWith();
   const brand = fresh("b");
   await allow(caller, brand, 0.05);
@@ -34,7 +34,7 @@ it("A rate that was a slip of the pen holds nothing up once it is corrected", as
   expect(found).toContainEqual(expect.objectContaining({ workflow: "research-keyword", status: "complete" }));
 });
 
-it("A persistent rate applies between two cycles, also for a new rate after its first command", async () => {
+it("A persistent rate applies between two cycles, also when it changes after the first command", async () => {
   const caller = await callerWith();
   const brand = fresh("b");
   await allow(caller, brand, 0.1);
@@ -50,7 +50,7 @@ it("A persistent rate applies between two cycles, also for a new rate after its 
   expect(next).toBeLessThanOrEqual(Date.now() + 25_000);
 });
 
-it("Commands that a deployment without their workflow refuses are deferred, not dropped: the next one sends them", async () => {
+it("Commands that a deployment without their workflow refuses are deferred, and the next deployment sends them", async () => {
   const caller = await callerWith();
   const brand = fresh("b");
   const agent = brandAgentOf(env, caller.tenantId, brand);

@@ -19,11 +19,11 @@ it.each<[string, KnownKeyword, typeof room, string]>([
   ["an article being written", { writing: "c1" }, room, "skipped"],
   ["research under way", { researching: "i1", ...research(0) }, room, "skipped"],
   ["a place in the line", { heldBy: "w1" }, room, "skipped"],
-])("with %s, the verdict is that", (_, known, taken, verdict) => {
+])("the verdict of a keyword with %s is correct", (_, known, taken, verdict) => {
   expect(decide(known, taken, NOW).verdict).toBe(verdict);
 });
 
-it("a deferred item stays so until there is capacity, and is decided again then", () => {
+it("a deferred item remains deferred until there is capacity, and is then decided again", () => {
   expect(decideAgain({ heldBy: "w1" }, full, NOW)).toBeUndefined();
   expect(decideAgain({ heldBy: "w1" }, room, NOW)).toMatchObject({
     verdict: "resumed",
@@ -45,11 +45,11 @@ it.each([
   [3, [0, 0, 0, 1, 1, 1]],
   [2.5, [0, 0, 0, 1, 1, 2]],
   [100, [0, 0, 0, 0, 0, 0]],
-])("at %d a second, messages are delayed by %j seconds", (rate, delays) => {
+])("messages at a rate of %d a second are delayed by %j seconds", (rate, delays) => {
   expect(pace(6, rate, 0, NOW).delays).toEqual(delays);
 });
 
-it("two fan-outs together keep the pace of one, whenever the second comes", () => {
+it("two fan-outs together keep the rate of one, whenever the second starts", () => {
   const first = pace(3, 2, 0, NOW);
   expect(first.delays).toEqual([0, 0, 1]);
   expect(pace(3, 2, first.next, NOW + 100).delays).toEqual([1, 2, 2]);
@@ -57,6 +57,6 @@ it("two fan-outs together keep the pace of one, whenever the second comes", () =
   expect(pace(3, 2, first.next, NOW + 2000).delays).toEqual([0, 0, 1]);
 });
 
-it("keywords are one under upper and lower case, spaces and the ways to write an accent", () => {
+it("keywords are equal without regard to case, spaces and the encoding of accents", () => {
   expect(distinct(["Cold  Brew", "cold brew", " COLD\tBREW ", "Cafe\u0301", "café", "tea"])).toEqual(["Cold Brew", "Café", "tea"]);
 });

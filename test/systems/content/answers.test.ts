@@ -48,7 +48,7 @@ describe("An ordinary article", () => {
     expect(body.items.map(({ name }: { name: string }) => name.replace(/-\d+$/, ""))).toEqual(["load research", "write article"]);
   });
 
-  it("is one paid answer where the model adds its reasoning, text and a fence", async () => {
+  it("is one paid answer when the model adds its reasoning, text and a fence", async () => {
     const keyword = fresh("keyword");
     await spoil(keyword, "chatty");
     const writing = await asked(keyword);
@@ -58,7 +58,7 @@ describe("An ordinary article", () => {
     expect(await writing.article(id)).toMatchObject({ title: expect.stringMatching(/^Keyword-/) });
   });
 
-  it("is paid for once where its body is cut in transit: the same key is requested once more", async () => {
+  it("is paid for once when its body is cut in transit: the same key is requested again", async () => {
     const keyword = fresh("keyword");
     await spoil(keyword, "cut");
     const writing = await asked(keyword);
@@ -70,7 +70,7 @@ describe("An ordinary article", () => {
   });
 });
 
-describe("An answer that is none", () => {
+describe("An invalid answer of the model", () => {
   /** A gateway before a service that is unavailable at first: it stores every 200 under its key, as AI Gateway does. */
   function gateway() {
     const kept = new Map<string, string>();
@@ -87,7 +87,7 @@ describe("An answer that is none", () => {
     return { UPSTREAMS: { fetch } as unknown as Fetcher, comesBack };
   }
 
-  it("is stored by a gateway under its key for days: so it is an outcome, and a repeat uses another key", async () => {
+  it("is cached by a gateway under its key for days, so that it is an outcome and a repeat uses another key", async () => {
     const { UPSTREAMS, comesBack } = gateway();
     const ask = firstAsk({ brand: "acme", keyword: fresh("keyword"), sources: [] } as never, "article.v2");
     const input = { ask, tenantId: fresh("tenant"), brand: "acme", isLast: false };
@@ -107,7 +107,7 @@ describe("A bad answer", () => {
     ["cut off", "truncated", 8192],
     ["empty", "empty", 4096],
     ["another shape", "malformed", 4096],
-  ] as const)("that is %s is requested once more, and both are paid for and recorded", async (_, bad, allowed) => {
+  ] as const)("that is %s is requested once more, and both answers are paid for and recorded", async (_, bad, allowed) => {
     const keyword = fresh("keyword");
     await spoil(keyword, bad);
     const writing = await asked(keyword);
@@ -164,7 +164,7 @@ describe("A bad answer", () => {
 });
 
 describe("A retry", () => {
-  it("pays for exactly one more answer, good or bad, and the article's tokens are those of all of them", async () => {
+  it("pays for one more answer, valid or not, and the article's tokens are the sum of all answers", async () => {
     const keyword = fresh("keyword");
     await spoil(keyword, "truncated", "truncated", "truncated");
     const writing = await asked(keyword);
@@ -202,7 +202,7 @@ describe("A retry", () => {
     expect((await writing.charged()).charged).toBe(2);
   });
 
-  it("for another reason, before the bad answer came, does not permit to pay for one more", async () => {
+  it("after an unrelated failure permits no additional paid answer", async () => {
     const keyword = fresh("keyword");
     await inject(
       { upstream: "text", match: keyword, status: 401, remaining: 1 },

@@ -62,7 +62,7 @@ async function emitted(caller: Caller, instance: string): Promise<Json[]> {
 const putUp = async (path: string) => (await ledger({ upstream: "pages", match: path })).calls.map(({ outcome }) => outcome);
 
 describe("An article of a brand with approval", () => {
-  it("waits as a draft, and the question describes it", async () => {
+  it("waits as a draft, and its question describes it", async () => {
     const caller = await callerWith();
     const { article, instance, approval, shown } = await asked(caller);
     expect(shown).toMatchObject({ status: "draft", revision: 1, url: null, instances: { publish: { id: instance, status: "waiting" } } });
@@ -76,7 +76,7 @@ describe("An article of a brand with approval", () => {
     expect(await putUp(article.slug)).toEqual([]);
   });
 
-  it("is published after a yes, once", async () => {
+  it("is published once after an approval", async () => {
     const caller = await callerWith();
     const { article, instance, approval } = await asked(caller);
     expect((await caller.post(`${approval}/approve`, { reason: "Well said." })).status).toBe(202);
@@ -92,7 +92,7 @@ describe("An article of a brand with approval", () => {
     expect(await putUp(article.slug)).toEqual(["created"]);
   });
 
-  it("is rejected after a no: no page, no announcement, and nothing to publish any more", async () => {
+  it("is rejected after a rejection: no page, no announcement, and nothing that could be published later", async () => {
     const caller = await callerWith();
     const { article, instance, approval } = await asked(caller);
     expect((await caller.post(`${approval}/reject`, { reason: "Tea again?" })).status).toBe(202);
@@ -114,7 +114,7 @@ describe("An article of a brand with approval", () => {
   it.each([
     ["reject", "rejected", []],
     ["approve", "published", ["created"]],
-  ] as const)("follows the brand's default when there is no answer in time: %s", async (otherwise, status, calls) => {
+  ] as const)("follows the brand's default when the question times out: %s", async (otherwise, status, calls) => {
     const caller = await callerWith();
     await wantsApproval(caller, "hasty", "1 second", otherwise);
     const article = await draft(caller, { brand: "hasty" });
@@ -128,7 +128,7 @@ describe("An article of a brand with approval", () => {
   it.each([
     ["approve", "reject", "published", "complete"],
     ["reject", "approve", "rejected", "errored"],
-  ] as const)("asked about twice, follows the first answer: after %s, a later %s changes nothing", async (first, second, status, end) => {
+  ] as const)("with two questions follows the first answer: after %s, a later %s changes nothing", async (first, second, status, end) => {
     const caller = await callerWith();
     const { article, approval, again, other } = await askedTwice(caller);
 
@@ -142,7 +142,7 @@ describe("An article of a brand with approval", () => {
     expect(await emitted(caller, again)).toEqual([]);
   });
 
-  it("asked about twice, and removed after a yes, is not rejected by a no to the other question", async () => {
+  it("with two questions that was approved and then removed is not rejected by the other question", async () => {
     const caller = await callerWith();
     const { article, approval, again, other } = await askedTwice(caller);
     await caller.post(`${approval}/approve`, { reason: "Good." });
@@ -154,7 +154,7 @@ describe("An article of a brand with approval", () => {
     expect((await caller.get(`/v1/articles/${article.id}`)).body.status).toBe("unpublished");
   });
 
-  it("asked about twice, is rejected by a no that comes while its page is being published: the page is removed, and only the no is reported", async () => {
+  it("with two questions is rejected while its page is being published: the page is removed, and only the rejection is reported", async () => {
     const caller = await callerWith();
     const { article, instance, approval, again, other } = await askedTwice(caller);
     const { isHeld, release } = holdPut(article.slug);
@@ -176,7 +176,7 @@ describe("An article of a brand with approval", () => {
   it.each([
     ["approve", "reject"],
     ["reject", "approve"],
-  ])("asked about twice, and answered %s and %s in one moment, is one of both, and reports one", async (first, second) => {
+  ])("with two questions that get the answers %s and %s concurrently has one outcome, and reports it once", async (first, second) => {
     const caller = await callerWith();
     const { article, instance, approval, again, other } = await askedTwice(caller);
     await Promise.all([
@@ -196,7 +196,7 @@ describe("An article of a brand with approval", () => {
     expect((await send(`/pages/${pagePath(article)}`)).status).toBe(status === "published" ? 200 : 404);
   });
 
-  it("still waits when the brand changes its setting meanwhile", async () => {
+  it("still waits when the brand changes its setting", async () => {
     const caller = await callerWith();
     const { article, instance, approval } = await asked(caller);
     await noApproval(caller, "careful");
@@ -229,7 +229,7 @@ it("is checked once an hour while it waits for days, and at once when it is answ
   await becomes(caller, article, "published");
 });
 
-it("cannot be got round by a command that names another brand, whether that one asks or not", async () => {
+it("cannot be published without approval by a command for another brand", async () => {
   const caller = await callerWith();
   await wantsApproval(caller, "careful");
   await wantsApproval(caller, "careful-too");

@@ -16,7 +16,7 @@ const DRAFT = JSON.stringify(article("A draft"));
 const PRETTY = JSON.stringify(article(), null, 2);
 const LONG = 500_000;
 
-it("An article with half of a surrogate pair in its JSON is read without it", () => {
+it("An article with half a surrogate pair in its JSON is read without it", () => {
   const found = read(String.raw`{"title":"Tea \ud83d","description":"\udf75","body_markdown":"\ud83c\udf75 \\ud83d"}`);
   expect(found).toEqual({ article: { title: "Tea \ufffd", description: "\ufffd", body: "\u{1f375} \\ud83d" } });
 });
@@ -77,11 +77,11 @@ describe("An answer is malformed that", () => {
     ["objects in objects with their ends", `x${'{"a":'.repeat(LONG / 6)}1${"}".repeat(LONG / 6)}`],
     ["braces and white space", `{${" ".repeat(LONG)}`],
     ["fences", "```{".repeat(LONG / 4)],
-  ])("is %s without end, and is read in one go", (_, text) => {
+  ])("is %s of unlimited length, and is read in linear time", (_, text) => {
     expect(read(text)).toMatchObject({ bad: "malformed" });
   });
 
-  it("is a Markdown title of white space without end, and is read in one go", () => {
+  it("is a Markdown title of unlimited white space, and is read in linear time", () => {
     expect(read(`# ${" ".repeat(LONG)}x`, "article.v1")).toMatchObject({ bad: "malformed" });
   });
 });

@@ -32,7 +32,7 @@ describe("GET /v1/articles", () => {
     );
   });
 
-  it("refuses a status that no article can have, and a cursor that is none", async () => {
+  it("refuses an unknown status and an invalid cursor", async () => {
     const caller = await callerWith();
     for (const query of ["status=live", "cursor=x", "brands=acme"])
       expectProblem(await caller.get(`/v1/articles?${query}`), 422, "invalid_payload");
@@ -65,7 +65,7 @@ describe("GET /v1/articles/{id}", () => {
     expect(Date.parse(after.published_at)).toBeGreaterThanOrEqual(Date.parse(after.created_at));
   });
 
-  it("knows the instance that wrote it", async () => {
+  it("names the instance that wrote the article", async () => {
     const caller = await callerWith();
     await caller.post("/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: fresh("tea") } });
     await expect
@@ -99,7 +99,7 @@ describe("Another tenant's article", () => {
     expect((await owner.get(`/v1/articles/${article.id}`)).body).toMatchObject({ status, revision, url });
   });
 
-  it("has no question while its approval waits", async () => {
+  it("shows no question while its approval waits", async () => {
     const [owner, stranger] = [await callerWith(), await callerWith()];
     await wantsApproval(owner, "careful");
     const { id, brand } = await draft(owner, { brand: "careful" });
@@ -109,8 +109,8 @@ describe("Another tenant's article", () => {
   });
 });
 
-describe("Publishing and taking down by hand", () => {
-  it("are refused where there is nothing to do, with the current status", async () => {
+describe("A manual publication or removal", () => {
+  it("is refused where there is nothing to do, with the current status", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     expectProblem(await caller.post(`/v1/articles/${article.id}/publish`, REASON), 404, "instance_not_found");

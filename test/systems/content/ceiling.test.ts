@@ -37,7 +37,7 @@ const paid = async ({ keyword }: Writing) => {
   return { search: search.charged, text: text.charged };
 };
 
-it("An answer that a brand has no room for is not paid for: it waits, and is written once the limit is raised", async () => {
+it("An answer beyond a brand's limit is not paid for: it waits, and is written once the limit is raised", async () => {
   const writing = await asking({ [BRAND]: 5 });
   const found = await waiting(writing, "generate-article");
   expect(found.waiting_for).toMatchObject([{ event_type: "budget.set", subject: BRAND }]);
@@ -54,7 +54,7 @@ it("An answer that a brand has no room for is not paid for: it waits, and is wri
   expect(await spent(writing.caller, BRAND, 23)).toMatchObject({ spent_cents: 23, held_cents: 0, remaining_cents: 0 });
 });
 
-it("A search that the tenant or the brand has no room for is not paid for, and holds nothing in the other account", async () => {
+it("A search beyond the limit of the tenant or the brand is not paid for, and holds nothing in the other account", async () => {
   const writing = await asking({ [TENANT]: 100, [BRAND]: 2 });
   await waiting(writing, "research-keyword");
   expect(await paid(writing)).toEqual({ search: 0, text: 0 });
@@ -68,7 +68,7 @@ it("A search that the tenant or the brand has no room for is not paid for, and h
   }
 });
 
-it("After the last wait, a refused call is the step's failure, with a message, and nothing is paid", async () => {
+it("A call that is still refused after the last delay fails the step with a message, and nothing is paid", async () => {
   const caller = await callerWith();
   await limit(caller, TENANT, 1);
   const query = fresh("query");

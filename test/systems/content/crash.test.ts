@@ -6,7 +6,7 @@ import { asked, hurried } from "./writing.ts";
 
 afterEach(() => inject());
 
-it.each(["refused", "truncated"] as const)("an answer lost in transit is paid for once, also a %s one", async (answer) => {
+it.each(["refused", "truncated"] as const)("an answer that is lost in transit is paid for once, also a %s one", async (answer) => {
   await using _ = await hurried();
   const keyword = fresh("keyword");
   await inject(

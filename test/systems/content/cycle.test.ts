@@ -57,7 +57,7 @@ async function events(caller: Caller, instance: string): Promise<[string, number
 const callsAbout = async ({ slug }: Article) => (await ledger({ upstream: "pages", match: slug })).calls;
 
 describe("An article that is removed", () => {
-  it("is removed from its page, the index and the feed; its content and place are kept", async () => {
+  it("leaves its page, the index and the feed; its content and place are kept", async () => {
     const caller = await callerWith();
     const [article, other] = [await draft(caller), await draft(caller)];
     const published = await publish(caller, article);
@@ -72,14 +72,14 @@ describe("An article that is removed", () => {
     expect((await callsAbout(article)).map(({ outcome }) => outcome)).toEqual(["created", "removed"]);
   });
 
-  it("was the only one: the index and the feed are there, and empty", async () => {
+  it("that was the only one leaves an empty index and an empty feed", async () => {
     const caller = await callerWith();
     const published = await publish(caller, await draft(caller));
     await takeDown(caller, published);
     expect(await seen(caller, published)).toEqual({ page: 404, index: [], feed: [] });
   });
 
-  it("returns when it is published again, unchanged: same address, same place in the feed; once per generation in the store", async () => {
+  it("returns unchanged when it is published again, at the same address and place in the feed, once per generation in the store", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const published = await publish(caller, article);
@@ -102,7 +102,7 @@ describe("An article that is removed", () => {
     expect(new Set(calls.map(({ key }) => key)).size).toBe(5);
   });
 
-  it("is announced once, for any number of publications; the post stays", async () => {
+  it("was announced once, for any number of publications, and the post remains", async () => {
     const caller = await callerWith();
     const article = await publish(caller, await draft(caller));
     const posted = async () => (await caller.get(`/v1/articles/${article.id}`)).body.post_uri;
@@ -117,7 +117,7 @@ describe("An article that is removed", () => {
     expect((await ledger({ upstream: "social", match: article.url })).calls).toHaveLength(1);
   });
 
-  it("before it was announced is not announced at all", async () => {
+  it("before its announcement is not announced", async () => {
     const caller = await callerWith();
     const article = await draft(caller, { keyword: "quiet tea", text: "# A quiet tea\n\nText." });
     await inject({ upstream: "social", match: article.slug, status: 400, remaining: null });
@@ -134,11 +134,11 @@ describe("An article that is removed", () => {
   });
 });
 
-describe("Publishing again", () => {
+describe("A second publication", () => {
   it.each([
     ["now wants a yes", noApproval, wantsApproval],
     ["wanted one and does not any more", wantsApproval, noApproval],
-  ])("asks no question, also when the brand %s: the instance keeps its first setting", async (_, first, then) => {
+  ])("asks no question, also when the brand %s, because the instance keeps its first setting", async (_, first, then) => {
     const caller = await callerWith();
     await first(caller, "fickle");
     const article = await draft(caller, { brand: "fickle" });
@@ -161,7 +161,7 @@ describe("Publishing again", () => {
     expect((await caller.get("/v1/approvals")).body.items).toHaveLength(questions);
   });
 
-  it("and removal are refused for the current state, and change nothing", async () => {
+  it("or a removal is refused in the wrong state, and changes nothing", async () => {
     const caller = await callerWith();
     const article = await publish(caller, await draft(caller));
     const ask = (verb: string) => caller.post(`/v1/articles/${article.id}/${verb}`, { reason: "because" });
@@ -189,7 +189,7 @@ describe("Publishing again", () => {
 });
 
 describe("A page store that fails", () => {
-  it("while a page is being removed leaves the article unchanged; requested again, it continues and removes it once", async () => {
+  it("during a removal leaves the article unchanged; a second request continues and removes it once", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const published = await publish(caller, article);
@@ -205,7 +205,7 @@ describe("A page store that fails", () => {
     expect((await ledger({ upstream: "pages", match: article.slug })).totals.pages).toMatchObject({ created: 1, removed: 1 });
   });
 
-  it("to answer though it has the page is called again under the same key: one page, one event", async () => {
+  it("after it stored the page is called again under the same key: one page, one event", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     await inject({ upstream: "pages", match: article.slug, status: 502, remaining: 1, afterEffect: true });

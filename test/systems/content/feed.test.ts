@@ -45,7 +45,7 @@ describe("A brand's feed", () => {
     expect(Math.abs(Date.parse(textOf(item, "pubDate")) - Date.parse(article.published_at))).toBeLessThan(1000);
   });
 
-  it("answers 304 to a reader that has it, until something changes", async () => {
+  it("answers 304 to a reader with the current version, until a change", async () => {
     const caller = await callerWith();
     await publish(caller, await draft(caller));
     const path = `/pages/${caller.tenantId}/acme/feed.xml`;
@@ -60,7 +60,7 @@ describe("A brand's feed", () => {
     expect(changed.headers.get("etag")).not.toBe(etag);
   });
 
-  it("has the newest 50, the newest first; the index has all of them, page by page", async () => {
+  it("has the newest 50 articles in order; the index has all of them, page by page", async () => {
     const tenantId = fresh("tenant");
     await publishedDaily(tenantId, "acme", 53);
     const { items } = await feedOf(tenantId, "acme");
@@ -81,7 +81,7 @@ describe("A brand's feed", () => {
     expect(titles).toEqual(Array.from({ length: 53 }, (_, index) => `Day ${53 - index}`));
   });
 
-  it("is found from the index and from each page, and they from it", async () => {
+  it("is linked from the index and from each page, and links to them", async () => {
     const caller = await callerWith();
     const { url } = await publish(caller, await draft(caller));
     const { channel } = await feedOf(caller.tenantId, "acme");
@@ -93,7 +93,7 @@ describe("A brand's feed", () => {
 });
 
 describe("A brand's index and feed", () => {
-  it("hold nothing of another tenant that has a brand of the same name, nor do their pages meet", async () => {
+  it("contain nothing of another tenant with a brand of the same name, and their pages are separate", async () => {
     const [ann, bob] = [await callerWith(), await callerWith()];
     const anns = await publish(ann, await draft(ann, { text: "# Of Ann\n\nHers." }));
     const bobs = await publish(bob, await draft(bob, { text: "# Of Bob\n\nHis." }));
@@ -121,7 +121,7 @@ describe("A brand's index and feed", () => {
     expect((await feedOf(caller.tenantId, "acme")).items).toHaveLength(1);
   });
 
-  it("do not exist for a brand that never published anything: the list of tenants is private", async () => {
+  it("do not exist for a brand that has published nothing, because the list of tenants is private", async () => {
     const caller = await callerWith();
     await draft(caller, { brand: "shy" });
     for (const tenant of [caller.tenantId, "nobody"]) {
@@ -131,7 +131,7 @@ describe("A brand's index and feed", () => {
     }
   });
 
-  it("are found without the last slash too", async () => {
+  it("are found without the trailing slash", async () => {
     const caller = await callerWith();
     await publish(caller, await draft(caller));
     const { status, headers } = await send(`/pages/${caller.tenantId}/acme`);

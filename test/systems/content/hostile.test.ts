@@ -18,7 +18,7 @@ const TEXTS = [
 ] as readonly [name: string, text: string, seen?: string][];
 
 describe.each(TEXTS)("%s in an article's text", (_, text, seen = text) => {
-  it("stays text in its page, in the index and in the feed", async () => {
+  it("remains text in its page, in the index and in the feed", async () => {
     const caller = await callerWith();
     const article = await publish(
       caller,

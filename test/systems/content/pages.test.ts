@@ -40,7 +40,7 @@ describe("An article's page", () => {
     }
   });
 
-  it("is published by a step that reports errors of the store's settings itself: an undo must stop there, not pass it", async () => {
+  it("is published by a step that fails on errors of the store's settings, so that an undo stops there", async () => {
     const broken = { ...env, PAGES_URL: "https://store.example.com", PAGES_TOKEN: "" };
     const { run } = putPage(broken);
     const caller = await callerWith();
@@ -55,7 +55,7 @@ describe("An article's page", () => {
     await expect(run(call)).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("PAGES_TOKEN") });
   });
 
-  it("on WordPress too, is removed by the next attempt where the article was rejected while it was being published", async () => {
+  it("on WordPress is removed by the next attempt when the article was rejected during its publication", async () => {
     const site = siteOf("rejected-meanwhile");
     const article = await draft(await callerWith());
     const step = putPage({ ...env, ...site.vars });
@@ -77,7 +77,7 @@ describe("An article's page", () => {
     expect(await site.posts()).toMatchObject([{ status: "trash" }]);
   });
 
-  it("on WordPress too, is removed where the article was rejected while WordPress had it scheduled, and is not published", async () => {
+  it("on WordPress is removed, and not published, when the article was rejected while its page was scheduled", async () => {
     const site = siteOf("rejected-scheduled");
     await site.behave({ keeps: "future" });
     const article = await draft(await callerWith());

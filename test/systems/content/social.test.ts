@@ -38,7 +38,7 @@ describe("A published article", () => {
     ["a long word", `# ${"茶".repeat(900)}`],
     ["families", `# ${"👩‍👩‍👧‍👦".repeat(290)}`],
     ["letters under heaps of marks", `# ${`a${"\u0301".repeat(40)}`.repeat(280)}`],
-  ])("with %s is announced within the limit of a post, its link whole", async (_, text) => {
+  ])("with %s is announced within the maximum length of a post, with its complete link", async (_, text) => {
     const caller = await callerWith();
     const article = await publish(caller, await draft(caller, { text: `${text}\n\nText.` }));
     const { body } = await until(
@@ -52,8 +52,8 @@ describe("A published article", () => {
   });
 });
 
-describe("An article that is no longer up, or not yet", () => {
-  it("is not announced, and that is no error", async () => {
+describe("An article that is removed, or not yet published,", () => {
+  it("is not announced, without an error", async () => {
     const caller = await callerWith();
     const title = fresh("Tea");
     const { id } = await draft(caller, { text: `# ${title}\n\nText.` });
@@ -82,7 +82,7 @@ describe("An announcement's text", () => {
     );
   });
 
-  it("has the whole title where it fits, and is cut after a word where it does not", () => {
+  it("has the complete title if it fits, and is otherwise cut after a word", () => {
     expect(announcement({ brand: "acme", title: "Green tea", url })).toBe(`New on acme: Green tea ${url}`);
     const room = 300 - "New on acme:  ".length - url.length;
     expect(announcement({ brand: "acme", title: "a".repeat(room), url })).toBe(`New on acme: ${"a".repeat(room)} ${url}`);
@@ -91,7 +91,7 @@ describe("An announcement's text", () => {
     expect(graphemes(long)).toBeGreaterThan(290);
   });
 
-  it("has no address where that alone would be too long: half of one leads nowhere", () => {
+  it("has no address when the address alone would be too long", () => {
     const text = announcement({ brand: "acme", title: "Green tea", url: `https://shop.example.com/${"x".repeat(300)}` });
     expect(text).toBe("New on acme: Green tea");
   });

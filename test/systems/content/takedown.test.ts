@@ -43,7 +43,7 @@ async function seen({ tenantId }: Caller, { url }: Json) {
 }
 
 describe("A page", () => {
-  it("is removed after its instance is pruned, published again and removed again: each time it reaches the requested state", async () => {
+  it("is removed after its instance is pruned, published again and removed again, each time as requested", async () => {
     const caller = await callerWith();
     const up = await publish(caller, await draft(caller));
     await prune(up.instances.publish.id);
@@ -66,7 +66,7 @@ describe("A page", () => {
     ]);
   });
 
-  it("is neither published nor removed twice: a late request is refused, and is in the audit with the reason", async () => {
+  it("is neither published nor removed twice: a late request is refused and audited with the reason", async () => {
     const caller = await callerWith();
     const up = await publish(caller, await draft(caller));
     expectProblem(await caller.post(`/v1/articles/${up.id}/publish`, REASON), 409, "invalid_transition");
@@ -80,7 +80,7 @@ describe("A page", () => {
     ]);
   });
 
-  it("is removed by a separate command while its instance is kept; a page that another instance published since is not affected", async () => {
+  it("is removed by a separate command while its instance is kept; a page that another instance has published since is not affected", async () => {
     const caller = await callerWith();
     const up = await publish(caller, await draft(caller));
     await reaches(caller, await command(caller, up, 2), "complete");
@@ -93,7 +93,7 @@ describe("A page", () => {
     expect(await seen(caller, up)).toMatchObject({ page: 404 });
   });
 
-  it("that is removed already is left alone, and one that is published in another revision is refused", async () => {
+  it("that is already removed is left unchanged, and one that is published in another revision is refused", async () => {
     const caller = await callerWith();
     const up = await publish(caller, await draft(caller));
     const wrong = await reaches(caller, await command(caller, up, 7), "errored");
@@ -106,7 +106,7 @@ describe("A page", () => {
   });
 });
 
-describe("A page in another store than the configured one", () => {
+describe("A page in a store other than the configured one", () => {
   /** As if it had been put up while PAGES_URL named another store. */
   async function moved(id: string, instance: string, store: string) {
     await env.DB.batch([
@@ -119,7 +119,7 @@ describe("A page in another store than the configured one", () => {
     message: expect.stringContaining(`published in the store "${ELSEWHERE}", but PAGES_PROVIDER and PAGES_URL name "embedded"`),
   };
 
-  it("is not removed by an undo, and not reported as removed; with the old setting, the undo continues", async () => {
+  it("is not removed by an undo, and not reported as removed; with the earlier setting the undo continues", async () => {
     const caller = await callerWith();
     const up = await publish(caller, await draft(caller));
     const { id } = up.instances.publish;
@@ -146,7 +146,7 @@ describe("A page in another store than the configured one", () => {
   });
 });
 
-it("A store that reports a removed page, and still has it, is not believed", async () => {
+it("A store that reports a page as removed and still serves it fails the removal", async () => {
   const still = { url: "https://example.com/tea", etag: '"1"' };
   const liar = { fetch: async ({ method }: Request) => (method === "GET" ? Response.json(still) : new Response(null, { status: 204 })) };
   const page = { path: "t/acme/tea", slug: "tea", store: "embedded" };

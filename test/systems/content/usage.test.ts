@@ -20,7 +20,7 @@ async function paid(
   return id;
 }
 
-it("sums the usage by day, brand and model, and counts the answers with unknown cost", async () => {
+it("the usage is summed by day, brand and model, and answers with unknown cost are counted", async () => {
   const caller = await callerWith();
   await paid(caller, { day: "2026-10-01" });
   await paid(caller, { day: "2026-10-01", outcome: "empty", tokens: [100, 0] });
@@ -45,13 +45,13 @@ it.each([
   ["from=yesterday", "from"],
   ["brand=Not+A+Brand", "brand"],
   ["day=2026-10-01", "day"],
-])("refuses %s, and names the error", async (query, words) => {
+])("the usage with %s is refused, and the error names the parameter", async (query, words) => {
   const caller = await callerWith();
   const { detail } = expectProblem(await caller.get(`/v1/usage/text?${query}`), 422, "invalid_payload");
   expect(detail).toContain(words);
 });
 
-it("shows an instance's payments only to its tenant, also once the instance is deleted", async () => {
+it("an instance's payments are shown to its tenant only, also after the instance is deleted", async () => {
   const [caller, stranger] = [await callerWith(), await callerWith()];
   const id = await paid(caller, { day: "2026-10-01" });
   expect((await caller.get(`/v1/instances/${id}/text-calls`)).body.items).toMatchObject([
@@ -63,7 +63,7 @@ it("shows an instance's payments only to its tenant, also once the instance is d
   expect((await caller.get(`/v1/instances/${other}/text-calls`)).body).toEqual({ items: [] });
 });
 
-it("deletes payments older than 400 days", async () => {
+it("payments older than 400 days are deleted", async () => {
   const caller = await callerWith();
   const day = (ago: number) => new Date(Date.now() - ago * 86_400_000).toISOString().slice(0, 10);
   const old = await paid(caller, { day: day(402) });

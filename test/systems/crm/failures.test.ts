@@ -6,7 +6,7 @@ import { bring, callsSince, command, contactOf, ended, lastCall, linkOf, people,
 
 afterEach(() => theCrm().setFaults([]));
 
-it("retries only the contacts that the CRM deferred; refused ones are listed with its message, and a later sync sends the fixed ones", async () => {
+it("a retry sends only the contacts that the CRM deferred; refused ones are listed with its message, and a later sync sends the corrected ones", async () => {
   await using introspector = await introspectWorkflow(env.SYNC_CONTACTS);
   await introspector.modifyAll((each) => each.disableSleeps());
   const caller = await callerWith();
@@ -61,7 +61,7 @@ it("retries only the contacts that the CRM deferred; refused ones are listed wit
   expect(await linkOf(caller, "c0050")).toMatchObject({ state: "linked", pending: false, error: null });
 });
 
-it("a deferred call is repeated at the time of the CRM, and one with a lost answer creates nothing twice", async () => {
+it("a deferred call is repeated at the time that the CRM gives, and one with a lost answer creates nothing twice", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 20));
   await theCrm().setFaults([
@@ -74,7 +74,7 @@ it("a deferred call is repeated at the time of the CRM, and one with a lost answ
   expect((await recordsOf(caller)).size).toBe(20);
 });
 
-it("one contact alone: refused, its instance shows the reason, and retried after a fix it continues", async () => {
+it("a sync of one contact shows the reason of its refusal in its instance, and continues when it is retried after a fix", async () => {
   const caller = await callerWith();
   const [row] = people(caller, 1).map((one) => ({ ...one, properties: { company: "Globex" } }));
   if (!row) throw new Error("There is nobody.");
@@ -99,7 +99,7 @@ it("one contact alone: refused, its instance shows the reason, and retried after
   expect(await contactOf(caller, "c0000")).toMatchObject({ revision: 1 });
 });
 
-it("names the missing contact", async () => {
+it("an error names the missing contact", async () => {
   const caller = await callerWith();
   const error = await ended(caller, await command(caller, "contact.sync", { contact_id: "nobody", occasion: "1" }), "errored");
   expect(error.message).toContain("There is no contact “nobody”");

@@ -18,7 +18,7 @@ async function inStep() {
 
 const there = async (caller: Caller): Promise<Json> => (await recordsOf(caller)).get("c0000")?.properties;
 
-it("the same file again erases nothing that the CRM gave, and costs no call", async () => {
+it("a repeated import erases nothing that the CRM gave, and makes no call", async () => {
   const { caller, row } = await inStep();
   await bring(caller, [{ ...row, properties: { city: "Oslo" } }]);
   expect((await contactOf(caller, "c0000")).properties).toEqual({ city: "Oslo", jobtitle: "Captain" });
@@ -27,7 +27,7 @@ it("the same file again erases nothing that the CRM gave, and costs no call", as
   expect(await callsSince(before)).toEqual([]);
 });
 
-it("a file changes the properties that it names, and empties the ones that it names as empty, here and in the CRM; others stay", async () => {
+it("a file changes the properties that it contains, and clears those that it contains empty, here and in the CRM; others remain", async () => {
   const { caller, row } = await inStep();
   const { name: _, ...nameless } = row;
   await bring(caller, [{ ...nameless, properties: { phone: "+1", jobtitle: null, city: "" } }]);
@@ -38,7 +38,7 @@ it("a file changes the properties that it names, and empties the ones that it na
   expect([city ?? "", jobtitle ?? ""]).toEqual(["", ""]);
 });
 
-it("of several rows of one contact in one file each changes the properties that it names", async () => {
+it("several rows of one contact in one file each change the properties that they contain", async () => {
   const { caller, row } = await inStep();
   const { name: _, ...nameless } = row;
   await bring(caller, [
@@ -51,7 +51,7 @@ it("of several rows of one contact in one file each changes the properties that 
   });
 });
 
-it("in CSV an empty cell is ignored", async () => {
+it("an empty CSV cell is ignored", async () => {
   const { caller, row } = await inStep();
   await completed(caller, `contact_id,email,name,city,zip\nc0000,${row.email},,,0150\n`);
   expect(await contactOf(caller, "c0000")).toMatchObject({
@@ -60,7 +60,7 @@ it("in CSV an empty cell is ignored", async () => {
   });
 });
 
-it("a sync of all restores from the CRM a contact's lost properties here", async () => {
+it("a sync of all contacts restores from the CRM the properties that a contact has lost here", async () => {
   const { caller } = await inStep();
   await env.DB.prepare("UPDATE contacts SET properties = '{}' WHERE tenant_id = ?1").bind(caller.tenantId).run();
   expect((await synced(caller, "changed")).contacts).toMatchObject({ taken: 0 });
@@ -70,7 +70,7 @@ it("a sync of all restores from the CRM a contact's lost properties here", async
   expect((await synced(caller, "all", fresh("s"))).contacts).toMatchObject({ taken: 0 });
 });
 
-it("a row with which a contact would have more than 200 properties is refused alone", async () => {
+it("a row that would give a contact more than 200 properties is refused alone", async () => {
   const { caller, row } = await inStep();
   const named = (from: number) => Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`p${from + index}`, "1"]));
   for (const from of [0, 50, 100]) await bring(caller, [{ ...row, properties: named(from) }]);

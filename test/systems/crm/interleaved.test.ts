@@ -43,7 +43,7 @@ const stories = [
 ];
 
 it.each(stories)(
-  "$name, in any order: both sides have the same at rest, and nothing is lost",
+  "$name, in any order: both sides agree at the end, and nothing is lost",
   async ({ name, actors, end }) => {
     const caller = await callerWith();
     await inSomeOrders(name, async (choose) => {
@@ -64,7 +64,7 @@ const MORTALS = [
 ];
 
 it.each(MORTALS)(
-  "$who that dies at any point loses nothing either, and its possible writes are not mistaken for a user's",
+  "$who that dies at any point loses nothing, and its possible writes are not mistaken for a user's",
   async ({ who, of, gates }) => {
     const caller = await callerWith();
     for (let gate = 0; gate < gates; gate++) {
@@ -87,7 +87,7 @@ it.each(MORTALS)(
   300_000,
 );
 
-it("where both sides change one property, in any order, they agree at rest on one of the two values", async () => {
+it("both sides agree at the end on one of two values when both change one property, in any order", async () => {
   const caller = await callerWith();
   await inSomeOrders("one property on both sides", async (choose) => {
     const stage = new Stage(caller);

@@ -55,7 +55,7 @@ async function isWhole(caller: Caller) {
   expect(await linkOf(caller, "c0100")).toMatchObject({ state: "linked", pending: false });
 }
 
-it("a write of an attempt for a contact that the next attempt does not have any more is not mistaken for a user's", async () => {
+it("a late write of an attempt for a contact that the next attempt does not include is not mistaken for a user's", async () => {
   const { caller, rows, change } = await inStep(100);
   await change({ phone: "2" });
   await theCrm().setFaults([{ match: `${caller.tenantId}/c0199`, status: 503, remaining: 1, afterEffect: true }]);
@@ -102,7 +102,7 @@ async function syncOne({ tenantId }: Caller, over: Cloudflare.Env, meanwhile?: (
   });
 }
 
-it("a value that a user sets while a contact.sync waits to call again counts", async () => {
+it("a value that a user sets while a contact.sync is deferred is imported", async () => {
   const { caller, id, change } = await inStep();
   await change({ phone: "2", city: "Oslo" });
   await putOff(caller, false, () => theCrm().edit(id, { phone: "theirs" }));
@@ -110,7 +110,7 @@ it("a value that a user sets while a contact.sync waits to call again counts", a
   expect(await sides(caller, "c0100", "city")).toEqual(["Oslo", "Oslo"]);
 });
 
-it("a write of a contact.sync before its call was deferred is not mistaken for a user's, and later changes go with the next", async () => {
+it("a write of a contact.sync before its call was deferred is not mistaken for a user's, and later changes are sent with the next", async () => {
   const { caller, change } = await inStep();
   await change({ phone: "2" });
   await putOff(caller, true, () => change({ phone: "3" }));
@@ -118,7 +118,7 @@ it("a write of a contact.sync before its call was deferred is not mistaken for a
   expect(await linkOf(caller, "c0100")).toMatchObject({ revision: 3, pending: false });
 });
 
-it("a record that a user deletes while a contact.sync waits to call again, or just before it calls, is recreated, whole", async () => {
+it("a record that a user deletes while a contact.sync is deferred, or just before its call, is recreated completely", async () => {
   for (const afterEffect of [false, true]) {
     const { caller, id, change } = await inStep();
     await change({ phone: "2" });
@@ -136,7 +136,7 @@ it("a record that a user deletes while a contact.sync waits to call again, or ju
   await isWhole(caller);
 });
 
-it("a record that a user deletes just before a chunk's upsert is recreated and completed, and nothing of the contact is lost", async () => {
+it("a record that a user deletes just before a chunk's upsert is recreated and completed, and no data of the contact is lost", async () => {
   const { caller, id, change } = await inStep();
   await change({ phone: "2" });
   const late = attemptsOf(
@@ -152,7 +152,7 @@ it("a record that a user deletes just before a chunk's upsert is recreated and c
   await isWhole(caller);
 });
 
-it("so it is where the answer of that upsert is lost: the next attempt completes the record, and does not treat it as deleted", async () => {
+it("such a record is completed by the next attempt when the answer of the upsert is lost, and not treated as deleted", async () => {
   const { caller, id, change } = await inStep();
   await change({ phone: "2" });
   await theCrm().setFaults([{ match: `${caller.tenantId}/c0100`, status: 503, remaining: 1, afterEffect: true }]);
@@ -170,7 +170,7 @@ it("so it is where the answer of that upsert is lost: the next attempt completes
   await isWhole(caller);
 });
 
-it("a user's changes to a record that a lost upsert created count, and unchanged properties are still the engine's", async () => {
+it("a user's changes to a record that a lost upsert created are imported, and unchanged properties remain the engine's", async () => {
   const lost = (caller: Caller) =>
     theCrm().setFaults([{ match: `"${caller.tenantId}/c0100"`, status: 503, remaining: 1, afterEffect: true }]);
   const edited = async (caller: Caller) => {
@@ -217,7 +217,7 @@ it("a user's changes to a record that a lost upsert created count, and unchanged
   await isRight(dead.caller);
 });
 
-it("a part of a name that a user changes in the CRM, and the other part that changes here meanwhile, both count", async () => {
+it("two parts of a name that a user changes in the CRM and that change here at the same time are both kept", async () => {
   const { caller, rows, id, change } = await inStep();
   await change({ phone: "2" });
   await theCrm().edit(id, { lastname: "Byron", city: "Oslo" });
@@ -244,7 +244,7 @@ it("a part of a name that a user changes in the CRM, and the other part that cha
   expect((await recordsOf(caller)).get("c0100")?.properties).toMatchObject({ firstname: "Ada", lastname: "King" });
 });
 
-it("a user's change or deletion while a chunk is searched for a faulty record counts", async () => {
+it("a user's change or deletion while a chunk is searched for an invalid record is kept", async () => {
   const { caller, rows, change } = await inStep(4);
   await change({ phone: "2" });
   const records = await recordsOf(caller);
@@ -269,7 +269,7 @@ it("a user's change or deletion while a chunk is searched for a faulty record co
   expect((await recordsOf(caller)).has(gone)).toBe(false);
 });
 
-it("a record that a call created after its search is read before the search for a faulty one writes there again", async () => {
+it("a record that a call created after its lookup is read before the search for an invalid record writes to it again", async () => {
   const caller = await callerWith();
   const rows = people(caller, 2, 100).map((row) => ({ ...row, properties: { phone: "ours" } }));
   await bring(caller, rows);

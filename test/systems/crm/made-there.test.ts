@@ -16,7 +16,7 @@ const dies = ({ tenantId }: Caller) => env.DB.prepare("UPDATE crm_sends SET unti
 
 const made = (properties: Record<string, string>) => theCrm().edit(null, properties) as Promise<Json>;
 
-it("a contact with the id that one made in the CRM would get is unchanged: the one made there gets another id", async () => {
+it("a contact with the id that a contact from the CRM would get is unchanged: the one from the CRM gets another id", async () => {
   const caller = await callerWith();
   const stranger = await made({ email: `stranger@${caller.tenantId}.example.com`, firstname: "Stranger", phone: "999" });
   const names = [`crm-${stranger.id}`, `crm-4224001-${stranger.id}`];
@@ -41,7 +41,7 @@ it("a contact with the id that one made in the CRM would get is unchanged: the o
   expect([...(await recordsOf(caller)).keys()].sort()).toEqual([...names, `crm-4224001-${stranger.id}-2`].sort());
 });
 
-it("a record of another account is another contact, though it has the same id there", async () => {
+it("a record of another account is another contact, although it has the same id there", async () => {
   const caller = await callerWith();
   const ids: string[] = [];
   for (const name of ["First", "Second"]) {
@@ -56,7 +56,7 @@ it("a record of another account is another contact, though it has the same id th
   expect((await caller.get("/v1/contacts")).body.items.map(({ name }: Json) => name)).toEqual(["First", "Second"]);
 });
 
-it("a person known as another contact gets one record, when it is made in the CRM, which belongs to the other", async () => {
+it("a person that is known as another contact gets one record when it is created in the CRM, and it belongs to the other", async () => {
   for (const hasRecord of [false, true]) {
     const caller = await callerWith();
     await bring(caller, people(caller, 2));
@@ -78,7 +78,7 @@ it("a person known as another contact gets one record, when it is made in the CR
   }
 });
 
-it("a record that is deleted and recreated at once is the same contact's, for any order of the notices", async () => {
+it("a record that is deleted and recreated at once belongs to the same contact, for any order of the notices", async () => {
   for (const first of ["deletion", "creation", "a creation whose look was lost"]) {
     const caller = await callerWith();
     await bring(
@@ -153,7 +153,7 @@ it("a record that a read gave the engine's name, with a lost answer, is not writ
   }
 });
 
-it("where that read dies, the next sync of the contact finds the record by the engine's name, and imports the user's changes", async () => {
+it("the next sync of the contact finds the record by the engine's name after that read dies, and imports the user's changes", async () => {
   for (const wasThere of [true, false]) {
     const { caller, again, sides } = await namedAndLost(wasThere);
     await dies(caller);
@@ -163,7 +163,7 @@ it("where that read dies, the next sync of the contact finds the record by the e
   }
 });
 
-it("a read that may not give a record the engine's name delays no other, and neither does a read that finds it deleted", async () => {
+it("a read that may not name a record, or finds it deleted, delays no other read", async () => {
   const { caller, again, call } = await namedAndLost(false);
   await theCrm().edit(again.id, null);
   const { statements = [], output } = await takeChange(call);
@@ -187,7 +187,7 @@ it("a read that may not give a record the engine's name delays no other, and nei
   expect((await synced(other)).contacts).toMatchObject({ done: 1, failed: 0 });
 });
 
-it("of two concurrent reads of a new record, the one with an old read, or one during the other's write, reads again", async () => {
+it("two concurrent reads of a new record: the one with old data, or one during the other's write, reads again", async () => {
   for (const isWritten of [true, false]) {
     const caller = await callerWith();
     const [first, second] = people(caller, 2) as [Json, Json];

@@ -9,7 +9,7 @@ import { bring, command, ended, event, known, linkOf, looked, merge, notify, peo
 
 const shownOf = async (id: string) => (await theCrm().list("contacts")).find((record) => record.id === id);
 
-it("a contact that is known as another is not made in the CRM: its canonical one is", async () => {
+it("a contact that is known as another is not created in the CRM: its canonical contact is", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 5));
   await merge(caller, "c0001", "c0003");
@@ -24,7 +24,7 @@ it("a contact that is known as another is not made in the CRM: its canonical one
   });
 });
 
-it("merged after both existed, their records are merged in the CRM automatically, once", async () => {
+it("two contacts that are merged after both exist have their CRM records merged automatically, once", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 3));
   await synced(caller);
@@ -42,7 +42,7 @@ it("merged after both existed, their records are merged in the CRM automatically
   expect((await synced(caller)).contacts).toMatchObject({ done: 0, merged: 0 });
 });
 
-it("a sync of many merges records too, also when the canonical contact was never there", async () => {
+it("a sync of many contacts also merges records, also when the canonical contact was never in the CRM", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 2));
   await synced(caller);
@@ -88,7 +88,7 @@ it("a merge by a user of the CRM becomes one fact here, for any number of notice
   expect((await recordsOf(caller)).get("c0001")).toMatchObject({ id: result });
 });
 
-it("contacts that one notice merges, with long names of the same prefix, are a fact each", async () => {
+it("contacts that one notice merges, with long names of the same prefix, give one fact each", async () => {
   const caller = await callerWith();
   const ids = ["a", "b", "c"].map((one) => "x".repeat(199) + one);
   const [stays = "", ...others] = ids;
@@ -131,7 +131,7 @@ async function madeAndLost() {
   return { caller, attempt, isOne };
 }
 
-it("a record that only a lost upsert made is searched by the engine's name where its contact is another by now, and merged into the other's", async () => {
+it("a record of a lost upsert is looked up by the engine's name when its contact was merged since, and merged into the other's record", async () => {
   const dead = await madeAndLost();
   await env.DB.prepare("UPDATE crm_sends SET until = 0 WHERE tenant_id = ?1").bind(dead.caller.tenantId).run();
   await merge(dead.caller, "c0000", "c0001");
@@ -147,7 +147,7 @@ it("a record that only a lost upsert made is searched by the engine's name where
   await living.isOne();
 });
 
-it("two records that a user merges while one of their contacts is being pushed are one contact at the end, also where a push made another record", async () => {
+it("two records that a user merges while one of their contacts is being pushed become one contact, also when a push created another record", async () => {
   for (const who of ["a chunk", "a contact.sync"]) {
     const caller = await callerWith();
     const { tenantId } = caller;

@@ -5,7 +5,7 @@ import { callerWith, expectProblem, type Json, send } from "../../api/client.ts"
 import { crmTells } from "../../providers/embedded.ts";
 import { bring, contactOf, event, linkOf, looked, looks, notify, people, recordsOf, synced, syncIn, theCrm } from "./crm.ts";
 
-it("accepts nothing that the CRM did not sign, for this address, in these five minutes", async () => {
+it("a notice is accepted only with the CRM's signature for this address within five minutes", async () => {
   const caller = await callerWith();
   const events = [event("1")];
   const path = `/crm/hubspot/webhooks/${caller.tenantId}`;
@@ -22,7 +22,7 @@ it("accepts nothing that the CRM did not sign, for this address, in these five m
   expect((await notify(caller.tenantId, events)).body).toEqual({ accepted: 1, known: 0, foreign: 0, unread: 0 });
 });
 
-it("a body is not read before its signature and its time can be right, nor beyond 1 MB", async () => {
+it("a body is not read without a plausible signature and time, nor beyond 1 MB", async () => {
   const { tenantId } = await callerWith();
   const path = `/crm/hubspot/webhooks/${tenantId}`;
   const large = `[${" ".repeat(5_000_000)}]`;
@@ -46,7 +46,7 @@ it("a body is not read before its signature and its time can be right, nor beyon
   expectProblem(await notify(tenantId, large, { vars: unset }), 500, "config_invalid");
 });
 
-it("refused notices are counted for their address, which then waits before a body of its is read", async () => {
+it("refused notices are counted by their address, which then waits before its next body is read", async () => {
   const { tenantId } = await callerWith();
   const from = { "cf-connecting-ip": "203.0.113.77" };
   const unsigned = () => send(`/crm/hubspot/webhooks/${tenantId}`, { method: "POST", headers: from, body: "[]" });
@@ -59,7 +59,7 @@ it("refused notices are counted for their address, which then waits before a bod
   expect((await notify(tenantId, [], { headers: { "cf-connecting-ip": "203.0.113.78" } })).status).toBe(200);
 });
 
-it("an event that cannot be read is counted, and costs no other event of its delivery; null is an empty value", async () => {
+it("an unreadable event is counted, and loses no other event of its delivery; null is an empty value", async () => {
   const caller = await callerWith();
   const broken = [event("1", { occurredAt: "yesterday" }), event("2", { propertyName: "x".repeat(201) }), null];
   const nulls = { sourceId: null, changeSource: null, appId: null, objectTypeId: null, newObjectId: null, mergedObjectIds: null };
@@ -69,7 +69,7 @@ it("an event that cannot be read is counted, and costs no other event of its del
   expectProblem(await notify(caller.tenantId, broken), 422, "invalid_payload");
 });
 
-it("accepts no notice of another account, and none for a tenant without contacts in its account", async () => {
+it("a notice of another account, or for a tenant without contacts in its account, is not accepted", async () => {
   const caller = await callerWith();
   const elsewhere = event("1", { portalId: 62515 });
   expect((await notify(caller.tenantId, [elsewhere])).body).toEqual({ accepted: 0, known: 0, foreign: 1, unread: 0 });
@@ -111,7 +111,7 @@ it("several events about one contact are one command, and a redelivery is none",
   expect(await looked(caller, 3)).toMatchObject([{ did: "nothing" }, { did: "nothing" }, { did: "nothing" }]);
 });
 
-it("the embedded CRM notifies the engine of a user's change, signed, and of the engine's own without an echo", async () => {
+it("the embedded CRM sends signed notices of users' changes and of the engine's own, which cause no echo", async () => {
   const caller = await callerWith();
   await crmTells(`http://localhost:8787/crm/hubspot/webhooks/${caller.tenantId}`);
   await bring(caller, people(caller, 5));
@@ -127,7 +127,7 @@ it("the embedded CRM notifies the engine of a user's change, signed, and of the 
   expect(await looks(caller)).toHaveLength(1);
 });
 
-it("keeps tenants apart: their records, links, syncs, failures and notices", async () => {
+it("the records, links, syncs, failures and notices of tenants are separate", async () => {
   const [owner, stranger] = [await callerWith(), await callerWith()];
   await bring(owner, people(owner, 2));
   await bring(stranger, people(stranger, 1));
@@ -152,7 +152,7 @@ it("keeps tenants apart: their records, links, syncs, failures and notices", asy
   await syncIn(owner, id, "complete");
 });
 
-it("shows pending changes, by contact, by record and page by page", async () => {
+it("pending changes are shown by contact, by record and page by page", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 3));
   await synced(caller);

@@ -70,7 +70,7 @@ it("a contact in a running chunk is pushed by no other caller, and later changes
 it.each<[string, (caller: Caller, over: Cloudflare.Env) => Promise<unknown>]>([
   ["a sync of many", chunkOf],
   ["a sync of one", (caller, over) => lookAtOne({ ...of(caller), env: over, instanceId: fresh("one"), contactId: "c0000" })],
-])("%s that waits for a contact of another push asks the CRM nothing meanwhile", async (_, push) => {
+])("%s that waits for a contact of another push sends the CRM no request", async (_, push) => {
   const { caller, change } = await inStep();
   await change({ phone: "+1" });
   const older = await chunkOf(caller);
@@ -98,7 +98,7 @@ it("a read of a new record during another read makes no request to the CRM", asy
   expect(asked).toContain("batch/read");
 });
 
-it("a push that was aborted writes nothing any more, and its change is not mistaken for a user's", async () => {
+it("an aborted push writes nothing, and its change is not mistaken for a user's", async () => {
   const { caller, change } = await inStep();
   await change({ phone: "+1" });
   const dead = await chunkOf(caller);
@@ -110,7 +110,7 @@ it("a push that was aborted writes nothing any more, and its change is not mista
   expect(await linkOf(caller, "c0000")).toMatchObject({ pending: false });
 });
 
-it("a user's value is still imported, also of a contact after an aborted push", async () => {
+it("a user's value is imported for a contact after an aborted push", async () => {
   const { caller, id, change } = await inStep();
   await change({ phone: "+1" });
   await chunkOf(caller);
@@ -120,7 +120,7 @@ it("a user's value is still imported, also of a contact after an aborted push", 
   expect(await sides(caller, "phone")).toEqual(["+9", "+9"]);
 });
 
-it("a value that a user restores while a chunk that overwrote it is being recorded is read", async () => {
+it("a value that a user restores while the chunk that overwrote it is being recorded is read", async () => {
   const { caller, id, change } = await inStep();
   await change({ phone: "+2" });
   const chunk = await chunkOf(caller);
@@ -143,7 +143,7 @@ it("a value that a user restores while a read of it is being recorded is read ag
   expect(await sides(caller, "phone")).toEqual(["", ""]);
 });
 
-it("a read of a record before its deletion, written after that, does not link the contact to it again", async () => {
+it("a late write of a read from before a record's deletion does not link the contact to that record again", async () => {
   const { caller, id } = await inStep();
   await theCrm().edit(id, { phone: "+1" });
   const late = await takeChange({ ...of(caller), instanceId: fresh("look"), notice: notice(id) });
@@ -154,7 +154,7 @@ it("a read of a record before its deletion, written after that, does not link th
   expect(await linkOf(caller, "c0000")).toMatchObject({ state: "cut", crm_id: null });
 });
 
-it("two contacts that become one while a chunk has both on its way have one record in the end, without another sync", async () => {
+it("two contacts that are merged while a chunk pushes both have one record at the end, without another sync", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 2));
   const chunk = await chunkOf(caller);
@@ -171,7 +171,7 @@ it("two contacts that become one while a chunk has both on its way have one reco
   expect([...(await recordsOf(caller)).keys()]).toEqual(["c0001"]);
 });
 
-it("a contact that a file changed while a read was being recorded is still to be sent", async () => {
+it("a contact that a file changed while a read was being recorded is sent", async () => {
   const { caller, id, change } = await inStep();
   await theCrm().edit(id, { city: "Oslo" });
   const look = await takeChange({ ...of(caller), instanceId: fresh("look"), notice: notice(id) });
@@ -182,7 +182,7 @@ it("a contact that a file changed while a read was being recorded is still to be
   expect(await sides(caller, "jobtitle")).toEqual(["Pilot", "Pilot"]);
 });
 
-it("a change by another app in the CRM is news", async () => {
+it("a change by another app in the CRM is imported", async () => {
   const { caller, id } = await inStep();
   await theCrm().edit(id, { city: "Oslo" });
   const other = event(id, { propertyName: "city", propertyValue: "Oslo", changeSource: "INTEGRATION", sourceId: "999", appId: 1160452 });
@@ -190,7 +190,7 @@ it("a change by another app in the CRM is news", async () => {
   expect(await looked(caller, 1)).toMatchObject([{ did: "took", properties: ["city"] }]);
 });
 
-it("of two pushes that each hold a contact which the other needs, one releases its own, and both complete, one after the other", async () => {
+it("two pushes that each hold a contact which the other needs both complete, because one releases its contact", async () => {
   const { caller, change } = await inStep();
   await bring(caller, people(caller, 2).slice(1));
   await change({ phone: "+1" });
@@ -218,7 +218,7 @@ it("of two pushes that each hold a contact which the other needs, one releases i
   expect(await asks(second, "c0001", "c0000")).toBe("has them");
 });
 
-it("a caller that waits for a contact returns by growing pauses, before the hold expires, and waits equally long in all", async () => {
+it("a caller that waits for a contact retries with growing delays, before the hold expires, and with the same total time", async () => {
   const { caller, id, change } = await inStep();
   await change({ phone: "+1" });
   await chunkOf(caller);

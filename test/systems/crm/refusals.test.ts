@@ -50,7 +50,7 @@ async function failures(caller: Caller, sync: Json): Promise<Json[]> {
   return (await caller.get(`/v1/crm/syncs/${sync.sync_id}/failures`)).body.items;
 }
 
-it("a contact with a company that the CRM refuses to connect is listed alone: the others are connected, and the next sync retries only that contact", async () => {
+it("a contact with a company that the CRM refuses to connect is listed alone, and the next sync retries only that contact", async () => {
   const { caller, change, idOf } = await inStep(9);
   await change({ company: "Acme" }, 0, 1, 2, 3, 4, 5, 6, 7, 8);
   await theCrm().setFaults([{ match: `"from":{"id":"${idOf("c0003")}"}`, status: 400, category: "VALIDATION_ERROR", remaining: null }]);
@@ -69,7 +69,7 @@ it("a contact with a company that the CRM refuses to connect is listed alone: th
   expect(await linkOf(caller, "c0003")).toMatchObject({ pending: false, error: null });
 });
 
-it("a contact merged into one with a deleted record affects no other, and a contact.sync of that one restores both in order", async () => {
+it("a contact that was merged into one with a deleted record affects no other, and a contact.sync restores both in order", async () => {
   const { caller, change, idOf } = await inStep(4);
   // The notice of it is lost.
   await theCrm().edit(idOf("c0001"), null);
@@ -105,7 +105,7 @@ it("a merge that the CRM refuses is listed, and so is an unreadable record; the 
   expect((await synced(caller)).contacts).toMatchObject({ done: 1, failed: 0, merged: 1 });
 });
 
-it("a merge with a lost answer is found by the name of the remaining record, also when that was changed here meanwhile", async () => {
+it("a merge with a lost answer is found by the name of the remaining record, also when that name has changed here", async () => {
   await using introspector = await introspectWorkflow(env.SYNC_CONTACTS);
   await introspector.modifyAll((each) => each.disableRetryDelays());
   const { caller, change } = await inStep(2);
@@ -119,7 +119,7 @@ it("a merge with a lost answer is found by the name of the remaining record, als
   expect(await linkOf(caller, "c0001")).toMatchObject({ crm_id: records.get("c0001")?.id, pending: false });
 });
 
-it("a record without the engine's name is not read or written, by a sync and by a notice; a contact.sync creates a separate one", async () => {
+it("a record without the engine's name is neither read nor written; a contact.sync creates a separate one", async () => {
   const { caller, change } = await inStep(2);
   const email = `stranger@${caller.tenantId}.example.com`;
   const stranger = (await theCrm().edit(null, { email, firstname: "Some", lastname: "Stranger", phone: "+999" })) as Json;
@@ -149,7 +149,7 @@ it("a record without the engine's name is not read or written, by a sync and by 
   expect(await linkOf(caller, "c0000")).toMatchObject({ crm_id: (await recordsOf(caller)).get("c0000")?.id, pending: false, error: null });
 });
 
-it("a contact.sync makes a record of the contact's own also where nothing changed here, and whether or not that was listed", async () => {
+it("a contact.sync creates another record when a user has removed the engine's name from the first, also without a change here", async () => {
   for (const isListed of [true, false]) {
     const { caller, idOf } = await inStep(1);
     const before = await contactOf(caller, "c0000");

@@ -33,7 +33,7 @@ async function stepsOf(id: string): Promise<string[]> {
   return (await rows.all<{ step: string }>()).results.map(({ step }) => step);
 }
 
-it("a contact costs the steps of the calls that it needs, and a read", async () => {
+it("a contact costs the steps of the calls that it needs, and one read", async () => {
   const { caller, change } = await some();
   expect(await syncs(caller)).toEqual({ steps: ["look at contact", "upsert contact"], calls: ["batch/upsert 1"] });
   expect(await syncs(caller)).toEqual({ steps: ["look at contact"], calls: ["batch/read 1"] });
@@ -43,7 +43,7 @@ it("a contact costs the steps of the calls that it needs, and a read", async () 
   expect(await linkOf(caller, "c0000")).toMatchObject({ state: "linked", pending: false });
 });
 
-it("a call that the CRM puts off is made again alone", async () => {
+it("a call that the CRM defers is repeated alone", async () => {
   await using introspector = await introspectWorkflow(env.SYNC_CONTACT);
   await introspector.modifyAll((each) => each.disableRetryDelays());
   const { caller, change } = await some();
@@ -53,7 +53,7 @@ it("a call that the CRM puts off is made again alone", async () => {
   expect(calls).toEqual(["batch/upsert 1", "batch/upsert 1", ...Array(3).fill("associate/default 1")]);
 });
 
-it("a call that the CRM refuses is named, no other waits for the contact meanwhile, and a retry repeats that call and sends later changes", async () => {
+it("a call that the CRM refuses is named, delays no other contact, and is repeated by a retry, which sends later changes", async () => {
   const { caller, change } = await some();
   await change({ company: "Acme" });
   await theCrm().setFaults([refusesToConnect]);
@@ -74,7 +74,7 @@ it("a call that the CRM refuses is named, no other waits for the contact meanwhi
   expect(await theCrm().associations()).toContainEqual(expect.objectContaining({ contact: (await recordsOf(caller)).get("c0000")?.id }));
 });
 
-it("a record to be merged into another contact's is a step too", async () => {
+it("a merge of a record into another contact's is a step too", async () => {
   const { caller } = await some();
   await synced(caller);
   await theCrm().setFaults([{ match: "/merge", status: 400, category: "VALIDATION_ERROR", remaining: null }]);
@@ -88,7 +88,7 @@ it("a record to be merged into another contact's is a step too", async () => {
   expect((await stepsOf(id)).at(-1)).toBe("merge records, round 2");
 });
 
-it("a call that the CRM refuses for good as a whole, such as for its token, releases its contacts, in a sync of one or of many", async () => {
+it("a call that the CRM refuses as a whole, for example because of its token, releases its contacts, in any sync", async () => {
   for (const type of ["contact.sync", "contacts.sync"]) {
     const { caller, change } = await some();
     await synced(caller);

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { callerWith, fresh, until } from "../../api/client.ts";
 import { bring, callsSince, command, ended, lastCall, linkOf, people, recordsOf, synced, theCrm } from "./crm.ts";
 
-it("sends every contact to the CRM once, with its company, a hundred in each call, and reports that", async () => {
+it("a sync sends every contact to the CRM once, with its company, a hundred in each call, and reports that", async () => {
   const caller = await callerWith();
   const rows = people(caller, 250).map((row, index) => ({
     ...row,
@@ -62,7 +62,7 @@ it("sends every contact to the CRM once, with its company, a hundred in each cal
   expect(new Set(said.map(({ message_type: type, payload_inline: { contact_id: id } }) => `${type} ${id}`)).size).toBe(250);
 });
 
-it("sends nothing for unchanged contacts, and only the changed properties of others", async () => {
+it("a sync sends nothing for unchanged contacts, and only the changed properties of others", async () => {
   const caller = await callerWith();
   const rows = people(caller, 30);
   await bring(caller, rows);
@@ -99,7 +99,7 @@ it("two commands of one name are one sync, and another command cannot use its na
   expect((await caller.get(`/v1/crm/syncs/${id}`)).body).toEqual(first);
 });
 
-it("a recreated record has nothing of the one before: a property emptied with it and then restored is sent", async () => {
+it("a recreated record has no state of the earlier one: a property that was emptied with it and then restored is sent", async () => {
   const caller = await callerWith();
   const change = (name: string, phone: string) =>
     bring(

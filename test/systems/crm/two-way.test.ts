@@ -35,7 +35,7 @@ async function inStep(count = 1, name?: string): Promise<{ caller: Caller; idOf:
 
 const tell = (caller: Caller, id: string, more: object = {}) => notify(caller.tenantId, [event(id, more)]);
 
-it("a contact with an id of two hundred characters of two UTF-16 units each is imported as any other", async () => {
+it("a contact with an id of two hundred surrogate pairs is imported like any other", async () => {
   const caller = await callerWith();
   const contactId = "🐎".repeat(200);
   await bring(caller, [{ contact_id: contactId, email: `horse@${caller.tenantId}.example.com` }]);
@@ -70,7 +70,7 @@ it("a user's change in the CRM is imported, is a revision, and is not sent back"
   expect((await recordsOf(caller)).get("c0000")?.properties).toMatchObject({ firstname: "Mary Ann", lastname: "Smith" });
 });
 
-it("the engine's own writes are not news, with or without their origin in the notice, and a read finds nothing new", async () => {
+it("the engine's own writes are not imported, with or without their origin in the notice, and a read finds no change", async () => {
   const { caller, idOf } = await inStep();
   const id = idOf("c0000");
   const ours = { changeSource: "INTEGRATION", sourceId: "1160452" };
@@ -86,7 +86,7 @@ it("the engine's own writes are not news, with or without their origin in the no
   expect(await contactOf(caller, "c0000")).toMatchObject({ revision: 1, imported_by: expect.not.stringMatching(/^crm$/) });
 });
 
-it("a notice that comes before the sync has recorded its writes finds nothing new either", async () => {
+it("a notice that arrives before the sync has recorded its writes finds no change", async () => {
   const { caller, idOf } = await inStep();
   await env.DB.prepare("DELETE FROM crm_links WHERE tenant_id = ?1").bind(caller.tenantId).run();
   await tell(caller, idOf("c0000"));
@@ -95,7 +95,7 @@ it("a notice that comes before the sync has recorded its writes finds nothing ne
   expect(await linkOf(caller, "c0000")).toMatchObject({ crm_id: idOf("c0000"), pending: false });
 });
 
-it("where both sides changed, each keeps its own change, and the CRM's value wins where both did, in any order", async () => {
+it("each side keeps its own change when both changed, and the CRM's value wins a conflict, in any order", async () => {
   for (const first of ["notice", "sync"]) {
     const { caller, idOf } = await inStep();
     const [row] = people(caller, 1) as [Json];
@@ -117,7 +117,7 @@ it("where both sides changed, each keeps its own change, and the CRM's value win
   }
 });
 
-it("both directions at once, every notice twice and in any order, end in agreement and in silence", async () => {
+it("changes in both directions, with every notice twice and in any order, end in equal states without further writes", async () => {
   const { caller, idOf } = await inStep(40);
   const rows = people(caller, 40);
   for (const row of rows.slice(0, 30)) await theCrm().edit(idOf(row.contact_id), { city: `C ${row.contact_id}` });
@@ -154,7 +154,7 @@ it("both directions at once, every notice twice and in any order, end in agreeme
   }
 });
 
-it("a file without a column empties nothing in the CRM; an empty value does", async () => {
+it("a file without a column clears nothing in the CRM; an empty value does", async () => {
   const { caller, idOf } = await inStep(2);
   const rows = people(caller, 2);
   for (const { contact_id: contact } of rows) await theCrm().edit(idOf(contact), { city: "Paris" });
@@ -207,7 +207,7 @@ it("a contact created in the CRM is imported with the engine's name, or matched 
   expect(records.get("c0005")).toMatchObject({ id: same.id, properties: { firstname: "Person", jobtitle: "Baker" } });
 });
 
-it("a contact deleted in the CRM stays here, and only an explicit sync of it restores it", async () => {
+it("a contact that is deleted in the CRM remains here, and only an explicit sync of it restores it", async () => {
   const { caller, idOf } = await inStep(2);
   await theCrm().edit(idOf("c0000"), null);
   await tell(caller, idOf("c0000"), { subscriptionType: "contact.deletion", propertyName: undefined });
@@ -231,7 +231,7 @@ it("a contact deleted in the CRM stays here, and only an explicit sync of it res
   expect((await recordsOf(caller)).get("c0000")).toMatchObject({ properties: { firstname: "Renamed" } });
 });
 
-it("a reading that comes late does not undo a newer one", async () => {
+it("a late reading does not overwrite a newer one", async () => {
   const { caller, idOf } = await inStep();
   await theCrm().edit(idOf("c0000"), { phone: "old" });
   await tell(caller, idOf("c0000"));
@@ -244,7 +244,7 @@ it("a reading that comes late does not undo a newer one", async () => {
   expect((await contactOf(caller, "c0000")).properties).toEqual({ phone: "old" });
 });
 
-it("a name that is only split otherwise in the CRM is no change here, and the next change here is still sent", async () => {
+it("a name that is only split differently in the CRM is no change here, and the next change here is still sent", async () => {
   for (const noticed of [true, false]) {
     const { caller, idOf } = await inStep(1, "Anna Maria Berg");
     const [row] = people(caller, 1) as [Row];
@@ -262,7 +262,7 @@ it("a name that is only split otherwise in the CRM is no change here, and the ne
   }
 });
 
-it("of two reads of a contact that was just made in the CRM, the second waits for the first, or until that times out: its newest state stays", async () => {
+it("a second read of a contact that was just created in the CRM waits for the first, or until its timeout: the newest state is kept", async () => {
   for (const dies of [false, true]) {
     const caller = await callerWith();
     const { id } = (await theCrm().edit(null, { email: `n@${caller.tenantId}.example.com`, firstname: "Nia", phone: "1" })) as Json;

@@ -31,7 +31,7 @@ describe("POST /v1/facts", () => {
     });
   });
 
-  it("answers a fact that is published again as a duplicate, also within one request, and keeps it unchanged", async () => {
+  it("answers a repeated fact as a duplicate, also within one request, and keeps the first unchanged", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
     const fact = outcome(entity);
@@ -50,7 +50,7 @@ describe("POST /v1/facts", () => {
     expect((await ledger(caller, entity)).items).toEqual(before.items);
   });
 
-  it("names for a wrong field the form to write", async () => {
+  it("answers a wrong field with the correct form", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
     const results = await state(caller, [
@@ -67,7 +67,7 @@ describe("POST /v1/facts", () => {
     ]);
   });
 
-  it("refuses each wrong fact separately: reused names, malformed ones, unknown types", async () => {
+  it("refuses each invalid fact separately: a reused name, a malformed one, an unknown type", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
     const fact = outcome(entity);
@@ -110,7 +110,7 @@ describe("POST /v1/facts", () => {
     expect(await projectedUntil(caller.tenantId, 100)).toHaveLength(100);
   });
 
-  it("needs the scope enqueue, and reading needs read", async () => {
+  it("needs the scope enqueue, and a read needs the scope read", async () => {
     const reader = await callerWith(["read"]);
     expectProblem(await reader.post("/v1/facts", { facts: [sent("x")] }), 403, "forbidden");
     const writer = await callerWith(["enqueue"]);
@@ -119,7 +119,7 @@ describe("POST /v1/facts", () => {
   });
 });
 
-it("no caller publishes facts in the ledgers of the engine: a delivery cannot be forged", async () => {
+it("accepts no facts in the engine's own ledgers, so that a delivery cannot be forged", async () => {
   const caller = await callerWith();
   const entities = ["webhook/e1", "batch/b1", "queue/webhooks", fresh("webhooks/")];
   const results = await state(
@@ -194,7 +194,7 @@ describe("GET /v1/facts", () => {
 });
 
 describe("GET /v1/ledgers/{entity}", () => {
-  it("shows a ledger straight from its object, page by page, and its unconfirmed facts", async () => {
+  it("shows a ledger from its object, page by page, with its unconfirmed facts", async () => {
     const caller = await callerWith();
     const entity = fresh("account/ü");
     const facts = [sent(entity), sent(entity), sent(entity)];
@@ -207,7 +207,7 @@ describe("GET /v1/ledgers/{entity}", () => {
     await projectedUntil(caller.tenantId, 3);
   });
 
-  it("another tenant's ledger is no ledger, and its facts are not listed", async () => {
+  it("hides another tenant's ledger and its facts", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
     await state(caller, [sent(entity)]);
@@ -221,7 +221,7 @@ describe("GET /v1/ledgers/{entity}", () => {
   });
 });
 
-it("A fact's time is stored in milliseconds: a more precise one is refused, and not rounded", async () => {
+it("A fact's time is stored in milliseconds: a more precise time is refused, and not rounded", async () => {
   const caller = await callerWith();
   const entity = fresh("account");
   const at = (occurred_at: string) => ({ ...sent(entity), fact_id: "same", occurred_at });

@@ -9,12 +9,12 @@ import { account } from "./account.ts";
 import { chances } from "./derived.ts";
 
 // MILLRACE_FULL_SIZE=true npx vitest run --project app test/systems/facts/derived-asks.test.ts: thousands of them.
-describe("Hundreds of asks at once", () => {
+describe("Hundreds of concurrent requests", () => {
   const ASKS = howMany(400, 10_000);
   const WAVE = ASKS / 4;
   const LIMIT = 15 * ASKS;
 
-  it("oversell nothing: a hot account and quiet ones, keys that come twice, charges in between, the object evicted in the middle", {
+  it("never exceed a budget: a hot account and quiet ones, repeated keys, charges in between, and an evicted object", {
     timeout: 90_000,
   }, async () => {
     const tenantId = fresh("tenant");
@@ -66,7 +66,7 @@ describe("Hundreds of asks at once", () => {
     expect((await budgetOf(env, tenantId, "hot").state()).remaining_cents).toBeLessThan(97);
   });
 
-  it("oversell nothing when the object dies meanwhile: callers without an answer ask again", { timeout: 60_000 }, async () => {
+  it("never exceed a budget when the object dies: callers without an answer repeat their requests", { timeout: 60_000 }, async () => {
     const tenantId = fresh("tenant");
     const wave = howMany(200, 500);
     const limit = 40 * wave;
@@ -99,7 +99,7 @@ describe("Hundreds of asks at once", () => {
 
   const OVER_HTTP = howMany(400, 1_000);
 
-  it(`${OVER_HTTP} of them over HTTP, for one account: exactly as many are granted as there is room for`, async () => {
+  it(`that are ${OVER_HTTP} HTTP requests for one account are granted exactly up to its limit`, async () => {
     const room = OVER_HTTP / 4;
     const { ask, state } = await account(10 * room);
     const answers: Json[] = await Promise.all(Array.from({ length: OVER_HTTP }, (_, index) => ask(10, `key-${index % (2 * room)}`)));

@@ -6,7 +6,7 @@ import { account } from "./account.ts";
 import { chances } from "./derived.ts";
 
 describe("A budget", () => {
-  it("without a limit grants nothing, and counts charges nevertheless", async () => {
+  it("grants nothing without a limit, and counts charges", async () => {
     const { ask, charge, state, name } = await account();
     expect(await ask(1)).toEqual({ granted: false, hold: null, expires_at: null, replayed: false, reason: "no_limit", remaining_cents: 0 });
     await charge(300);
@@ -22,7 +22,7 @@ describe("A budget", () => {
     });
   });
 
-  it("shows the actor and time of its limit; set to the same value, nothing changes", async () => {
+  it("shows the actor and time of its limit, and does not change when the same limit is set again", async () => {
     const { setLimit } = await account();
     const first = (await setLimit(5)).body;
     expect(first).toMatchObject({ limit_set_by: "ada" });
@@ -30,7 +30,7 @@ describe("A budget", () => {
     expect((await setLimit(5)).body).toEqual(first);
   });
 
-  it("grants until nothing remains, to the last cent", async () => {
+  it("grants requests until nothing remains, to the last cent", async () => {
     const { ask, state } = await account(1000);
     expect(await ask(600)).toMatchObject({ granted: true, reason: null, remaining_cents: 400, hold: expect.any(String) });
     expect(await ask(401)).toMatchObject({ granted: false, hold: null, reason: "not_enough", remaining_cents: 400 });
@@ -40,7 +40,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ limit_cents: 1000, spent_cents: 0, held_cents: 1000, remaining_cents: 0, over_cents: 0 });
   });
 
-  it("answers the same key the same, and holds nothing more; the same key with another amount is refused", async () => {
+  it("answers a repeated key equally without another hold, and refuses that key with another amount", async () => {
     const { ask, state, caller, path } = await account(1000);
     const first = await ask(700, "k");
     expect(await ask(700, "k")).toEqual({ ...first, replayed: true });
@@ -51,14 +51,14 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ held_cents: 700 });
   });
 
-  it("forgets a refusal: the same key is granted when there is room", async () => {
+  it("does not remember a refusal: the same key is granted once there is capacity", async () => {
     const { ask, setLimit } = await account(10);
     expect(await ask(11, "k")).toMatchObject({ granted: false });
     await setLimit(11);
     expect(await ask(11, "k")).toMatchObject({ granted: true, replayed: false });
   });
 
-  it("a charge with the hold's name settles it: the held amount is spent, and a rest is free again", async () => {
+  it("settles a hold by a charge with its name: the held amount is spent, and the rest is free again", async () => {
     const { ask, charge, state } = await account(1000);
     const { hold } = await ask(600, "k");
     expect(await charge(450, hold)).toEqual({ acked: 1, retried: 0 });
@@ -67,7 +67,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ held_cents: 0 });
   });
 
-  it("counts a charge once, for any repeats, and a second charge for the same hold as one without", async () => {
+  it("counts a charge once for any repeats, and a second charge for the same hold as one without a hold", async () => {
     const { ask, charge, state, object } = await account(1000);
     const { hold } = await ask(100);
     for (let time = 0; time < 3; time++) await charge(100, hold, 7);
@@ -93,7 +93,7 @@ describe("A budget", () => {
     expect(rows).toBe(18);
   });
 
-  it("a hold that expires makes room; its key is a new ask then, and its late charge shows as over", async () => {
+  it("frees an expired hold: its key is a new request then, and its late charge is shown as over the limit", async () => {
     const { ask, charge, state, expire } = await account(1000);
     const first = await ask(1000, "k", { expires_in_seconds: 60 });
     expect(Date.parse(first.expires_at) - Date.now()).toBeGreaterThan(50_000);
@@ -109,7 +109,7 @@ describe("A budget", () => {
     expect(await ask(1)).toMatchObject({ granted: false });
   });
 
-  it("a hold lasts a day by default, and thirty at most", async () => {
+  it("keeps a hold for a day by default, and for at most thirty days", async () => {
     const { ask, caller, path } = await account(1000);
     const day = Date.parse((await ask(1)).expires_at) - Date.now();
     expect(day).toBeGreaterThan(86_390_000);
@@ -120,7 +120,7 @@ describe("A budget", () => {
     }
   });
 
-  it("a hold is released once, by the first caller", async () => {
+  it("releases a hold once, for the first caller", async () => {
     const { ask, release, charge, state } = await account(1000);
     const { hold } = await ask(400, "k");
     expect(await release(hold)).toEqual({ released: true, state: "released", remaining_cents: 1000 });
@@ -133,7 +133,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ spent_cents: 400, held_cents: 0 });
   });
 
-  it("a limit lowered below held and spent amounts grants nothing until there is capacity", async () => {
+  it("grants nothing after its limit was set below the held and spent amounts, until there is capacity", async () => {
     const { ask, charge, release, state, setLimit } = await account(1000);
     const [one, other] = [await ask(300), await ask(300)];
     await charge(300, one.hold);
@@ -163,7 +163,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ spent_cents: Number.MAX_SAFE_INTEGER });
   });
 
-  it("forgets holds a month after they ended, and not before", async () => {
+  it("deletes holds a month after their end, and not before", async () => {
     const { ask, release, age, object } = await account(1000);
     const { hold } = await ask(1, "old");
     await release(hold);
@@ -180,7 +180,7 @@ describe("A budget", () => {
   });
 });
 
-describe("The budgets' door", () => {
+describe("The endpoints of budgets", () => {
   const refusedBodies: unknown[] = [
     {},
     { limit_cents: -1 },
@@ -191,7 +191,7 @@ describe("The budgets' door", () => {
     { limit_cents: 1, more: 1 },
     [[]],
   ];
-  it.each(refusedBodies)("refuses %j as a limit", async (body) => {
+  it.each(refusedBodies)("refuse %j as a limit", async (body) => {
     const caller = await callerWith();
     expectProblem(await caller.call("PUT", "/v1/budgets/a", body), 422, "invalid_payload");
     expect((await caller.get("/v1/budgets/a")).body.limit_cents).toBeNull();
@@ -204,19 +204,19 @@ describe("The budgets' door", () => {
     { amount_cents: "5" },
     { amount_cents: 1e12 + 1 },
     { amount_cents: 1, hold: "x" },
-  ])("refuses %j as an ask", async (body) => {
+  ])("refuse %j as a request", async (body) => {
     const { caller, path, state } = await account(100);
     expectProblem(await caller.post(`${path}/asks`, body, { "idempotency-key": "k" }), 422, "invalid_payload");
     expect(await state()).toMatchObject({ held_cents: 0 });
   });
 
-  it("wants a key", async () => {
+  it("require a key", async () => {
     const { caller, path } = await account(100);
     const { issues } = expectProblem(await caller.post(`${path}/asks`, { amount_cents: 1 }), 422, "invalid_payload");
     expect(issues).toMatchObject([{ path: "Idempotency-Key" }]);
   });
 
-  it("accepts an account's name unchanged, and refuses an invalid one", async () => {
+  it("accept an account's name unchanged, and refuse an invalid one", async () => {
     const caller = await callerWith();
     const path = `/v1/budgets/${encodeURIComponent("a/../b?x=<b>'")}`;
     expect((await caller.call("PUT", path, { limit_cents: 5 })).body).toMatchObject({ account: "a/../b?x=<b>'", limit_cents: 5 });
@@ -225,7 +225,7 @@ describe("The budgets' door", () => {
     expectProblem(await caller.get("/v1/budgets/a%0A"), 422, "invalid_payload");
   });
 
-  it("another tenant's account of the same name is another account, and its holds are unknown", async () => {
+  it("separate tenants: an account of the same name is another account, and its holds are unknown", async () => {
     const mine = await account(1000);
     const { hold } = await mine.ask(400, "k");
     const other: Caller = await callerWith();
@@ -234,7 +234,7 @@ describe("The budgets' door", () => {
     expect(await mine.state()).toMatchObject({ held_cents: 400 });
   });
 
-  it("asks for the scope that each thing needs", async () => {
+  it("require the scope for each action", async () => {
     const reader = await callerWith(["read"]);
     expectProblem(await reader.call("PUT", "/v1/budgets/a", { limit_cents: 1 }), 403, "forbidden");
     expectProblem(await reader.post("/v1/budgets/a/asks", { amount_cents: 1 }, { "idempotency-key": "k" }), 403, "forbidden");
@@ -243,7 +243,7 @@ describe("The budgets' door", () => {
   });
 });
 
-it("a hold of a month ago names nothing that is held today", async () => {
+it("do not apply the key of a deleted hold to a new hold of the same name", async () => {
   const { caller, path, ask, charge, age, release } = await account(1000);
   const month = { expires_in_seconds: 86_400 };
   const first = await ask(600, "rent", month);

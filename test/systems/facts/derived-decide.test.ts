@@ -45,7 +45,7 @@ describe("A condition", () => {
     expect(decide(when(field, op, value), outcome) !== undefined).toBe(expected);
   });
 
-  it("about a missing field of an outcome holds for nothing but exists: false", () => {
+  it("on a missing field of an outcome is false, except `exists: false`", () => {
     const bare: Judged = { payload: { account: "a1", value_cents: 1 } };
     expect(decide(when("partner", "is", "p1"), bare)).toBeUndefined();
     expect(decide(when("subtype", "in", ["sale"]), bare)).toBeUndefined();
@@ -107,7 +107,7 @@ const outcomes: fc.Arbitrary<Judged> = fc.record({
   ),
 });
 
-describe("For any rules and any outcome", () => {
+describe("For any rules and any outcome,", () => {
   it("the decision is the first matching rule's, in whole cents within its bounds, and the same each time", () => {
     let decided = 0;
     fc.assert(
@@ -136,7 +136,7 @@ describe("For any rules and any outcome", () => {
     expect(decided).toBeGreaterThan(100);
   });
 
-  it("the facts that follow are named after the outcome alone, for any decision", () => {
+  it("the resulting facts are named after the outcome alone, for any decision", () => {
     const outcome = recordedFact("acme", "outcome", "o1", {
       account: "a1",
       partner: "p1",
@@ -160,7 +160,7 @@ describe("For any rules and any outcome", () => {
   });
 });
 
-describe("Rules that make no sense are refused, with the place and the reason", () => {
+describe("Invalid rules are refused, with the place and the reason,", () => {
   const rule = (more: object) => [{ name: "r", when: [], ...more }];
   const given = (condition: object) => rule({ when: [condition] });
   it.each([

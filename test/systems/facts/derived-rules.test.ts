@@ -12,14 +12,14 @@ async function set(caller: Caller, expected_version: number, rules: unknown, mor
 }
 
 describe("The rules", () => {
-  it("of a tenant that has none are version 0, and decide nothing", async () => {
+  it("of a tenant without any are version 0, and decide nothing", async () => {
     const caller = await callerWith();
     expect((await caller.get(PATH)).body).toEqual({ version: 0, effective_at: null, created_at: null, who: null, rules: [] });
     expect((await caller.get(`${PATH}/versions`)).body).toEqual({ items: [], next_before: null });
     expect((await caller.post(`${PATH}/try`, { outcome })).body).toEqual({ version: null, rule: null, charge: null, payout: null });
   });
 
-  it("and a budget's limit change money: each setter, also a late one, is one row of the audit", async () => {
+  it("and a budget's limit are audited: each change, also a late one, is one row with its actor", async () => {
     const caller = await callerWith();
     await set(caller, 0, flat("one", 100));
     expectProblem(await set(caller, 0, flat("two", 200)), 409, "invalid_transition");
@@ -32,7 +32,7 @@ describe("The rules", () => {
     ]);
   });
 
-  it("are versions: the first holds from the beginning, a later one from a minute after it was made; all of them stay", async () => {
+  it("are versioned: the first applies from the beginning, a later one from a minute after its creation; all are kept", async () => {
     const caller = await callerWith();
     const before = Date.now();
     const first = await set(caller, 0, flat("one", 100));
@@ -72,7 +72,7 @@ describe("The rules", () => {
     expect((await caller.get(PATH)).body).toMatchObject({ version: 2 });
   });
 
-  it("sent again after a lost answer are the version they made", async () => {
+  it("that are sent again after a lost answer return their existing version", async () => {
     const caller = await callerWith();
     const first = await set(caller, 0, flat("one", 100));
     expect((await set(caller, 0, flat("one", 100))).body).toEqual(first.body);
@@ -81,7 +81,7 @@ describe("The rules", () => {
     expect((await caller.get(PATH)).body.version).toBe(2);
   });
 
-  it("never take effect in the past, or too soon for the clocks", async () => {
+  it("never take effect in the past, nor within the clock tolerance", async () => {
     const caller = await callerWith();
     const in5Seconds = new Date(Date.now() + 5_000).toISOString();
     const ahead = { effective_at: "2999-01-01T00:00:00Z" };
@@ -108,7 +108,7 @@ describe("The rules", () => {
     await expect(env.DB.prepare(past).bind(caller.tenantId).run()).rejects.toThrow("CHECK");
   });
 
-  it("that make no sense are refused, each with its place, and nothing is stored", async () => {
+  it("that are invalid are refused with each place, and nothing is stored", async () => {
     const caller = await callerWith();
     const wrong = [
       { name: "a", when: [{ field: "value", op: "is", value: 1 }], charge: { cents: 1.5 } },
@@ -127,7 +127,7 @@ describe("The rules", () => {
     expect((await caller.get(PATH)).body.version).toBe(0);
   });
 
-  it("can be tried before they are saved, and as of another time; nothing is written", async () => {
+  it("can be tested before they are saved, also for another time; nothing is written", async () => {
     const caller = await callerWith();
     await seedRules(caller.tenantId, 1, 0, flat("one", 100));
     await seedRules(caller.tenantId, 2, Date.parse("2030-01-01T00:00:00Z"), [
@@ -167,7 +167,7 @@ describe("The rules", () => {
     );
   });
 
-  it("are the tenant's own: another sees none of them, and is decided by its own", async () => {
+  it("apply to their own tenant only", async () => {
     const [mine, other] = [await callerWith(), await callerWith()];
     await set(mine, 0, flat("mine", 100));
     expect((await other.get(PATH)).body).toMatchObject({ version: 0, rules: [] });
@@ -181,7 +181,7 @@ describe("The rules", () => {
     expect(await factsOf(other.tenantId, "account/a1")).toMatchObject([{ payload: { amount_cents: 2, decided_by: { rule: "other" } } }]);
   });
 
-  it("ask for the scope that each thing needs", async () => {
+  it("require the scope for each action", async () => {
     const reader = await callerWith(["read"]);
     expectProblem(await set(reader, 0, []), 403, "forbidden");
     expect((await reader.post(`${PATH}/try`, { outcome })).status).toBe(200);
@@ -189,7 +189,7 @@ describe("The rules", () => {
   });
 });
 
-describe("The version that counts", () => {
+describe("The version that applies", () => {
   const hour = 3_600_000;
   const charged = async (tenantId: string) =>
     Object.fromEntries(
@@ -218,7 +218,7 @@ describe("The version that counts", () => {
     expect(await factsOf(tenantId, "partner/p1")).toHaveLength(3);
   });
 
-  it("is found for an outcome that is many versions late", async () => {
+  it("is found for an outcome that many newer versions follow", async () => {
     const tenantId = fresh("tenant");
     const start = Date.now() - 100 * hour;
     for (let version = 1; version <= 12; version++)

@@ -9,7 +9,7 @@ import { howMany } from "../../full-size.ts";
 import { chances, deliver, deliverByHand, deliverMessages, factsOf, messageOf, recordedFact, seedRules } from "./derived.ts";
 import { charges, deliverAnyhow, followed, TOGETHER, told } from "./story.ts";
 
-it("in shuffled orders, each delivery twice, a story ends as it does in order and once", { timeout: 120_000 }, async () => {
+it("a story in shuffled orders, with each delivery twice, ends as in order and once", { timeout: 120_000 }, async () => {
   const plain = fresh("tenant");
   const tenants = new Set([plain]);
   deliverByHand(tenants);
@@ -80,7 +80,7 @@ it("derived facts contain their owner, their cause and their time", async () => 
   }
 });
 
-it("a charge that its ledger has reported is counted without a request of the engine", async () => {
+it("a charge that its ledger has reported is counted without a request to the engine", async () => {
   const tenantId = fresh("tenant");
   await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);
   await deliver([recordedFact(tenantId, "outcome", "o1", { account: "a1", value_cents: 1 })]);
@@ -88,7 +88,7 @@ it("a charge that its ledger has reported is counted without a request of the en
 });
 
 it.each(["account/a1", "partner/p1"])(
-  "a death before %s is written heals at the next delivery, also when the rules are new by then",
+  "a crash before %s is written is repaired at the next delivery, also when the rules have changed",
   async (broken) => {
     const tenantId = fresh("tenant");
     await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 }, payout: { cents: 3 } }]);
@@ -110,7 +110,7 @@ it.each(["account/a1", "partner/p1"])(
   },
 );
 
-it("a name that another caller uses in the account's ledger is reported as an error", async () => {
+it("a name in the account's ledger that another caller has used is reported as an error", async () => {
   const tenantId = fresh("tenant");
   await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);
   const cause = recordedFact(tenantId, "outcome", "o1", { account: "a1", value_cents: 1 });
@@ -130,7 +130,7 @@ it("a name that another caller uses in the account's ledger is reported as an er
   expect(results).toEqual([{ reason: "idempotency_key_reused" }]);
 });
 
-it("its cause is carried on in whole characters, for an outcome's name of any length", async () => {
+it("a derived fact has its cause in whole characters, for an outcome's name of any length", async () => {
   const tenantId = fresh("tenant");
   await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);
   const entity = `order/${"x".repeat(194)}`;
@@ -146,7 +146,7 @@ it("its cause is carried on in whole characters, for an outcome's name of any le
   ).toBe(7);
 });
 
-it("one outcome that cannot be decided delays no other of its batch", async () => {
+it("an outcome that cannot be decided delays no other of its batch", async () => {
   const [broken, well] = [fresh("tenant"), fresh("tenant")];
   const rules = [{ name: "all", when: [], charge: { cents: 7 } }];
   await seedRules(well, 1, 0, rules);
@@ -176,7 +176,7 @@ it("the rules are read once for each tenant of a batch", async () => {
   expect(await factsOf(tenants[1] ?? "", "account/a49")).toHaveLength(1);
 });
 
-it("T01 a fact's tenant is its message's: a fact that names another tenant is a dead letter, and nothing follows from it for either", async () => {
+it("T01 a fact that contains another tenant than its message is a dead letter, and has no consequence for either tenant", async () => {
   const [mine, theirs] = [fresh("tenant"), fresh("tenant")];
   await seedRules(mine, 1, 0, [{ name: "mine", when: [], charge: { cents: 7 } }]);
   await seedRules(theirs, 1, 0, [{ name: "theirs", when: [], charge: { cents: 9 } }]);
@@ -202,7 +202,7 @@ it.each([
   ["half a cent", { account: "a1", value_cents: 0.5 }],
   ["no account", { value_cents: 1 }],
   ["an account with a ledger of invalid name", { account: "x".repeat(191), value_cents: 1 }],
-])("an outcome with %s is put aside at once, with the reason, and makes nothing", async (_, payload) => {
+])("an outcome with %s becomes a dead letter at once with the reason, and causes no fact", async (_, payload) => {
   const tenantId = fresh("tenant");
   await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);
   const well = recordedFact(tenantId, "outcome", "o1", { account: "a1", value_cents: 1 });

@@ -34,7 +34,7 @@ async function round(): Promise<void> {
 
 const statedOf = (caller: Caller) => factsOf(caller.tenantId, "queue/fact-processing");
 
-it("a dead letter about money without an operator's action for 90 days is deleted with the fact that a skip publishes, once", async () => {
+it("a dead letter about money is deleted after 90 days without an action, with the same fact as a skip, once", async () => {
   const caller = await callerWith();
   const [outcome, charge, young] = [
     await letterOf(caller, "outcome", 91),
@@ -56,7 +56,7 @@ it("a dead letter about money without an operator's action for 90 days is delete
   expect((await caller.get("/v1/dead-letters?state=open")).body.items.map(({ id }: Json) => id)).toEqual([young]);
 });
 
-it("a dead letter that an operator skips in the same moment is published once, in the form of the first", async () => {
+it("a dead letter that an operator skips at the same moment is published once, as the first action does", async () => {
   const caller = await callerWith();
   const letter = await letterOf(caller, "charge", 91);
   await Promise.all([round(), caller.post(`/v1/dead-letters/${letter}/skip`, { reason: "paid in cash" })]);

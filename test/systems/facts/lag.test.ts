@@ -11,7 +11,7 @@ async function forgetMinutes(): Promise<void> {
   await env.DB.prepare("DELETE FROM millrace_counts WHERE span = 'minute'").run();
 }
 
-it("the lag of facts' readers is a gauge of the deployment, by the wait of facts in their queue", async () => {
+it("the lag of facts' consumers is a gauge of the deployment: the delay of facts in their queue", async () => {
   await forgetMinutes();
   // Its alert would be notified in a later test.
   onTestFinished(forgetMinutes);

@@ -32,7 +32,7 @@ async function longLedger(facts: number) {
   return { ledger, bytes, quiet: () => storage(({ storage }) => storage.deleteAlarm()) };
 }
 
-it("a ledger of 300,000 facts is replayed, and the newest is confirmed first: the missing part is one range, of any length", async () => {
+it("a ledger of 300,000 facts that is replayed and confirmed from its newest fact stores the missing part as one range", async () => {
   const { ledger, bytes, quiet } = await longLedger(300_000);
   await ledger.replay("projections");
   await quiet();
@@ -42,7 +42,7 @@ it("a ledger of 300,000 facts is replayed, and the newest is confirmed first: th
   expect(await ledger.prune(2, 10)).toBe(0);
 });
 
-it("a ledger with every other fact confirmed still fits into its row, loses none that is missing, and completes", async () => {
+it("a ledger with every other fact confirmed still fits into its row, loses no missing fact, and completes", async () => {
   const { ledger, bytes, quiet } = await longLedger(20_000);
   const every = (step: number, begin: number, end: number) =>
     Array.from({ length: Math.floor((end - begin) / step) + 1 }, (_, n) => begin + n * step);
@@ -54,7 +54,7 @@ it("a ledger with every other fact confirmed still fits into its row, loses none
   await quiet();
 });
 
-it("a feed that only some facts belong to counts those alone, and is done when they are confirmed", async () => {
+it("a feed of some facts counts those alone, and is complete when they are confirmed", async () => {
   const { ledger, bytes, quiet } = await longLedger(1000);
   expect((await ledger.state()).unconfirmed).toEqual({ projections: 1000, "fact-processing": 100 });
   await ledger.confirm("fact-processing", [500, 1000], 0);
@@ -79,7 +79,7 @@ it("a confirmation of another epoch than the ledger's is ignored, in either dire
   expect(await unconfirmed("projections")).toBe(0);
 });
 
-it("ranges without places, and joined to be few, hold every place that is missing", () => {
+it("ranges without positions, joined to reduce their number, contain every missing position", () => {
   const places = fc.uniqueArray(fc.integer({ min: 1, max: 60 }));
   fc.assert(
     fc.property(places, places, fc.integer({ min: 1, max: 8 }), (first, second, most) => {

@@ -27,7 +27,7 @@ function observed(tenantId: string, fact: ReturnType<typeof sent>): object {
   };
 }
 
-it("a step's observation is appended once, for any number of deliveries, with the trace and the job of its message", async () => {
+it("a step's observation is appended once, for any number of deliveries, with its message's trace and job", async () => {
   const caller = await callerWith();
   const entity = fresh("endpoint/");
   const message = observed(caller.tenantId, sent(entity));
@@ -37,7 +37,7 @@ it("a step's observation is appended once, for any number of deliveries, with th
   expect((await ledger(caller, entity)).last).toBe(1);
 });
 
-it("a fact under another fact's name is not dropped silently: it is a dead letter at once, since no retry helps, and the others continue", async () => {
+it("a fact with another fact's name becomes a dead letter at once, because no retry can succeed, and the others continue", async () => {
   const caller = await callerWith();
   const entity = fresh("endpoint/");
   const fact = sent(entity);
@@ -50,7 +50,7 @@ it("a fact under another fact's name is not dropped silently: it is a dead lette
   expect(letters).toMatchObject([{ message_type: "fact.observed", reason: "idempotency_key_reused" }]);
 });
 
-it("an unreachable ledger refuses its own facts alone; a restarting one is asked again", async () => {
+it("an unreachable ledger refuses its own facts alone; a restarting one is called again", async () => {
   const caller = await callerWith();
   const [gone, restarting, well] = [fresh("account/"), fresh("account/"), fresh("account/")];
   let restarts = 0;
@@ -72,7 +72,7 @@ it("an unreachable ledger refuses its own facts alone; a restarting one is asked
   expect(answers).toMatchObject([{ sequence: 1 }, new Error("It is gone."), { sequence: 1 }, { sequence: 2 }]);
 });
 
-it("a fact that code publishes wrongly is refused on entry, alone: no message could remove it from its ledger again", async () => {
+it("a fact that code publishes incorrectly is refused alone on entry, because no message could remove it from its ledger", async () => {
   const caller = await callerWith();
   const [entity, other] = [fresh("account/"), fresh("account/")];
   const from = { tenant_id: caller.tenantId, trace_id: TRACE, correlation_id: "c", causation_id: "test" };

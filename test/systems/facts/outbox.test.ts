@@ -41,7 +41,7 @@ async function stranger() {
   return { caller: await callerWith(), entity: fresh("account/") };
 }
 
-it("a consumer's confirmation is known to the ledger, per queue: facts from which nothing follows are owed to the projections alone", async () => {
+it("a consumer's confirmation is recorded by the ledger for each queue: facts without consequences are owed to the projections alone", async () => {
   const { caller, entity } = await stranger();
   const lost = await loseQueues(caller, entity);
   await state(caller, [outcome(entity), sent(entity), sent(entity)]);
@@ -58,7 +58,7 @@ it("a consumer's confirmation is known to the ledger, per queue: facts from whic
   expect((await ledger(caller, entity)).unconfirmed).toEqual({ projections: 0, "fact-processing": 0 });
 });
 
-it("a process that dies between the append and the send, or a queue that forgets, loses nothing: the alarm sends again", async () => {
+it("a process that dies between append and send, or a queue that loses messages, loses no fact: the alarm sends again", async () => {
   const { caller, entity } = await stranger();
   const lost = await loseQueues(caller, entity);
   expect(await state(caller, [outcome(entity), sent(entity)])).toMatchObject([{ status: 201 }, { status: 201 }]);
@@ -75,7 +75,7 @@ it("a process that dies between the append and the send, or a queue that forgets
   expect((await settled(caller, entity)).unconfirmed).toEqual({ projections: 0, "fact-processing": 0 });
 });
 
-it("young facts are left to the queue; lost ones are sent after ever longer pauses, until confirmed", async () => {
+it("young facts are left to the queue; lost ones are sent again with growing delays until confirmed", async () => {
   const { caller, entity } = await stranger();
   const lost = await loseQueues(caller, entity);
   await state(caller, [sent(entity)]);
@@ -117,7 +117,7 @@ it("a fact that may still wait in a long queue is not sent a second time", async
   expect(sentAgain).toBe(1);
 });
 
-it("a queue that cannot report its backlog is treated as busy: nothing is sent again for ten minutes, then it is", async () => {
+it("a queue that cannot report its backlog is treated as busy: a fact is sent again after ten minutes", async () => {
   const { caller, entity } = await stranger();
   await loseQueues(caller, entity);
   let sentAgain = 0;
@@ -132,7 +132,7 @@ it("a queue that cannot report its backlog is treated as busy: nothing is sent a
   expect(sentAgain).toBe(1);
 });
 
-it("a fact that ends as a dead letter is off the ledger's list, and delays none of the others", async () => {
+it("a fact that becomes a dead letter leaves the ledger's list, and delays no other fact", async () => {
   const { caller, entity } = await stranger();
   const lost = await loseQueues(caller, entity);
   await state(caller, [sent(entity), sent(entity), sent(entity)]);
@@ -148,7 +148,7 @@ it("a fact that ends as a dead letter is off the ledger's list, and delays none 
   expect((await ledger(caller, entity)).unconfirmed.projections).toBe(0);
 });
 
-it("a fact that does not fit its type any more becomes a dead letter, is off the ledger's list, and delays none of the others", async () => {
+it("a fact that no longer matches its type becomes a dead letter, leaves the ledger's list, and delays no other fact", async () => {
   const { caller, entity } = await stranger();
   await loseQueues(caller, entity);
   await state(caller, [outcome(entity), sent(entity)]);
@@ -167,7 +167,7 @@ it("a fact that does not fit its type any more becomes a dead letter, is off the
   ]);
 });
 
-it("names of the maximum number of characters arrive, also those of two UTF-16 units each, published or imported", async () => {
+it("names of the maximum length arrive, including surrogate pairs, published or imported", async () => {
   const { caller } = await stranger();
   const entity = "🧾".repeat(200);
   const facts = ["🐎", "🐇"].map((one) => outcome(entity, { fact_id: one.repeat(200) }));
@@ -178,7 +178,7 @@ it("names of the maximum number of characters arrive, also those of two UTF-16 u
   expect((await settled(caller, entity)).unconfirmed).toEqual({ projections: 0, "fact-processing": 0 });
 });
 
-it("an eviction loses no fact and no confirmation, and places that do not exist are not believed", async () => {
+it("an eviction loses no fact and no confirmation, and confirmations of unknown positions are ignored", async () => {
   const { caller, entity } = await stranger();
   const stub = () => ledgerOf(env, caller.tenantId, entity);
   const lost = await loseQueues(caller, entity);
@@ -194,7 +194,7 @@ it("an eviction loses no fact and no confirmation, and places that do not exist 
   expect((await ledger(caller, entity)).unconfirmed.projections).toBe(1);
 });
 
-it("a ledger of which everything is confirmed sends nothing again, asks no queue, and is quiet", async () => {
+it("a completely confirmed ledger sends nothing again and calls no queue", async () => {
   const { caller, entity } = await stranger();
   const lost = await loseQueues(caller, entity);
   await state(caller, [sent(entity), sent(entity)]);
@@ -209,7 +209,7 @@ it("a ledger of which everything is confirmed sends nothing again, asks no queue
   expect(await alarmOf(caller, entity)).toBeNull();
 });
 
-it("a replay sends a ledger of several slices whole, for any number of confirmed facts", async () => {
+it("a replay sends a ledger of several slices completely, for any number of confirmed facts", async () => {
   const { caller, entity } = await stranger();
   const lost = await loseQueues(caller, entity);
   const stub = ledgerOf(env, caller.tenantId, entity);
@@ -240,7 +240,7 @@ it("a replay sends a ledger of several slices whole, for any number of confirmed
   expect((await settled(caller, entity)).unconfirmed.projections).toBe(0);
 });
 
-it("pruning deletes the content of old facts, but not their names, and stops at unconfirmed ones", async () => {
+it("retention deletes the content of old facts, but not their names, and stops at unconfirmed ones", async () => {
   const { caller, entity } = await stranger();
   const facts = Array.from({ length: 5 }, () => sent(entity));
   const lost = await loseQueues(caller, entity);

@@ -60,7 +60,7 @@ it("every message delivered twice, in many shuffled orders, ends in the same row
   for (const rows of results) expect(rows).toEqual(results[0]);
 });
 
-it("a late fact changes nothing that is there", async () => {
+it("a late fact changes no existing row", async () => {
   const caller = await callerWith();
   const entity = fresh("account/");
   await state(caller, [sent(entity), sent(entity)]);
@@ -74,7 +74,7 @@ it("a late fact changes nothing that is there", async () => {
   );
 });
 
-it("a delivered batch of a hundred facts is one round trip to D1, and a ledger that is known is not written again", async () => {
+it("a delivered batch of a hundred facts is one round trip to D1, and a known ledger is not written again", async () => {
   const tenantId = fresh("tenant");
   const facts = await recordedFacts();
   const hundred = [...facts, ...facts, ...facts].slice(0, 100);
@@ -118,7 +118,7 @@ it("each list of facts is read by an index", async () => {
   );
 });
 
-it("the lag of the newest rows is measured from the ledger's clock to the database's", async () => {
+it("the lag of the newest rows is the time from the ledger's clock to the database's", async () => {
   const caller = await callerWith();
   const entity = fresh("account/");
   const facts = Array.from({ length: 20 }, () => sent(entity));
@@ -190,7 +190,7 @@ it("for any order and delivery of published facts, the projection ends equal to 
   );
 });
 
-it("T01 a fact that names another tenant than its message is a dead letter of the message's tenant, and writes no row", async () => {
+it("T01 a fact that contains another tenant than its message is a dead letter of the message's tenant, and writes no row", async () => {
   const [caller, other] = [await callerWith(), await callerWith()];
   const entity = fresh("account/");
   await state(caller, [outcome(entity)]);
@@ -205,7 +205,7 @@ it("T01 a fact that names another tenant than its message is a dead letter of th
   expect((await caller.get("/v1/dead-letters")).body.items).toEqual([]);
 });
 
-it("a fact that comes by another queue than its own is a dead letter that names its queue", async () => {
+it("a fact that arrives by another queue than its own is a dead letter that names its queue", async () => {
   const caller = await callerWith();
   const entity = fresh("account/");
   await state(caller, [outcome(entity)]);

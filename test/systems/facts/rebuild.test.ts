@@ -39,7 +39,7 @@ async function tenantWith(ledgers: number, factsEach: number) {
   return { caller, entities, before };
 }
 
-it("repairs a tenant's rows in place: the missing, the wrong and those of no ledger; requested again it is the same rebuild", async () => {
+it("a rebuild repairs a tenant's rows in place: missing, wrong and surplus ones; a repeat is the same rebuild", async () => {
   const { caller, entities, before } = await tenantWith(3, 250);
   const neighbour = await tenantWith(1, 3);
   const untouched = await rowsOf(neighbour.caller);
@@ -78,7 +78,7 @@ it("repairs a tenant's rows in place: the missing, the wrong and those of no led
   expect(standing.lag_ms?.rows ?? 0).toBeLessThanOrEqual(1);
 });
 
-it("is the command projection.rebuild, with its request as its key", async () => {
+it("a rebuild is the command projection.rebuild, with its request as its key", async () => {
   const { caller, before } = await tenantWith(1, 2);
   const payload = { projection: "facts", request: "by command" };
   const { body } = await caller.post("/v1/commands", { type: "projection.rebuild", payload });
@@ -88,7 +88,7 @@ it("is the command projection.rebuild, with its request as its key", async () =>
   expectProblem(await caller.post("/v1/projections/facts/rebuild", { request: "" }), 422, "invalid_payload");
 });
 
-it("continues after a ledger with a name of the maximum length", async () => {
+it("a rebuild continues after a ledger with a name of the maximum length", async () => {
   const caller = await callerWith();
   const long = Array.from({ length: 100 }, (_, index) => sent(`order/${String(index).padStart(4, "0")}${"x".repeat(190)}`));
   await state(caller, long);
@@ -99,7 +99,7 @@ it("continues after a ledger with a name of the maximum length", async () => {
   expect(await rebuildOutput(id)).toEqual({ ledgers: 101, facts: 101, restored: 0, removed: 0 });
 });
 
-it("needs the scope operate, also as a command", async () => {
+it("a rebuild needs the scope operate, also as a command", async () => {
   const caller = await callerWith(["enqueue", "read"]);
   expectProblem(await caller.post("/v1/projections/facts/rebuild", { request: "r" }), 403, "forbidden");
   const command = { type: "projection.rebuild", payload: { projection: "facts", request: "r" } };
@@ -107,14 +107,14 @@ it("needs the scope operate, also as a command", async () => {
   expect(detail).toContain("POST /v1/projections/facts/rebuild");
 });
 
-it("of a tenant without facts ends at once", async () => {
+it("a rebuild of a tenant without facts ends at once", async () => {
   const caller = await callerWith();
   const id = await rebuild(caller, "nothing");
   await reaches(caller, id, "complete");
   expect(await rebuildOutput(id)).toEqual({ ledgers: 0, facts: 0, restored: 0, removed: 0 });
 });
 
-it("restarted in the middle ends in the same rows", async () => {
+it("a rebuild that is restarted half way ends in the same rows", async () => {
   const { caller, before } = await tenantWith(150, 1);
   await env.DB.prepare("DELETE FROM facts WHERE tenant_id = ?1").bind(caller.tenantId).run();
   const id = rebuildOf(caller, "restarted");
@@ -131,7 +131,7 @@ it("restarted in the middle ends in the same rows", async () => {
   expect([100, 150]).toContain(restored);
 });
 
-it("reads a hundred ledgers a step", async () => {
+it("a rebuild reads a hundred ledgers in each step", async () => {
   const { caller, before } = await tenantWith(230, 1);
   const id = await rebuild(caller, "many");
   await reaches(caller, id, "complete");
@@ -140,7 +140,7 @@ it("reads a hundred ledgers a step", async () => {
   expect(items.map(({ output }: Json) => output.ledgers)).toEqual([100, 100, 30]);
 });
 
-it("leaves rows alone if their ledger has pruned their content", async () => {
+it("a rebuild does not change rows if their ledger has deleted their content", async () => {
   const { caller, entities, before } = await tenantWith(1, 6);
   const entity = entities[0] as string;
   await until(
@@ -154,7 +154,7 @@ it("leaves rows alone if their ledger has pruned their content", async () => {
   expect(await rebuildOutput(id)).toEqual({ ledgers: 1, facts: 2, restored: 0, removed: 0 });
 });
 
-it("of a ledger with more facts than a step reads continues inside it, and reads each once", async () => {
+it("a rebuild continues within a ledger with more facts than a step reads, and reads each once", async () => {
   const { caller, entities, before } = await tenantWith(2, 1);
   const [large] = entities.toSorted() as [string];
   const ledger = ledgerOf(env, caller.tenantId, large);
@@ -174,7 +174,7 @@ it("of a ledger with more facts than a step reads continues inside it, and reads
   expect(items.map(({ output }: Json) => output.facts)).toEqual([5000, 701]);
 });
 
-it("under concurrent pruning by retention completes: rows of facts just pruned are found by the next scan of retention", async () => {
+it("a rebuild during retention completes: rows of facts that were just pruned are found by the next retention scan", async () => {
   const { caller, entities, before } = await tenantWith(1, 6);
   const entity = entities[0] as string;
   await until(
@@ -200,7 +200,7 @@ it("under concurrent pruning by retention completes: rows of facts just pruned a
   expect(await rebuildOutput(id)).toEqual({ ledgers: 1, facts: 2, restored: 0, removed: 0 });
 });
 
-it("with facts that fit their type no longer ends with a sentence that names the first, and the rest is restored", async () => {
+it("a rebuild with facts that no longer match their type ends with an error that names the first, and restores the rest", async () => {
   const { caller, entities, before } = await tenantWith(2, 3);
   const broken = entities[1] as string;
   await runInDurableObject(ledgerOf(env, caller.tenantId, broken), async (_, { storage }) => {

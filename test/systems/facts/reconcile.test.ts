@@ -30,7 +30,7 @@ async function walkFacts(tenantId: string, isOver: () => Promise<boolean>): Prom
   });
 }
 
-it("a missing projection row, and a surplus one, are found against their ledger and repaired as by a rebuild", async () => {
+it("the scan finds a missing and a surplus projection row by their ledger, and repairs them as a rebuild does", async () => {
   const caller = await callerWith(["enqueue", "read"]);
   const { tenantId } = caller;
   const [entity, whole] = [fresh("account/a"), fresh("account/b")];
@@ -63,7 +63,7 @@ it("a missing projection row, and a surplus one, are found against their ledger 
   expect(JSON.stringify(await listed("mended"))).not.toContain(entity);
 });
 
-it("another tenant sees none of it; an observer of the deployment sees it, without its owner", async () => {
+it("a finding is hidden from other tenants; an observer of the deployment sees it without its owner", async () => {
   const [owner, stranger, observer] = [await callerWith(["read"]), await callerWith(["read"]), await callerWith(["observe"])];
   const kind = fresh("kind");
   await run(

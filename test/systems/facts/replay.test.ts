@@ -60,7 +60,7 @@ const wiped = (object: DurableObjectStub) =>
     state.abort("wiped");
   }).catch(() => undefined);
 
-it("lost derived facts are restored: budgets and merged contacts are rebuilt from the ledgers", async () => {
+it("a replay restores lost derived facts: budgets and merged contacts are rebuilt from the ledgers", async () => {
   const { caller, account, budget, contact } = await tenant();
   await wiped(budgetOf(env, caller.tenantId, account) as never);
   await wiped(contactBookOf(env, caller.tenantId) as never);
@@ -70,7 +70,7 @@ it("lost derived facts are restored: budgets and merged contacts are rebuilt fro
   expect(await until(contact, (canonical) => canonical === "anna")).toBe("anna");
 });
 
-it("where nothing was lost it changes nothing, for any repeats: no charge, no row, no delivery more", async () => {
+it("a replay without a loss changes nothing, for any repeats: no charge, no row, no delivery more", async () => {
   const { caller, account, budget, hook } = await tenant();
   for (let n = 0; n < 2; n++) await replayed(caller);
   for (const entity of [1, 2, 3].map((n) => `order/${n}`).concat(`account/${account}`))
@@ -83,7 +83,7 @@ it("where nothing was lost it changes nothing, for any repeats: no charge, no ro
   expect(await received(hook.hook, 3)).toHaveLength(3);
 });
 
-it("commands that a restored database has forgotten are sent again; deliveries that retention has pruned do not come back", async () => {
+it("a replay sends commands that a restored database has lost; deliveries that retention has deleted do not return", async () => {
   const { caller, hook } = await tenant();
   const deliveries = async () => (await caller.get(`${hook.path}/deliveries`)).body.items as Json[];
   const isOver = (items: Json[]) => items.length === 3 && items.every(({ state }) => state === "sent");
@@ -108,7 +108,7 @@ it("commands that a restored database has forgotten are sent again; deliveries t
   expect(after).toHaveLength(2);
 });
 
-it("needs the scope operate, also as a command, and is not the rebuild of the rows", async () => {
+it("a replay needs the scope operate, also as a command, and is separate from the rebuild of the rows", async () => {
   const caller = await callerWith(["enqueue", "read"]);
   expectProblem(await caller.post("/v1/projections/derived/rebuild", { request: "r" }), 403, "forbidden");
   const command = { type: "projection.rebuild", payload: { projection: "derived", request: "r" } };

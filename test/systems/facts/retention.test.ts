@@ -96,7 +96,7 @@ async function pass(rule = retention.find(({ name }) => name === "facts"), bindi
   throw new Error("The pass never ended.");
 }
 
-it("old facts leave their ledger and the projection, young ones stay, and an old one stated again is a duplicate", async () => {
+it("old facts leave their ledger and the projection, young ones are kept, and a repeated old one is a duplicate", async () => {
   const entity = fresh();
   await ledgerWith(entity, 5, 3);
   await pass();
@@ -108,7 +108,7 @@ it("old facts leave their ledger and the projection, young ones stay, and an old
   ]);
 });
 
-it("the app's keeper knows the rule", async () => {
+it("the app's keeper has the retention rule of facts", async () => {
   const entity = fresh();
   await ledgerWith(entity, 3, 2);
   await runInDurableObject(keeperOf(env), async (_, { storage }) => {
@@ -119,7 +119,7 @@ it("the app's keeper knows the rule", async () => {
   expect(await projected(entity)).toEqual([3]);
 });
 
-it("a ledger with old facts only keeps them, and continues its count after them", async () => {
+it("a ledger with old facts only keeps them, and continues its numbers after them", async () => {
   const entity = fresh();
   const ledger = await ledgerWith(entity, 3, 3);
   await pass();
@@ -128,7 +128,7 @@ it("a ledger with old facts only keeps them, and continues its count after them"
   expect(await appendFacts(env, from, [stated(entity, 4)])).toEqual([{ fact_id: "f4", sequence: 4, outcome: "appended" }]);
 });
 
-it("a pass that dies between ledger and projection is finished by the next, and a rebuild in between brings nothing back", async () => {
+it("a retention scan that dies between ledger and projection is finished by the next, and a rebuild in between restores nothing", async () => {
   const entity = fresh();
   const ledger = await ledgerWith(entity, 5, 3);
   const dying = factRetention((...of) => {
@@ -172,7 +172,7 @@ it("a fact that a consumer has not confirmed stays in both, and so does the fact
   expect(await projected(entity)).toEqual([3, 4]);
 });
 
-it("asks only ledgers that have old facts", async () => {
+it("a retention scan calls only ledgers that have old facts", async () => {
   const [old, young] = [fresh(), fresh()];
   await ledgerWith(old, 2, 1);
   await ledgerWith(young, 2, 0);
@@ -187,7 +187,7 @@ it("asks only ledgers that have old facts", async () => {
   expect(await projected(young)).toEqual([1, 2]);
 });
 
-it("goes through many ledgers and many facts in slices", async () => {
+it("a retention scan processes many ledgers and many facts in slices", async () => {
   const many = Array.from({ length: 30 }, fresh);
   await Promise.all(many.map((entity) => ledgerWith(entity, 1, 1)));
   // After the others, at any place: the number of slices depends on the rows before it.
@@ -199,7 +199,7 @@ it("goes through many ledgers and many facts in slices", async () => {
   expect(await ledger.state()).toMatchObject({ last: 2500, kept: 100 });
 });
 
-it("scans along the primary key, reads each row once, and deletes the rows that it names", async () => {
+it("a retention scan follows the primary key, reads each row once, and deletes the rows that it names", async () => {
   const [old, partly, young] = [fresh(), fresh(), fresh()];
   await Promise.all([ledgerWith(old, 30, 30), ledgerWith(partly, 40, 10), ledgerWith(young, 50, 0)]);
   await Promise.all(Array.from({ length: 30 }, () => ledgerWith(fresh(), 1, 0)));
@@ -219,7 +219,7 @@ it("scans along the primary key, reads each row once, and deletes the rows that 
   expect(await projected(young)).toHaveLength(50);
 });
 
-it("reads no more than a slice at once, and continues after it", async () => {
+it("a retention scan reads at most one slice at once, and continues after it", async () => {
   await ledgerWith(fresh(), 2300, 0);
   const { db, ran } = watched();
   const slices = await pass(undefined, { ...env, DB: db });
@@ -252,7 +252,7 @@ it("pruned facts of a ledger are in the archive unchanged, page by page, to its 
   expect((await (await callerWith()).get(path)).body.code).toBe("ledger_not_found");
 });
 
-it("a ledger forgets nothing that the archive has not: where the bucket fails, or a replay begins meanwhile, the facts stay", async () => {
+it("a ledger deletes nothing that the archive lacks: the facts remain when the bucket fails or a replay begins", async () => {
   const entity = fresh();
   const ledger = await ledgerWith(entity, 5, 5);
   const withBucket = (put: (bucket: R2Bucket, ...of: Parameters<R2Bucket["put"]>) => Promise<unknown>) =>
@@ -274,7 +274,7 @@ it("a ledger forgets nothing that the archive has not: where the bucket fails, o
   await evictDurableObject(ledger);
 });
 
-it("a forgotten person is in no archive either: their amounts stay", async () => {
+it("a forgotten person is also removed from archives, and their amounts remain", async () => {
   const caller = await callerWith();
   from = { ...from, tenant_id: caller.tenantId };
   const [entity, person] = [fresh(), `cust-${crypto.randomUUID()}`];

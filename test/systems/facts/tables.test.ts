@@ -31,7 +31,7 @@ it("an object's table gains a column in the next deployment, keeps its rows, and
   expect(seen).toEqual([[{ id: 1, name: "ada" }], [{ id: 1, name: "ada", size: null }]]);
 });
 
-it("an object that begins later has all changes, and an object that is only read has nothing", async () => {
+it("an object that is created later has all changes, and an object that is only read has no table", async () => {
   const seen = await inStorage((storage) => {
     const tables = new Tables(storage, "things", SCHEMA, [NAME, SIZE]);
     const before = [tables.made, storage.sql.exec("SELECT name FROM sqlite_master").toArray()];
@@ -42,7 +42,7 @@ it("an object that begins later has all changes, and an object that is only read
   expect(seen).toEqual([[false, []], [{ id: 1, name: "none", size: null }]]);
 });
 
-it("a change that fails leaves none of those beside it, and all are made by the next deployment", async () => {
+it("a failed change prevents all others of its deployment, and the next deployment makes them all", async () => {
   const seen = await inStorage((storage) => {
     new Tables(storage, "things", SCHEMA).make();
     storage.sql.exec("INSERT INTO things (id) VALUES (1)");

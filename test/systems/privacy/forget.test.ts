@@ -55,7 +55,7 @@ async function forget(caller: Caller, contactId: string): Promise<Json> {
   return body;
 }
 
-it("a forgotten person is found nowhere any more, sums stay, and nothing restores them", { timeout: 240_000 }, async () => {
+it("a forgotten person is found nowhere, sums remain, and nothing restores the person", { timeout: 240_000 }, async () => {
   await unhurried("FORGET_CONTACT");
   const { caller, person, words, neighbour, file } = await somebody();
   const { tenantId } = caller;
@@ -240,7 +240,7 @@ it("a contact deleted for privacy in the CRM is forgotten here", { timeout: 120_
   expect([...(await recordsOf(caller)).keys()].sort()).toEqual([neighbour.id, person.twin].sort());
 });
 
-it("a row with control characters in its contact's id is a problem of its file; an existing one is shown, synced and forgotten", async () => {
+it("a row with control characters in its contact's id is reported as a problem of its file; an existing one is shown, synced and forgotten", async () => {
   await unhurried("FORGET_CONTACT");
   const caller = await callerWith();
   const { tenantId } = caller;

@@ -24,7 +24,7 @@ async function forgotten(caller: Caller, contactId: string): Promise<void> {
   await reaches(caller, body.instance_id, "complete");
 }
 
-it("facts with a forgotten person in their names are each renamed, published again they are recognized, and a dead letter's replay is the same charge and payout", {
+it("facts with a forgotten person in their names are renamed, recognized when published again, and charged once by a dead letter's replay", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -61,7 +61,7 @@ it("facts with a forgotten person in their names are each renamed, published aga
   expect(await follows()).toHaveLength(6);
 });
 
-it("names of cycles, schedules, properties and wrong fields contain no forgotten person, nor does the state of a trace", {
+it("names of cycles, schedules, properties and wrong fields contain no forgotten person, and neither does the state of a trace", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -108,7 +108,7 @@ it("names of cycles, schedules, properties and wrong fields contain no forgotten
   expect(envelopes.filter(({ tracestate }) => tracestate !== undefined)).toEqual([]);
 });
 
-it("research that is held back in a cycle named after the person is waited for: its command is named by the cycle", async () => {
+it("deferred research of a cycle that is named after the person is awaited, because its command has the cycle's name", async () => {
   const caller = await callerWith();
   const { id } = somebody();
   expect((await caller.call("PUT", "/v1/brands/tea", { max_drafts: 1, approval: "required" })).status).toBe(200);

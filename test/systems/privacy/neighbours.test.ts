@@ -21,7 +21,7 @@ async function forgotten(caller: Caller, contactId: string): Promise<Json> {
   return body;
 }
 
-it("a fact keeps its time where a contact's id equals that time as text; its content about the contact is rewritten", {
+it("a fact keeps its time when a contact's id equals that time as text; its content about the contact is rewritten", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -45,7 +45,7 @@ it("a fact keeps its time where a contact's id equals that time as text; its con
   expect((await caller.get("/v1/dead-letters?state=open")).body.items).toEqual([]);
 });
 
-it("contacts with ids, addresses and names that only contain those of a forgotten person stay unchanged, everywhere", {
+it("contacts with ids, addresses and names that only contain a forgotten person's remain unchanged everywhere", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -111,7 +111,7 @@ it("contacts with ids, addresses and names that only contain those of a forgotte
   expect((await problemsOf(caller, refused.batch_id)).map(({ raw }) => raw)).toEqual([`${junior},bad,Jr`, "[forgotten]"]);
 });
 
-it("forgetting a contact called 7 leaves every other 7 where it is, and a name is found in the letters that SQLite does not know", {
+it("the removal of a contact called 7 leaves every other 7, and finds names in letters that SQLite does not fold", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -163,7 +163,7 @@ it.each([
   expect(await problemsOf(caller, batch_id)).toMatchObject([{ raw: "" }]);
 });
 
-it("a stopped batch with an upload that names the person is awaited, until its operator has settled it, and no other batch is", async () => {
+it("a stopped batch with an upload that names the person is awaited until an operator has settled it; other batches are not", async () => {
   const caller = await callerWith();
   const word = fresh("q").replaceAll("-", "");
   const id = `ada-${word}`;

@@ -6,7 +6,7 @@ import { bring, callsSince, contactOf, lastCall, linkOf, recordsOf, synced, theC
 import { placesOf } from "./everything.ts";
 import { unhurried } from "./unhurried.ts";
 
-it("records of a forgotten person in other contacts, the CRM, exports and a brand's agent are rewritten, and no sync restores them or detects a change", {
+it("data of a forgotten person in other contacts, the CRM, exports and a brand's agent is rewritten, and no sync restores it or reports a change", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");

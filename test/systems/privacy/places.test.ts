@@ -23,19 +23,19 @@ async function schema(): Promise<Map<string, string[]>> {
   return new Map([...columns].map(([table, rows]) => [table, rows.flatMap(({ column }) => column || [])]));
 }
 
-it("docs/privacy.md lists for every table its personal data, the effect of forgetting, and its retention", async () => {
+it("docs/privacy.md lists for every table its personal data, the effect of the removal, and its retention", async () => {
   expect([...told.keys()].sort()).toEqual([...(await schema()).keys()].sort());
   for (const [name, cells] of told) for (const cell of cells) expect(cell, name).not.toBe("");
 });
 
-it("listed searches happen, listed deletions are whole, and every other place has a reason", () => {
+it("listed searches are made, listed deletions are complete, and every other place has a reason", () => {
   for (const { table, texts } of TEXT_TABLES) expect(quoted(told.get(table)?.[0]), table).toEqual(texts);
   for (const table of PERSON_TABLES) expect(told.get(table)?.[1], table).toMatch(/^the row goes/);
   const named = new Set<string>([...TEXT_TABLES.map(({ table }) => table), ...PERSON_TABLES, "millrace_outbox"]);
   for (const [table, [holds]] of told) if (!named.has(table)) expect(holds, table).toMatch(/^nothing: \w/);
 });
 
-it("every column of text is searched, or deleted with its row, or listed with the reason why it is not", async () => {
+it("every text column is searched, deleted with its row, or listed with the reason why not", async () => {
   const searched = new Map(TEXT_TABLES.map(({ table, texts }) => [table, texts]));
   const whole = new Set<string>([...PERSON_TABLES, "millrace_outbox"]);
   const forgotten = [...(await schema())].flatMap(([table, columns]) =>

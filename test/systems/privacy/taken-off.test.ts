@@ -32,7 +32,7 @@ function imported(tenantId: string, contact_id: string, email: string) {
 }
 
 it.each([0, 1])(
-  "an address imported while its person is being removed, with a contact imported %i times before, is searched for",
+  "an address that is imported while its person is being removed is searched for, with a contact imported %i times before",
   async (before) => {
     const { tenantId, id, read, known } = await somebody();
     if (before > 0) await imported(tenantId, id, "old@example.com");
@@ -45,7 +45,7 @@ it.each([0, 1])(
   },
 );
 
-it("a person merged with another one during its removal is the same person", async () => {
+it("a person who is merged with another one during the removal is the same person", async () => {
   const { tenantId, id, read, known } = await somebody();
   const twin = fresh("c");
   await imported(tenantId, twin, "twin@example.com");

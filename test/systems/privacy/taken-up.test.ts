@@ -23,7 +23,7 @@ async function ask(caller: Caller, contactId: string, request: string, more: obj
 /** No endpoint ends an instance that waits: the row does. */
 const end = (id: string) => env.DB.prepare("UPDATE millrace_instances SET status = 'terminated' WHERE id = ?1").bind(id).run();
 
-it("requested again under another id while work is unfinished, the newest command continues with all known data of the person, and the first one ends", {
+it("a second request under another id while work is unfinished continues with all known data of the person, and the first one ends", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -47,7 +47,7 @@ it("requested again under another id while work is unfinished, the newest comman
   ]);
 });
 
-it("a forgetting that timed out reports its blocker, continues where it is retried, and completes once nothing runs", {
+it("a removal that timed out reports its blocker, continues when it is retried, and completes once nothing runs", {
   timeout: 240_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -63,7 +63,7 @@ it("a forgetting that timed out reports its blocker, continues where it is retri
   expect(await placesOf(words)).toEqual([]);
 });
 
-it("a forgetting with the person in its request does not wait for itself, and is found by that request", {
+it("a removal with the person in its request does not wait for itself, and is found by that request", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");

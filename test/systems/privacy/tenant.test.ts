@@ -13,7 +13,7 @@ import { unhurried } from "./unhurried.ts";
  */
 const STAYS = ["EMBEDDED_CRM_STORE", "EMBEDDED_LEDGER", "table millrace_actions", "table millrace_instances"];
 
-it("a deleted tenant leaves nothing in tables, buckets and objects but the proof; another one's stays unchanged", {
+it("a deleted tenant leaves nothing in tables, buckets and objects except the proof; another tenant's data is unchanged", {
   timeout: 240_000,
 }, async () => {
   await unhurried("DELETE_TENANT");
@@ -54,7 +54,7 @@ it("a deleted tenant leaves nothing in tables, buckets and objects but the proof
   expect(await everythingOf(stays)).toEqual(before);
 });
 
-it("of two deletions requested at one moment the older continues, and the other ends", { timeout: 120_000 }, async () => {
+it("the older of two concurrent deletions continues, and the other ends", { timeout: 120_000 }, async () => {
   await unhurried("DELETE_TENANT");
   const caller = await callerWith();
   const { tenantId } = caller;
@@ -78,7 +78,7 @@ it("of two deletions requested at one moment the older continues, and the other 
   expect(await env.DB.prepare("SELECT 1 FROM contacts WHERE tenant_id = ?1").bind(tenantId).first()).toBeNull();
 });
 
-it("two clicks with two reasons are one deletion while it runs; after it a second one needs its own name", {
+it("two clicks with two reasons are one deletion while it runs; a later one needs its own name", {
   timeout: 120_000,
 }, async () => {
   await unhurried("DELETE_TENANT");
@@ -96,7 +96,7 @@ it("two clicks with two reasons are one deletion while it runs; after it a secon
   expectProblem(await asked(await callerWith(["operate"], tenantId), "once more"), 422, "idempotency_key_reused");
 });
 
-it("only an operator deletes a tenant", async () => {
+it("a deletion of a tenant needs an operator", async () => {
   const caller = await callerWith(["enqueue", "read"]);
   expectProblem(await caller.post("/v1/tenant/delete", { tenant: caller.tenantId, reason: fresh(), dry_run: false }), 403, "forbidden");
 });

@@ -19,7 +19,7 @@ function payloadOf(traces: Traces, payload: object, type = "outcome"): unknown {
   return kept;
 }
 
-describe("in a text, a forgotten person is found as a word", () => {
+describe("a forgotten person is found as a word in a text", () => {
   it.each([
     ["ada-1815 called.", `${AS} called.`],
     ["by ada-1815.", `by ${AS}.`],
@@ -45,7 +45,7 @@ describe("in a text, a forgotten person is found as a word", () => {
   });
 });
 
-describe("in the field that names a contact, an id is the whole text", () => {
+describe("an id in a field that names a contact is matched as the whole text", () => {
   it.each(["contact_id", "contactId", "contact"])("%s", (field) => {
     const said = (id: string) => payloadOf(ada, { [field]: id });
     expect(said("ada-1815")).toEqual({ [field]: AS });
@@ -53,14 +53,14 @@ describe("in the field that names a contact, an id is the whole text", () => {
     expect(said("Ann Lee <ada@ex.com>")).toEqual({ [field]: "[forgotten] <[forgotten]>" });
   });
 
-  it("of a merge they are from and into; of another fact these are words, and so are after, next and key", () => {
+  it("from and into name contacts in a merge; in another fact they are words, like after, next and key", () => {
     expect(payloadOf(seven, { from: "7", into: "70" }, "contact_merged")).toEqual({ from: AS, into: "70" });
     const payload = { after: "7", from: "7", into: "7", next: "7", key: "7", contact: "70" };
     expect(payloadOf(seven, payload)).toEqual(payload);
     expect(JSON.parse(seven.rewrite("output", '{"next":"7","after":"70"}'))).toEqual({ next: AS, after: "70" });
   });
 
-  it("and the subject of a contact's own message", () => {
+  it("the subject of a contact's own message names the contact", () => {
     const said = (subject: string, message_type: string) =>
       JSON.parse(ada.rewrite("envelope", JSON.stringify({ message_type, subject, tenant_id: "ada-1815" })));
     expect(said("ada-1815", "contact.sync")).toMatchObject({ subject: AS, tenant_id: "ada-1815" });
@@ -69,12 +69,12 @@ describe("in the field that names a contact, an id is the whole text", () => {
   });
 });
 
-it("amounts with names that become the same are numbered", () => {
+it("amounts with names that become equal are numbered", () => {
   const shares = { "[forgotten] 2": 1, "ada@ex.com": 700, "Ann Lee": 100, rest: 5 };
   expect(payloadOf(ada, { shares })).toEqual({ shares: { "[forgotten] 2": 1, "[forgotten]": 700, "[forgotten] 3": 100, rest: 5 } });
 });
 
-it("a fact's payload is rewritten for any names of its fields, except for the names of accounts that its sums use", () => {
+it("a fact's payload is rewritten for any field names, except the names of accounts that its sums use", () => {
   const names = ["source", "status", "state", "kind", "type", "brand", "actor", "queue"];
   const payload = Object.fromEntries(names.map((name) => [name, `said by Ann Lee, ${name}`]));
   expect(JSON.stringify(payloadOf(ada, { ...payload, deep: payload }))).not.toContain("Ann Lee");
@@ -83,7 +83,7 @@ it("a fact's payload is rewritten for any names of its fields, except for the na
   expect(ada.rewriteProperty("partner", "Ann Lee")).toBe("[forgotten]");
 });
 
-it("the frame of a fact and of a message stays, also where a contact's id is one of its times, words or references", () => {
+it("the envelope of a fact and of a message remains, also when a contact's id equals one of its times, words or references", () => {
   const [at, trace] = ["2026-03-04T05:06:07Z", "4bf92f3577b34da6a3ce929d0e0e4736"];
   const ids = [at, trace, "outcome", "fact.recorded", "event"].map((id) => ({ id, as: AS }));
   const of = new Traces({ ids, emails: [], names: [], phones: [] });
@@ -96,7 +96,7 @@ it("the frame of a fact and of a message stays, also where a contact's id is one
   expect(JSON.parse(of.rewrite("body", JSON.stringify({ ...fact, payload: said })))).toEqual({ ...fact, payload: becomes });
 });
 
-it("beside a message's payload the engine's own words stay, and all other text is rewritten", () => {
+it("the engine's own words beside a message's payload remain, and all other text is rewritten", () => {
   const ours = { message_type: "contact.sync", kind: "command", type: "ada.lovelace", payload_ref: "r2://payloads/ada-1815/x" };
   const trace = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`, tracestate: "crm=ada-1815" };
   const theirs = { source: "schedule:ada-1815", actor: "Ann Lee", status: { mail: "ada@ex.com" }, state: ["ada-1815"] };
@@ -112,7 +112,7 @@ it("beside a message's payload the engine's own words stay, and all other text i
   });
 });
 
-it("an engine's error about a wrong field is rewritten, name by name", () => {
+it("an engine error about a wrong field is rewritten, name by name", () => {
   for (const [said, becomes] of [
     ["properties.ada@ex.com: must be a text", "properties.[forgotten]: must be a text"],
     ["facts.0.payload.shares.Ann Lee.cents: is missing", "facts.0.payload.shares.[forgotten].cents: is missing"],
@@ -123,7 +123,7 @@ it("an engine's error about a wrong field is rewritten, name by name", () => {
     expect(ada.rewrite("problem", said)).toBe(becomes);
 });
 
-it("a webhook's content is rewritten as its fact is, which has its type one level above", () => {
+it("a webhook's content is rewritten as its fact is, with its type one level above", () => {
   const body = (payload: object) => ({ type: "outcome", timestamp: "2026-11-23T00:00:00Z", data: { recorded_at: "2026", payload } });
   const rewritten = (payload: object) => JSON.parse(ada.rewrite("body", JSON.stringify(body(payload))));
   expect(rewritten({ brand: "Ann Lee", tenant_id: "ada-1815", account: "ada-1815" })).toEqual(
@@ -132,7 +132,7 @@ it("a webhook's content is rewritten as its fact is, which has its type one leve
   expect(rewritten({ key: "7", from: "7" })).toEqual(body({ key: "7", from: "7" }));
 });
 
-it("a refused row is the person's by a word or a whole cell, not by a digit or a part of a word", () => {
+it("a refused row belongs to the person by a word or a whole cell, and not by a digit or a part of a word", () => {
   const raw = (traces: Traces, row: string) => {
     const line = JSON.stringify({ row: 7, problem: "p", raw: row });
     // A file without a trace of the person is not read.
@@ -145,7 +145,7 @@ it("a refused row is the person's by a word or a whole cell, not by a digit or a
     expect(raw(ada, row).raw, row).toBe("[forgotten]");
 });
 
-describe("a name is found in any letters", () => {
+describe("a name is found in any letter case", () => {
   it.each(["JO GROSS", "LOÉ BÄR", "loé bär", "Loé BÄR", "LOÉ Bär", "Loé Bär".normalize("NFD"), "LOÉ BÄR".normalize("NFD")])(
     "%s",
     (name) => {
@@ -169,12 +169,12 @@ it("a name is found in Turkish letters and with a capital ß", () => {
     }
 });
 
-it("an accent is a part of its letter: a name that is another one's without it is another name", () => {
+it("an accent is part of its letter: a name without it is another name", () => {
   const le = new Traces({ ids: [], emails: ["ada@ex.com"], names: ["Ann Le"], phones: [] });
   for (const text of ["Ann Lé".normalize("NFD"), "ada@ex.com\u0301"]) expect(le.rewriteProperty("note", text)).toBe(text);
 });
 
-it("machine-readable text is found: in JSON within a text, in quoted cells, in URLs", () => {
+it("a person is found in machine-readable text: JSON within a text, quoted cells, URLs", () => {
   const said = [
     'see {"x":"hi\\nada@ex.com"}',
     'see {"x":"Zoe \\"Zee\\" Zork"}',
@@ -190,14 +190,14 @@ it("machine-readable text is found: in JSON within a text, in quoted cells, in U
   }
 });
 
-it("an id and a name that hold a slash are found in the key of a step", () => {
+it("an id and a name with a slash are found in the key of a step", () => {
   const traces = new Traces({ ids: [{ id: "crm/ada-1815", as: AS }], emails: [], names: ["Ann Lee c/o Bo"], phones: [] });
   const said = "the step \"sync [eu/crm%2fada-1815]\" failed, and 'tell [Ann Lee c%2fo Bo]'";
   expect(traces.areIn(said)).toBe(true);
   expect(traces.rewrite("error", said)).toBe(`the step "sync [eu/${AS}]" failed, and 'tell [[forgotten]]'`);
 });
 
-it("a telephone number is found as a number too, and no other number is changed, in every spelling", () => {
+it("a telephone number is found as a number in every spelling, and no other number is changed", () => {
   const note = '{"n":12345678901234567890,"m":1.50,"tel":46701234567,"value_cents":46701234567,"by":"ada@ex.com"}';
   const becomes = '{"n":12345678901234567890,"m":1.50,"tel":"[forgotten]","value_cents":46701234567,"by":"[forgotten]"}';
   expect(ada.rewriteProperty("note", note)).toBe(becomes);

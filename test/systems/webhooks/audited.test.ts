@@ -32,7 +32,7 @@ it("every change of a webhook is one row of the audit, with its actor and its ne
   for (const unsaid of [secret, did[2]?.body.secret, "only-for-the-receiver"]) expect(told).not.toContain(unsaid);
 });
 
-it("a change that comes too late for a webhook is refused, and is one row nevertheless", async () => {
+it("a change that is too late for a webhook is refused, and is one audit row", async () => {
   const caller = await callerWith();
   const { path, id, hook } = await endpoint(caller);
   await caller.call("PUT", path, { version: 1, url: hookUrl(hook), fact_types: ["charge"], enabled: false });
@@ -51,7 +51,7 @@ it("a change that comes too late for a webhook is refused, and is one row nevert
   ]);
 });
 
-it("a refused request, and one of another tenant, is a row of its caller, and of no other", async () => {
+it("a refused request, also for another tenant, is an audit row of its caller only", async () => {
   const [caller, other] = await Promise.all([callerWith(), callerWith()]);
   const { path, hook } = await endpoint(caller);
   const config = { url: hookUrl(hook), fact_types: ["outcome"] };

@@ -4,7 +4,7 @@ import { endpoint, outcome, received } from "./hook.ts";
 
 const many = { verb: "redeliver", reason: "the shop has lost an hour", rate_per_second: 50, ramp: [1] };
 
-it("an endpoint's deliveries of a time are made again in bulk, each once, and those of others are not", async () => {
+it("a bulk redelivery repeats an endpoint's deliveries of a period, each once, and none of other endpoints", async () => {
   const caller = await callerWith();
   const [one, other] = [await endpoint(caller), await endpoint(caller)];
   for (let n = 0; n < 3; n++) await outcome(caller.tenantId);
@@ -35,7 +35,7 @@ it("an endpoint's deliveries of a time are made again in bulk, each once, and th
   expect(audit).toMatchObject([1, 2, 3].map(() => ({ target: one.id, detail: { bulk: body.id } })));
 });
 
-it("a delivery that is there no more, and one of another tenant, fail by themselves", async () => {
+it("a bulk redelivery fails alone for a deleted delivery, and for one of another tenant", async () => {
   const caller = await callerWith();
   const stranger = await callerWith();
   const theirs = await endpoint(stranger);

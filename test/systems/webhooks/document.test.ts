@@ -5,7 +5,7 @@ import { PROCESSED } from "../../../src/messages/facts.ts";
 import { callerWith, type Json, send } from "../../api/client.ts";
 import { endpoint, outcome, received } from "./hook.ts";
 
-it("the OpenAPI document describes each delivery: each type that can be requested, and the test", async () => {
+it("the OpenAPI document describes each delivery: every type that can be subscribed to, and the test", async () => {
   const { webhooks }: Json = (await send("/openapi.json")).body;
   expect(Object.keys(webhooks).toSorted()).toEqual([...PROCESSED, "webhook.test"].toSorted());
   expect(PROCESSED.filter((type) => !FACT_TYPES.includes(type))).toEqual([]);

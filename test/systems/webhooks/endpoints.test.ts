@@ -21,13 +21,13 @@ describe("An endpoint's configuration", () => {
     expectProblem(await caller.post(`${path}/enable`, { version: 7 }), 409, "invalid_transition");
   });
 
-  it("names each type of fact once, for any repeats", async () => {
+  it("lists each type of fact once, for any repeats", async () => {
     const caller = await callerWith();
     const { path } = await endpoint(caller, { fact_types: ["payout", "outcome", "payout"] });
     expect((await caller.get(path)).body.fact_types).toEqual(["payout", "outcome"]);
   });
 
-  it("keeps its URL as it is called, not as it was typed", async () => {
+  it("has its URL as it is called, and not as it was typed", async () => {
     const caller = await callerWith();
     for (const [typed, called] of [
       ["HTTP://LOCALHOST:9/a b#hidden", "http://localhost:9/a%20b"],
@@ -41,7 +41,7 @@ describe("An endpoint's configuration", () => {
     }
   });
 
-  it("is refused with the fields that are wrong", async () => {
+  it("is refused with the names of the wrong fields", async () => {
     const caller = await callerWith();
     for (const [body, path] of [
       [{ url: hookUrl("x"), fact_types: [] }, "fact_types"],
@@ -54,7 +54,7 @@ describe("An endpoint's configuration", () => {
     expect((await caller.get("/v1/webhooks")).body.items).toEqual([]);
   });
 
-  it("is listed newest first, page by page, deleted ones only on request", async () => {
+  it("is listed newest first, page by page, and deleted ones only on request", async () => {
     const caller = await callerWith();
     const made = [await endpoint(caller), await endpoint(caller), await endpoint(caller)];
     await caller.call("DELETE", made[1]?.path ?? "");
@@ -65,7 +65,7 @@ describe("An endpoint's configuration", () => {
     expect((await caller.get("/v1/webhooks?deleted=true")).body.items).toHaveLength(3);
   });
 
-  it("that is deleted stays readable and cannot be brought back", async () => {
+  it("that is deleted remains readable and cannot be restored", async () => {
     const caller = await callerWith();
     const { path } = await endpoint(caller);
     expect((await caller.call("DELETE", path)).body).toMatchObject({ version: 2, state: "deleted" });
@@ -79,7 +79,7 @@ describe("An endpoint's configuration", () => {
     expectProblem(await caller.call("DELETE", path), 409, "invalid_transition");
   });
 
-  it("accepts a hundred endpoints for a tenant, and no more", async () => {
+  it("is limited to a hundred endpoints for a tenant", async () => {
     const caller = await callerWith();
     const register = () => caller.post("/v1/webhooks", { url: hookUrl("x"), fact_types: ["outcome"] });
     for (let count = 0; count < 100; count++) expect((await register()).status).toBe(201);
@@ -87,8 +87,8 @@ describe("An endpoint's configuration", () => {
   });
 });
 
-describe("A test", () => {
-  it("goes to its endpoint only, signed as a fact is, and can be watched", async () => {
+describe("A test delivery", () => {
+  it("goes to its endpoint only, is signed as a fact is, and can be watched", async () => {
     const caller = await callerWith();
     const [asked, other] = [await endpoint(caller, { fact_types: ["payout"] }), await endpoint(caller)];
     const { status, body, headers } = await caller.post(`${asked.path}/test`, {});
@@ -111,7 +111,7 @@ describe("A test", () => {
     expect(new Set((await received(hook, 2)).map(({ id }) => id)).size).toBe(2);
   });
 
-  it("that is not accepted leaves no delivery that would be pending for ever", async () => {
+  it("that is not accepted leaves no pending delivery", async () => {
     const caller = await callerWith();
     const { path } = await endpoint(caller);
     const headers = { authorization: `Bearer ${caller.token}`, "content-type": "application/json" };
@@ -122,7 +122,7 @@ describe("A test", () => {
   });
 });
 
-it("the log has each delivery, newest first, page by page and by state", async () => {
+it("is in the log as each delivery is, newest first, page by page and by state", async () => {
   const caller = await callerWith();
   const { hook, path } = await endpoint(caller);
   for (let count = 1; count <= 3; count++) {
@@ -136,7 +136,7 @@ it("the log has each delivery, newest first, page by page and by state", async (
   expect((await caller.get(`${path}/deliveries?state=failed`)).body.items).toEqual([]);
 });
 
-it("another tenant sees, changes and receives nothing", async () => {
+it("is hidden from another tenant, which can change and receive nothing", async () => {
   const owner = await callerWith();
   const stranger = await callerWith();
   const { hook, path, delivery } = await endpoint(owner);
@@ -164,7 +164,7 @@ it("another tenant sees, changes and receives nothing", async () => {
   expect((await owner.get(path)).body).toMatchObject({ version: 1, state: "enabled" });
 });
 
-it("reading asks for the scope read, changing for operate", async () => {
+it("and every read need the scope read, and a change needs the scope operate", async () => {
   const { tenantId, ...owner } = await callerWith();
   const { path } = await endpoint({ tenantId, ...owner });
   const reader = await callerWith(["read"], tenantId);
@@ -181,7 +181,7 @@ it("reading asks for the scope read, changing for operate", async () => {
   expectProblem(await enqueuer.get(path), 403, "forbidden");
 });
 
-it("T01 a command for another tenant's endpoint sends nothing", async () => {
+it("T01 by a command for another tenant's endpoint sends nothing", async () => {
   const owner = await callerWith();
   const stranger = await callerWith();
   const { hook, id } = await endpoint(owner);
@@ -194,7 +194,7 @@ it("T01 a command for another tenant's endpoint sends nothing", async () => {
   expect(await received(hook)).toEqual([]);
 });
 
-it("a signed delivery is the deployment's own: no token sends one, alone, in a batch or by a schedule", async () => {
+it("is signed by the deployment only: no token sends one, alone, in a batch or by a schedule", async () => {
   const owner = await callerWith();
   const { id } = await endpoint(owner);
   const payload = { endpoint_id: id, config_version: 1, entity: "account/x", fact_id: "x", fact_type: "outcome", body: "{}" };

@@ -5,7 +5,7 @@ import { endpoint, hurried, ledger, outcome, received, tell } from "./hook.ts";
 const REASON = { reason: "the receiver works again" };
 
 describe("A receiver that fails", () => {
-  it("is in the books at once: the match is published, for any outcome of the delivery", async () => {
+  it("is recorded at once: the match is published, for any outcome of the delivery", async () => {
     const caller = await callerWith();
     const { hook, id, delivery } = await endpoint(caller);
     await tell(hook, { treatments: [{ status: 503, times: 1 }] });
@@ -35,7 +35,7 @@ describe("A receiver that fails", () => {
       error: "redirects are not followed",
       answer: "",
     },
-  ])("and $how gets it again under the same id, and holds no other up", async ({ treatment, times = 2, error, answer }) => {
+  ])("and $how gets the delivery again under the same id, and delays no other", async ({ treatment, times = 2, error, answer }) => {
     await using _ = await hurried();
     const caller = await callerWith();
     const failing = await endpoint(caller);
@@ -55,7 +55,7 @@ describe("A receiver that fails", () => {
     expect(await received(fine.hook)).toHaveLength(1);
   });
 
-  it("to the end errors its instance and leaves a fact; an operator's retry sends the same id again", async () => {
+  it("for every try makes its instance errored and leaves a fact; an operator's retry sends the same id again", async () => {
     await using _ = await hurried();
     const caller = await callerWith();
     const { hook, id, delivery } = await endpoint(caller);
@@ -80,7 +80,7 @@ describe("A receiver that fails", () => {
     await reaches(caller, failed.id, "complete");
   });
 
-  it("to the end, and is disabled before the operator's retry, is skipped: two facts report it", async () => {
+  it("for every try, with an endpoint that is disabled before the operator's retry, has its delivery skipped: two facts report it", async () => {
     await using _ = await hurried();
     const caller = await callerWith();
     const { hook, id, path, delivery } = await endpoint(caller);
@@ -104,7 +104,7 @@ describe("A receiver that fails", () => {
     ["12", 12, 11_900],
     ["0", 0, 9_900],
     ["86400", 3600, null],
-  ])("and asks for %s seconds with 429 gets the next request after that, the step's pause at least and an hour at most", async (...row) => {
+  ])("and asks for %s seconds with 429 gets the next request after that time, after the step's delay at least and an hour at most", async (...row) => {
     const [named, asked, leastMs] = row;
     const caller = await callerWith();
     const { hook, delivery } = await endpoint(caller);
@@ -116,7 +116,7 @@ describe("A receiver that fails", () => {
     if (leastMs !== null) expect(Date.parse(attempts[1].at) - Date.parse(attempts[0].at)).toBeGreaterThanOrEqual(leastMs);
   });
 
-  it.each(["flood", "endless"] as const)("to be brief (%s) is read for a kilobyte", async (mode) => {
+  it.each(["flood", "endless"] as const)("with a very long answer (%s) is read for one kilobyte", async (mode) => {
     const caller = await callerWith();
     const { hook, delivery } = await endpoint(caller);
     await tell(hook, { treatments: [{ mode, times: 1 }] });

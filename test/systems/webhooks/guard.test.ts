@@ -41,12 +41,12 @@ const refusedWords = (text: string) => {
   return "refused" in checked ? checked.refused : `taken as ${checked.url.href}`;
 };
 
-describe("The guard", () => {
+describe("The address guard", () => {
   it.each(HOSTILE)("refuses %s", (text) => {
     expect(checkText(text), text.slice(0, 100)).toEqual({ refused: expect.any(String) });
   });
 
-  it.each(FINE)("takes %s", (text) => {
+  it.each(FINE)("accepts %s", (text) => {
     expect(checkText(text)).toHaveProperty("url");
   });
 
@@ -63,7 +63,7 @@ describe("The guard", () => {
     );
   });
 
-  it("refuses every IPv6 address that carries an IPv4 one, and every one outside the public range", () => {
+  it("refuses every IPv6 address that contains an IPv4 one, and every one outside the public range", () => {
     const group = fc.nat(0xffff).map((value) => value.toString(16));
     const carrying = fc
       .tuple(fc.constantFrom("::ffff:", "::", "64:ff9b::", "::ffff:0:"), group, group)
@@ -81,11 +81,11 @@ describe("The guard", () => {
     );
   });
 
-  it("names the setting that admits this machine, for development", () => {
+  it("names the setting that permits this machine, for development", () => {
     expect(checkText("http://localhost:9000/hooks")).toEqual({ refused: expect.stringContaining("WEBHOOKS_ALLOW_LOCAL=true") });
   });
 
-  it("admits nothing but this machine when local development is enabled", () => {
+  it("permits only this machine when local development is enabled", () => {
     for (const text of ["http://localhost:8788/x", "http://127.0.0.1/", "https://[::1]:9/"])
       expect(checkText(text, { local: true })).toHaveProperty("url");
     for (const text of [
@@ -101,7 +101,7 @@ describe("The guard", () => {
   });
 });
 
-describe("Names", () => {
+describe("Host names", () => {
   const guarded = { MILLRACE_KEY: "test", WEBHOOKS_RESOLVER: `${receiverUrl}/dns-query` };
 
   async function named(records: { status?: number; http?: number; a?: string[]; aaaa?: string[] }): Promise<string> {
@@ -118,14 +118,14 @@ describe("Names", () => {
     { why: "answer is no address at all", records: { a: ["example.org."] } },
     { why: "host does not exist", records: { status: 3 } },
     { why: "host has no address", records: {} },
-  ])("are refused whose $why", async ({ records }) => {
+  ])("are refused when $why", async ({ records }) => {
     const url = await named(records);
     expect(await checkTarget(guarded, url)).toMatchObject({ verdict: "refused" });
     const refused = await registerAt(url);
     expect(refused).toMatchObject({ status: 422, body: { code: "invalid_payload", issues: [{ path: "url" }] } });
   });
 
-  it("are accepted when each of their addresses is public, and when they cannot be resolved yet", async () => {
+  it("are accepted when all their addresses are public, and when they cannot be resolved yet", async () => {
     const fine = await named({ a: ["93.184.216.34", "1.1.1.1"], aaaa: ["2606:4700:4700::1111"] });
     expect(await checkTarget(guarded, fine)).toMatchObject({ verdict: "public" });
     expect((await registerAt(fine)).status).toBe(201);
@@ -136,7 +136,7 @@ describe("Names", () => {
     }
   });
 
-  it("are resolved again before each request: a private one gets none, an unresolved one waits", async () => {
+  it("are resolved again before each request: a private address gets none, an unresolved name waits", async () => {
     const url = await named({ a: ["93.184.216.34"] });
     const { body, tenantId } = await registerAt(url);
     const send = () => sendTo(tenantId, body.id, fetch);
@@ -150,7 +150,7 @@ describe("Names", () => {
     expect(silent).toMatchObject({ code: "unavailable", message: expect.stringContaining("resolver") });
   });
 
-  it("that resolve slowly hide no change: a delivery goes to the current URL, and with the current secrets", async () => {
+  it("that resolve slowly do not hide a change: a delivery uses the current URL and the current secrets", async () => {
     const before = await named({ a: ["93.184.216.34"] });
     const after = await named({ a: ["1.1.1.1"] });
     const { body, tenantId, ask } = await registerAt(before);
@@ -227,7 +227,7 @@ describe("Names", () => {
   }
 });
 
-it("a hostile URL is refused with the field and the reason, and its endpoint is unchanged", async () => {
+it("that are hostile are refused with the field and the reason, and the endpoint is unchanged", async () => {
   const caller = await callerWith();
   const { path } = await endpoint(caller);
   const before = (await caller.get(path)).body;

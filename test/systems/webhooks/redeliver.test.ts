@@ -54,8 +54,8 @@ async function deadLetterOf({ tenantId }: Caller, instance: string): Promise<str
   return id;
 }
 
-describe("A delivery that was sent", () => {
-  it("is made again under its own id, with its own body, and the ledger has it once more", async () => {
+describe("A sent delivery", () => {
+  it("is sent again under its own id with its own body, and the ledger has it once more", async () => {
     const caller = await callerWith();
     const { hook, id, delivered, again, delivery } = await sent(caller);
     const asked = await caller.post(again, REASON);
@@ -71,7 +71,7 @@ describe("A delivery that was sent", () => {
     expect(audit[0]).toMatchObject({ verb: "redeliver", target: id, reason: REASON.reason, result: "applied" });
   });
 
-  it("is made again once for one key, for any requests, and once more for another", async () => {
+  it("is sent again once for one key, for any requests, and once more for another key", async () => {
     const caller = await callerWith();
     const { hook, again, delivery } = await sent(caller);
     const marks: (string | null)[] = [];
@@ -95,7 +95,7 @@ describe("A delivery that was sent", () => {
     expect(audit).toHaveLength(2);
   });
 
-  it("is made again by one request of several concurrent ones, and the others are repeated", async () => {
+  it("is sent again by one of several concurrent requests, and the others are marked as repeated", async () => {
     const caller = await callerWith();
     const { hook, path, again, delivery } = await sent(caller);
     const switchOn = await off(caller, path);
@@ -112,7 +112,7 @@ describe("A delivery that was sent", () => {
     expect(await received(hook)).toHaveLength(5);
   });
 
-  it("and fails when it is made again, is retried as the instance that its log names", async () => {
+  it("that fails when it is sent again is retried as the instance that its log names", async () => {
     await using _ = await hurried();
     const caller = await callerWith();
     const { hook, path, delivered, again, delivery } = await sent(caller);
@@ -128,7 +128,7 @@ describe("A delivery that was sent", () => {
     expect(await delivery("sent")).toMatchObject({ id: delivered, tried: 8 });
   });
 
-  it("of a disabled endpoint waits until it is enabled", async () => {
+  it("of a disabled endpoint waits until the endpoint is enabled", async () => {
     const caller = await callerWith();
     const { hook, path, again, delivery } = await sent(caller);
     const switchOn = await off(caller, path);
@@ -139,7 +139,7 @@ describe("A delivery that was sent", () => {
     expect(await received(hook)).toHaveLength(2);
   });
 
-  it("is made again verbatim, at any size", async () => {
+  it("is sent again unchanged, at any size", async () => {
     const caller = await callerWith();
     const { hook, path, delivery } = await endpoint(caller);
     await outcome(caller.tenantId, { payload: { account: "a1", value_cents: 1, note: "🧾 ünï ".repeat(900) } });
@@ -151,7 +151,7 @@ describe("A delivery that was sent", () => {
 });
 
 describe("A delivery", () => {
-  it("that was answered with 410 is made again once the endpoint is enabled", async () => {
+  it("with the answer 410 is sent again once the endpoint is enabled", async () => {
     const caller = await callerWith();
     const { hook, path, delivery } = await endpoint(caller);
     await tell(hook, { treatments: [{ status: 410, times: 1 }] });
@@ -162,7 +162,7 @@ describe("A delivery", () => {
     expect(await delivery("sent")).toMatchObject({ id, tried: 2 });
   });
 
-  it("that was skipped while it waited is made again by its new instance alone, though the old one has not checked yet", async () => {
+  it("that was skipped while it waited is sent again by its new instance alone, although the old one has not checked yet", async () => {
     const caller = await callerWith();
     const { hook, path, delivery } = await endpoint(caller);
     await tell(hook, { treatments: [{ status: 429, headers: { "retry-after": "1" }, times: 1 }] });
@@ -180,7 +180,7 @@ describe("A delivery", () => {
     expect(await received(hook)).toHaveLength(2);
   });
 
-  it("is skipped with the dead letter of its command, and can be made again", async () => {
+  it("is skipped with the dead letter of its command, and can be sent again", async () => {
     const caller = await callerWith();
     const { hook, path, delivered, again, delivery } = await sent(caller);
     const switchOn = await off(caller, path);
@@ -201,7 +201,7 @@ describe("A delivery", () => {
     expect(await received(hook)).toHaveLength(2);
   });
 
-  it("that failed is not: its instance is retried", async () => {
+  it("that failed is not sent again: its instance is retried", async () => {
     await using _ = await hurried();
     const caller = await callerWith();
     const { hook, path, delivery } = await endpoint(caller);
@@ -215,7 +215,7 @@ describe("A delivery", () => {
     });
   });
 
-  it("of a deleted endpoint is refused, and so is one of another tenant, or without the scope", async () => {
+  it("of a deleted endpoint is refused, and so is another tenant's, and one without the scope", async () => {
     const caller = await callerWith();
     const { path, again } = await sent(caller);
     const stranger = await callerWith();
@@ -230,7 +230,7 @@ describe("A delivery", () => {
 });
 
 describe("Many deliveries", () => {
-  it("of one state and time are made again, each once, and no others", async () => {
+  it("of one state and period are sent again, each once, and no others", async () => {
     const caller = await callerWith();
     const { hook, ids, all, items, path } = await several(caller, "skipped", 4);
     const met = async (id: string | undefined) => (await caller.get(`${path}/deliveries/${id}`)).body.matched_at;
@@ -247,7 +247,7 @@ describe("Many deliveries", () => {
     });
   });
 
-  it("that were sent are made again once for one key, though they are sent again by then", async () => {
+  it("that were sent are sent again once for one key, although they have been sent again by then", async () => {
     const caller = await callerWith();
     const { hook, ids, all, items } = await several(caller, "sent", 2);
     const ask = async (key: string, state = "sent") => {
@@ -262,7 +262,7 @@ describe("Many deliveries", () => {
     expect([await made(caller), await tookOften(hook)]).toEqual([4, ids.toSorted()]);
   });
 
-  it("are each made again by one request, and counted by it, of several concurrent ones", async () => {
+  it("are each sent again by one of several concurrent requests, and counted by it", async () => {
     const caller = await callerWith();
     const { hook, ids, path, all, items } = await several(caller, "sent", 2);
     const switchOn = await off(caller, path);

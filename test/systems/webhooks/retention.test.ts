@@ -30,7 +30,7 @@ async function replacedAt(id: string, at: number): Promise<void> {
 
 const aged = (days: number) => Date.now() - days * DAY_MS;
 
-it("old deliveries, secrets and versions are deleted at their age, and current ones stay", async () => {
+it("old deliveries, secrets and versions are deleted at their age, and current ones are kept", async () => {
   const caller = await callerWith();
   const kept = await endpoint(caller);
   await outcome(caller.tenantId);
@@ -65,7 +65,7 @@ describe("A fact with a dead letter that is replayed long after an endpoint was 
     return (await offer(told as unknown as Parameters<typeof offer>[0])).map(({ config_version }) => config_version);
   }
 
-  it("meets the version that was in effect when it was accepted", async () => {
+  it("is delivered by the version that applied when it was accepted", async () => {
     const caller = await callerWith();
     const { id, path, hook } = await endpoint(caller);
     await caller.call("PUT", path, { version: 1, url: hookUrl(hook), fact_types: ["outcome"] });
@@ -75,7 +75,7 @@ describe("A fact with a dead letter that is replayed long after an endpoint was 
     expect(await met(caller.tenantId, aged(480) + 1000)).toEqual([2]);
   });
 
-  it("meets the oldest existing one where those of its time are deleted, and none before there was an endpoint", async () => {
+  it("is delivered by the oldest existing version when earlier ones are deleted, and by none before the endpoint existed", async () => {
     const caller = await callerWith();
     const { id, path, hook } = await endpoint(caller);
     await caller.call("PUT", path, { version: 1, url: hookUrl(hook), fact_types: ["outcome"] });
@@ -86,7 +86,7 @@ describe("A fact with a dead letter that is replayed long after an endpoint was 
   });
 });
 
-it("a tenant's endpoints have at most 10,000 versions: a change beyond is refused with a reason, a deletion is not", async () => {
+it("a tenant's endpoints have at most 10,000 versions: a further change is refused with a reason, a deletion is accepted", async () => {
   const caller = await callerWith();
   const { id, path, hook } = await endpoint(caller);
   await env.DB.prepare(
@@ -118,7 +118,7 @@ it.each([
   expect((await caller.get(path)).body).toMatchObject({ version: 2, state, reason: null });
 });
 
-it("a deleted endpoint stays as long as its deliveries do, which would else stay for ever", async () => {
+it("a deleted endpoint is kept as long as its deliveries, which could otherwise not be deleted", async () => {
   const caller = await callerWith();
   const { id, path, delivery } = await endpoint(caller);
   await outcome(caller.tenantId);
@@ -134,7 +134,7 @@ it("a deleted endpoint stays as long as its deliveries do, which would else stay
   expect(results).toEqual([]);
 });
 
-it("a deleted endpoint is deleted with all its data", async () => {
+it("the endpoints of a deleted tenant are deleted with all their data", async () => {
   const caller = await callerWith();
   const { id, path } = await endpoint(caller);
   await caller.call("DELETE", path);

@@ -3,8 +3,8 @@ import { describe, expect, it, vi } from "vitest";
 import { callerWith, expectProblem, until } from "../../api/client.ts";
 import { endpoint, outcome, received, tell } from "./hook.ts";
 
-describe("A rotation", () => {
-  it("has both secrets sign during the overlap, and the new one alone after it", async () => {
+describe("A rotation of a secret", () => {
+  it("makes both secrets sign during the overlap, and the new one alone after it", async () => {
     const caller = await callerWith();
     const { hook, id, path, secret } = await endpoint(caller);
     const rotated = await caller.post(`${path}/rotate`, {});
@@ -35,7 +35,7 @@ describe("A rotation", () => {
     expect(await received(hook, 1)).toMatchObject([{ verified: [false, true] }]);
   });
 
-  it("requested twice keeps the first secret signing, up to five at once", async () => {
+  it("that is requested twice keeps the first secret signing, up to five at once", async () => {
     const caller = await callerWith();
     const { hook, path, secret } = await endpoint(caller);
     for (let generation = 2; generation <= 5; generation++) {
@@ -47,7 +47,7 @@ describe("A rotation", () => {
     expect(secret).toMatch(/^whsec_/);
   });
 
-  it("leaves an older secret its overlap, which can be ended alone, at once and by its generation; the newest cannot", async () => {
+  it("leaves an older secret its overlap, which can be ended at once by its generation; the newest secret cannot be ended", async () => {
     const caller = await callerWith();
     const { hook, path, secret } = await endpoint(caller);
     const second = (await caller.post(`${path}/rotate`, {})).body.secret;
@@ -71,7 +71,7 @@ describe("A rotation", () => {
   });
 
   it.each(["0x1", "1.0", "%201", "1%20", "1e0", "01", "+1", "-1", "0", "1x", "9".repeat(17)])(
-    "is not ended by %s, which is no generation's name",
+    "is not ended by %s, which is not a generation",
     async (generation) => {
       const caller = await callerWith();
       const { path } = await endpoint(caller);
@@ -81,7 +81,7 @@ describe("A rotation", () => {
     },
   );
 
-  it("refuses an overlap beyond a week", async () => {
+  it("with an overlap of more than a week is refused", async () => {
     const caller = await callerWith();
     const { path } = await endpoint(caller);
     const { status, body } = await caller.post(`${path}/rotate`, { overlap_seconds: 7 * 86_400 + 1 });
@@ -89,7 +89,7 @@ describe("A rotation", () => {
   });
 });
 
-it("a secret is in the one answer that makes it, and nowhere in D1, the logs or any other answer", async () => {
+it("returns the secret in one answer only, and never in D1, the logs or another answer", async () => {
   const logged: unknown[][] = [];
   for (const method of ["log", "info", "warn", "error", "debug"] as const) {
     vi.spyOn(console, method).mockImplementation((...words) => void logged.push(words));
