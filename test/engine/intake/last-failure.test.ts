@@ -145,7 +145,7 @@ describe("An error that a route's own code marks as `unavailable`", () => {
   });
 });
 
-it("I18 causes one open dead letter of the same cause when the message is replayed and fails again", async () => {
+it("I18 a message that is replayed and fails again has one open dead letter, of the same cause", async () => {
   const name = fresh();
   failures.set(name, new MillraceError("upstream_refused", "They refused order 4711."));
   const one = message(name);

@@ -210,14 +210,14 @@ describe("A poisonous message", () => {
   });
 });
 
-it("I18 Q02 of bytes becomes its own dead letter, with its content", async () => {
+it("I18 Q02 a message of bytes becomes its own dead letter, with its content", async () => {
   const orders = [fresh("order"), fresh("order")];
   const bytes = orders.map((order) => new TextEncoder().encode(order).buffer);
   expect(await deliver("probe-events", [...bytes, bytes[0]])).toEqual({ acked: 3, retried: 0 });
   for (const order of orders) expect(await lettersAbout(Buffer.from(order).toString("base64"))).toHaveLength(1);
 });
 
-it("with NUL in a subject or a key becomes a dead letter, because SQL functions would cut the text there", async () => {
+it("a message with NUL in a subject or a key becomes a dead letter, because SQL functions would cut the text there", async () => {
   const name = fresh();
   const payload = { about: name, value: "v" };
   const messages = [event("probe.signal", `${name}\0other`, payload), event("probe.signal", name, payload, `${name}\0key`)];

@@ -191,7 +191,7 @@ describe("A dead letter with a failing repair", () => {
   });
 });
 
-it("after a repair that did not help, or a replay by an operator, is left to the operator", async () => {
+it("a dead letter that failed after its repair, or was replayed by an operator, is not repaired again", async () => {
   const name = fresh();
   const asked = vi.fn(() => true);
   const { app, failing, deliver } = repairing({ ...titled, when: asked });
@@ -215,7 +215,7 @@ it("after a repair that did not help, or a replay by an operator, is left to the
   expect(await open()).toHaveLength(1);
 });
 
-it("Q12 is neither lost nor sent twice when a process dies between the repair's row and its send", async () => {
+it("Q12 a repaired message is neither lost nor sent twice when a process dies between the repair's row and its send", async () => {
   const name = fresh();
   const { deliver } = repairing(titled);
   const one = { ...broken(name), created_at: new Date(Date.now() - 120_000).toISOString() };
@@ -238,7 +238,7 @@ it("Q12 is neither lost nor sent twice when a process dies between the repair's 
   expect(await repairsOf((await letterOf(name)).id)).toHaveLength(1);
 });
 
-it("Q12 is repaired when the delivery is repeated after a database error", async () => {
+it("Q12 a dead letter is repaired when its delivery is repeated after a database error", async () => {
   const name = fresh();
   const { app, deliver } = repairing(titled);
   const one = { ...broken(name), created_at: new Date(Date.now() - 120_000).toISOString() };

@@ -220,7 +220,7 @@ describe("The retention sweep", () => {
     });
 });
 
-it("finds everything unchanged after a process died in the middle of a deletion", async () => {
+it("a retention scan finds everything unchanged after a process died in the middle of a deletion", async () => {
   const id = await rowOf("complete", 31);
   await run("CREATE TRIGGER refuse BEFORE DELETE ON millrace_inbox BEGIN SELECT RAISE(ABORT, 'no'); END");
   await failing(() => retentionPass());
@@ -238,7 +238,7 @@ it("finds everything unchanged after a process died in the middle of a deletion"
   ]).toEqual([undefined, 0, 1]);
 });
 
-it("does not prune an accepted command of a dead process at any age: the command is started", async () => {
+it("an accepted command of a dead process is started, and not pruned, at any age", async () => {
   const name = fresh();
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "keyed", name: "act" }]).catch(() => undefined);

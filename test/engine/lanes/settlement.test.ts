@@ -81,7 +81,7 @@ describe("a handler of a queue, moved to a lane", () => {
   });
 });
 
-it("cannot change the message by a change to its body: the next try and the dead letter have the original", async () => {
+it("a handler's change to a body does not change the message: the next try and the dead letter have the original", async () => {
   const [seen, letters]: [unknown[], unknown[]] = [[], []];
   const lane = new LabLane(parking, ({ messages: [message] }) => {
     seen.push(structuredClone(message?.body));
@@ -97,7 +97,7 @@ it("cannot change the message by a change to its body: the next try and the dead
 });
 
 it.each([-1, Number.NaN, 43_201, Number.POSITIVE_INFINITY])(
-  "cannot delay a retry by %d seconds, as in a queue: the call throws",
+  "a retry cannot be delayed by %d seconds, as in a queue: the call throws",
   async (delaySeconds) => {
     const said: unknown[] = [];
     const lane = new LabLane(blocking, ({ messages: [message] }) => {

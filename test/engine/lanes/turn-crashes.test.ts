@@ -160,7 +160,7 @@ describe("the keeper", () => {
   });
 });
 
-it("L15 audits an operator's action on a lane, also when the database was unavailable at that moment", async () => {
+it("L15 an operator's action on a lane is audited, also when the database was unavailable at that moment", async () => {
   const key = new TurnKey(parked);
   failAt("L15 steered, not audited", new Error("The database is away."));
   const { actionId } = await steerLane(probeEnv, key.by, key.name, { verb: "pause", reason: "Two of everything." });

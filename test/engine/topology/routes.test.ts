@@ -81,7 +81,7 @@ describe("sendEach", () => {
   });
 });
 
-it("gives a resulting command a cause in whole characters, for a key of any length", async () => {
+it("a resulting command has its cause in whole characters, for a key of any length", async () => {
   const name = fresh();
   const key = "k".repeat(299);
   expect(await deliver("probe-events", [event("probe.routed", name, { name, parts: ["a"] }, `${key}😀`)])).toEqual({

@@ -213,7 +213,7 @@ it("An article of a brand without approval is published without a question", asy
   expect((await caller.get("/v1/approvals")).body.items).toEqual([]);
 });
 
-it("is checked once an hour while it waits for days, and at once when it is answered", async () => {
+it("an article's question is checked once an hour while it waits for days, and at once when it is answered", async () => {
   const caller = await callerWith();
   const { article, instance, approval } = await asked(caller);
   const nextLook = async () => {
@@ -229,7 +229,7 @@ it("is checked once an hour while it waits for days, and at once when it is answ
   await becomes(caller, article, "published");
 });
 
-it("cannot be published without approval by a command for another brand", async () => {
+it("an article cannot be published without approval by a command for another brand", async () => {
   const caller = await callerWith();
   await wantsApproval(caller, "careful");
   await wantsApproval(caller, "careful-too");

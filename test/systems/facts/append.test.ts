@@ -119,7 +119,7 @@ describe("POST /v1/facts", () => {
   });
 });
 
-it("accepts no facts in the engine's own ledgers, so that a delivery cannot be forged", async () => {
+it("a caller cannot append facts to the engine's own ledgers: a delivery cannot be forged", async () => {
   const caller = await callerWith();
   const entities = ["webhook/e1", "batch/b1", "queue/webhooks", fresh("webhooks/")];
   const results = await state(

@@ -243,7 +243,7 @@ describe("The endpoints of budgets", () => {
   });
 });
 
-it("do not apply the key of a deleted hold to a new hold of the same name", async () => {
+it("the id of a hold from a month ago does not name a new hold under the same key", async () => {
   const { caller, path, ask, charge, age, release } = await account(1000);
   const month = { expires_in_seconds: 86_400 };
   const first = await ask(600, "rent", month);

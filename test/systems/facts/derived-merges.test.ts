@@ -177,7 +177,7 @@ it.each([
   ["in the order of their times", (index: number) => index],
   ["in the opposite order", (index: number) => 1_000_000 - index],
   ["in any order", (index: number) => (index * 7919) % 4001],
-])("gives many merges into one contact, reported %s, the same cost for any number of earlier ones", async (_, minuteOf) => {
+])("many merges into one contact, reported %s, each cost the same for any number of earlier ones", async (_, minuteOf) => {
   const [few, many] = [await rowsOfMerging(300, minuteOf), await rowsOfMerging(1200, minuteOf)];
   expect(few).toBeGreaterThan(300);
   expect(many / few).toBeLessThan(4.4);

@@ -122,7 +122,7 @@ describe("A test delivery", () => {
   });
 });
 
-it("is in the log as each delivery is, newest first, page by page and by state", async () => {
+it("the log contains each delivery, newest first, page by page and by state", async () => {
   const caller = await callerWith();
   const { hook, path } = await endpoint(caller);
   for (let count = 1; count <= 3; count++) {
@@ -136,7 +136,7 @@ it("is in the log as each delivery is, newest first, page by page and by state",
   expect((await caller.get(`${path}/deliveries?state=failed`)).body.items).toEqual([]);
 });
 
-it("is hidden from another tenant, which can change and receive nothing", async () => {
+it("another tenant can see, change and receive nothing of an endpoint", async () => {
   const owner = await callerWith();
   const stranger = await callerWith();
   const { hook, path, delivery } = await endpoint(owner);
@@ -164,7 +164,7 @@ it("is hidden from another tenant, which can change and receive nothing", async 
   expect((await owner.get(path)).body).toMatchObject({ version: 1, state: "enabled" });
 });
 
-it("and every read need the scope read, and a change needs the scope operate", async () => {
+it("a read of an endpoint needs the scope read, and a change needs the scope operate", async () => {
   const { tenantId, ...owner } = await callerWith();
   const { path } = await endpoint({ tenantId, ...owner });
   const reader = await callerWith(["read"], tenantId);
@@ -181,7 +181,7 @@ it("and every read need the scope read, and a change needs the scope operate", a
   expectProblem(await enqueuer.get(path), 403, "forbidden");
 });
 
-it("T01 by a command for another tenant's endpoint sends nothing", async () => {
+it("T01 a command for another tenant's endpoint sends nothing", async () => {
   const owner = await callerWith();
   const stranger = await callerWith();
   const { hook, id } = await endpoint(owner);
@@ -194,7 +194,7 @@ it("T01 by a command for another tenant's endpoint sends nothing", async () => {
   expect(await received(hook)).toEqual([]);
 });
 
-it("is signed by the deployment only: no token sends one, alone, in a batch or by a schedule", async () => {
+it("a signed delivery is sent by the deployment only: no token sends one, alone, in a batch or by a schedule", async () => {
   const owner = await callerWith();
   const { id } = await endpoint(owner);
   const payload = { endpoint_id: id, config_version: 1, entity: "account/x", fact_id: "x", fact_type: "outcome", body: "{}" };

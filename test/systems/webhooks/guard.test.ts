@@ -227,7 +227,7 @@ describe("Host names", () => {
   }
 });
 
-it("that are hostile are refused with the field and the reason, and the endpoint is unchanged", async () => {
+it("a hostile URL is refused with the field and the reason, and its endpoint is unchanged", async () => {
   const caller = await callerWith();
   const { path } = await endpoint(caller);
   const before = (await caller.get(path)).body;

@@ -134,7 +134,7 @@ it("a deleted endpoint is kept as long as its deliveries, which could otherwise 
   expect(results).toEqual([]);
 });
 
-it("the endpoints of a deleted tenant are deleted with all their data", async () => {
+it("a deleted endpoint is deleted with all its data once its records are old", async () => {
   const caller = await callerWith();
   const { id, path } = await endpoint(caller);
   await caller.call("DELETE", path);

@@ -89,7 +89,7 @@ describe("A rotation of a secret", () => {
   });
 });
 
-it("returns the secret in one answer only, and never in D1, the logs or another answer", async () => {
+it("a secret is in one answer only, and never in D1, the logs or another answer", async () => {
   const logged: unknown[][] = [];
   for (const method of ["log", "info", "warn", "error", "debug"] as const) {
     vi.spyOn(console, method).mockImplementation((...words) => void logged.push(words));

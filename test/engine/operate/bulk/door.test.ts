@@ -200,7 +200,7 @@ describe("A bulk action of a tenant", () => {
   });
 });
 
-it("marks final actions as final in its dry run", async () => {
+it("a dry run of a bulk action marks final actions as final", async () => {
   const { ask } = await theOperator();
   const follows = async (verb: string) =>
     (await ask<{ follows: string | null }>("/v1/bulk-actions", { verb, filter: {}, reason: "r", dry_run: true })).body.follows;
@@ -208,7 +208,7 @@ it("marks final actions as final in its dry run", async () => {
   expect([await follows("retry"), await follows("replay")]).toEqual([null, null]);
 });
 
-it("reports in the dry run of a cancel that it undoes, and in that of a retry the undone items that run again", async () => {
+it("a dry run of a bulk cancel reports that it undoes, and one of a bulk retry the undone items that run again", async () => {
   const { ask, tenantId } = await theOperator();
   const dry = async (verb: string, filter: object) =>
     (await ask<{ follows: string | null; matched: number }>("/v1/bulk-actions", { verb, filter, reason: "r", dry_run: true })).body;
