@@ -11,12 +11,12 @@ function saved(text: string): string {
   return file;
 }
 
-it("comments and trailing commas are no part of a configuration; similar characters in a text are", () => {
+it("comments and trailing commas are removed from a configuration; similar characters in a text are kept", () => {
   const text = `// one\n{ "a": "// no, \\" /* no */", /* two\n lines */ "b": [1, 2, ], // three\n "c": ", ]", }`;
   expect(readConfig(saved(text))).toEqual({ a: '// no, " /* no */', b: [1, 2], c: ", ]" });
 });
 
-it("a byte order mark before a configuration is no part of it", () => {
+it("a byte order mark before a configuration is ignored", () => {
   expect(readConfig(saved('\ufeff{ "a": 1 }'))).toEqual({ a: 1 });
 });
 
@@ -28,7 +28,7 @@ it.each([
   expect(() => readConfig(saved(text))).toThrow(new RegExp(`wrangler.jsonc:${line} is not JSON: `));
 });
 
-it("a binding that the engine needs stops, with the line to add", () => {
+it("a missing binding that the engine needs stops the command, with the line to add", () => {
   const bound = { name: "shop", d1_databases: [{ binding: "DB", database_name: "tea" }], r2_buckets: [{ binding: "PAYLOADS" }] };
   expect(unbound(bound, ["MILLRACE_KEY"])).toEqual([]);
   const renamed = { name: "shop", d1_databases: [{ binding: "DATA", database_name: "tea" }] };

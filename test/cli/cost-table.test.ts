@@ -26,7 +26,7 @@ const costs: Costs = {
   month: { usd: 7.5, plan_usd: 5, usd_by: { steps: 2.5 }, used: [] },
 };
 
-it("the most expensive item is first; an item without a run is marked", () => {
+it("the most expensive item is first, and an item without a run is marked", () => {
   expect(costTable(costs, undefined).split("\n")).toEqual([
     "workflow         runs a day         steps  rows  messages  $ per 1,000 runs  $ a month  by",
     "publish-article       1,000  5, at most 9    21         2             0.071       2.14  25 runs",
@@ -41,7 +41,7 @@ it("the most expensive item is first; an item without a run is marked", () => {
   ]);
 });
 
-it("before a deploy, a month has the requested number of runs", () => {
+it("a cost table before a deployment assumes the requested number of runs a month", () => {
   expect(costTable(costs, 1_000_000)).toMatch(/^publish-article.* 71\.20 {2}25 runs$/m);
   expect(costTable(costs, 1_000_000)).toContain("for 1,000,000 runs");
 });

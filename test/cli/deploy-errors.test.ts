@@ -12,7 +12,7 @@ it.each([
   ["a key that is no text", '{ "MILLRACE_KEY": 1234567890123456789 }', ": the value of MILLRACE_KEY is not a text."],
   ["JSON that does not end", '{\n  "MILLRACE_KEY": "secret-1",\n  "OTHER": secret-2', ":3 is not JSON."],
 ])(
-  "refuses %s in --secrets-file before it asks the account, and shows no value",
+  "deploy refuses %s in --secrets-file before it calls the account, and shows no value",
   async (_, text, says) => {
     const account = await new Account().start();
     const folder = shop();
@@ -25,7 +25,7 @@ it.each([
   60_000,
 );
 
-it("finds a database on the second page of the account's list", async () => {
+it("deploy finds a database on the second page of the account's list", async () => {
   const account = await new Account().start();
   const many = () => ({ uuid: crypto.randomUUID(), location: undefined, sqlite: new DatabaseSync(":memory:") });
   for (let at = 0; at < 100; at++) account.databases.set(`shop-${at}`, many());
@@ -60,7 +60,7 @@ it.each<[string, RegExp, Refused, string]>([
     "Cloudflare refuses to create the queue",
   ],
 ])(
-  "names the error %s",
+  "deploy names the error %s",
   async (_, request, refused, says) => {
     const account = await new Account().start();
     account.refuse = refusing(request, refused);
@@ -71,7 +71,7 @@ it.each<[string, RegExp, Refused, string]>([
   60_000,
 );
 
-it("names the remote migration that failed", async () => {
+it("deploy names the remote migration that failed", async () => {
   const account = await new Account().start();
   const folder = shop();
   writeFileSync(join(folder, "migrations/0002_paid.sql"), "ALTER TABLE none ADD COLUMN paid INTEGER;");
@@ -82,7 +82,7 @@ it("names the remote migration that failed", async () => {
   ]);
 }, 60_000);
 
-it("passes on wrangler's reason where the login cannot be read", async () => {
+it("deploy shows wrangler's reason when the login cannot be read", async () => {
   const account = await new Account().start();
   const folder = shop();
   rmSync(join(folder, "node_modules"));
@@ -96,7 +96,7 @@ it("passes on wrangler's reason where the login cannot be read", async () => {
   expect([code, said]).toEqual([1, expect.stringContaining(`Could not read the login: ${reason}`)]);
 }, 60_000);
 
-it("gives the command to log in", async () => {
+it("deploy prints the command to log in", async () => {
   const account = await new Account().start();
   const folder = shop();
   const { CLOUDFLARE_API_BASE_URL } = account.env;
@@ -109,7 +109,7 @@ it.each([
   ["is not installed", undefined, "wrangler is not installed in"],
   ["is too old", "4.90.0", "wrangler 4.90.0 is too old: Millrace needs 4.156 or newer."],
 ])(
-  "names the version to install where wrangler %s",
+  "deploy names the version to install when wrangler %s",
   async (_, version, says) => {
     const account = await new Account().start();
     const folder = shop();

@@ -23,7 +23,7 @@ function contents({ databases, buckets, queues, workflows, scripts }: Account) {
   };
 }
 
-it("deploys an engine into an empty account with one command, and changes nothing but the version the second time", async () => {
+it("deploy sets up an engine in an empty account with one command, and changes only the version the second time", async () => {
   const account = await new Account().start();
   const folder = shop();
   const first = await millrace(folder, account, deploy(account, "--location", "weur"));
@@ -58,7 +58,7 @@ it("deploys an engine into an empty account with one command, and changes nothin
   expect(account.asked.filter(({ method, path }) => method === "POST" && !/query|subdomain/.test(path))).toEqual([]);
 }, 120_000);
 
-it("reads the account and changes nothing with --dry-run", async () => {
+it("deploy --dry-run reads the account and changes nothing", async () => {
   const account = await new Account().start();
   const { code, said } = await millrace(shop(), account, deploy(account, "--dry-run"));
   expect(code).toBe(0);
@@ -67,7 +67,7 @@ it("reads the account and changes nothing with --dry-run", async () => {
   expect(account.asked.filter(({ method }) => method !== "GET")).toEqual([]);
 }, 60_000);
 
-it("plans everything that this repository's app needs", async () => {
+it("deploy plans everything that this repository's app needs", async () => {
   const account = await new Account().start();
   const { code, said } = await millrace(ROOT, account, deploy(account, "--dry-run"));
   const config = readConfig(join(ROOT, "wrangler.jsonc")) as { queues: { consumers: { queue: string }[] }; workflows: { name: string }[] };
@@ -84,7 +84,7 @@ it.each([
   ["the upload", /^PUT \/workers\/scripts\/shop$/],
   ["a Workflow", /^PUT \/workflows/],
 ])(
-  "reaches the same state when it was killed after %s, and sets the key once",
+  "deploy reaches the same state when it was killed after %s, and sets the key once",
   async (_, request) => {
     const account = await new Account().start();
     const folder = shop();
@@ -108,7 +108,7 @@ it.each([
 
 const paid = { status: 403, code: 11003, message: "Queues is not enabled for this account" };
 
-it("names the missing plan and permission where Queues are refused, and creates nothing", async () => {
+it("deploy names the missing plan and permission when Queues are refused, and creates nothing", async () => {
   const account = await new Account().start();
   account.refuse = refusing(/queues/, paid);
   const { code, said } = await millrace(shop(), account, deploy(account));
@@ -118,14 +118,14 @@ it("names the missing plan and permission where Queues are refused, and creates 
   expect(contents(account)).toMatchObject({ databases: [], queues: [], scripts: [] });
 }, 60_000);
 
-it("waits as long as Cloudflare asks for where it limits requests", async () => {
+it("deploy waits for as long as Cloudflare asks when requests are limited", async () => {
   const account = await new Account().start();
   account.refuse = refusing(/^POST \/queues$/, limited, 2);
   expect(await millrace(shop(), account, deploy(account))).toMatchObject({ code: 0, said: expect.stringContaining("Waiting 0 s") });
   expect([...account.queues.keys()]).toEqual(["millrace", "millrace-dlq"]);
 }, 60_000);
 
-it("gives the instruction to run it again where Cloudflare limits the upload, and continues then", async () => {
+it("deploy prints how to run it again when Cloudflare limits the upload, and continues then", async () => {
   const account = await new Account().start();
   const folder = shop();
   account.refuse = refusing(/^PUT \/workers\/scripts/, limited);
@@ -135,7 +135,7 @@ it("gives the instruction to run it again where Cloudflare limits the upload, an
   expect(await millrace(folder, account, deploy(account))).toMatchObject({ code: 0 });
 }, 60_000);
 
-it("shares nothing between two environments of one account", async () => {
+it("deploy shares nothing between two environments of one account", async () => {
   const account = await new Account().start();
   const staging = { ...resources("staging-"), vars: { QUEUE_PREFIX: "staging-" } };
   const runs = { ...configuration().exports, Runs: { type: "workflow", name: "shop-staging-runs" } };
@@ -157,7 +157,7 @@ it("shares nothing between two environments of one account", async () => {
   expect(account.scripts.get("shop-staging")?.secrets.get("MILLRACE_KEY")).not.toBe(key);
 }, 120_000);
 
-it("asks only the account of the environment, also for the engine's migrations", async () => {
+it("deploy calls only the account of the environment, also for the engine's migrations", async () => {
   const account = await new Account().start();
   const staging = { ...resources("staging-"), vars: { QUEUE_PREFIX: "staging-" }, account_id: "accstag" };
   const runs = { ...configuration().exports, Runs: { type: "workflow", name: "shop-staging-runs" } };
@@ -176,7 +176,7 @@ it.each([
   ],
   ["a Workflow", (account: Account) => account.workflows.set("shop-runs", { script_name: "other" }), 'The Workflow "shop-runs" belongs to'],
 ])(
-  "refuses to take %s from another Worker",
+  "deploy does not take %s from another Worker",
   async (_, prepare, says) => {
     const account = await new Account().start();
     prepare(account);
@@ -194,7 +194,7 @@ it.each([
   ],
   ["another required secret", { secrets: { required: ["MILLRACE_KEY", "STRIPE_KEY"] } }, "STRIPE_KEY. Write them to a file"],
 ])(
-  "gives an instruction about %s",
+  "deploy prints an instruction about %s",
   async (_, change, says) => {
     const account = await new Account().start();
     const { code, said } = await millrace(shop({ ...configuration(), ...change }), account, deploy(account));
@@ -235,7 +235,7 @@ it.each<[string, object, string[], string]>([
     "has the secret STRIPE_KEY in",
   ],
 ])(
-  "deploys nothing while %s",
+  "deploy changes nothing while %s",
   async (_, change, options, says) => {
     const account = await new Account().start();
     const { code, said } = await millrace(shop({ ...configuration(), ...change }), account, deploy(account, ...options));
@@ -246,7 +246,7 @@ it.each<[string, object, string[], string]>([
   60_000,
 );
 
-it("deploys nothing while a class is declared that the Worker does not export", async () => {
+it("deploy changes nothing while a class is declared that the Worker does not export", async () => {
   const account = await new Account().start();
   const { exports } = configuration();
   const folder = shop({ ...configuration(), exports: { ...exports, Lock: exports.Keeper } });
@@ -255,7 +255,7 @@ it("deploys nothing while a class is declared that the Worker does not export", 
   expect(account.asked).toEqual([]);
 }, 60_000);
 
-it("does not make a new key while the database has instances", async () => {
+it("deploy creates no new key while the database has instances", async () => {
   const account = await new Account().start();
   const folder = shop();
   await millrace(folder, account, deploy(account));
@@ -267,7 +267,7 @@ it("does not make a new key while the database has instances", async () => {
   expect([code, said]).toEqual([1, expect.stringContaining("A new key would repeat effects")]);
 }, 60_000);
 
-it("refuses a database that was deployed with another Worker, and takes it with --take-database", async () => {
+it("deploy refuses a database that was deployed with another Worker, and accepts it with --take-database", async () => {
   const account = await new Account().start();
   expect(await millrace(shop(), account, deploy(account))).toMatchObject({ code: 0 });
   const config = configuration();
@@ -282,7 +282,7 @@ it("refuses a database that was deployed with another Worker, and takes it with 
   expect(account.databases.get("shop")?.sqlite.prepare("SELECT name FROM millrace_worker").all()).toEqual([{ name: "other" }]);
 }, 120_000);
 
-it("keeps the key that another first deployment sets after the plan", async () => {
+it("deploy keeps the key that another first deployment sets after the plan", async () => {
   const account = await new Account().start();
   const key = "the-key-of-the-other-deployment";
   account.before = ({ method, path }) => {
@@ -294,7 +294,7 @@ it("keeps the key that another first deployment sets after the plan", async () =
   expect(account.scripts.get("shop")?.secrets.get("MILLRACE_KEY")).toBe(key);
 }, 60_000);
 
-it("stops where another deployment makes the database after the plan, and continues the second time", async () => {
+it("deploy stops when another deployment creates the database after the plan, and continues the second time", async () => {
   const account = await new Account().start();
   const folder = shop();
   const exists = { status: 400, code: 7502, message: "A database named 'shop' already exists." };
@@ -305,7 +305,7 @@ it("stops where another deployment makes the database after the plan, and contin
   expect(await millrace(folder, account, deploy(account))).toMatchObject({ code: 0 });
 }, 60_000);
 
-it("lets one deployment at a time change the account from a folder", async () => {
+it("deploy lets one deployment at a time change the account from a folder", async () => {
   const account = await new Account().start();
   const folder = shop();
   let second: ReturnType<typeof millrace> | undefined;

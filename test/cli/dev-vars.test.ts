@@ -7,28 +7,28 @@ import { ensureDevVars } from "../../packages/millrace/cli/local/dev-vars.ts";
 import { unloaded } from "../../packages/millrace/cli/wiring/mistakes.ts";
 import { emptyFolder } from "./folder.ts";
 
-it("a new file gets a random key that only its owner reads", () => {
+it("a new file gets a random key, readable by its owner only", () => {
   const file = join(emptyFolder(), ".dev.vars");
   expect(ensureDevVars(file)).toBe(true);
   expect(readFileSync(file, "utf8")).toMatch(/^MILLRACE_KEY=[\w-]{43}\n$/);
   expect(statSync(file).mode & 0o777).toBe(0o600);
 });
 
-it("a file that exists is never overwritten", () => {
+it("an existing file is never overwritten", () => {
   const file = join(emptyFolder(), ".dev.vars");
   writeFileSync(file, 'SEARCH_TOKEN=mine\nMILLRACE_KEY="mine too"\n');
   expect(ensureDevVars(file)).toBe(false);
   expect(readFileSync(file, "utf8")).toBe('SEARCH_TOKEN=mine\nMILLRACE_KEY="mine too"\n');
 });
 
-it("a file with a byte order mark is read, and its first key with it", () => {
+it("a file with a byte order mark is read, including its first key", () => {
   const file = join(emptyFolder(), ".dev.vars");
   writeFileSync(file, "\ufeffMILLRACE_KEY=mine\r\nSEARCH_TOKEN=mine\r\n");
   expect(ensureDevVars(file)).toBe(false);
   expect(parseEnv(settingsIn(file))).toEqual({ MILLRACE_KEY: "mine", SEARCH_TOKEN: "mine" });
 });
 
-it("a file without a key is unchanged too, and a line is offered", () => {
+it("a file without a key is unchanged, and the line to add is printed", () => {
   const file = join(emptyFolder(), ".dev.vars");
   writeFileSync(file, "MILLRACE_KEY=\nSEARCH_TOKEN=mine\n");
   expect(() => ensureDevVars(file)).toThrow(/sets no MILLRACE_KEY.* Add this line: MILLRACE_KEY=[\w-]{43}$/);

@@ -39,12 +39,12 @@ const consumers = (config: Configuration) => config.queues.consumers as Record<s
 const object = '{ "type": "durable-object", "storage": "sqlite" }';
 const flags = '"compatibility_flags": ["nodejs_compat","queue_consumer_no_wait_for_wait_until","global_fetch_strictly_public"]';
 
-it("finds no mistake in a project that has none", async () => {
+it("doctor finds no mistake in a correct project", async () => {
   const account = new Account();
   expect(await examined(greeter(), account)).toEqual({ code: 0, findings: [] });
 }, 60_000);
 
-it("finds no mistake in a Workflow and a queue of the Worker's own", async () => {
+it("doctor finds no mistake in a Workflow and a queue of the Worker's own", async () => {
   const folder = greeter((config, root) => {
     const old = "export class Old extends WorkflowEntrypoint { async run() {} }";
     writeFileSync(join(root, "worker.ts"), `import { WorkflowEntrypoint } from "cloudflare:workers";\n${PROGRAM}\n${old}`);
@@ -270,7 +270,7 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
     ],
   ],
 ])(
-  "finds %s",
+  "doctor finds %s",
   async (_, breaks, findings) => {
     expect(await examined(greeter(breaks), new Account())).toEqual({ code: 1, findings });
   },
@@ -278,7 +278,7 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
 );
 
 it.each(["*/1 * * * *", "0-59 * * * *", " *  * 1-31 * SUN-SAT "])(
-  "accepts %s as a cron trigger for each minute",
+  "doctor accepts %s as a cron trigger for each minute",
   async (cron) => {
     const folder = greeter((config) => Object.assign(config, { triggers: { crons: [cron] } }));
     expect(await examined(folder, new Account())).toEqual({ code: 0, findings: [] });
@@ -286,7 +286,7 @@ it.each(["*/1 * * * *", "0-59 * * * *", " *  * 1-31 * SUN-SAT "])(
   60_000,
 );
 
-it("finds two copies of a package", async () => {
+it("doctor finds two copies of a package", async () => {
   const folder = greeter((_, at) => {
     rmSync(join(at, "node_modules"));
     mkdirSync(join(at, "node_modules/zod"), { recursive: true });
@@ -301,7 +301,7 @@ it("finds two copies of a package", async () => {
   expect(findings).toEqual([[expect.stringContaining("There are two copies of zod:"), expect.stringContaining("npm dedupe zod")]]);
 }, 60_000);
 
-it("finds in the account all that a deployment would create", async () => {
+it("doctor lists everything that a deployment would create in the account", async () => {
   const account = await new Account().start();
   const { code, findings } = await examined(greeter(), account, "--remote", "--url", `${account.url}/worker/shop`);
   expect(code).toBe(1);
@@ -316,7 +316,7 @@ it("finds in the account all that a deployment would create", async () => {
   expect(account.asked.every(({ method }) => method === "GET")).toBe(true);
 }, 60_000);
 
-it("finds the losses of a deployed engine", async () => {
+it("doctor finds what a deployed engine has lost", async () => {
   const account = await new Account().start();
   // Wrangler bundles the packages too, which the repository does not build.
   const folder = greeter((config) => Object.assign(config, { main: "worker.js" }));
@@ -341,7 +341,7 @@ it("finds the losses of a deployed engine", async () => {
   });
 }, 120_000);
 
-it("finds a placeholder for the database's id before a deployment", async () => {
+it("doctor finds a placeholder for the database's id before a deployment", async () => {
   const folder = greeter((config) => {
     config.d1_databases = [{ binding: "DB", database_name: "shop", database_id: "00000000-0000-0000-0000-000000000000" } as never];
   });

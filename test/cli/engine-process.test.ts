@@ -22,7 +22,7 @@ async function start(folder: string, port: number): Promise<Engine> {
 
 const known = async ({ url, token }: Engine) => (await apiOf(url, token).instances("kept")).length;
 
-it("state and token outlive a stop, a killed runtime and a killed everything; no process remains", async () => {
+it("the engine's state and token survive a stop, a killed runtime and a killed process group; no process remains", async () => {
   const folder = emptyFolder();
   const port = await freePort();
   const first = await start(folder, port);
@@ -50,7 +50,7 @@ it("state and token outlive a stop, a killed runtime and a killed everything; no
   expect(groupOf(second.pid)).toEqual([]);
 });
 
-it("wrangler continues from a new database: it has every migration and the token, and nothing is applied again", async () => {
+it("wrangler dev continues on a new database, with every migration and the token, and applies nothing again", async () => {
   const folder = emptyFolder();
   const config = join(ROOT, "wrangler.jsonc");
   const d1 = (...args: string[]) =>
@@ -81,7 +81,7 @@ it("wrangler continues from a new database: it has every migration and the token
   expect(kept()).toEqual(whole);
 });
 
-it("a start with too short a timeout reports that, and gives no other line of the log as the reason", async () => {
+it("a start with too short a timeout reports the timeout, and no other log line as the reason", async () => {
   const folder = emptyFolder();
   const secrets = join(folder, "secrets");
   writeFileSync(secrets, "MILLRACE_KEY=test\n");

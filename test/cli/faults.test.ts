@@ -21,7 +21,7 @@ async function trade(url: string, code: string | undefined): Promise<number> {
 /** Writing to it fails as on a disk without room. */
 const FULL = "/dev/full";
 
-it("npm start outlives a killed front, a full disk and the loss of its folder, and reports its actions", { timeout: 360_000 }, async () => {
+it("npm start survives a killed process, a full disk and the loss of its folder, and reports its actions", { timeout: 360_000 }, async () => {
   const port = await freePort();
   const folder = clone({ isBuilt: true });
   const at = (name: string) => join(folder, ".millrace", name);
@@ -78,7 +78,7 @@ it.skipIf(!mounts).each([
     "mount -o remount,ro .millrace",
     "The disk is read-only. Mount it for writing, or work in a copy of the checkout on another disk, and try again. (EROFS",
   ],
-])("a start on a disk that is %s ends, with an instruction", async (_, spoil, says) => {
+])("a start on a disk that is %s ends with an instruction", async (_, spoil, says) => {
   const folder = clone({ isBuilt: true });
   mkdirSync(join(folder, ".millrace"));
   const start = `mount -t tmpfs -o size=64k test .millrace && { ${spoil}; ${process.execPath} packages/millrace/cli/launch.js dev --port ${await freePort()}; }`;

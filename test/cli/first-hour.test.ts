@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { freePort } from "../../packages/millrace/cli/local/ports.ts";
 import { clone, Terminal } from "./npm-start.ts";
 
-it("the first hour: from a clone to a page, then mistakes, each reported in a sentence while everything continues", async () => {
+it("the first hour from a clone to a page succeeds, and each mistake is reported in a sentence while the engine continues", async () => {
   const port = await freePort();
   const began = Date.now();
   const folder = clone({ isBuilt: false });

@@ -29,7 +29,7 @@ async function engine(...statuses: (number | null)[]) {
   return { check, asked: () => asked };
 }
 
-it.each([401, 403])("a token that is refused with %i is blamed at once, with its file", async (status) => {
+it.each([401, 403])("a token that is refused with %i is reported at once, with its file", async (status) => {
   const { check, asked } = await engine(status);
   await expect(check()).rejects.toThrow(
     `The token in .millrace/token does not work (GET /v1/instances?correlation=none&limit=200 answered ${status}: So it is.) Delete that file`,
@@ -40,7 +40,7 @@ it.each([401, 403])("a token that is refused with %i is blamed at once, with its
 it.each<[number | null, string]>([
   [503, "answered 503: So it is. More is in .millrace/worker.log."],
   [null, "gave no answer to GET"],
-])("an engine that does not serve (%s) is polled again, and the error is not about the token", async (status, said) => {
+])("an engine that does not serve (%s) is polled again, and the error does not mention the token", async (status, said) => {
   const { check, asked } = await engine(status);
   const refusal = await check().catch((error: Error) => error.message);
   expect(refusal).toContain("The engine started, but does not answer: ");
@@ -49,7 +49,7 @@ it.each<[number | null, string]>([
   expect(asked()).toBeGreaterThan(1);
 });
 
-it("a token that works after a while is good", async () => {
+it("a token that is accepted after a delay is valid", async () => {
   const { check } = await engine(null, 503, 200);
   await check({ patienceMs: 30_000, askEveryMs: 1 });
 });

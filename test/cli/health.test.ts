@@ -21,14 +21,14 @@ async function server(answer: (question: number, response: ServerResponse) => vo
 
 const well = (response: ServerResponse) => response.end("ok");
 
-it("an engine with a slow answer counts, and is polled a few times, not all the time", async () => {
+it("an engine with a slow answer counts as healthy, and is polled a few times only", async () => {
   const { url, asked } = await server((_, response) => void sleep(2000).then(() => well(response)));
   expect(await becomesWell(url, AbortSignal.timeout(30_000), { besideMs: 100 })).toBe(true);
   // At 0, 0.1, 0.3, 0.7 and 1.5 s.
   expect(asked()).toBeLessThanOrEqual(5);
 });
 
-it("its timeout is longer: an answer after 2.1 s is accepted", async () => {
+it("an engine that answers after 2.1 s is accepted", async () => {
   const { url, hungUp } = await server((_, response) => {
     void sleep(2100).then(() => {
       if (hungUp() === 0) well(response);
@@ -37,7 +37,7 @@ it("its timeout is longer: an answer after 2.1 s is accepted", async () => {
   expect(await becomesWell(url, AbortSignal.timeout(10_000))).toBe(true);
 });
 
-it("a question that is never answered does not hide that the next one is", async () => {
+it("a request that is never answered does not prevent the next one", async () => {
   const { url } = await server((question, response) => {
     if (question > 0) well(response);
   });

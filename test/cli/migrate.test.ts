@@ -42,7 +42,7 @@ async function migrate(root: string, args: readonly string[], env: Record<string
   return { code, out, err };
 }
 
-it("migrate lists the missing migrations, applies them, and reports a database that is up to date the second time", async () => {
+it("migrate lists the missing migrations, applies them, and reports an up-to-date database the second time", async () => {
   const root = shop();
   const plan = await migrate(root, ["--dry-run"]);
   expect(plan).toMatchObject({ code: 0, err: "" });
@@ -57,7 +57,7 @@ it("migrate lists the missing migrations, applies them, and reports a database t
   expect(again.out).not.toContain("to apply ");
 });
 
-it("migrate --persist-to applies them to the state of wrangler dev, which finds them in its list", async () => {
+it("migrate --persist-to applies the migrations to the state of wrangler dev, which lists them as applied", async () => {
   const root = shop();
   const state = join(root, ".wrangler/state");
   expect(await migrate(root, ["--remote", "--persist-to", state])).toMatchObject({ code: 2 });
@@ -67,7 +67,7 @@ it("migrate --persist-to applies them to the state of wrangler dev, which finds 
   expect(stdout).toContain("No migrations to apply");
 });
 
-it("a migration that fails is named with the database's message, and those before it stay applied", async () => {
+it("migrate names a failing migration with the database's message, and earlier ones remain applied", async () => {
   const root = shop("ALTER TABLE none ADD COLUMN paid INTEGER;");
   const { code, err } = await migrate(root, []);
   expect([code, err]).toEqual([1, expect.stringMatching(/The migration migrations\/0002_paid\.sql failed: .*no such table: none/)]);
@@ -79,14 +79,14 @@ it.each([
   ["BEGIN", "/* ; */ begin immediate; CREATE TABLE paid (id TEXT); commit;", "0002_paid.sql:1 has BEGIN"],
   ["END", "CREATE TABLE paid (id TEXT); -- ' \n;END TRANSACTION;", "0002_paid.sql:2 has END"],
   ["SAVEPOINT", "CREATE TABLE paid (id TEXT);\n\nSAVEPOINT one;", "0002_paid.sql:3 has SAVEPOINT"],
-])("a migration with %s is refused before one of them is applied", async (_, second, says) => {
+])("migrate refuses a migration with %s before it applies any", async (_, second, says) => {
   const root = shop(second);
   const { code, err } = await migrate(root, []);
   expect([code, err]).toEqual([1, expect.stringContaining(says)]);
   expect((await migrate(root, ["--dry-run"])).out.match(/to apply /g)).toHaveLength(3);
 });
 
-it("a migration with a trigger, and with COMMIT in texts and comments, is applied", async () => {
+it("migrate applies a migration with a trigger, and with COMMIT in texts and comments", async () => {
   const root = shop(`-- COMMIT;
     CREATE TABLE notes (text TEXT DEFAULT 'it''s; COMMIT;', "; END" TEXT);
     CREATE TRIGGER copied AFTER INSERT ON orders BEGIN
@@ -96,7 +96,7 @@ it("a migration with a trigger, and with COMMIT in texts and comments, is applie
   expect(await migrate(root, [])).toMatchObject({ code: 0, out: expect.stringContaining("Applied 3") });
 });
 
-it.each(["millrace_migrations", "Millrace_Instances"])("a migrations_table %s is refused", async (migrations_table) => {
+it.each(["millrace_migrations", "Millrace_Instances"])("migrate refuses a migrations_table %s", async (migrations_table) => {
   const root = shop();
   writeFileSync(
     join(root, "wrangler.jsonc"),
@@ -139,7 +139,7 @@ async function account(): Promise<{ database: DatabaseSync; env: Record<string, 
   return { database, env: { CLOUDFLARE_API_BASE_URL: base, CLOUDFLARE_API_TOKEN: "t", CLOUDFLARE_ACCOUNT_ID: "a" } };
 }
 
-it("migrate --remote asks first, and applies the engine's migrations and those of the Worker by wrangler", async () => {
+it("migrate --remote asks for confirmation, and applies the engine's migrations and, by wrangler, those of the Worker", async () => {
   const root = shop();
   const { database, env } = await account();
   const tables = () =>

@@ -66,7 +66,7 @@ function shop(): Shop {
 
 const told = ({ config, known, text }: Shop) => mistakesIn(config, known, [{ file: "src/workflows/place-order.ts", text }], ["SHOP_URL"]);
 
-it("a shop with complete bindings gets no report", () => {
+it("a project with complete bindings has no reported mistake", () => {
   expect(told(shop())).toEqual([]);
 });
 
@@ -91,7 +91,7 @@ it("a Workflow of the Worker's own is no mistake, unless the engine would start 
   ]);
 });
 
-it("a lane needs no queue, but the object that all lanes wait in", () => {
+it("a lane needs no queue, but the object in which all lanes wait", () => {
   const withLane = () => {
     const lanes = shop();
     lanes.known.consumers.push({ ...orders, queue: "lane:customers" });
@@ -139,7 +139,7 @@ function greeter(): Shop {
 
 const toldOf = ({ config, known, text }: Shop) => mistakesIn(config, known, [{ file: "worker.ts", text }], []).map(({ says }) => says);
 
-it("a Worker with classes in exports needs no binding", () => {
+it("a Worker with classes in exports needs no binding for them", () => {
   expect(toldOf(greeter())).toEqual([]);
   const staging = greeter();
   staging.config.vars = { QUEUE_PREFIX: "staging-" };

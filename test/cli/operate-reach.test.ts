@@ -36,7 +36,7 @@ async function breaking(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
 }
 
-it("gives an instruction where no engine answers, or something else does, or there is no token for it: exit code 4", async () => {
+it("a command prints an instruction, and ends with exit code 4, when it reaches no engine or has no token", async () => {
   const port = await freePort();
   const other = await breaking(0, 404, "<h1>Apache</h1>", {});
   const none = await millrace({ token: "mr_x" })([...LIST, "--url", `http://localhost:${port}`]);
@@ -68,7 +68,7 @@ it.each([
   ["[]", 200],
   ["<h1>It works!</h1>", 200],
   ['{"code":"in_progress","detail":"An engine says so."}', 409],
-])("does not treat %s with %i as an engine: nothing is reported as done, and exit code 4", async (body, status) => {
+])("a command does not treat %s with %i as an engine: nothing is reported as done, and exit code 4", async (body, status) => {
   const { url } = await breaking(0, status, body, {});
   const say = millrace({ url, token: "mr_x" });
   const calls = [
@@ -88,7 +88,7 @@ it.each([
   }
 });
 
-it("gives an instruction where the engine refuses: an unknown token, a missing scope, unknown ids and types", async () => {
+it("a command prints an instruction when the engine refuses an unknown token, a missing scope, or an unknown id or type", async () => {
   const at = await app();
   const [ada, reader] = [millrace(caller(at)), millrace(caller(at, { scopes: ["read"] }))];
   const stranger = millrace({ ...at, token: `mr_${"0".repeat(16)}_${"x".repeat(43)}` });
@@ -103,7 +103,7 @@ it("gives an instruction where the engine refuses: an unknown token, a missing s
   for (const [say, args, what] of refused) expect(await say(args)).toMatchObject({ code: 1, out: "", err: expect.stringContaining(what) });
 });
 
-it("retries automatically where no answer came and that is safe: reads, and work by its key; an act is sent once", async () => {
+it("a command repeats reads, and work with a key, when it gets no answer; an action is sent once", async () => {
   const accepted = { instance_id: "i", replayed: true, instance_status: "complete", due_at: null, correlation_id: "c" };
   const { url, asked } = await breaking(2, 200, JSON.stringify({ ...accepted, items: [], next_cursor: null }));
   const say = millrace({ url, token: "mr_x" });
@@ -126,7 +126,7 @@ it("retries automatically where no answer came and that is safe: reads, and work
   );
 });
 
-it("continues after the last event where the stream of a run breaks off", async () => {
+it("a command continues after the last event when the stream of a run breaks off", async () => {
   const step = (name: string) => ({ type: "attempt_completed", step: name, count: 1, attempt: 1, at: "2026-11-25T08:00:00.000Z" });
   const end = {
     workflow: "ship-order",
@@ -192,7 +192,7 @@ it.each([
   [["queues", "--url", "http://ada:secret@[shop"], '--url must be an address, such as http://localhost:8787; got "http://…@[shop".'],
   [["queues", "--url", "ada:secret@localhost:1"], '--url must be an address, such as http://localhost:8787; got "…@localhost:1".'],
   [["queues", "--url", "localhost:8787"], '--url must be an address, such as http://localhost:8787; got "localhost:8787".'],
-])("%s asks nothing of an engine, and is answered with how it is said: exit code 2", async (args, said) => {
+])("%s makes no request to an engine, and prints the correct form: exit code 2", async (args, said) => {
   const say = millrace({ url: "http://localhost:1", token: "mr_x" });
   expect(await say(args)).toMatchObject({ code: 2, out: "", err: expect.stringContaining(said) });
 });
@@ -205,20 +205,20 @@ it("a dash replaces an unknown number of a queue, and a 0 a known one", async ()
   expect(out.trim().split("\n").at(-1)?.split(/\s+/)).toEqual(["order-commands", ..."–––00–0––"]);
 });
 
-it("accepts no JSON file that is not in UTF-8", async () => {
+it("a command accepts no JSON file that is not in UTF-8", async () => {
   const file = join(emptyFolder(), "payload.json");
   writeFileSync(file, Buffer.from('{"x":"caf\xe9"}', "latin1"));
   const err = expect.stringMatching(/--payload: \S+payload\.json cannot be read: The encoded data was not valid/);
   expect(await millrace({ url: "http://localhost:1", token: "mr_x" })(typed(`@${file}`))).toMatchObject({ code: 2, out: "", err });
 });
 
-it.each(["mr_x\nmr_y", "mr_x mr_y", "mr_☃"])("accepts no token that is no valid header value, and does not show it", async (token) => {
+it.each(["mr_x\nmr_y", "mr_x mr_y", "mr_☃"])("a command refuses a token that is not a valid header value, and does not show it", async (token) => {
   const said = await millrace({ url: "http://localhost:1", token })(LIST);
   expect(said).toMatchObject({ code: 2, out: "", err: expect.stringContaining("MILLRACE_TOKEN does not hold a token: ") });
   expect(said.err).not.toContain("mr_");
 });
 
-it.skipIf(!existsSync("/dev/full"))("does not end with 0 where its output cannot be written", async () => {
+it.skipIf(!existsSync("/dev/full"))("a command does not end with 0 when its output cannot be written", async () => {
   const accepted = {
     instance_id: "i",
     replayed: false,

@@ -21,7 +21,7 @@ async function operator() {
   return { ...ada, say: millrace(ada) };
 }
 
-it("sends a command, shows its steps as they happen, and then the instance, with only its id on stdout", async () => {
+it("the CLI sends a command, shows its steps as they happen, and then the instance, with only its id on stdout", async () => {
   const { say, ask } = await operator();
   const keyword = `tea ${fresh()}`;
   const asked = await say([...research(keyword), "--wait"]);
@@ -42,7 +42,7 @@ it("sends a command, shows its steps as they happen, and then the instance, with
   expect(JSON.parse(json.out)).toEqual(await ask("GET", `/v1/instances/${id}`));
 });
 
-it("sends once, for any repeats: a repeat is reported as one, its key with other work is refused, and a dry run reports which it would be", async () => {
+it("the CLI sends a command once: it reports a repeat, a refused key of other work, and in a dry run which of them it would be", async () => {
   const { say } = await operator();
   const call = research(`mint ${fresh()}`);
   const [check, first] = [await say([...call, "--key", 'spring, "one"', "--dry-run"]), await say([...call, "--key", 'spring, "one"'])];
@@ -56,7 +56,7 @@ it("sends once, for any repeats: a repeat is reported as one, its key with other
   expect(await say(other)).toMatchObject({ code: 1, out: "", err: expect.stringContaining("✗ The idempotency key is in use: ") });
 });
 
-it("a repeat of a run that failed ends with 3 and prints the status and the next command", async () => {
+it("the CLI ends with 3 when it repeats a command with a failed run, and prints the status and the next command", async () => {
   const { say } = await operator();
   const call = research(`ristretto ${fresh()} fails once`);
   const first = await say([...call, "--wait"]);
@@ -67,7 +67,7 @@ it("a repeat of a run that failed ends with 3 and prints the status and the next
   expect(again.err).toContain(`instances show ${idIn(first.out)}`);
 });
 
-it("ends with 3 where the run fails, shows the plan of a retry without doing it, and retries it to its end", async () => {
+it("the CLI ends with 3 when the run fails, shows the dry run of a retry, and retries the run to its end", async () => {
   const { say, ask } = await operator();
   const failed = await say([...research(`espresso ${fresh()} fails once`), "--wait", "--json"]);
   expect(failed.code, failed.err).toBe(3);
@@ -102,7 +102,7 @@ it("ends with 3 where the run fails, shows the plan of a retry without doing it,
   });
 });
 
-it("answers the question that a run asks, and the run completes with it", async () => {
+it("the CLI answers the question of a run, and the run completes with the answer", async () => {
   const { say, ask } = await operator();
   await ask("PUT", "/v1/brands/tearoom", { approval: "required", approval_timeout: "2 days", approval_default: "reject" });
   await ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "tearoom", keyword: `oolong ${fresh()}` } });
@@ -123,7 +123,7 @@ it("answers the question that a run asks, and the run completes with it", async 
   expect(await say(["instances", "close", id, "--reason", "for good"])).toMatchObject({ code: 0, err: "It is closed.\n" });
 });
 
-it("pauses an instance, resumes it, and cancels it", async () => {
+it("the CLI pauses an instance, resumes it, and cancels it", async () => {
   const { say, ask } = await operator();
   const late = { type: "research.requested", payload: { brand: "acme", keyword: `late ${fresh()}` }, delay_seconds: 3600 };
   const { instance_id: id } = await ask<{ instance_id: string }>("POST", "/v1/commands", late);
@@ -137,7 +137,7 @@ it("pauses an instance, resumes it, and cancels it", async () => {
   expect(await act("cancel", id, "--no-undo", "--wait")).toMatchObject({ code: 0, err: expect.stringContaining("is terminated") });
 });
 
-it("shows an unknown outcome, the ways to answer it, and continues with the answer", async () => {
+it("the CLI shows an unknown outcome and the possible answers, and continues with the answer", async () => {
   const ada = caller(await shop());
   const say = millrace(ada);
   const order = `order-${fresh()}`;
@@ -164,7 +164,7 @@ it("shows an unknown outcome, the ways to answer it, and continues with the answ
   expect((await say(["effects", "list", "--instance", "latest"])).out).toMatch(/write to the customer +once +done/);
 });
 
-it("shows for an unknown outcome that is known to have happened its answer, ready to be confirmed, and how to end it; a denial is refused", async () => {
+it("the CLI shows the known answer of an unknown outcome, ready to be confirmed, and how to end it; a rejection is refused", async () => {
   const ada = caller(await shop());
   const say = millrace(ada);
   const order = `order-${fresh()}`;
@@ -185,7 +185,7 @@ it("shows for an unknown outcome that is known to have happened its answer, read
   expect(await say(["instances", "cancel", id, "--no-undo", "--reason", "no page left", "--wait"])).toMatchObject({ code: 0 });
 });
 
-it("shows a dead letter, the plan of a replay, and replays it with a corrected payload", async () => {
+it("the CLI shows a dead letter and the dry run of its replay, and replays it with a corrected payload", async () => {
   const at = await app();
   const ada = caller(at);
   const say = millrace(ada);
@@ -218,7 +218,7 @@ it("shows a dead letter, the plan of a replay, and replays it with a corrected p
   expect(await say(["dead-letters", "skip", other, "--reason", "nobody"])).toMatchObject({ code: 0, err: "Skipped.\n" });
 });
 
-it("shows it to no token without the scope, and names the fix of such a dead letter", async () => {
+it("the CLI shows an unattributed dead letter only to a token with the scope, and names the fix of such a dead letter", async () => {
   const at = await app();
   const [plain, ada] = [caller(at, { scopes: ["read", "operate"] }), caller(at)];
   const seeded = { payload: {}, cause: "d".repeat(32), error: "schema_version is missing", reason: "invalid_envelope" };
@@ -259,7 +259,7 @@ it("shows it to no token without the scope, and names the fix of such a dead let
   });
 });
 
-it("escapes the text of a payload for a terminal", async () => {
+it("the CLI escapes the text of a payload for a terminal", async () => {
   const { say } = await operator();
   const evil = `a\u001b[2J\u009b31m\u202e${fresh()}\u0007\u2028b`;
   const file = join(emptyFolder(), "evil.json");
@@ -275,14 +275,14 @@ it("escapes the text of a payload for a terminal", async () => {
   expect(JSON.parse(all[5]?.out ?? "")).toMatchObject({ payload: { keyword: evil } });
 });
 
-it("uses the API's own words for the meaning of each verdict of a dry run", async () => {
+it("the CLI uses the API's own text for each verdict of a dry run", async () => {
   const { VERDICTS } = await import("../../packages/millrace/cli/operate/plan.ts");
   const document = await (await fetch(`${(await app()).url}/openapi.json`)).text();
   const said = Object.entries(VERDICTS).map(([verdict, means]) => `\`${verdict}\`: ${means}`);
   expect(said.filter((sentence) => !document.includes(JSON.stringify(sentence).slice(1, -1)))).toEqual([]);
 });
 
-it("reports a retried step with its attempt and its error", async () => {
+it("the CLI reports a retried step with its attempt and its error", async () => {
   const { whyOf } = await import("../../packages/millrace/cli/operate/instance-words.ts");
   const instance = { error: null, waiting_for: [], retrying: { step: "send mail", attempt: 2, error: "The mail service answered 503." } };
   expect(whyOf(instance as unknown as Parameters<typeof whyOf>[0])).toBe(

@@ -10,20 +10,20 @@ async function portTakenOn(host: string): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-it.each(["127.0.0.1", "0.0.0.0"])("a port in use on %s is named, with an alternative", async (host) => {
+it.each(["127.0.0.1", "0.0.0.0"])("a port in use on %s is reported, with an alternative", async (host) => {
   const port = await portTakenOn(host);
   await expect(requireFree(port)).rejects.toThrow(
     `Port ${port} is in use. Stop the process that listens there, or choose another port: npx millrace dev --port ${port + 1}`,
   );
 });
 
-it("a port in use is answered with the typed command, and another port", async () => {
+it("a port in use is reported with the typed command and another port", async () => {
   const [port, typed] = [await portTakenOn("127.0.0.1"), "npm run demo --"];
   await expect(requireFree(port, typed)).rejects.toThrow(`or choose another port: npm run demo -- --port ${port + 1}`);
   expect(() => portFrom(["--port", "http"], undefined, 8787, typed)).toThrow("such as: npm run demo -- --port 9000");
 });
 
-it("a briefly used port is free: the last process of a stopped engine may still hold it", async () => {
+it("a port that is in use for a moment counts as free, because the last process of a stopped engine may still hold it", async () => {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   setTimeout(() => server.close(), 300);
@@ -31,17 +31,17 @@ it("a briefly used port is free: the last process of a stopped engine may still 
   expect(server.listening).toBe(false);
 });
 
-it("a free port is fine", async () => {
+it("a free port is accepted", async () => {
   await requireFree(await freePort());
 });
 
-it("the port is the requested one: by argument, by PORT, or the usual one", () => {
+it("the port is the requested one, by argument or by PORT, or the default", () => {
   expect(portFrom(["--port", "9001"], "9002", 8787)).toBe(9001);
   expect(portFrom(["--port=9001"], undefined, 8787)).toBe(9001);
   expect(portFrom([], "9002", 8787)).toBe(9002);
   expect(portFrom([], "", 8787)).toBe(8787);
 });
 
-it.each([["--port", "http"], ["--port"], ["--port=70000"]])("%s %s is no port", (...args) => {
+it.each([["--port", "http"], ["--port"], ["--port=70000"]])("%s %s is refused as a port", (...args) => {
   expect(() => portFrom(args, undefined, 8787)).toThrow("is not a port. Choose one from 1 to 65535");
 });

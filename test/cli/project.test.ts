@@ -33,7 +33,7 @@ it("an environment of a wrangler.toml has its own database and inherits the firs
   expect(() => findProject({ from: root, env: "live" })).toThrow('has no environment "live"');
 });
 
-it("migrations have wrangler's names and order, after those of the engine, which have a table of their own", () => {
+it("migrations have wrangler's names and order, after those of the engine, which have a separate table", () => {
   const root = folderWith({
     "wrangler.jsonc": JSON.stringify({ name: "shop", d1_databases: [{ ...D1, migrations_table: "applied" }] }),
     "migrations/0002_b.sql": "",
@@ -60,7 +60,7 @@ it("migrations of nested folders are found by migrations_pattern", () => {
   expect(migrations.folders.slice(0, 2)).toEqual([join(root, "db/a"), join(root, "db/b")]);
 });
 
-it("without a configuration, without wrangler and with a missing --config, the error gives an instruction", () => {
+it("an error prints an instruction without a configuration, without wrangler, and with a missing --config", () => {
   const root = emptyFolder();
   expect(() => findProject({ from: root })).toThrow("npx millrace init");
   expect(() => findProject({ config: join(root, "x.jsonc") })).toThrow("There is no file");

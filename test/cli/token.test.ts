@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 import { authOption, insertToken, localToken } from "../../packages/millrace/cli/local/token.ts";
 import { emptyFolder } from "./folder.ts";
 
-it("a token is made once and used again", () => {
+it("a token is created once and used again", () => {
   const file = join(emptyFolder(), "token");
   const token = localToken(file);
   expect(token).toMatch(/^mr_[0-9a-f]{16}_[\w-]{43}$/);
@@ -16,7 +16,7 @@ it("a token is made once and used again", () => {
   expect(localToken(file)).toBe(token);
 });
 
-it("a file that holds no token is replaced", () => {
+it("a file without a token is replaced", () => {
   const file = join(emptyFolder(), "token");
   writeFileSync(file, "mr_half");
   expect(localToken(file)).toMatch(/^mr_/);
@@ -30,7 +30,7 @@ it("the database gets a hash, never the secret", () => {
   expect(statement).not.toContain(secret);
 });
 
-it("the token is moved to another tenant, and stays there where none is given", () => {
+it("the token is moved to another tenant, and remains there when none is given", () => {
   const token = localToken(join(emptyFolder(), "token"));
   const database = new DatabaseSync(":memory:");
   database.exec("CREATE TABLE millrace_tokens (id TEXT PRIMARY KEY, hash, tenant_id, actor, scopes, created_at, expires_at)");
@@ -43,7 +43,7 @@ it("the token is moved to another tenant, and stays there where none is given", 
   expect(tenantAfter()).toEqual([{ tenant_id: "shop" }]);
 });
 
-it("the printed command names the token's file, from the project's folder or absolute, and a shell reads the token there", () => {
+it("the printed command contains the token file's path, from the project's folder or absolute, and works in a shell", () => {
   expect(authOption(join(process.cwd(), ".millrace/token"))).toBe('-H "Authorization: Bearer $(cat .millrace/token)"');
   const folder = join(emptyFolder(), "ada's state");
   mkdirSync(folder);

@@ -7,14 +7,14 @@ const quiet = () => sleep(100).then(() => "quiet");
 const never = new Promise(() => undefined);
 const living = () => new AbortController().signal;
 
-it("an engine that answers no more is called deaf", async () => {
+it("an engine that no longer answers is reported as unresponsive", async () => {
   const answers = [true, true, false];
   const engine = { answers: async () => answers.shift() ?? false, ended: never };
   expect(await new Watchdog(soon).untilUnresponsive(engine, living())).toBe(30_000);
   expect(answers).toEqual([]);
 });
 
-it("each that is deaf after another is waited for twice as long, and as at first once one has answered promptly", async () => {
+it("an engine that is unresponsive again gets twice the timeout, and the first timeout after a prompt answer", async () => {
   const watchdog = new Watchdog(soon);
   const deafAfter = (answers: boolean[]) =>
     watchdog.untilUnresponsive({ answers: async () => answers.shift() ?? false, ended: never }, living());
@@ -22,7 +22,7 @@ it("each that is deaf after another is waited for twice as long, and as at first
   expect(await deafAfter([true])).toBe(30_000);
 });
 
-it("an answer that comes late is no reason to wait less for the next", async () => {
+it("an engine that answers late does not get a shorter timeout", async () => {
   const watchdog = new Watchdog({ ...soon, promptMs: -1 });
   const answers = [false, true, false];
   const engine = { answers: async () => answers.shift() ?? false, ended: never };
@@ -30,7 +30,7 @@ it("an answer that comes late is no reason to wait less for the next", async () 
   expect(await watchdog.untilUnresponsive(engine, living())).toBe(60_000);
 });
 
-it("one that answers, one that has ended and one that is being stopped are not", async () => {
+it("an engine that answers, has ended, or is being stopped is not reported as unresponsive", async () => {
   const watchdog = new Watchdog(soon);
   const over = new AbortController();
   const fine = watchdog.untilUnresponsive({ answers: async () => true, ended: never }, over.signal);

@@ -14,7 +14,7 @@ it.each([
     'no such table: "tokens": SQLITE_ERROR',
   ],
   ["the last words where nothing is called an error", "Starting.\nKilled.", "Killed."],
-])("A start that fails says %s", (_, output, said) => {
+])("A failing start reports %s", (_, output, said) => {
   expect(lastError(output)).toBe(said);
 });
 
@@ -28,6 +28,6 @@ it.each([
     "node:internal/modules/cjs/loader:1\nError: Cannot find module 'x'\n    at file.js:1:1\n\nNode.js v24.21.0",
     "Error: Cannot find module 'x'",
   ],
-])("Only a line that is an error is given as the reason of a start that failed: of %s it is %s", (output, said) => {
+])("A failing start reports only a line that is an error: of %s it reports %s", (output, said) => {
   expect(errorIn(output)).toBe(said);
 });

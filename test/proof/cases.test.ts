@@ -4,7 +4,7 @@ import { prove } from "./in-process.ts";
 
 // A random run's findings, or possible ones: each failure is added here as random.test.ts prints it.
 
-it("a quiet program of every class keeps its promises, undone and done again", () =>
+it("a program of every class without faults keeps its promises when it is undone and repeated", () =>
   prove({
     program: {
       do: "seq",
@@ -44,7 +44,7 @@ it("an operator's answer reaches the run, also when the platform accepts it only
   }));
 
 it.each(["cancel", "stop", "pause", "restart"] as const)(
-  "two operators who %s a quiet run at once have one effect, and it continues as promised",
+  "two operators who %s a run without faults concurrently cause one effect, and it continues as promised",
   (verb) =>
     prove({
       program: {
@@ -61,7 +61,7 @@ it.each(["cancel", "stop", "pause", "restart"] as const)(
     }),
 );
 
-it("a failed step that an operator has done by hand is not done, not undone, and reported; a commit that is skipped writes nothing", () =>
+it("a failed step that an operator has done by hand is neither done nor undone, and is reported; a skipped commit writes nothing", () =>
   prove({
     program: {
       do: "seq",
@@ -79,7 +79,7 @@ it.each([
   ["natural", undefined],
   ["keyed", "lean"],
   ["natural", "lean"],
-] as const)("the fallback for a refusal (%s, %s) is the only effect, though its replay is cut off in the middle", (instead, lean) =>
+] as const)("the fallback for a refusal (%s, %s) is the only effect, although its replay is cut off half way", (instead, lean) =>
   prove({
     program: {
       do: "try",
@@ -91,7 +91,7 @@ it.each([
   }),
 );
 
-it("a run that failed and was closed stays so, for any requests and messages", () =>
+it("a run that failed and was closed remains closed, for any requests and messages", () =>
   prove({
     program: { do: "seq", parts: [{ do: "keyed", emits: true }, { do: "once", upstream: { is: "never", times: 1 } }, { do: "commit" }] },
     world: { closes: true, late: "late" },

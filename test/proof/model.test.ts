@@ -23,14 +23,14 @@ describe("The model", () => {
     expect(says(all(keyed, keyed), { did: { "r.0": "1" } }).problems).not.toEqual([]);
   });
 
-  it("lets the loser of a race have happened or not, and its winner have been decided", () => {
+  it("permits either outcome for the loser of a race, and requires a decided winner", () => {
     const won = { decided: { r: 0 }, did: { "r.0": "1", "r:0": "r:0" } };
     expect(says(race(keyed, keyed), won)).toEqual({ least: { "r.0": 1, "r.1": 0, "r:0": 1 }, problems: [] });
     expect(says(race(keyed, keyed), { ...won, did: { "r.0": "1" } }).problems).not.toEqual([]);
     expect(says(race(keyed, keyed), { ...won, decided: { r: 1 } }).problems).not.toEqual([]);
   });
 
-  it("accepts a failure where the upstream can have refused, and requires the fallback", () => {
+  it("accepts a failure when the upstream can have refused, and requires the fallback", () => {
     const attempt = (part: Program): Program => ({ do: "try", part, next: keyed });
     const caught = { decided: { r: "caught" }, failed: ["r.0"], did: { "r:caught": "r:caught", "r.1": "1" } };
     expect(says(attempt(refused), caught)).toEqual({ least: { "r:caught": 1, "r.1": 1 }, problems: [] });
@@ -41,14 +41,14 @@ describe("The model", () => {
     expect(says(seq(refused), { failed: ["r.0"] }).problems).not.toEqual([]);
   });
 
-  it("counts an attempt in which the process died among those of a step", () => {
+  it("counts an attempt in which the process died as one of a step's attempts", () => {
     const limited: Program = { do: "try", part: { do: "keyed", upstream: { is: "limits", times: 3 } }, next: keyed };
     const trace = { note: 0, decided: { r: "caught" }, failed: ["r.0"], did: { "r:caught": "r:caught", "r.1": "1" } };
     expect(expectationOf(limited, trace).problems).toEqual(["r.0 failed, and cannot"]);
     expect(expectationOf(limited, trace, true).problems).toEqual([]);
   });
 
-  it("does not know how far the others came where one failed, or returned", () => {
+  it("leaves the progress of the other branches open when one failed or returned", () => {
     const returned = { left: "r.0", decided: { "r.0": "left" }, did: { "r.0:left": "r.0:left" } };
     expect(says(all({ do: "return" }, keyed), returned)).toEqual({ least: { "r.0:left": 1, "r.1": 0 }, problems: [] });
     expect(says(seq({ do: "return" }, keyed), returned)).toEqual({ least: { "r.0:left": 1 }, problems: [] });
@@ -62,7 +62,7 @@ describe("The model", () => {
     expect(says({ do: "ask", answer: "no", otherwise: "approve" }, heard("yes by tess")).problems).not.toEqual([]);
   });
 
-  it("knows all that a program could do, by its items", () => {
+  it("knows all possible effects of a program, by its items", () => {
     const program: Program = { do: "map", items: 2, part: seq(keyed, { do: "read" }) };
     expect(effectsOf(program).map(({ at }) => at)).toEqual(["r.a.0", "r.b.0"]);
   });
@@ -80,7 +80,7 @@ describe("The model", () => {
     ]);
   });
 
-  it("accepts an operator's output for a failed step: its attempts may have done it, and a commit has written nothing", () => {
+  it("accepts an operator's output for a failed step with possible effects, and for a commit without rows", () => {
     const byHand = { did: { "r.0": BY_HAND, "r.1": BY_HAND } };
     expect(says(seq(refused, { do: "commit", fails: "for good" }), byHand)).toEqual({ least: { "r.0": 0 }, problems: [] });
   });

@@ -26,7 +26,7 @@ async function smallest(seed: number): Promise<string> {
   return `it("seed ${seed}", () => prove(${JSON.stringify(counterexample?.[0] ?? drawn(seed))}));${how}`;
 }
 
-it("for every program, failure and operator action: it keeps every promise", { timeout: 36_000_000 }, async ({ task }) => {
+it("the engine keeps every promise for every program, failure and operator action", { timeout: 36_000_000 }, async ({ task }) => {
   await standBetween();
   const { seed, seconds, without } = asked;
   // A known finding hides those after it.

@@ -33,7 +33,7 @@ function dev(root: string, port: number, ...more: string[]) {
   return { says: (what: string) => vi.waitFor(() => expect(said).toContain(what), WITHIN), said: () => said, end };
 }
 
-it("from the package and an empty folder: init, dev, the printed command complete, a save, Ctrl-C, the same state again", async () => {
+it("an empty folder with the package completes init, dev, the printed command, a save, Ctrl-C, and a start with the same state", async () => {
   const root = userFolder(built.folder, {});
   const times: [string, number][] = [];
   const began = Date.now();
@@ -98,7 +98,7 @@ it("from the package and an empty folder: init, dev, the printed command complet
   console.info(times.map(([what, ms]) => `${(ms / 1000).toFixed(1).padStart(6)} s  ${what}`).join("\n"));
 });
 
-it("a Worker with a wrangler.toml, a queue of its own and worker.ts in the root runs, and its own requests are its own", async () => {
+it("a Worker with a wrangler.toml, its own queue and worker.ts in the root runs, and serves its own requests", async () => {
   const root = userFolder(built.folder, {
     "wrangler.toml": 'name = "jobs"\nmain = "worker.ts"\ncompatibility_date = "2026-10-01"\n',
     "worker.ts": 'export default { fetch: () => new Response("my own") };\n',

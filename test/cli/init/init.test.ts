@@ -28,7 +28,7 @@ function isKept(before: string, after: string): boolean {
   return tokens(before).every((token) => all.some((one) => one === token));
 }
 
-it.each(SHAPES)("init adds the engine to $title, and the second time changes nothing", ({ files, isEdited = true }) => {
+it.each(SHAPES)("init adds the engine to $title, and changes nothing the second time", ({ files, isEdited = true }) => {
   const root = userFolder(built.folder, { "package.json": '{ "type": "module" }', "tsconfig.json": TSCONFIG, ...files });
   const refused = run(root, "millrace", "init");
   expect([refused.code, refused.err]).toEqual([2, ""]);
@@ -77,7 +77,7 @@ const initialized = (index: number) => {
   return { root, out, config: configured(root) };
 };
 
-it("the written configuration has the settings that production needs", () => {
+it("init writes the settings that production needs", () => {
   const { root, config } = initialized(1);
   expect(config).toMatchObject({
     compatibility_flags: ["nodejs_compat", "global_fetch_strictly_public", "queue_consumer_no_wait_for_wait_until"],
@@ -110,21 +110,21 @@ it("the written configuration has the settings that production needs", () => {
   expect(readFileSync(join(root, ".gitignore"), "utf8").split("\n")).toEqual(expect.arrayContaining([".dev.vars", ".millrace"]));
 });
 
-it("a database under another name is bound as DB, too, and the cron of a Worker runs at its own times alone", () => {
+it("init binds a database under another name as DB too, and a Worker's cron runs at its own times alone", () => {
   const { root, config } = initialized(2);
   const [tasks, own] = config.d1_databases ?? [];
   expect(own).toEqual({ ...tasks, binding: "DB" });
   expect(readFileSync(join(root, "src/index.ts"), "utf8")).toContain('  scheduled: worker.scheduled,\n  engineCron: "* * * * *",');
 });
 
-it("beside migrations of Durable Objects, the engine's objects are bound, and have a migration", () => {
+it("init binds the engine's objects beside migrations of Durable Objects, with a migration", () => {
   const { config } = initialized(3);
   expect(Object.keys(config.exports ?? {})).toEqual(["Runs"]);
   expect(config.durable_objects?.bindings?.map(({ class_name }) => class_name)).toEqual(["Room", "Recorder", "Keeper"]);
   expect(config.migrations?.map(({ new_sqlite_classes }) => new_sqlite_classes)).toEqual([["Room"], ["Recorder", "Keeper"]]);
 });
 
-it("a site keeps its assets: the console's files are copied into them, and the engine's paths are the Worker's", () => {
+it("init copies the console's files into a site's assets, and routes the engine's paths to the Worker", () => {
   const { root, config } = initialized(5);
   expect(config.assets).toMatchObject({
     directory: "dist/client",
@@ -133,7 +133,7 @@ it("a site keeps its assets: the console's files are copied into them, and the e
   expect(existsSync(join(root, "public/console/assets"))).toBe(true);
 });
 
-it("init --env adds the bindings of an environment, and doctor finds no mistake there", () => {
+it("init --env adds the bindings of an environment, and doctor finds no mistake in it", () => {
   const { root, out } = initialized(6);
   expect(out).toContain("npx millrace init --env staging");
   const staged = run(root, "millrace", "init", "--yes", "--env", "staging");
@@ -153,7 +153,7 @@ it("init --env adds the bindings of an environment, and doctor finds no mistake 
   }
 });
 
-it("init --env in a Worker without the engine sets up both, and lists that the environment overrides get the engine's items", () => {
+it("init --env in a Worker without the engine sets up both, and lists the environment overrides that get the engine's items", () => {
   const root = userFolder(built.folder, {
     "wrangler.jsonc": `{
   "name": "both", "main": "i.ts", "compatibility_date": "2026-10-01",
@@ -176,7 +176,7 @@ it("init --env in a Worker without the engine sets up both, and lists that the e
   expect(run(root, "millrace", "doctor", "--env", "live").out).toContain("No mistake found.");
 });
 
-it("handlers of the Worker that the engine does not have remain handlers", () => {
+it("init keeps handlers of the Worker that the engine does not have", () => {
   const root = userFolder(built.folder, SHAPES.find(({ title }) => title.startsWith("handlers that"))?.files ?? {});
   run(root, "millrace", "init", "--yes");
   const source = readFileSync(join(root, "src/index.ts"), "utf8");
@@ -184,7 +184,7 @@ it("handlers of the Worker that the engine does not have remain handlers", () =>
   expect(source).toContain("export const { handler: engine, catalog: engineCatalog, Runs, Recorder, Keeper } = millrace({");
 });
 
-it("the line ends, the byte order mark and the comments of a wrangler.toml stay in their places", () => {
+it("init keeps the line endings, the byte order mark and the comments of a wrangler.toml", () => {
   const files = SHAPES.find(({ title }) => title.startsWith("a handler with a declared"))?.files ?? {};
   const root = userFolder(built.folder, files);
   run(root, "millrace", "init", "--yes");
@@ -201,7 +201,7 @@ const HELLO = {
   "i.ts": "export default { fetch: () => new Response() };\n",
 };
 
-it("a file that cannot be written leaves every file as it was", () => {
+it("init leaves every file unchanged when one cannot be written", () => {
   const root = userFolder(built.folder, HELLO);
   chmodSync(join(root, "i.ts"), 0o444);
   const { code, err } = run(root, "millrace", "init", "--yes");
@@ -210,7 +210,7 @@ it("a file that cannot be written leaves every file as it was", () => {
   expect(readdirSync(root).toSorted()).toEqual(["i.ts", "node_modules", "wrangler.jsonc"]);
 });
 
-it("an error between two files undoes the first one", () => {
+it("init undoes the first file after an error in the second", () => {
   const root = userFolder(built.folder, { ...HELLO, "worker.ts": "own\n" });
   const one = { file: join(root, "wrangler.jsonc"), before: HELLO["wrangler.jsonc"], after: "{}" };
   const files = [
@@ -228,7 +228,7 @@ it("an error between two files undoes the first one", () => {
   expect(readdirSync(root).toSorted()).toEqual(["i.ts", "node_modules", "worker.ts", "wrangler.jsonc"]);
 });
 
-it("secrets have the mode 0600, the variables of .env stay, and the names of .dev.vars are loaded", () => {
+it("init writes secrets with the mode 0600, keeps the variables of .env, and loads the names of .dev.vars", () => {
   const root = userFolder(built.folder, { ...HELLO, ".env": 'API_TOKEN=one\nPEM="a\nb=="\n', ".gitignore": ".dev.vars\n!.dev.vars\n" });
   const first = run(root, "millrace", "init", "--yes");
   expect(first.out).toContain("The variables of .env are copied into .dev.vars");
@@ -245,7 +245,7 @@ it("secrets have the mode 0600, the variables of .env stay, and the names of .de
   expect(run(root, "millrace", "init", "--yes").out).toContain("Nothing to change");
 });
 
-it("a section that is written twice is left with its lines, and a second init changes nothing", () => {
+it("init does not change a section that is written twice, prints the lines, and changes nothing the second time", () => {
   const root = userFolder(built.folder, {
     ...HELLO,
     "wrangler.jsonc":
@@ -258,7 +258,7 @@ it("a section that is written twice is left with its lines, and a second init ch
   expect(readFileSync(join(root, "wrangler.jsonc"), "utf8")).toBe(after);
 });
 
-it("a wrangler.json stays JSON, and a section that is null is named", () => {
+it("init writes a wrangler.json as JSON, and names a section that is null", () => {
   const { "wrangler.jsonc": text, ...files } = HELLO;
   const root = userFolder(built.folder, { ...files, "wrangler.json": text });
   expect(run(root, "millrace", "init", "--yes").code).toBe(0);
@@ -267,7 +267,7 @@ it("a wrangler.json stays JSON, and a section that is null is named", () => {
   expect(run(other, "millrace", "init", "--yes").err).toContain('wrangler.jsonc: "queues" is null. Remove it');
 });
 
-it("of two databases, init names the choice, and --database makes it; an old compatibility date is named with its line", () => {
+it("init names the choice between two databases, which --database makes, and the line of an old compatibility date", () => {
   const databases = '"d1_databases": [{ "binding": "A", "database_name": "one" }, { "binding": "B", "database_name": "two" }]';
   const root = userFolder(built.folder, {
     ...HELLO,
@@ -280,13 +280,13 @@ it("of two databases, init names the choice, and --database makes it; an old com
   expect(configured(root).d1_databases?.[2]).toEqual({ binding: "DB", database_name: "two" });
 });
 
-it("a mistake in a configuration is named with its line, and nothing is changed", () => {
+it("init names the line of a mistake in a configuration, and changes nothing", () => {
   const root = userFolder(built.folder, { "wrangler.jsonc": '{\n  "name": "x"\n  "main": "a.ts"\n}\n' });
   const { code, err } = run(root, "millrace", "init", "--yes");
   expect([code, err]).toEqual([1, expect.stringContaining("wrangler.jsonc:3 is not JSON")]);
 });
 
-it("init in an empty folder makes a Worker that compiles and bundles, and init NAME makes one in a new folder", () => {
+it("init in an empty folder creates a Worker that compiles and bundles, and init NAME creates one in a new folder", () => {
   const root = userFolder(built.folder, {});
   expect(run(root, "millrace", "init", "my-worker", "--dry-run")).toMatchObject({ code: 0, err: "" });
   expect(existsSync(join(root, "my-worker"))).toBe(false);
@@ -304,7 +304,7 @@ it("init in an empty folder makes a Worker that compiles and bundles, and init N
   expect(modes).toEqual([0o755, 0o644, 0o600]);
 });
 
-it("beside the package alone, init . makes a Worker, and init NAME has the package from where it is installed", () => {
+it("init . beside the package alone creates a Worker, and init NAME uses the package from its place of installation", () => {
   const manifest = { dependencies: { millrace: "file:millrace-0.1.0.tgz", hono: "^4.13.0", zod: "^4.6.0" } };
   const root = userFolder(built.folder, {
     "package.json": JSON.stringify(manifest),
@@ -323,7 +323,7 @@ it("beside the package alone, init . makes a Worker, and init NAME has the packa
   expect(run(root, "tsc", "-p", root).out).toBe("");
 });
 
-it("without wrangler, init names the package to install, and changes nothing", () => {
+it("init without wrangler names the package to install, and changes nothing", () => {
   const root = userFolder(built.folder, { "package.json": "{}", ...SHAPES[1]?.files });
   rmSync(join(root, "node_modules/wrangler"));
   const before = readFileSync(join(root, "src/index.ts"), "utf8");
@@ -332,7 +332,7 @@ it("without wrangler, init names the package to install, and changes nothing", (
   expect(readFileSync(join(root, "src/index.ts"), "utf8")).toBe(before);
 });
 
-it("a list or a table that TOML cannot extend is named with its value, and the rest is written", () => {
+it("init names a list or a table that TOML cannot extend with its value, and writes the rest", () => {
   const root = userFolder(built.folder, {
     "wrangler.toml": 'name = "x"\nmain = "i.ts"\nqueues = { producers = [] }\ncompatibility_date = "2026-10-01"\n',
     "i.ts": "export default { fetch: () => new Response() };\n",

@@ -48,7 +48,7 @@ export const welcome = defineWorkflow({
 });
 `;
 
-it("a stranger's ten minutes: init, a chain of 30 lines, dev, a command, a failure in the console, and its retry by a click", async () => {
+it("a new user's ten minutes succeed: init, a chain of 30 lines, dev, a command, a failure in the console, and its retry by a click", async () => {
   const began = Date.now();
   const times: string[] = [];
   const reached = (what: string) => times.push(`${((Date.now() - began) / 1000).toFixed(1).padStart(6)} s  ${what}`);
