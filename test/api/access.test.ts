@@ -75,7 +75,7 @@ function assertion(
 const refusedAs = (answer: Answer) => [answer.status, answer.body.code];
 
 describe("A user admitted by Cloudflare Access", () => {
-  it("is known by their e-mail address, as granted: their actions are under their name in the audit", async () => {
+  it("is known by their e-mail address, as granted, and their actions are audited under it", async () => {
     const { ask, own, tenantId } = await team();
     const ada = await assertion(own);
     const name = fresh("nightly");
@@ -103,7 +103,7 @@ describe("A user admitted by Cloudflare Access", () => {
     expect((await callerWith(["read"], tenantId)).tenantId).toBe(tenantId);
   });
 
-  it("may be granted by their domain, has no more than is granted, and nothing without a grant", async () => {
+  it("can be granted access by their domain, has the granted scopes only, and none without a grant", async () => {
     const { ask, own } = await team((tenant) => ({ "@example.com": { tenant, scopes: ["read"] } }));
     expect((await ask(await assertion(own, { email: "grace@EXAMPLE.com" }))).status).toBe(200);
     expectProblem(await ask(await assertion(own), "PUT", "/v1/brands/b", {}, {}, { max_drafts: 3 }), 403, "forbidden");
@@ -113,7 +113,7 @@ describe("A user admitted by Cloudflare Access", () => {
     }
   });
 
-  it("is refused with an assertion for another audience, of another team, expired, unsigned, or signed by a key that the team does not have", async () => {
+  it("is refused with an assertion for another audience or team, or one that is expired, unsigned, or signed by an unknown key", async () => {
     const { ask, own } = await team();
     const stranger = { ...others, kid: fresh("kid") };
     const spki = new TextEncoder().encode(await exportSPKI(own.publicKey));
@@ -152,7 +152,7 @@ describe("A user admitted by Cloudflare Access", () => {
     ]);
   });
 
-  it("continues while keys are rotated, which are fetched again for an unknown one, and not for each request", async () => {
+  it("continues while keys are rotated: keys are fetched again for an unknown key, and not for each request", async () => {
     const { ask, own, publish, asked } = await team();
     expect((await ask(await assertion(own))).status).toBe(200);
     for (let times = 0; times < 5; times++) expect((await ask(await assertion(own, { exp: `${times + 1}h` }))).status).toBe(200);
@@ -169,7 +169,7 @@ describe("A user admitted by Cloudflare Access", () => {
     expect(await asked()).toBe(2);
   });
 
-  it("waits, and is not admitted, while the team's keys cannot be read: 503", async () => {
+  it("is refused (503) while the team's keys cannot be read", async () => {
     const { ask, own, url } = await team();
     for (const body of ["500", "<html>", "404"]) {
       await fetch(url, { method: "PUT", body });
@@ -177,7 +177,7 @@ describe("A user admitted by Cloudflare Access", () => {
     }
   });
 
-  it("refuses a change from a page of another origin: Access would pass it with its cookie", async () => {
+  it("is refused a change from a page of another origin, because Access would pass it with its cookie", async () => {
     const { ask, own } = await team();
     const put = async (headers: Record<string, string>) =>
       (await ask(await assertion(own), "PUT", "/v1/brands/b", headers, {}, { max_drafts: 3 })).status;
@@ -199,7 +199,7 @@ it.each([
   [{ ACCESS_GRANTS: '{"@x.org":{"tenant":"ACME","scopes":["read"]}}' }, "tenant"],
   [{ ACCESS_GRANTS: '{"@x.org":{"tenant":"acme","scopes":["raed"]}}' }, '"raed"'],
   [{ MILLRACE_DEVELOPMENT: undefined }, "ACCESS_CERTS_URL"],
-])("an invalid variable of Access is reported at once, and admits no user: %j", async (other, said) => {
+])("an invalid Access variable is reported at once, and admits no user: %j", async (other, said) => {
   const { ask, own } = await team();
   const lines = vi.spyOn(console, "error").mockImplementation(() => {});
   const healthy = await ask(undefined, "GET", "/healthz", {}, other);

@@ -23,7 +23,7 @@ describe("Questions to operators over HTTP", () => {
     expectProblem(await caller.get("/v1/approvals?state=open"), 422, "invalid_payload");
   });
 
-  it("of one instance are found by it, not among all of the tenant's", async () => {
+  it("are found by their instance without a read of all the tenant's questions", async () => {
     const caller = await callerWith();
     const id = await seedApproval(caller.tenantId);
     const { db, ran } = watched();
@@ -35,7 +35,7 @@ describe("Questions to operators over HTTP", () => {
     expect(none).toEqual([]);
   });
 
-  it("show the effects of a yes, and the deadline of the answer", async () => {
+  it("show the effects of an approval, and the deadline of the answer", async () => {
     const caller = await callerWith();
     const id = await seedApproval(caller.tenantId);
     const { body } = await caller.get(`/v1/approvals/${id}`);
@@ -81,7 +81,7 @@ describe("Questions to operators over HTTP", () => {
     expect(late).toMatchObject({ from: "overdue", to: "approved", detail: expect.stringContaining("1970-01-01T00:00:01.000Z") });
   });
 
-  it("belong to one tenant", async () => {
+  it("are visible to one tenant", async () => {
     const other = await callerWith();
     const id = await seedApproval((await callerWith()).tenantId);
     expectProblem(await other.get(`/v1/approvals/${id}`), 404, "approval_not_found");

@@ -14,12 +14,12 @@ async function mutating(): Promise<string[]> {
 const auditOf = async (caller: Caller, query = "") => (await caller.get(`/v1/audit?limit=100${query}`)).body.items as Json[];
 
 describe("The audit", () => {
-  it("contains for each route that changes something the component that writes its record", async () => {
+  it("contains the component that writes the record of each changing route", async () => {
     expect((await mutating()).toSorted()).toEqual([...Object.keys(ROUTES), ...Object.keys(ELSEWHERE)].toSorted());
   });
 
   it.each(Object.entries(ROUTES).flatMap(([route, kept]) => ("does" in kept ? [[route, kept] as const] : [])))(
-    "has one row of %s: actor, token and scope, subject, reason, and the change",
+    "has one row for %s: actor, token and scope, subject, reason, and the change",
     async (_route, { verb, does }) => {
       const caller = await callerWith(["enqueue", "read", "operate", "tokens"]);
       const answer = await does(caller);
@@ -34,7 +34,7 @@ describe("The audit", () => {
     },
   );
 
-  it("has the way a status or a setting has moved", async () => {
+  it("has the earlier and the new value of a status or a setting", async () => {
     const caller = await callerWith();
     const brand = fresh("brand");
     await caller.call("PUT", `/v1/brands/${brand}`, { max_drafts: 3 });
@@ -63,7 +63,7 @@ describe("The audit", () => {
     });
   });
 
-  it("has one row of a double click that changed something, and one of that which came late", async () => {
+  it("has one row for a double click that changed something, and one for the late click", async () => {
     const caller = await callerWith();
     const other = await callerWith(["operate"], caller.tenantId);
     const id = await seedApproval(caller.tenantId);
@@ -99,8 +99,8 @@ describe("The audit", () => {
   });
 });
 
-describe("What is refused", () => {
-  it("is a row of every route that changes something, where the token lacks its scope", async () => {
+describe("A refused request", () => {
+  it("is a row for every changing route when the token lacks its scope", async () => {
     const reader = await callerWith(["read"]);
     const powerless = await callerWith(["pull"], reader.tenantId);
     const [, id] = powerless.token.split("_");
@@ -116,7 +116,7 @@ describe("What is refused", () => {
     }
   });
 
-  it("is a row where it is another tenant's, or not possible in its state, with the intended target", async () => {
+  it("is a row with the intended target when that is another tenant's, or impossible in its state", async () => {
     const [owner, caller] = [await callerWith(), await callerWith()];
     const instance = await seedInstance(owner.tenantId, failed);
     expectProblem(await caller.post(`/v1/instances/${instance}/retry`, because), 404, "instance_not_found");
@@ -134,7 +134,7 @@ describe("What is refused", () => {
     expect(await auditOf(owner)).toEqual([]);
   });
 
-  it("fills no table: of many in a minute the first, tenth and hundredth are rows; a message that is wrong is none", async () => {
+  it("does not fill the table: of many in a minute the first, tenth and hundredth are rows; an invalid body is none", async () => {
     const caller = await callerWith();
     for (let times = 0; times < 30; times++) {
       const wave = Array.from({ length: 4 }, () => caller.post(`/v1/dead-letters/${fresh("x")}/skip`, because));
@@ -149,8 +149,8 @@ describe("What is refused", () => {
   });
 });
 
-describe("The audit is queried", () => {
-  it("actor, action and time: filtered by actor, verb and time, and without the items of bulk actions", async () => {
+describe("A query of the audit", () => {
+  it("filters by actor, verb and time, and leaves out the items of bulk actions", async () => {
     const caller = await callerWith();
     const grace = fresh("grace");
     const other = await callerWith(["operate", "read"], caller.tenantId, grace);

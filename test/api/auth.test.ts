@@ -60,7 +60,7 @@ describe("A token", () => {
     }
   });
 
-  it("that is wrong, unknown, malformed or expired is refused alike", async () => {
+  it("that is wrong, unknown, malformed or expired gets the same refusal", async () => {
     const { token } = await callerWith();
     const expired = await mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ["read"], expiresAt: Date.now() - 1 });
     const wrong = token.slice(0, -1) + (token.endsWith("A") ? "B" : "A");
@@ -80,7 +80,7 @@ describe("A token", () => {
     for (const problem of answers) expect(problem).toEqual(answers[0]);
   });
 
-  it("without its scheme is answered with the missing part, for a good one or not, and is not repeated", async () => {
+  it("without its scheme is answered with the missing part, whether it is valid or not, and is not repeated", async () => {
     const { token } = await callerWith();
     for (const presented of [token, `mr_${"0".repeat(16)}_${"A".repeat(43)}`]) {
       const answer = await send("/v1/audit", { headers: { authorization: presented } });
@@ -89,7 +89,7 @@ describe("A token", () => {
     }
   });
 
-  it("works until it expires, for any case of its scheme", async () => {
+  it("is accepted until it expires, with any case of its scheme", async () => {
     const token = await mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ["read"], expiresAt: Date.now() + 60_000 });
     expect((await send("/v1/audit", { headers: { authorization: `bearer ${token}` } })).status).toBe(200);
   });
@@ -109,7 +109,7 @@ describe("A token", () => {
     ["no scope", { scopes: [] }],
     ["an unknown scope", { scopes: ["root"] }],
     ["no actor", { actor: "" }],
-  ])("with %s is not minted", async (_, wrong) => {
+  ])("with %s is not created", async (_, wrong) => {
     const grant = { tenantId: "acme", actor: "ada", scopes: ["read"], ...wrong } as Parameters<typeof mintToken>[1];
     await expect(mintToken(env, grant)).rejects.toMatchObject({ code: "config_invalid" });
   });

@@ -34,7 +34,7 @@ describe("A hostile body", () => {
     expect(after.items).toEqual([]);
   });
 
-  it("names the path of a forbidden key", async () => {
+  it("with a forbidden key is refused with the path of that key", async () => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/commands", '{"type":"x","payload":{"a":{"__proto__":1}}}');
     expect(expectProblem(answer, 422, "invalid_payload").issues).toMatchObject([{ path: "payload.a.__proto__" }]);
@@ -49,7 +49,7 @@ describe("A hostile body", () => {
     expect((await caller.get("/v1/instances")).body.items).toEqual([]);
   });
 
-  it("with NUL in a name is refused, at its place", async () => {
+  it("with NUL in a name is refused, and its place is named", async () => {
     const caller = await callerWith();
     const named = await caller.post("/v1/commands", research("cold\0brew"));
     expect(expectProblem(named, 422, "invalid_payload").issues).toMatchObject([{ path: "payload.keyword" }]);
@@ -82,7 +82,7 @@ describe("A hostile body", () => {
       "payload.keyword",
     ],
     ["the same value twice", '{"type":"a","payload":[{"b":1},{"c":[1,2],"d":{},"d":{}}]}', "payload.1.d"],
-  ])("with %s twice is refused, at its place", async (_, body, path) => {
+  ])("with %s twice is refused, and its place is named", async (_, body, path) => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/commands", body);
     expect(expectProblem(answer, 422, "invalid_payload").issues).toEqual([{ path, message: "occurs twice: send it once" }]);
@@ -96,7 +96,7 @@ describe("A hostile body", () => {
     ["in Latin-1", { "content-type": 'application/json;charset="ISO-8859-1"' }],
     ["of two charsets", { "content-type": "application/json; charset=utf-8; charset=utf-16" }],
     ["of two types", { "content-type": "application/json; charset=utf-8, text/plain" }],
-  ])("%s is refused before it is read, by every route that takes one", async (_, headers) => {
+  ])("%s is refused before it is read, by every route that accepts a body", async (_, headers) => {
     const caller = await callerWith(["enqueue", "read", "operate"]);
     for (const path of [
       "/v1/commands",
@@ -121,7 +121,7 @@ describe("A hostile body", () => {
     expect((await caller.post("/v1/commands", research("tea"), headers)).status).toBe(202);
   });
 
-  it("that is refused is read to its end: a client that is still sending gets the answer", async () => {
+  it("that is refused is read to its end, so that a client that still sends gets the answer", async () => {
     const { token } = await callerWith();
     for (const [path, type, status] of [
       ["/v1/qualification-rules/try", "application/json", 413],
@@ -141,7 +141,7 @@ describe("A hostile body", () => {
     }
   });
 
-  it("that begins and never continues delays no refusal, on any route", async () => {
+  it("that begins and never continues does not delay a refusal, on any route", async () => {
     const unable = await callerWith(["unattributed"]);
     const able = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed"]);
     const document: Json = await (await exports.default.fetch("http://localhost/openapi.json")).json();
@@ -177,7 +177,7 @@ describe("A hostile body", () => {
     expect(answers.filter(([, , , status]) => Number(status) < 400 || Number(status) >= 500)).toEqual([]);
   });
 
-  it("that breaks off is refused, and is no internal error", async () => {
+  it("that breaks off is refused, without an internal error", async () => {
     const logged = vi.spyOn(console, "error");
     onTestFinished(() => logged.mockRestore());
     const body = new ReadableStream({
@@ -191,7 +191,7 @@ describe("A hostile body", () => {
     expect(logged).not.toHaveBeenCalled();
   });
 
-  it("of a very long type is refused, and no other is suggested", async () => {
+  it("of a very long type is refused without a suggestion", async () => {
     const caller = await callerWith();
     const long = "t".repeat(3_900_000);
     const [stated] = (await caller.post("/v1/facts", { facts: [{ type: long }] })).body.results;
@@ -219,7 +219,7 @@ describe("A hostile body", () => {
     }
   });
 
-  it("is small where a small limit is requested", async () => {
+  it("is limited to a smaller size on routes with a smaller limit", async () => {
     const caller = await callerWith();
     const body = { reason: "r".repeat(70_000) };
     for (const path of ["/v1/instances/x/retry", "/v1/dead-letters/x/skip", "/v1/schedules/x/pause", "/v1/approvals/x/approve"]) {
@@ -231,14 +231,14 @@ describe("A hostile body", () => {
     ["49,000 unknown fields", Object.fromEntries(Array.from({ length: 49_000 }, (_, index) => [index.toString(36), 0])), 50],
     ["an unknown field of a million characters", { ["k".repeat(1_000_000)]: 0 }, 1],
     ["a forbidden key behind one of a million characters", { ["k".repeat(1_000_000)]: { constructor: 1 } }, 1],
-  ])("with %s gets an answer that is shorter than the question", async (_, wrong, count) => {
+  ])("with %s gets an answer that is shorter than the request", async (_, wrong, count) => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/commands", { ...research("x"), ...wrong });
     expect(expectProblem(answer, 422, "invalid_payload").issues).toHaveLength(count);
     expect(JSON.stringify(answer.body).length).toBeLessThan(20_000);
   });
 
-  it("accepts whole characters that were escaped in halves", async () => {
+  it("with whole characters that were escaped in halves is accepted", async () => {
     const caller = await callerWith();
     const { status } = await caller.post(
       "/v1/commands",
@@ -247,7 +247,7 @@ describe("A hostile body", () => {
     expect(status).toBe(202);
   });
 
-  it("without a length is read no further than the limit", async () => {
+  it("without a length is read up to the limit", async () => {
     const { token } = await callerWith();
     let sent = 0;
     const endless = new ReadableStream({
@@ -282,7 +282,7 @@ describe("A hostile body", () => {
     expectProblem(answer, 415, "unsupported_media_type");
   });
 
-  it("is refused by operators' routes too", async () => {
+  it("is refused by operators' routes as well", async () => {
     const caller = await callerWith();
     for (const path of ["/v1/instances/x/retry", "/v1/effects/x/confirm", "/v1/dead-letters/x/replay", "/v1/dead-letters/x/skip"]) {
       expectProblem(await caller.post(path, "{"), 400, "invalid_json");

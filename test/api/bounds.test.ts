@@ -15,8 +15,8 @@ async function fill(table: string, tenantId: string, count: number, columns: str
     .run();
 }
 
-describe("Limits of one tenant", () => {
-  it("a thousand brands: one more is refused with a reason, from every source; existing ones can still be changed", async () => {
+describe("One tenant is limited to", () => {
+  it("a thousand brands: a further one is refused with a reason, from every source; existing ones can still be changed", async () => {
     const caller = await callerWith();
     await fill("brands", caller.tenantId, 999, "brand", "'b' || i");
     expect((await caller.call("PUT", "/v1/brands/last", {})).status).toBe(200);
@@ -51,7 +51,7 @@ describe("Limits of one tenant", () => {
     expect(expectProblem(await put(1000), 409, "invalid_transition").detail).toContain("1000 versions");
   });
 
-  it("20 GiB of uploads in a day, counted before they are accepted; a day later the limit is free again", async () => {
+  it("20 GiB of uploads in a day, counted before they are accepted, and available again a day later", async () => {
     const caller = await callerWith();
     const hour = Math.floor(Date.now() / 3_600_000);
     const put = (hour: number, bytes: number) =>
@@ -73,7 +73,7 @@ describe("Limits of one tenant", () => {
     expect(results.length).toBeLessThanOrEqual(3);
   });
 
-  it("fifty uploads at once do not pass a bound that one of them reaches", async () => {
+  it("its bound of uploads, also for fifty concurrent uploads", async () => {
     const caller = await callerWith();
     const file = contactsCsv(1);
     const hour = Math.floor(Date.now() / 3_600_000);
@@ -86,7 +86,7 @@ describe("Limits of one tenant", () => {
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(47);
   });
 
-  it("60 streams begun in a minute; a stream that has ended does not count", async () => {
+  it("60 streams begun in a minute; an ended stream does not count", async () => {
     const caller = await callerWith();
     const { body } = await upload(caller, contactsCsv(1));
     await reaches(caller, body.instance_id, "complete");
@@ -113,7 +113,7 @@ function slowly(): Request {
   return new Request("http://localhost/", { method: "POST", body });
 }
 
-it("a body of a known caller has 30 seconds to come", () => {
+it("a body of a known caller must arrive within 30 seconds", () => {
   // Only here: objects of the same isolate use timers, too.
   const timer = vi.spyOn(globalThis, "setTimeout");
   const reading = readText(new Request("http://localhost/", { method: "POST", body: "{}" }), 1000);

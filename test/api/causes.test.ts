@@ -40,7 +40,7 @@ describe("GET /v1/dead-letters/causes", () => {
     expectProblem(await caller.get("/v1/dead-letters/causes?queue=publish-comands"), 422, "invalid_payload");
   });
 
-  it("shows items without a tenant only to tokens with the scope `unattributed`, and items of another tenant to none", async () => {
+  it("shows items without a tenant to tokens with the scope `unattributed` alone, and another tenant's items to none", async () => {
     const [plain, trusted] = [await callerWith(["read"]), await callerWith(["read", "unattributed"])];
     await seedLetter(plain.tenantId, { cause: "mine" });
     const cause = crypto.randomUUID();
@@ -56,7 +56,7 @@ describe("GET /v1/dead-letters/causes", () => {
 });
 
 describe("GET /v1/instances/causes", () => {
-  it("has a group for each cause of errored instances, by which the list filters", async () => {
+  it("has a group for each cause of errored instances, which filters the list", async () => {
     const caller = await callerWith();
     const failed = (message: string) => ({ step: "put page [a]", code: "upstream_refused", message, attempts: 1 });
     const seeded = await Promise.all(

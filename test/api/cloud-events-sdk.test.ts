@@ -19,7 +19,7 @@ describe("The CloudEvents SDK", () => {
   const emitter = (caller: Caller, mode: Mode) =>
     emitterFor((message) => caller.call("POST", "/v1/commands", String(message.body), message.headers as Record<string, string>), { mode });
 
-  it("sends one event, structured and binary, and both are the same work", async () => {
+  it("sends one event in structured and binary mode, and both are the same work", async () => {
     const caller = await callerWith();
     const event = made(fresh());
     const structured = (await emitter(caller, Mode.STRUCTURED)(event)) as Answer;
@@ -34,7 +34,7 @@ describe("The CloudEvents SDK", () => {
     expect((await emitter(caller, Mode.BINARY)(event)) as Answer).toMatchObject({ status: 202 });
   });
 
-  it("sends a batch with events that the SDK reads as the engine does", async () => {
+  it("sends a batch with events that the engine reads as the SDK does", async () => {
     const caller = await callerWith();
     const events = [made(fresh()), made(fresh())];
     const headers = { "content-type": CONSTANTS.MIME_CE_BATCH };
@@ -51,7 +51,7 @@ describe("The CloudEvents SDK", () => {
     }
   });
 
-  it("does not encode a % in binary mode: a source is refused (422), and an id is another key than in structured mode", async () => {
+  it("does not encode a % in binary mode: such a source is refused (422), and such an id is another key than in structured mode", async () => {
     const caller = await callerWith();
     const spaced = made(fresh()).cloneWith({ source: "https://shop.example/a%20b" });
     expectProblem((await emitter(caller, Mode.BINARY)(spaced)) as Answer, 422, "invalid_payload");

@@ -19,7 +19,7 @@ describe("A CloudEvent", () => {
     expect(body.idempotency_key).toBe(`/shop/1 ${sent.id}`);
   });
 
-  it("is another event when its source is another", async () => {
+  it("with another source is another event", async () => {
     const caller = await callerWith();
     const sent = event(fresh());
     const first = await caller.post("/v1/commands", sent, STRUCTURED);
@@ -27,7 +27,7 @@ describe("A CloudEvent", () => {
     expect(other.body.instance_id).not.toBe(first.body.instance_id);
   });
 
-  it("is named by the header where there is one", async () => {
+  it("has the key of the Idempotency-Key header if there is one", async () => {
     const caller = await callerWith();
     const { body } = await caller.post("/v1/commands", event(fresh()), { ...STRUCTURED, "idempotency-key": "mine" });
     expect((await caller.get(`/v1/instances/${body.instance_id}`)).body.idempotency_key).toBe("mine");
@@ -49,19 +49,19 @@ describe("A CloudEvent", () => {
     ["data that is not JSON", { datacontenttype: "text/xml" }, "datacontenttype"],
     ["a source with a space", { source: "a b" }, "source"],
     ["an id that is too long", { id: "i".repeat(500) }, "id"],
-  ])("with %s is refused, naming the attribute", async (_, extra, path) => {
+  ])("with %s is refused, and the attribute is named", async (_, extra, path) => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.post("/v1/commands", event("x", extra), STRUCTURED), 422, "invalid_payload");
     expect(issues).toMatchObject([{ path }]);
   });
 
-  it("in binary mode names the missing headers", async () => {
+  it("in binary mode without required headers is refused, and the headers are named", async () => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.post("/v1/commands", {}, { "ce-type": "research.requested" }), 422, "invalid_payload");
     expect(issues.map(({ path }: { path: string }) => path).sort()).toEqual(["id", "source", "specversion"]);
   });
 
-  it("has no attribute where one is null", async () => {
+  it("with a null attribute does not have that attribute", async () => {
     const caller = await callerWith();
     const nulls = {
       correlationid: null,
@@ -107,7 +107,7 @@ describe("A CloudEvent", () => {
     ["an overlong encoding", "%C0%A0", /%25/],
     ["a lone percent sign", "50%", /%25/],
     ["sent twice", "a, a", /was sent twice/],
-  ])("in binary mode with an id that is %s is refused, naming the header", async (_, id, said) => {
+  ])("in binary mode with an id that is %s is refused, and the header is named", async (_, id, said) => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/commands", research("x").payload, { ...BINARY, "ce-id": id });
     const { issues } = expectProblem(answer, 422, "invalid_payload");
@@ -115,7 +115,7 @@ describe("A CloudEvent", () => {
     expect((await caller.get("/v1/instances")).body.items).toEqual([]);
   });
 
-  it("that has only some of its headers is none that is read as something else", async () => {
+  it("with only some of its headers is refused, and not read as something else", async () => {
     const caller = await callerWith();
     for (const header of ["ce-id", "ce-source"])
       expectProblem(await caller.post("/v1/commands", research("x"), { [header]: "a" }), 422, "invalid_payload");
@@ -151,14 +151,14 @@ describe("CloudEvents in a batch", () => {
     expect(alone.body).toMatchObject({ replayed: true, instance_id: first.instance_id });
   });
 
-  it("may be none, and are a hundred at most", async () => {
+  it("may be empty, and are at most a hundred", async () => {
     const caller = await callerWith();
     expect((await caller.post("/v1/commands/batch", [], BATCHED)).body).toEqual({ results: [] });
     expectProblem(await caller.post("/v1/commands/batch", Array(101).fill(event("x")), BATCHED), 422, "invalid_payload");
     expectProblem(await caller.post("/v1/commands/batch", event("x"), BATCHED), 422, "invalid_payload");
   });
 
-  it("have a route of their own, and a single event has the other", async () => {
+  it("have a route of their own, and a single event has another", async () => {
     const caller = await callerWith();
     const many = expectProblem(await caller.post("/v1/commands", [event("x")], BATCHED), 415, "unsupported_media_type");
     expect(many.detail).toContain("POST /v1/commands/batch");

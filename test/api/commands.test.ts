@@ -19,7 +19,7 @@ describe("POST /v1/commands", () => {
     await reaches(caller, body.instance_id, "complete");
   });
 
-  it("carries correlation, causation and trace on", async () => {
+  it("passes correlation, causation and trace on", async () => {
     const caller = await callerWith();
     const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     const command = { ...research(fresh()), correlation_id: "job 7", causation_id: "a click", schema_version: 1, delay_seconds: 3600 };
@@ -89,7 +89,7 @@ describe("POST /v1/commands", () => {
     expect((await caller.ask(`${keyword} two`)).body.instance_id).not.toBe(first.body.instance_id);
   });
 
-  it("refuses a dot or two as a key, which no address of a key can name, in the header and in a batch", async () => {
+  it("refuses `.` and `..` as a key, which no address can contain, in the header and in a batch", async () => {
     const caller = await callerWith();
     for (const key of [".", "..", '"."']) {
       const { issues } = expectProblem(await caller.ask(fresh(), { "idempotency-key": key }), 422, "invalid_payload");
@@ -119,7 +119,7 @@ describe("POST /v1/commands", () => {
     ["a parameter", '"a";p=1'],
     ["not ASCII", "schl\u00fcssel"],
     ["empty", ""],
-  ])("refuses a key that is %s, naming the header", async (_, key) => {
+  ])("refuses a key that is %s, and names the header", async (_, key) => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.ask(fresh(), { "idempotency-key": key }), 422, "invalid_payload");
     expect(issues).toEqual([{ path: "Idempotency-Key", message: expect.stringContaining("1 to 500") }]);
@@ -134,7 +134,7 @@ describe("POST /v1/commands", () => {
     expect(body.items).toMatchObject([{ id: first.body.instance_id, subject: `acme/${keyword}` }]);
   });
 
-  it("A06 creates once for fifty identical requests at once, and answers 49 with it", async () => {
+  it("A06 creates one instance for fifty concurrent identical requests, and returns it to the other 49", async () => {
     const caller = await callerWith();
     const keyword = fresh();
     const answers = await Promise.all(Array.from({ length: 50 }, () => caller.ask(keyword, { "idempotency-key": "k" })));
@@ -159,7 +159,7 @@ describe("POST /v1/commands", () => {
     expect([status, body.replayed]).toEqual([202, false]);
   });
 
-  it("names the field of a payload that does not fit", async () => {
+  it("names the invalid field of a payload", async () => {
     const caller = await callerWith();
     const { issues } = expectProblem(
       await caller.post("/v1/commands", { type: "research.requested", payload: {} }),
@@ -169,7 +169,7 @@ describe("POST /v1/commands", () => {
     expect(issues.map(({ path }: { path: string }) => path)).toEqual(["payload.brand", "payload.keyword"]);
   });
 
-  it("refuses fields that are not known, instead of dropping them, and guesses which were meant", async () => {
+  it("refuses unknown fields instead of dropping them, and suggests the intended names", async () => {
     const caller = await callerWith();
     const asked = { ...research("tea"), urgency: 1 };
     const beside = expectProblem(await caller.post("/v1/commands", asked), 422, "invalid_payload");
@@ -199,7 +199,7 @@ describe("POST /v1/commands", () => {
     expect(detail).toBe("The payload of research.requested is not valid: payload.keyword is missing: add it (and 1 more under `issues`).");
   });
 
-  it("names an event as one", async () => {
+  it("reports an event as an event", async () => {
     const caller = await callerWith();
     const { detail } = expectProblem(
       await caller.post("/v1/commands", { type: "content.published", payload: {} }),
@@ -216,7 +216,7 @@ describe("POST /v1/commands", () => {
     expectProblem(await caller.post("/v1/commands", { type: "content.published", payload: {} }), 404, "unknown_message_type");
   });
 
-  it("refuses a payload version it does not know yet", async () => {
+  it("refuses an unknown payload version", async () => {
     const caller = await callerWith();
     expectProblem(await caller.post("/v1/commands", { ...research("x"), schema_version: 2 }), 422, "invalid_envelope");
   });
@@ -232,7 +232,7 @@ describe("POST /v1/commands", () => {
     ["a job that no address could name", { correlation_id: ".." }, "correlation_id"],
     ["a key that no address could name", { idempotency_key: "." }, "idempotency_key"],
     ["version 0", { schema_version: 0 }, "schema_version"],
-  ])("refuses %s in the body, naming the field", async (_, extra, path) => {
+  ])("refuses %s in the body, and names the field", async (_, extra, path) => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.post("/v1/commands", { ...research("x"), ...extra }), 422, "invalid_payload");
     expect(issues).toMatchObject([{ path }]);
@@ -271,7 +271,7 @@ describe("POST /v1/commands/batch", () => {
     ]);
   });
 
-  it("answers each command that is spread by a rate with the time at which it is due", async () => {
+  it("answers each command that a rate delays with the time at which it is due", async () => {
     const caller = await callerWith();
     const commands = [0, 1, 2].map((n) => research(`${fresh()} ${n}`));
     const { results } = (await caller.post("/v1/commands/batch", { commands, rate_per_second: 0.001 })).body;
@@ -282,14 +282,14 @@ describe("POST /v1/commands/batch", () => {
     expect(items.map(({ due_at }: { due_at: string }) => Date.parse(due_at)).toSorted()).toEqual([second, third]);
   });
 
-  it("takes a hundred", async () => {
+  it("accepts a hundred commands", async () => {
     const caller = await callerWith();
     const commands = Array.from({ length: 100 }, (_, n) => ({ ...research(`mint ${n}`), delay_seconds: 3600 }));
     const { body } = await caller.post("/v1/commands/batch", { commands });
     expect(body.results.filter(({ status }: Answer) => status === 202)).toHaveLength(100);
   });
 
-  it("refuses none, a hundred and one, and a key for the whole", async () => {
+  it("refuses an empty list, a hundred and one commands, and a key for the whole batch", async () => {
     const caller = await callerWith();
     const batch = (count: number, headers = {}) =>
       caller.post("/v1/commands/batch", { commands: Array.from({ length: count }, () => research("x")) }, headers);

@@ -24,7 +24,7 @@ async function belong(job: string, ids: readonly string[], causes: readonly stri
   }
 }
 
-it("a job is listed from causes to effects: every instance, the messages that its steps emitted, and the instances that they started", {
+it("a job is listed from causes to effects: every instance, the messages of its steps, and the instances that they started", {
   timeout: 60_000,
 }, async () => {
   const caller = await callerWith();
@@ -66,7 +66,7 @@ it("a job is listed from causes to effects: every instance, the messages that it
   expect(elsewhere).toEqual([{ kind: "facts", url: `/v1/facts?correlation=${job}` }]);
 });
 
-it("a job of ten thousand members is read in pages that are as small as those of any, each member once", { timeout: 60_000 }, async () => {
+it("a job of ten thousand members is read in pages of the usual size, each member once", { timeout: 60_000 }, async () => {
   const caller = await callerWith();
   const job = fresh("bulk");
   const like = await seedInstance(caller.tenantId);
@@ -106,7 +106,7 @@ it("dead letters are listed among the members of their job, after the step that 
   expect(summary.dead_letters).toEqual([{ state: "open", count: 1 }]);
 });
 
-it("hundreds of messages of one instance are listed in part and counted by type", async () => {
+it("hundreds of messages of one instance are partly listed, and counted by type", async () => {
   const caller = await callerWith();
   const job = fresh("job");
   const id = await seedInstance(caller.tenantId);
@@ -128,7 +128,7 @@ it("hundreds of messages of one instance are listed in part and counted by type"
   expect(collapsed).toEqual([{ instance_id: id, message_type: "content.publish", count: 280 }]);
 });
 
-it("removals by retention are shown: missing causes, and pruned instances that a message started", async () => {
+it("deletions by retention are shown: missing causes, and pruned instances that a message started", async () => {
   const caller = await callerWith();
   const job = fresh("job");
   const ids = [await seedInstance(caller.tenantId), await seedInstance(caller.tenantId)];
@@ -142,7 +142,7 @@ it("removals by retention are shown: missing causes, and pruned instances that a
   ]);
 });
 
-it("another tenant's job is not found, nor an unknown one; and a cause of another tenant is reported as none", async () => {
+it("another tenant's job and an unknown job are not found, and a cause of another tenant is reported as none", async () => {
   const [caller, stranger] = [await callerWith(), await callerWith()];
   const job = fresh("job");
   const id = await seedInstance(caller.tenantId);

@@ -29,7 +29,7 @@ describe("GET /v1/dead-letters", () => {
     expectProblem(await caller.get("/v1/dead-letters?state=lost"), 422, "invalid_payload");
   });
 
-  it("shows items without a tenant only to tokens with the scope `unattributed`", async () => {
+  it("shows items without a tenant to tokens with the scope `unattributed` alone", async () => {
     const id = await seedLetter(null, { body: "not even an envelope" });
     const [plain, trusted] = [await callerWith(["read", "operate"]), await callerWith(["read", "operate", "unattributed"])];
     const unseen = await plain.get(`/v1/dead-letters/${id}`);
@@ -99,7 +99,7 @@ describe("A dead letter", () => {
     await reaches(caller, body.instance_id, "complete");
   });
 
-  it("is corrected as strictly as a command is sent: without unknown fields, subjects or marks", async () => {
+  it("is corrected by the rules for a sent command: without unknown fields, subjects or redaction marks", async () => {
     const caller = await callerWith();
     const key = fresh();
     const came = { ...envelopeFor(caller.tenantId, key, { brand: "acme" }), subject: "as-it-came", acceptance: "theirs" };
@@ -129,7 +129,7 @@ describe("A dead letter", () => {
     await reaches(caller, body.instance_id, "complete");
   });
 
-  it("is not corrected into a command that the token may not send", async () => {
+  it("cannot be corrected into a command that the token may not send", async () => {
     const caller = await callerWith();
     const asked = { ...envelopeFor(caller.tenantId, fresh()), message_type: "nobody.knew" };
     const id = await seedLetter(caller.tenantId, { queue: "webhooks", body: asked, reason: "unknown_message_type" });
@@ -138,7 +138,7 @@ describe("A dead letter", () => {
     expect((await caller.get(`/v1/dead-letters/${id}`)).body.state).toBe("open");
   });
 
-  it("is skipped, on record, and stays skipped", async () => {
+  it("is skipped, on record, and remains skipped", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId);
     const first = await caller.post(`/v1/dead-letters/${id}/skip`, { reason: "of no use" });
@@ -149,7 +149,7 @@ describe("A dead letter", () => {
     expect(results).toEqual([{ state: "skipped" }]);
   });
 
-  it("discarded becomes a reconciliation fact of its queue's ledger, once", async () => {
+  it("that is discarded becomes one reconciliation fact of its queue's ledger", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId);
     await caller.post(`/v1/dead-letters/${id}/skip`, { reason: "of no use" });
@@ -159,7 +159,7 @@ describe("A dead letter", () => {
     expect(JSON.parse(facts[0]?.payload ?? "")).toMatchObject({ about: `dead-letter/${id}`, note: "of no use", actor: "ada" });
   });
 
-  it("I16 with names longer than a message may have is discarded all the same, and its fact has their beginning", async () => {
+  it("I16 with names longer than a message may have can be discarded, and its fact has the beginning of the names", async () => {
     const caller = await callerWith();
     const long = `${fresh()}\ud83d${"n".repeat(9000)}`;
     const names = { idempotency_key: long, correlation_id: long, message_type: long };
@@ -182,7 +182,7 @@ function factsOf(tenantId: string): Promise<{ payload: string }[]> {
   );
 }
 
-it("dead letters of a rare queue or reason are found page by page, each of which checks a bounded number", async () => {
+it("dead letters of a rare queue or reason are found page by page, and each page checks a limited number", async () => {
   const caller = await callerWith(["read", "unattributed"]);
   const rare = fresh("queue");
   for (const [tenant, of] of [

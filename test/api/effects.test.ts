@@ -22,7 +22,7 @@ describe("An effect in doubt", () => {
     expectProblem(await caller.get("/v1/effects?state=done"), 422, "invalid_payload");
   });
 
-  it("is one of a list in pages, oldest first, and by workflow and step", async () => {
+  it("is listed in pages, oldest first, and by workflow and step", async () => {
     const caller = await callerWith();
     const instanceId = await seedInstance(caller.tenantId, { status: "in_doubt" });
     const other = await seedInstance(caller.tenantId, { status: "in_doubt", workflow: "publish-article" });
@@ -59,7 +59,7 @@ describe("An effect in doubt", () => {
     ["confirm", { output: null }, "confirm", [{ state: "confirmed", output: null }]],
     ["reject", {}, "reject", [{ state: "failed", output: null }]],
     ["retry", {}, "retry_anyway", [{ state: "superseded" }]],
-  ])("is resolved by %s %j, on record", async (verb, extra, recorded, effects) => {
+  ])("can be resolved by %s %j, on record", async (verb, extra, recorded, effects) => {
     const caller = await callerWith();
     const { instanceId, key } = await doubtful(caller);
     const { status, body } = await caller.post(`/v1/effects/${key}/${verb}`, { reason: "I looked", ...extra });
@@ -73,7 +73,7 @@ describe("An effect in doubt", () => {
     expect(again.from).toBe(effects[0]?.state);
   });
 
-  it("is not confirmed without its output, which the step would return: null for none", async () => {
+  it("is not confirmed without the output that the step returns (null for none)", async () => {
     const caller = await callerWith();
     const { instanceId, key } = await doubtful(caller);
     const refused = expectProblem(await caller.post(`/v1/effects/${key}/confirm`, { reason: "I looked" }), 422, "invalid_payload");
@@ -81,7 +81,7 @@ describe("An effect in doubt", () => {
     expect((await caller.get(`/v1/instances/${instanceId}`)).body.status).toBe("in_doubt");
   });
 
-  it("is the reason why a retry of its instance is refused, with the alternative", async () => {
+  it("is the reason for a refused retry of its instance, and the refusal names the alternative", async () => {
     const caller = await callerWith();
     const { instanceId } = await doubtful(caller);
     const dry = await caller.post(`/v1/instances/${instanceId}/retry`, { reason: "again", dry_run: true });
@@ -90,13 +90,13 @@ describe("An effect in doubt", () => {
     expect(dry.body.refused).toBe(real.detail);
   });
 
-  it("is not found by a key that names none", async () => {
+  it("is not found by an unknown key", async () => {
     const caller = await callerWith();
     for (const key of ["x", "%00", "bnVsbA", "W10"])
       expectProblem(await caller.post(`/v1/effects/${key}/reject`, { reason: "r" }), 404, "effect_not_found");
   });
 
-  it("accepts no unknown field", async () => {
+  it("is resolved without unknown fields only", async () => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/effects/x/reject", { reason: "r", output: 1 });
     expect(expectProblem(answer, 422, "invalid_payload").issues).toMatchObject([{ path: "output" }]);

@@ -6,7 +6,7 @@ import { app } from "../../src/catalog.ts";
 import { callerWith, expectProblem, fresh, reaches, send } from "./client.ts";
 
 describe("/embedded", () => {
-  it("is not there unless it is switched on", async () => {
+  it("returns 404 unless it is enabled", async () => {
     const { token } = await callerWith(["embedded"]);
     const ask = (EMBEDDED_CONTROL: string | undefined) =>
       createApi(app).fetch(
@@ -30,7 +30,7 @@ describe("/embedded", () => {
     }
   });
 
-  it("accepts no unknown or invalid query: a misspelled filter would clear all faults", async () => {
+  it("refuses an unknown or invalid query, because a misspelled filter would clear all faults", async () => {
     const caller = await callerWith(["embedded"]);
     for (const [method, path] of [
       ["DELETE", "/embedded/faults?match=x"],
@@ -65,7 +65,7 @@ describe("/embedded", () => {
     expect((await put([])).status).toBe(204);
   });
 
-  it("shows and steers the embedded CRM", async () => {
+  it("shows and controls the embedded CRM", async () => {
     const caller = await callerWith(["embedded"]);
     const email = `${fresh()}@example.com`;
     const edit = (id: string | null, properties: object | null) => caller.post("/embedded/crm/edits", { id, properties });

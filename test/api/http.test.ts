@@ -19,7 +19,7 @@ describe("Every answer", () => {
     }
   });
 
-  it("to an unknown route is a problem", async () => {
+  it("to an unknown route is a problem document", async () => {
     const caller = await callerWith();
     expectProblem(await send("/nothing"), 404, "route_not_found");
     expectProblem(await send("/openapi.json/"), 404, "route_not_found");
@@ -76,7 +76,7 @@ describe("A database without applied migrations", () => {
   it.each([
     ["the engine's", "millrace_waits_open", "0001_millrace"],
     ["the app's", "webhook_endpoints", "0001_app"],
-  ])("of %s own is named by /healthz, and by the refusal of a token (500)", async (_, table, migration) => {
+  ])("of %s own is named by /healthz, and in the refusal of a token (500)", async (_, table, migration) => {
     const ask = without(table);
     const unhealthy = expectProblem(await ask("/healthz"), 500, "config_invalid");
     expect(unhealthy.detail).toContain(`The database lacks ${table}, which the migration ${migration} makes.`);
@@ -87,7 +87,7 @@ describe("A database without applied migrations", () => {
     }
   });
 
-  it("differs from one with applied migrations: that answers 200, and 401 to an unknown token", async () => {
+  it("differs from a migrated one, which answers 200, and 401 to an unknown token", async () => {
     const ask = without("no table of this name");
     expect(await ask("/healthz")).toMatchObject({ status: 200, body: { ok: true } });
     expectProblem(await ask("/v1/instances", { authorization: "Bearer x" }), 401, "unauthorized");
@@ -159,7 +159,7 @@ describe("GET /", () => {
     expect(body).toContain('href="/openapi.json"');
   });
 
-  it("shows no address that a request made up: PUBLIC_URL, its own on this machine, or none", async () => {
+  it("shows no address that a request contains: PUBLIC_URL, the address of this machine, or none", async () => {
     const at = async (url: string, vars: object = {}) => {
       const door = () => createApi(app).fetch(new Request(url), { ...env, ...vars } as Env);
       return String((await send("/", {}, door)).body);
@@ -172,14 +172,14 @@ describe("GET /", () => {
     );
   });
 
-  it("has cache headers, as every answer does", async () => {
+  it("has the cache headers of every answer", async () => {
     for (const path of ["/", "/problems", "/openapi.json", "/nonesuch"]) {
       expect([path, (await send(path)).headers.get("cache-control")]).toEqual([path, "no-cache"]);
     }
     expect((await send("/healthz")).headers.get("cache-control")).toBe("no-store");
   });
 
-  it("names the systems beside the workflows by routes that there are", async () => {
+  it("names the systems beside the workflows by existing routes", async () => {
     const { body } = await send("/");
     const named = [...body.matchAll(/<td><code>(GET|POST|PUT) (\/v1\/[^<]+)<\/code>/g)];
     const { paths } = (await send("/openapi.json")).body;
@@ -187,7 +187,7 @@ describe("GET /", () => {
     for (const [, method = "", path = ""] of named) expect(paths[path], `${method} ${path}`).toHaveProperty(method.toLowerCase());
   });
 
-  it("leads to the console, runs no script and accepts no style but its own", async () => {
+  it("links to the console, runs no script and accepts no style but its own", async () => {
     const { headers, body } = await send("/");
     const policy = headers.get("content-security-policy") ?? "";
     const [, nonce] = /style-src 'nonce-([^']+)'/.exec(policy) ?? [];
@@ -210,7 +210,7 @@ describe("GET /", () => {
 });
 
 describe("GET /pages/*", () => {
-  it("serves a published page by its decoded path, and 304 to who has it", async () => {
+  it("serves a published page by its decoded path, and 304 to a client that has it", async () => {
     await env.PAGES.put("acme/mint & more", "<h1>Mint</h1>");
     const { status, headers, body } = await send("/pages/acme/mint%20%26%20more");
     expect([status, body]).toEqual([200, "<h1>Mint</h1>"]);
@@ -219,7 +219,7 @@ describe("GET /pages/*", () => {
     expect(again.status).toBe(304);
   });
 
-  it("reports where there is none", async () => {
+  it("returns 404 for an unpublished page", async () => {
     for (const path of ["/pages/none", "/pages/%ff", `/pages/${"x".repeat(2000)}`]) expectProblem(await send(path), 404, "page_not_found");
   });
 });

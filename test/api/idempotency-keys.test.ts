@@ -41,7 +41,7 @@ describe("Idempotency-Key", () => {
     ]);
   });
 
-  it("is refused where a repeat would have a second effect, with that reason, and is permitted before any GET", async () => {
+  it("is refused where a repeat would have a second effect, with that reason, and is permitted for any GET", async () => {
     const caller = await callerWith();
     const why = async (path: string) => expectProblem(await caller.post(path, {}, { [KEY]: "k" }), 422, "invalid_payload").detail;
     expect(await why("/v1/webhooks/x/test")).toContain("each call is another delivery");
@@ -50,10 +50,10 @@ describe("Idempotency-Key", () => {
     expect((await send("/v1/instances", { headers: { authorization: `Bearer ${caller.token}`, [KEY]: "k" } })).status).toBe(200);
   });
 
-  describe("of an endpoint", () => {
+  describe("for an endpoint", () => {
     const config = (extra = {}) => ({ url: `http://127.0.0.1:9/${fresh()}`, fact_types: ["outcome", "charge"], ...extra });
 
-    it("makes one of two equal requests, and both get the same answer", async () => {
+    it("makes two equal requests one, and both get the same answer", async () => {
       const caller = await callerWith();
       const asked = config();
       const answers = await Promise.all([1, 2, 3].map(() => caller.post("/v1/webhooks", asked, { [KEY]: "first" })));
@@ -67,7 +67,7 @@ describe("Idempotency-Key", () => {
       expect((await caller.get(`/v1/webhooks/${answers[0]?.body.id}/secrets`)).body.items).toHaveLength(1);
     });
 
-    it("makes another one under another key, without one, and for another tenant", async () => {
+    it("makes another request under another key, without a key, and for another tenant", async () => {
       const [caller, other] = [await callerWith(), await callerWith()];
       const asked = config();
       const answers = [
@@ -80,7 +80,7 @@ describe("Idempotency-Key", () => {
       expect(new Set(answers.map(({ body }) => body.secret)).size).toBe(4);
     });
 
-    it("refuses another request under a key, and a repeat to an endpoint that has changed since", async () => {
+    it("refuses another request under a used key, and a repeat to an endpoint that has changed since", async () => {
       const caller = await callerWith();
       const asked = config();
       const again = (body: object) => caller.post("/v1/webhooks", body, { [KEY]: "k" });
@@ -98,7 +98,7 @@ describe("Idempotency-Key", () => {
     });
   });
 
-  describe("of a batch", () => {
+  describe("for a batch", () => {
     const asked = { operation: "export", dataset: "contacts" };
 
     it("is its id", async () => {
@@ -111,7 +111,7 @@ describe("Idempotency-Key", () => {
       expectProblem(await caller.post("/v1/batches", { ...asked, format: "jsonl" }, { [KEY]: "nightly-1" }), 422, "idempotency_key_reused");
     });
 
-    it("is refused where it can be no id, or is another one", async () => {
+    it("is refused when it cannot be an id, or differs from the id", async () => {
       const caller = await callerWith();
       for (const [key, body] of [
         ["a b", asked],
@@ -124,7 +124,7 @@ describe("Idempotency-Key", () => {
       expect(expectProblem(await caller.post("/v1/batches", asked), 422, "invalid_payload").issues).toMatchObject([{ path: "batch_id" }]);
     });
 
-    it("names an upload as well", async () => {
+    it("names an upload too", async () => {
       const caller = await callerWith();
       const file = new TextEncoder().encode("contact_id,email\nc1,a@example.com\n");
       const headers = { "content-type": "text/csv", "content-length": String(file.length), [KEY]: "file-1" };

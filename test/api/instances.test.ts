@@ -42,7 +42,7 @@ describe("GET /v1/instances", () => {
     ["since=yesterday", "since"],
     ["cursor=' OR 1", "cursor"],
     ["statuss=errored", "statuss"],
-  ])("refuses ?%s, naming the parameter", async (query, path) => {
+  ])("refuses ?%s, and names the parameter", async (query, path) => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.get(`/v1/instances?${query}`), 422, "invalid_payload");
     expect(issues).toMatchObject([{ path }]);
@@ -50,7 +50,7 @@ describe("GET /v1/instances", () => {
 });
 
 describe("GET /v1/instances/{id}", () => {
-  it("shows the row, with readable labels and times, and the platform's status", async () => {
+  it("shows the row with readable labels and times, and the platform's status", async () => {
     const caller = await callerWith();
     const error = { step: "put page", code: "upstream_refused", message: "No.", attempts: 3, upstreamStatus: 403 };
     const id = await seedInstance(caller.tenantId, { status: "errored", error, acceptedAt: 0 });
@@ -96,7 +96,7 @@ describe("GET /v1/instances/{id}", () => {
     expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id, waiting_for: waiting }]);
   });
 
-  it("reports that there is none", async () => {
+  it("returns 404 for an unknown instance", async () => {
     const caller = await callerWith();
     expectProblem(await caller.get(`/v1/instances/${hexId()}`), 404, "instance_not_found");
     expectProblem(await caller.get(`/v1/instances/${"x".repeat(5000)}`), 404, "instance_not_found");
@@ -159,7 +159,7 @@ describe("A finished instance", () => {
     expect(withPayload.body.items[0].payload_inline).toMatchObject({ brand: "acme", keyword });
   });
 
-  it("has no steps when the platform has forgotten it", async () => {
+  it("has no steps when the platform has deleted it", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId);
     expect((await caller.get(`/v1/instances/${id}/steps`)).body).toEqual({ items: [], truncated: false });
@@ -197,7 +197,7 @@ describe("POST /v1/instances/{id}/retry", () => {
     expect(audit.items[0].applied_at).toMatch(/Z$/);
   });
 
-  it("reports in a dry run the outputs kept, the steps that run again, and unknown outcomes, and does nothing", async () => {
+  it("lists in a dry run the reused outputs, the steps that run again, and unknown outcomes, and changes nothing", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "errored" });
     for (const state of ["done", "failed", "in_doubt", "superseded"]) await seedEffect(id, { step: state, state });

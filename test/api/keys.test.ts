@@ -25,7 +25,7 @@ it("a key shows its holder, its time, its expiry, its number of requests, and it
   expect(Date.parse(after.key_until) - Date.parse(after.row_until)).toBe(400 * DAY_MS);
 });
 
-it("each workflow holds a key separately: one of them can be queried, and an unknown name is refused", async () => {
+it("each workflow holds a key separately: one workflow can be queried, and an unknown name is refused", async () => {
   const caller = await callerWith();
   const key = fresh("order");
   const { body } = await caller.ask(fresh("keyword"), { "idempotency-key": key });
@@ -35,7 +35,7 @@ it("each workflow holds a key separately: one of them can be queried, and an unk
   expect(refused.issues[0].message).toContain("research-keyword");
 });
 
-it("a key of a pruned instance is held by its tombstone, of the tenant alone", async () => {
+it("a key of a pruned instance is held by its tombstone, for its tenant only", async () => {
   const [caller, stranger] = [await callerWith(), await callerWith()];
   const key = fresh("order");
   const id = instanceId(caller.tenantId, "research-keyword", key);
@@ -50,7 +50,7 @@ it("a key of a pruned instance is held by its tombstone, of the tenant alone", a
   expectProblem(await stranger.get(`/v1/keys/${key}`), 404, "key_not_found");
 });
 
-it("another payload under the same key is refused with the status of the first", async () => {
+it("another payload under the same key is refused, with the status of the first", async () => {
   const [caller, stranger] = [await callerWith(), await callerWith()];
   const key = fresh("order");
   const { body } = await caller.ask(fresh("keyword"), { "idempotency-key": key });

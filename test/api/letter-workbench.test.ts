@@ -5,8 +5,8 @@ import { envelopeFor, hexId, seedLetter } from "./seed.ts";
 
 const audit = async (caller: Caller) => (await caller.get("/v1/audit")).body.items.map(({ verb, result }: Json) => [verb, result]);
 
-describe("A dead letter whole", () => {
-  it("shows the errors of its message by the current schema, its type, and that it would be refused", async () => {
+describe("The details of a dead letter", () => {
+  it("show the errors of its message by the current schema, its type, and that it would be refused", async () => {
     const caller = await callerWith();
     const key = fresh();
     const id = await seedLetter(caller.tenantId, { body: envelopeFor(caller.tenantId, key, { brand: "acme" }), reason: "invalid_payload" });
@@ -23,14 +23,14 @@ describe("A dead letter whole", () => {
     });
   });
 
-  it("shows that it would pass, where a deployment has fixed the error", async () => {
+  it("show that its message would be accepted once a deployment has fixed the error", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId, { reason: "invalid_payload" });
     const { body } = await caller.get(`/v1/dead-letters/${id}`);
     expect(body.replay).toMatchObject({ outcome: "starts", refused: null, queue: "gatherfeed-commands", instance: null });
   });
 
-  it("shows that it would be refused where its edit is no message at all", async () => {
+  it("show that its edit would be refused when it is not a message", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId, { reason: "invalid_payload" });
     for (const body of [null, 0, false, "", "x", []]) {
@@ -39,7 +39,7 @@ describe("A dead letter whole", () => {
     }
   });
 
-  it("of an unknown type has no definition, and an invalid one has no identity either", async () => {
+  it("contain no definition for an unknown type, and no identity for an invalid message", async () => {
     const caller = await callerWith();
     const unknown = { ...envelopeFor(caller.tenantId, fresh()), message_type: "nobody.knows" };
     const id = await seedLetter(caller.tenantId, { body: unknown });
@@ -84,7 +84,7 @@ describe("A dry run of a replay", () => {
     expect(new Set((await audit(caller)).map(String)), "refusals are audited, and no dry run").toEqual(new Set(["attempt,refused"]));
   });
 
-  it("names the instance of which it is a duplicate, as the replay then does", async () => {
+  it("names the instance of which the message is a duplicate, as the replay then does", async () => {
     const caller = await callerWith();
     const key = fresh();
     const asked = await caller.ask(key, { "idempotency-key": key });
@@ -112,7 +112,7 @@ describe("A dry run of a replay", () => {
     });
   });
 
-  it("of an event shows that its routes are followed", async () => {
+  it("of an event shows that its routes can process it", async () => {
     const caller = await callerWith();
     const event = { ...envelopeFor(caller.tenantId, fresh(), { brand: "acme", keyword: "chai", seen_on: "2026-10-01" }) };
     const body = { ...event, message_type: "keyword.trending", kind: "event" };
@@ -130,8 +130,8 @@ describe("A dry run of a replay", () => {
   });
 });
 
-describe("A dead letter that is escalated", () => {
-  it("shows actor, time and reason, stays open, and is found by that; of two concurrent ones, one succeeds", async () => {
+describe("A dead letter's escalation", () => {
+  it("shows actor, time and reason, keeps it open, and is a filter; of two concurrent ones, one succeeds", async () => {
     const caller = await callerWith();
     const [id, other] = [await seedLetter(caller.tenantId), await seedLetter(caller.tenantId)];
     const answers = await Promise.all(["first", "second"].map((reason) => caller.post(`/v1/dead-letters/${id}/escalate`, { reason })));
@@ -155,7 +155,7 @@ describe("A dead letter that is escalated", () => {
     expect((await caller.post(`/v1/dead-letters/${id}/escalate`, { reason: "late" })).body.escalated).toBe(false);
   });
 
-  it("is none of another tenant's, nor of a token that only reads", async () => {
+  it("is refused for another tenant's dead letter, and for a token that may only read", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId);
     expectProblem(await (await callerWith()).post(`/v1/dead-letters/${id}/escalate`, { reason: "r" }), 404, "dead_letter_not_found");
@@ -169,7 +169,7 @@ describe("A dead letter that is escalated", () => {
   });
 });
 
-it("a list by a rare filter among very many dead letters reads a bounded part, and continues page by page", {
+it("a list by a rare filter among very many dead letters reads a limited part, and continues page by page", {
   timeout: 60_000,
 }, async () => {
   const caller = await callerWith();

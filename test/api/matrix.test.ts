@@ -79,7 +79,7 @@ const bodyFor = ({ path, bodies }: Operation) =>
   Object.keys(bodies).length === 0 ? undefined : { reason: "because", ...(path.endsWith("/confirm") && { output: null }) };
 
 describe("Every route", () => {
-  it("without a token, and with an invalid one, is refused with 401", async () => {
+  it("is refused without a token, and with an invalid one (401)", async () => {
     expect(all.length).toBeGreaterThan(90);
     for (const operation of all) {
       const headers: Record<string, string>[] = [{}, { authorization: `Bearer mr_${"0".repeat(16)}_${"A".repeat(43)}` }];
@@ -92,7 +92,7 @@ describe("Every route", () => {
     }
   });
 
-  it("is open to a token with one scope where that is enough, and to no other", async () => {
+  it("accepts a token with one sufficient scope, and no other token", async () => {
     const names = Object.fromEntries(["id", "key", "name", "brand"].map((name) => [name, fresh(name)]));
     const wrong: string[] = [];
     for (const scope of ALL_SCOPES) {
@@ -113,7 +113,7 @@ describe("Every route", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("with another tenant's id is answered as with an unknown id, and changes nothing of its owner's", async () => {
+  it("answers another tenant's id as an unknown one, and changes nothing of its owner's", async () => {
     const [owner, stranger] = [await callerWith([...ALL_SCOPES]), await callerWith([...ALL_SCOPES])];
     const has = await possessions(owner);
     const before = await seenBy(owner, has);

@@ -30,7 +30,7 @@ const fact = (fact_id: string, number: string) =>
   `{"fact_id":"${fact_id}","entity":"${fact_id}","type":"reconciliation","occurred_at":"2026-10-01T09:30:00Z","payload":{"about":"x","list":[0,{"n":${number}}]}}`;
 
 describe("A number", () => {
-  it.each(ALTERED)("%s would be read as another one: it is refused at its place, with the form to send", async (written) => {
+  it.each(ALTERED)("%s that would be read as another number is refused, with its place and the form to send", async (written) => {
     const caller = await callerWith();
     const reason = `{"reason":"r","output":{"a":"9007199254740993","b":[1, ${written}]}}`;
     const wholes = [
@@ -51,7 +51,7 @@ describe("A number", () => {
     ]);
   });
 
-  it("that is read as it is written, or as the nearest decimal, is accepted", async () => {
+  it("that is read exactly as written, or as the nearest decimal, is accepted", async () => {
     const caller = await callerWith();
     const id = fresh("f");
     const body = `{"facts":[${KEPT.map(([written], index) => fact(`${id}-${index}`, written)).join(" , ")}]}`;
@@ -63,7 +63,7 @@ describe("A number", () => {
     }
   });
 
-  it("in invalid JSON is answered with a JSON error, not as a number", async () => {
+  it("in invalid JSON gets a JSON error", async () => {
     const caller = await callerWith();
     for (const body of ['{"a":9007199254740993', '{"a":9007199254740993..1}', '{"a":0009007199254740993}'])
       expectProblem(await caller.post("/v1/commands", body), 400, "invalid_json");

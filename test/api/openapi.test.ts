@@ -28,7 +28,7 @@ describe("The OpenAPI document", () => {
     expect([...new Set(routes)].sort()).toEqual(operations.sort());
   });
 
-  it("is OpenAPI 3.1, and each of its references leads somewhere", async () => {
+  it("is OpenAPI 3.1, and each of its references can be resolved", async () => {
     const document = await documented();
     expect(document.openapi).toBe("3.1.0");
     const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)].map(([, path]) => path ?? "");
@@ -39,7 +39,7 @@ describe("The OpenAPI document", () => {
     }
   });
 
-  it("writes patterns in the form of every reader of JSON Schema: without delimiters and flags, and so that they match something", async () => {
+  it("writes patterns in a form that every reader of JSON Schema accepts, without delimiters and flags", async () => {
     const patterns = new Set<string>();
     JSON.stringify(await documented(), (key, value) => {
       if (key === "pattern" && typeof value === "string") patterns.add(value);
@@ -66,7 +66,7 @@ describe("The OpenAPI document", () => {
     expect(groups.filter((group) => !operations.some(({ operation }) => operation.tags.includes(group)))).toEqual([]);
   });
 
-  it("marks for each operation whether it needs a token, and which need none", async () => {
+  it("marks for each operation whether it needs a token", async () => {
     const open = operationsOf(await documented()).filter(({ operation }) => operation.security.length === 0);
     expect(open.map(({ name }) => name).sort()).toEqual([
       "GET /",
@@ -100,7 +100,7 @@ describe("The OpenAPI document", () => {
     }
   });
 
-  it("has a description of each operation, and an example of each JSON body and answer that fits its schema", async () => {
+  it("has a description of each operation, and a valid example of each JSON body and answer", async () => {
     const operations = new Map(operationsOf(await documented()).map(({ name, operation }) => [name, operation]));
     const wrong: string[] = [];
     for (const route of api.described.routes) {
@@ -123,7 +123,7 @@ describe("The OpenAPI document", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("describes the bodies that are read", async () => {
+  it("describes every body that is read", async () => {
     for (const { name, operation } of operationsOf(await documented())) {
       if (!/^(POST|PUT)/.test(name)) continue;
       const { schema } = operation.requestBody.content["application/json"];

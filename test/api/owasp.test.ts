@@ -8,7 +8,7 @@ import { seedApproval, seedInstance } from "./seed.ts";
 
 // The ten of the OWASP API Security Top 10 (2023), each by one exploit. Tests of their own are named where they exist.
 describe("OWASP API Security Top 10", () => {
-  it("API1 object level authorization: another tenant's id is not found, by reading or by acting", async () => {
+  it("API1 object level authorization: another tenant's id is not found, by a read or by an action", async () => {
     // All routes: matrix.test.ts.
     const [owner, stranger] = [await callerWith(), await callerWith([...ALL_SCOPES])];
     const id = await seedInstance(owner.tenantId, { status: "errored" });
@@ -21,7 +21,7 @@ describe("OWASP API Security Top 10", () => {
     expect((await owner.get(`/v1/instances/${id}`)).body.status).toBe("errored");
   });
 
-  it("API2 authentication: a token is good whole, in its header, until it expires or is revoked, and in no other place", async () => {
+  it("API2 authentication: a token is valid complete, in its header only, until it expires or is revoked", async () => {
     // Guessing is slowed down for each address: request-limits.test.ts.
     const { token, call, tenantId } = await callerWith(["read", "tokens"]);
     const as = async (authorization: string) => (await send("/v1/audit", { headers: { authorization } })).status;
@@ -72,7 +72,7 @@ describe("OWASP API Security Top 10", () => {
     expect((await caller.post("/v1/commands", deep)).status).toBe(422);
   });
 
-  it("API5 function level authorization: who may ask for work may not operate, read, or mint tokens", async () => {
+  it("API5 function level authorization: a token that may enqueue may not operate, read, or create tokens", async () => {
     // Every route by every scope: matrix.test.ts.
     const caller = await callerWith(["enqueue"]);
     const id = await seedInstance(caller.tenantId, { status: "errored" });
@@ -106,7 +106,7 @@ describe("OWASP API Security Top 10", () => {
     expect(body.items.filter(({ target, result }: Json) => target === approval && result === "applied")).toHaveLength(1);
   });
 
-  it("API7 server side request forgery: a private address is refused, in every spelling", async () => {
+  it("API7 server side request forgery: a private address is refused in every notation", async () => {
     // Every spelling, names that become private, redirects: test/systems/webhooks/guard.test.ts.
     const caller = await callerWith();
     for (const url of [
@@ -140,7 +140,7 @@ describe("OWASP API Security Top 10", () => {
     expect((await send("/v1/instances", { method: "PATCH" })).status).toBeGreaterThanOrEqual(400);
   });
 
-  it("API9 inventory: routes outside the document do not exist, in no other version and under no other name", async () => {
+  it("API9 inventory: routes outside the document do not exist, under no other version or name", async () => {
     // That the document has every route: openapi.test.ts.
     const { all } = await operations();
     const versions = new Set(all.map(({ path }) => /^\/(v\d+)\//.exec(path)?.[1]).filter((version) => version !== undefined));
@@ -163,7 +163,7 @@ describe("OWASP API Security Top 10", () => {
     }
   });
 
-  it("API10 consumption of APIs: an upstream's answer is validated before it is used, and is plain text to every reader", async () => {
+  it("API10 consumption of APIs: an upstream's answer is validated before it is used, and is plain text for every reader", async () => {
     // Every bad answer: test/systems/content/answers.test.ts; markup in one: hostile.test.ts beside it.
     const keyword = fresh("<script>alert(1)</script>");
     const writing = await asked(keyword);

@@ -78,7 +78,7 @@ async function growing({ text, params }: Asked): Promise<string[]> {
     .map(({ detail }) => detail);
 }
 
-it("the audit of one target, by its result too, is read from that target's own rows", async () => {
+it("the audit of one target, also by its result, is read from that target's rows", async () => {
   const { token } = await callerWith(["read"]);
   const { db: DB, ran } = watched();
   const request = new Request("http://localhost/v1/audit?target=x1&result=applied", { headers: { authorization: `Bearer ${token}` } });
@@ -86,7 +86,7 @@ it("the audit of one target, by its result too, is read from that target's own r
   expect(ran.flatMap(({ plan }) => plan).join()).toContain("millrace_actions_by_target (tenant_id=? AND target=?");
 });
 
-it("actions on one instance are read from its own rows, by a further filter too", async () => {
+it("actions on one instance are read from its own rows, also with another filter", async () => {
   const { token } = await callerWith(["read"]);
   for (const more of ["", "&verb=retry", "&bulk=false"]) {
     const { db: DB, ran } = watched();
@@ -96,7 +96,7 @@ it("actions on one instance are read from its own rows, by a further filter too"
   }
 });
 
-it("every list and every single thing, by each of its filters and by two of them, comes out of an index in its order", {
+it("every list and every single item, by each filter and by two of them, is read from an index in its order", {
   timeout: 120_000,
 }, async () => {
   const caller = await callerWith([...ALL_SCOPES]);

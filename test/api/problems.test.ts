@@ -12,7 +12,7 @@ async function explained(): Promise<Map<string, string[]>> {
 }
 
 describe("GET /problems", () => {
-  it("explains every code of the API, without a token: its status, its meaning and the next action", async () => {
+  it("explains every code of the API without a token: its status, its meaning and the next action", async () => {
     const { body: document } = await send("/openapi.json");
     const rows = await explained();
     expect([...rows.keys()]).toEqual(document.components.schemas.Problem.properties.code.enum);
@@ -23,7 +23,7 @@ describe("GET /problems", () => {
     }
   });
 
-  it("is where a problem's type leads, with the status it was answered with", async () => {
+  it("is the target of a problem's type, with the status of the answer", async () => {
     const caller = await callerWith();
     const rows = await explained();
     for (const [path, code] of [
@@ -39,7 +39,7 @@ describe("GET /problems", () => {
     }
   });
 
-  it("is JSON for a program that asks for that", async () => {
+  it("is JSON for a client that accepts JSON", async () => {
     const { body, headers } = await send("/problems", { headers: { accept: "application/json" } });
     expect(headers.get("content-type")).toContain("application/json");
     expect(body.items).toContainEqual(expect.objectContaining({ code: "not_retryable", status: 500, retryable: false }));

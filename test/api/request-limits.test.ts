@@ -80,7 +80,7 @@ it.each([
     "pages, from all addresses of one network",
     (n: number) => [`/pages/none/${n}`, { "cf-connecting-ip": `2001:db8:7:9::${n.toString(16)}` }] as const,
   ],
-])("fifty requests without a token cost no calls once they are refused: %s", async (what, request) => {
+])("fifty requests without a token make no call once they are refused: %s", async (what, request) => {
   const from = `203.0.113.${what.length}`;
   const { answers, asked } = await onceRefused(counted(), (n) => [...request(n, from)], LIMIT);
   for (const answer of answers) {
@@ -91,7 +91,7 @@ it.each([
   expect(asked).toEqual(NOTHING);
 });
 
-it("a client that is refused pages still gets the health check, is admitted with a good token, and delays no other address", async () => {
+it("a client that is refused pages still gets the health check, is admitted with a valid token, and delays no other address", async () => {
   const [door, from] = [counted(), "203.0.113.90"];
   const { token } = await callerWith();
   await onceRefused(door, (n) => [`/pages/none/${n}`, { "cf-connecting-ip": from }], LIMIT);
@@ -100,7 +100,7 @@ it("a client that is refused pages still gets the health check, is admitted with
   expect((await door.ask("/pages/none", { "cf-connecting-ip": "203.0.113.91" })).status).toBe(404);
 });
 
-it("a token has its limit, for every address, and no other token's", async () => {
+it("a token has its own limit, for all addresses together", async () => {
   const [one, other] = [await callerWith(["read"]), await callerWith(["read"])];
   const door = counted(AS_STRANGERS);
   // A forbidden route costs nothing more: the count comes first.
@@ -119,7 +119,7 @@ it("a token has its limit, for every address, and no other token's", async () =>
   expect((await door.ask(...use(other.token, 1))).status).toBe(405);
 }, 120_000);
 
-it("a token and its descendants have one limit together", async () => {
+it("a token and its descendants share one limit", async () => {
   const first = await callerWith(["read", "tokens"]);
   const mint = () => first.post("/v1/tokens", { actor: "eve", scopes: ["read"], reason: "She looks." });
   const [{ body: heir }, { body: unused }] = [await mint(), await mint()];
@@ -131,7 +131,7 @@ it("a token and its descendants have one limit together", async () => {
   expectProblem(await door.ask(...use(unused.token)), 429, "rate_limited");
 }, 120_000);
 
-it("a deployment may set its own limits: where the platform counts no addresses, the engine does", async () => {
+it("a deployment can set its own limits, and the engine counts addresses when the platform does not", async () => {
   const door = counted({ STRANGER_REQUESTS: undefined, REQUESTS_PER_ADDRESS: "20", REQUESTS_PER_TOKEN: "0" });
   const { answers, asked } = await onceRefused(door, () => ["/healthz", { "cf-connecting-ip": "203.0.113.120" }], 20);
   for (const answer of answers) {
@@ -145,7 +145,7 @@ it("a deployment may set its own limits: where the platform counts no addresses,
   expect(door.calls.objects).toBe(before);
 });
 
-it("an unknown token is looked up once, for any sender, and a new one works at once", async () => {
+it("an unknown token is looked up once, for any sender, and a new one is accepted at once", async () => {
   const { calls, ask } = counted();
   const authorization = unknownToken();
   for (let n = 0; n < 60; n++) expectProblem(await ask("/v1/audit", { authorization }), 401, "unauthorized");
@@ -159,7 +159,7 @@ it("an unknown token is looked up once, for any sender, and a new one works at o
   expect((await ask("/v1/schedules/x/runs", { authorization: `Bearer ${token}` })).status).toBe(200);
 });
 
-it("unknown tokens evict no good one from the cache, and are themselves evicted in turn", { timeout: 120_000 }, async () => {
+it("unknown tokens evict no valid one from the cache, and evict one another", { timeout: 120_000 }, async () => {
   const good = await mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ["read"] });
   expect(await findToken(env, good)).toBeDefined();
   let looks = 0;
@@ -178,7 +178,7 @@ it("unknown tokens evict no good one from the cache, and are themselves evicted 
   expect(looks).toBe(12_001);
 });
 
-it("a deployment without the limits works, without limits; so does one with failing limits", async () => {
+it("a deployment without limits, or with failing limits, accepts requests", async () => {
   const none = { RATE_LIMIT: undefined, STRANGER_REQUESTS: undefined };
   const failing = { limit: () => Promise.reject(new Error("no")) };
   for (const without of [none, { RATE_LIMIT: { getByName: failing }, STRANGER_REQUESTS: failing }]) {

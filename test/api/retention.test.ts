@@ -30,7 +30,7 @@ async function pruned() {
 
 const rowOf = (id: string) => env.DB.prepare("SELECT status FROM millrace_instances WHERE id = ?1").bind(id).first();
 
-it("A08 a repeated command after its instance was pruned is answered as replayed, and nothing runs", async () => {
+it("A08 a repeat of a command with a pruned instance is answered as replayed, and nothing runs", async () => {
   const { caller, keyword, id } = await pruned();
   const again = await caller.ask(keyword);
   expect(again.status).toBe(202);
@@ -39,7 +39,7 @@ it("A08 a repeated command after its instance was pruned is answered as replayed
   expectProblem(await caller.get(`/v1/instances/${id}`), 404, "instance_not_found");
 });
 
-it("a dead letter of a pruned instance is replayed to no effect, with the reason in the answer", async () => {
+it("the replay of a dead letter of a pruned instance has no effect, with the reason in the answer", async () => {
   const { caller, id, envelope } = await pruned();
   const letter = fresh("letter");
   await env.DB.prepare(

@@ -55,7 +55,7 @@ const BOUNDED: [start: RegExp, most: (open: number) => number, why: string][] = 
 const STREAMS = ["", ...LIVE_KINDS.map((kind) => `kinds=${kind}`)].flatMap((kinds) => [kinds, `${kinds}&last_event_id=1`]);
 
 // MILLRACE_FULL_SIZE=true npx vitest run --project app test/api/scale.test.ts: 2,000 and 1,000,000 instances. It prints the table of docs/performance.md.
-it("every list, filter and search of the engine reads as many rows of a large database as of a small one", {
+it("every list, filter and search reads as many rows of a large database as of a small one", {
   timeout: IS_FULL_SIZE ? 3_000_000 : 120_000,
 }, async () => {
   const caller = await callerWith([...ALL_SCOPES]);

@@ -42,8 +42,8 @@ async function accepted(key: string, row: { subject?: string; correlation?: stri
 
 const traceOf = (key: string) => instanceId("trace", "", key);
 
-describe("One box finds", () => {
-  it("an instance by its id, by a prefix of it, by the id of a part of it, and by its key", async () => {
+describe("The search finds", () => {
+  it("an instance by its id, by a prefix, by the id of a part of it, and by its key", async () => {
     const key = fresh("order");
     const id = await accepted(key);
     const way = { kind: "instance", id, url: `/v1/instances/${id}`, title: `research-keyword · acme/${key}`, status: "complete" };
@@ -72,7 +72,7 @@ describe("One box finds", () => {
     expect(body).toEqual({ items: [], more: [], looked_back: { instances: 2000, since: null } });
   });
 
-  it("a job by its correlation id and its prefix: one line, for any number of members", async () => {
+  it("a job by its correlation id and a prefix: one line, for any number of members", async () => {
     const job = fresh("spring");
     for (let member = 0; member < 8; member++) await accepted(fresh("member"), { correlation: job });
     await accepted(fresh("member"), { correlation: `${job}-again` });
@@ -127,7 +127,7 @@ describe("One box finds", () => {
     expect((await found(batch.slice(0, 7))).filter(({ kind }) => kind === "batch")).toMatchObject([{ id: batch, match: "prefix" }]);
   });
 
-  it("whole names before prefixes, and a few of each kind: it marks kinds with more", async () => {
+  it("whole names before prefixes, and a few items of each kind, with a mark for kinds with more", async () => {
     const job = fresh("autumn");
     for (const end of ["", "-1", "-2", "-3", "-4", "-5", "-6"]) await accepted(fresh("member"), { correlation: job + end });
     const { body } = await caller.get(`/v1/search?q=${job}`);
@@ -136,7 +136,7 @@ describe("One box finds", () => {
   });
 });
 
-it("another tenant's things are not found, by any of their names", async () => {
+it("nothing of another tenant, by any name", async () => {
   const key = fresh("order");
   const id = await accepted(key);
   const effect = await seedEffect(id);
@@ -148,6 +148,6 @@ it("another tenant's things are not found, by any of their names", async () => {
   }
 });
 
-it("needs a search text", async () => {
+it("a search without a text is refused", async () => {
   for (const query of ["", "?q=", `?q=${"x".repeat(501)}`]) expectProblem(await caller.get(`/v1/search${query}`), 422, "invalid_payload");
 });

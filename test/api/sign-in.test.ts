@@ -15,7 +15,7 @@ const bearing = (token: string) => ({ authorization: `Bearer ${token}`, "content
 const asking = (token: string, path = "/v1/caller") => send(path, { headers: { authorization: `Bearer ${token}` } });
 
 describe("A sign-in code", () => {
-  it("is exchanged for a token with its own scopes, for twelve hours; it is listed, and its minting is audited", async () => {
+  it("is exchanged for a token with its own scopes, for twelve hours, which is listed and audited", async () => {
     const caller = await callerWith(["read", "operate", "tokens"]);
     const { status, body } = await trade(await mint(caller));
     expect(status).toBe(200);
@@ -38,7 +38,7 @@ describe("A sign-in code", () => {
     );
   });
 
-  it("works once, also where two trade it at the same time", async () => {
+  it("is accepted once, also for two concurrent requests", async () => {
     const caller = await callerWith(["read", "tokens"]);
     const code = await mint(caller);
     const answers = await Promise.all([trade(code), trade(code), trade(code)]);
@@ -67,7 +67,7 @@ describe("A sign-in code", () => {
     expectProblem(await asking(body.token), 401, "unauthorized");
   });
 
-  it("is stored as a hash only, and an unknown one is refused with the same error as any", async () => {
+  it("is stored as a hash only, and an unknown one is refused with the same error", async () => {
     const caller = await callerWith(["read"]);
     const code = await mint(caller);
     const { results } = await env.DB.prepare("SELECT * FROM millrace_sign_in_codes WHERE tenant_id = ?").bind(caller.tenantId).all();
@@ -79,7 +79,7 @@ describe("A sign-in code", () => {
 });
 
 describe("A browser's token", () => {
-  it("does not count toward the limit of minted tokens, for any number of sign-ins", async () => {
+  it("does not count toward the limit of created tokens, for any number of sign-ins", async () => {
     const caller = await callerWith(["read", "tokens"]);
     const rest = JSON.stringify(
       Array.from({ length: 999 }, (_, nth) => `${crypto.randomUUID().slice(0, 8)}${String(nth).padStart(8, "0")}`),
@@ -95,7 +95,7 @@ describe("A browser's token", () => {
     expectProblem(await caller.post("/v1/tokens", asked), 409, "invalid_transition");
   });
 
-  it("ends as the oldest of fifty of one token, and is deleted when it has expired; those of other tokens stay", async () => {
+  it("ends when fifty newer ones of one token exist, and is deleted when it has expired; those of other tokens are kept", async () => {
     const caller = await callerWith(["read", "tokens"]);
     const other = await callerWith(["read"], caller.tenantId);
     const { body: others } = await trade(await mint(other));
@@ -122,7 +122,7 @@ describe("A browser's token", () => {
 });
 
 describe("The console", () => {
-  it("answers the same page at every path, which may run its own script and nothing else", async () => {
+  it("answers with the same page at every path, which can run its own script only", async () => {
     for (const path of ["/console", "/console/instances", "/console/instances/abc/def"]) {
       const { status, headers, body } = await send(path);
       expect(status).toBe(200);
@@ -135,11 +135,11 @@ describe("The console", () => {
     }
   });
 
-  it("is there with a slash behind its address too", async () => {
+  it("is also found with a trailing slash", async () => {
     expect((await engineRoutes(app).request("/console/", {}, env)).status).toBe(200);
   });
 
-  it("names its script and style by what is in them, so that they are kept for good; others are not found", async () => {
+  it("names its script and style by their content, so that they are cached permanently; other names are not found", async () => {
     const { body } = await send("/console");
     const assets = [...String(body).matchAll(/"(\/console\/assets\/[0-9a-f]{16}\.(?:js|css))"/g)].map(([, path = ""]) => path);
     expect(assets).toHaveLength(2);
@@ -151,7 +151,7 @@ describe("The console", () => {
       expectProblem(await send(`/console/assets/${none}`), 404, "route_not_found");
   });
 
-  it("is left out where a Worker says so, with signing in to it", async () => {
+  it("is left out, with the sign-in, when a Worker disables it", async () => {
     const asked = async (path: string, init: RequestInit, options = {}) =>
       (await engineRoutes(app, options).request(path, init, env)).status;
     const signIn = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ code: "mc_x" }) };

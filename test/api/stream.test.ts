@@ -36,7 +36,7 @@ async function eventful({ tenantId }: Caller): Promise<{ happen: () => Promise<v
 }
 
 describe("The stream of a tenant", () => {
-  it("contains the events of an instance live, and those of operators, from the moment it was opened", async () => {
+  it("contains the live events of instances and operators from the moment it was opened", async () => {
     const caller = await callerWith(["read", "enqueue", "operate", "tokens"]);
     await seedInstance(caller.tenantId, { status: "complete" });
     const stream = await open(caller, "/v1/stream");
@@ -53,7 +53,7 @@ describe("The stream of a tenant", () => {
     );
   });
 
-  it("contains all events in the order of the database, and resumed after any event the rest: nothing is lost, nothing comes twice", async () => {
+  it("contains all events in the order of the database, and resumes after any event without a lost or repeated one", async () => {
     const caller = await callerWith();
     const { happen, kinds } = await eventful(caller);
     const place = await placeOf(caller);
@@ -130,7 +130,7 @@ describe("The stream of a tenant", () => {
     }
   });
 
-  it("asks the database nothing more once its reader has hung up", async () => {
+  it("stops its database queries once its reader has disconnected", async () => {
     let looks = 0;
     const DB = new Proxy(env.DB, {
       get(db, name) {
@@ -152,7 +152,7 @@ describe("The stream of a tenant", () => {
     expect(looks).toBe(before);
   });
 
-  it("is opened ten times by one token, and once more when one is closed", async () => {
+  it("can be opened ten times by one token, and once more when one is closed", async () => {
     const caller = await callerWith();
     const streams = [];
     for (let n = 0; n < 10; n++) streams.push(await open(caller, "/v1/stream"));
@@ -164,7 +164,7 @@ describe("The stream of a tenant", () => {
   });
 });
 
-it("the streams of a tenant, and of a token with its descendants, are bounded together; another tenant's are not", async () => {
+it("has one limit for a tenant, and one for a token with its descendants; another tenant's streams are not counted", async () => {
   const heirOf = async ({ token }: Pick<Caller, "token">): Promise<{ token: string }> => {
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
     const body = JSON.stringify({ actor: "eve", scopes: ["read", "tokens"], reason: "She looks." });
@@ -219,7 +219,7 @@ describe("A stream token", () => {
     }
   });
 
-  it("opens nothing, and its opened stream ends, once the token that minted it is revoked", async () => {
+  it("opens nothing, and its opened stream ends, once the token that created it is revoked", async () => {
     const caller = await callerWith(["read"]);
     const { token } = await minted(caller, "/v1/stream");
     const admin = await callerWith(["tokens"], caller.tenantId);
@@ -233,7 +233,7 @@ describe("A stream token", () => {
     expect([late.status, await late.json()]).toEqual([401, expect.objectContaining({ detail: expect.stringContaining("was revoked") })]);
   });
 
-  it("is good for nothing else: no other path, method, tenant or header, and not when it is changed", async () => {
+  it("is refused for any other path, method, tenant or header, and when it is changed", async () => {
     const [caller, stranger] = [await callerWith(["read", "operate"]), await callerWith()];
     const id = await seedInstance(caller.tenantId, { status: "complete" });
     const { token } = await minted(caller, "/v1/stream");

@@ -14,7 +14,7 @@ const bearing = (token: string) => ({ authorization: `Bearer ${token}`, "content
 const used = async (token: string, path = "/v1/instances") => (await send(path, { headers: { authorization: `Bearer ${token}` } })).status;
 
 describe("A token that is minted over HTTP", () => {
-  it("is shown once, works at once for its scopes, and for 90 days by default", async () => {
+  it("is shown once, valid at once for its scopes, and expires after 90 days by default", async () => {
     const caller = await admin();
     const { status, headers, body } = await caller.post("/v1/tokens", wanted);
     expect([status, body]).toEqual([
@@ -41,7 +41,7 @@ describe("A token that is minted over HTTP", () => {
     expect(Date.parse(week.body.expires_at) - Date.parse(week.body.created_at)).toBeCloseTo(7 * DAY_MS, -5);
   });
 
-  it("may have a name of a hundred characters of any kind; one more, or none visible, is the request's fault", async () => {
+  it("can have a name of a hundred visible characters; a longer or invisible one is refused", async () => {
     const caller = await admin();
     const actor = "🐎".repeat(100);
     const { status, body } = await caller.post("/v1/tokens", { ...wanted, actor });
@@ -51,7 +51,7 @@ describe("A token that is minted over HTTP", () => {
     }
   });
 
-  it("can do no more than the token that minted it", async () => {
+  it("has at most the scopes of the token that created it", async () => {
     const caller = await admin(["read", "tokens"]);
     const { detail } = expectProblem(await caller.post("/v1/tokens", { ...wanted, scopes: ["read", "operate"] }), 403, "forbidden");
     expect(detail).toContain("`operate`");
@@ -61,7 +61,7 @@ describe("A token that is minted over HTTP", () => {
     expect(await used(heir.token, "/v1/tokens")).toBe(200);
   });
 
-  it("outlives the one that minted it, where that is revoked; the audit names the parent of each", async () => {
+  it("remains valid when its parent is revoked; the audit names the parent of each", async () => {
     const caller = await admin();
     const heir = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
     const headers = { authorization: `Bearer ${heir.token}`, "content-type": "application/json" };
@@ -73,7 +73,7 @@ describe("A token that is minted over HTTP", () => {
     expect(minted.map(({ target }: Json) => target)).toEqual([grandchild.id]);
   });
 
-  it("ends with its parent, where requested, also by way of a deleted one", async () => {
+  it("is revoked with its parent, where requested, also through a deleted one", async () => {
     const caller = await admin();
     const mintBy = async (token: string, scopes = ["tokens", "read"]) => {
       const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
@@ -111,7 +111,7 @@ describe("A token that is minted over HTTP", () => {
     expect(await shown()).toBe(minute);
   });
 
-  it("works no longer than its parent, and neither does its child", async () => {
+  it("expires with its parent at the latest, and so does its child", async () => {
     const caller = await admin(["read", "tokens"]);
     const heir = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"], days: 1 })).body;
     const asHeir = (body: object) =>
@@ -127,7 +127,7 @@ describe("A token that is minted over HTTP", () => {
     expect((await caller.get("/v1/tokens")).body.items).toHaveLength(4);
   });
 
-  it("is refused with the field that is wrong", async () => {
+  it("is refused with the name of the invalid field", async () => {
     const caller = await admin();
     for (const [wrong, path] of [
       [{ actor: "" }, "actor"],
@@ -147,7 +147,7 @@ describe("A token that is minted over HTTP", () => {
     expect((await caller.get("/v1/tokens")).body.items).toHaveLength(1);
   });
 
-  it("is one of a thousand at most", async () => {
+  it("is one of at most a thousand", async () => {
     const caller = await admin();
     await env.DB.prepare(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
@@ -167,7 +167,7 @@ describe("A token that is minted over HTTP", () => {
 });
 
 describe("A token that is revoked", () => {
-  it("works no more, and both are in the audit with who and why", async () => {
+  it("is refused, and both are in the audit with actor and reason", async () => {
     const caller = await admin();
     const { id, token } = (await caller.post("/v1/tokens", wanted)).body;
     expect(await used(token)).toBe(200);
@@ -181,7 +181,7 @@ describe("A token that is revoked", () => {
     expect(JSON.stringify((await caller.get("/v1/audit")).body)).not.toContain(token.slice(20));
   });
 
-  it("mints nothing in an isolate that still trusts it: no token, no sign-in code, and no stream opens by it", async () => {
+  it("creates nothing in an isolate that still trusts it: no token, no sign-in code, and no stream", async () => {
     const caller = await admin();
     const leaked = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
     const by = (path: string, body: Json) => send(path, { method: "POST", headers: bearing(leaked.token), body: JSON.stringify(body) });
@@ -197,7 +197,7 @@ describe("A token that is revoked", () => {
     expect((await caller.get("/v1/tokens")).body.items.map(({ actor }: Json) => actor)).toEqual(["ada"]);
   });
 
-  it("mints nothing once its row is deleted, in every isolate", async () => {
+  it("creates nothing once its row is deleted, in every isolate", async () => {
     const caller = await admin();
     const leaked = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
     const mint = () => send("/v1/tokens", { method: "POST", headers: bearing(leaked.token), body: JSON.stringify(wanted) });
@@ -209,7 +209,7 @@ describe("A token that is revoked", () => {
     expect((await caller.get("/v1/tokens")).body.items.map(({ actor }: Json) => actor)).toEqual(["ada"]);
   });
 
-  it("mints nothing once it has expired by the database's clock", async () => {
+  it("creates nothing once it has expired by the database's clock", async () => {
     const caller = await admin();
     const { token, id } = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
     expect(await used(token)).toBe(200);
@@ -217,7 +217,7 @@ describe("A token that is revoked", () => {
     expectProblem(await send("/v1/tokens", { method: "POST", headers: bearing(token), body: JSON.stringify(wanted) }), 401, "unauthorized");
   });
 
-  it("leaves no descendant of a mint that runs beside its revocation", { timeout: 120_000 }, async () => {
+  it("leaves no descendant that is created during its revocation", { timeout: 120_000 }, async () => {
     const caller = await admin();
     for (let round = 0; round < 8; round++) {
       const leaked = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
@@ -235,7 +235,7 @@ describe("A token that is revoked", () => {
     expect((await caller.get("/v1/tokens")).body.items.map(({ actor }: Json) => actor)).toEqual(["ada"]);
   });
 
-  it("removes a descendant that was minted between the read and the removal", async () => {
+  it("removes a descendant that was created between the read and the removal", async () => {
     const caller = await admin();
     const leaked = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
     const mint = () => send("/v1/tokens", { method: "POST", headers: bearing(leaked.token), body: JSON.stringify(wanted) });
@@ -250,7 +250,7 @@ describe("A token that is revoked", () => {
     expect(await used(answers[0]?.body.token)).toBe(401);
   });
 
-  it("is one's own tenant's: another's is not there", async () => {
+  it("belongs to its own tenant: another tenant's is not found", async () => {
     const [owner, stranger] = [await admin(), await admin([...ALL_SCOPES])];
     const { id, token } = (await owner.post("/v1/tokens", wanted)).body;
     expect((await stranger.get("/v1/tokens")).body.items).toHaveLength(1);
@@ -269,7 +269,7 @@ it.each([
   ["scopes_are_words", { scopes: "Read" }],
   ["scopes_are_words", { scopes: "" }],
   ["actor_is_named", { actor: "" }],
-])("an unusable row is refused by the table, for any writer: %s, %j", async (constraint, wrong) => {
+])("an invalid row is refused by the table of tokens, for any writer: %s, %j", async (constraint, wrong) => {
   const { tenant, scopes, actor } = { tenant: fresh(), scopes: "read operate", actor: "ada", ...wrong };
   const insert = env.DB.prepare(
     "INSERT INTO millrace_tokens (id, hash, tenant_id, actor, scopes, created_at) VALUES (?1, ?2, ?3, ?4, ?5, 1)",
@@ -277,6 +277,6 @@ it.each([
   await expect(insert.run()).rejects.toThrow(constraint);
 });
 
-it("the table accepts every existing scope", async () => {
+it("the table of tokens accepts every existing scope", async () => {
   await expect(mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ALL_SCOPES }, OWN_SCOPES)).resolves.toMatch(/^mr_/);
 });

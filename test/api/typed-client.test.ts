@@ -68,7 +68,7 @@ describe("A typed client of the real Worker, by a service binding", () => {
     expect([items.map(({ id }) => id), next_cursor]).toEqual([[asked.instance_id], null]);
   });
 
-  it("a command with a lost answer is sent again, and is one instance", async () => {
+  it("sends a command with a lost answer again, as one instance", async () => {
     const caller = await callerWith();
     let lost = 0;
     const fetch: Fetch = async (url, init) => {
@@ -148,7 +148,7 @@ describe("A typed client of a failing server", () => {
     expect(asked).toHaveLength(2);
   });
 
-  it("repeats an enqueue with the same key until its retries are used", async () => {
+  it("repeats an enqueue with the same key until its retries are used up", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     const { asked, fetch } = answering(new TypeError("fetch failed"), [503, problem("unavailable", 503)], [502, "<html>"]);
     const answer = clientOf("t", { fetch, retries: 3 }).enqueue("brand.audit", { brand: "b" }, { idempotency_key: "k" });
@@ -171,7 +171,7 @@ describe("A typed client of a failing server", () => {
     expect(asked).toHaveLength(times);
   });
 
-  it.each(["", "鍵"])("does not send the key %o, which no header can carry", async (idempotency_key) => {
+  it.each(["", "鍵"])("does not send the key %o, which a header cannot carry", async (idempotency_key) => {
     const { asked, fetch } = answering([202, accepted]);
     const refused = clientOf("t", { fetch }).enqueue("brand.audit", { brand: "b" }, { idempotency_key });
     await expect(refused).rejects.toMatchObject({ code: "invalid_payload", issues: [{ path: "idempotency_key" }] });
@@ -189,7 +189,7 @@ describe("A typed client of a failing server", () => {
   it.each([
     ["a redirect to another host", 307],
     ["a redirect as a browser shows it", 0],
-  ])("does not follow %s: the token and the payload stay", async (_, status) => {
+  ])("does not follow %s, so that the token and the payload do not leave", async (_, status) => {
     const { asked, fetch } = answering([status, ""]);
     await expect(clientOf("t", { fetch }).enqueue("brand.audit", { brand: "b" })).rejects.toMatchObject({
       code: "unexpected_answer",
@@ -205,7 +205,7 @@ describe("A typed client of a failing server", () => {
     await expect(client.list()).rejects.toMatchObject({ code: "unexpected_answer" });
   });
 
-  it("names the token neither for a token that no header can carry nor for an answer that contains it", async () => {
+  it("does not show the token in an error, for an invalid token and for an answer that contains it", async () => {
     const { asked, fetch } = answering([404, "you sent Bearer mr_secret"]);
     const failed = (token: string) =>
       clientOf(token, { fetch })
@@ -217,7 +217,7 @@ describe("A typed client of a failing server", () => {
     expect(asked).toHaveLength(1);
   });
 
-  it.each(["..", "a/b", ""])("does not ask for the id %o, which is another path", async (id) => {
+  it.each(["..", "a/b", ""])("does not request the id %o, which is another path", async (id) => {
     const { asked, fetch } = answering([200, {}]);
     await expect(clientOf("t", { fetch }).get(id)).rejects.toMatchObject({ code: "invalid_payload", issues: [{ path: "id" }] });
     expect(asked).toEqual([]);
@@ -230,7 +230,7 @@ describe("A typed client of a failing server", () => {
     expect(asked).toEqual([]);
   });
 
-  it("wait ends at its deadline, also when the server or the token function hangs", async () => {
+  it("ends a wait at its deadline, also when the server or the token function hangs", async () => {
     const never = () => new Promise<never>(() => {});
     const hangs = (_: string, { signal }: { signal: AbortSignal }) =>
       new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
@@ -251,7 +251,7 @@ describe("A typed client of a failing server", () => {
     expect(await answer).toEqual({ items: [] });
   });
 
-  it("an aborted call ends with the reason of its signal, also between two tries", async () => {
+  it("ends an aborted call with the reason of its signal, also between two tries", async () => {
     const { asked, fetch } = answering([503, problem("unavailable", 503), { "retry-after": "30" }]);
     const abort = new AbortController();
     const answer = clientOf("t", { fetch }).list({ signal: abort.signal });
@@ -260,7 +260,7 @@ describe("A typed client of a failing server", () => {
     await expect(answer).rejects.toThrow("The page was closed.");
   });
 
-  it("asks for a token before each request", async () => {
+  it("calls the token function before each request", async () => {
     const { asked, fetch } = answering([200, { items: [], next_cursor: null }]);
     let tokens = 0;
     const client = clientOf("", { fetch, token: async () => `t${++tokens}`, url: "https://engine.example/" });
@@ -273,7 +273,7 @@ describe("A typed client of a failing server", () => {
   });
 });
 
-it("a misspelt command, a missing field and a wrong result do not compile", () => {
+it("a misspelled command, a missing field and a wrong result do not compile", () => {
   const use = async (client: ReturnType<typeof clientOf>) => {
     // @ts-expect-error: there is no such command.
     await client.enqueue("brand.audits", { brand: "b" });

@@ -32,7 +32,7 @@ describe("Undoing over HTTP", () => {
     expect(again).toMatchObject({ from: "terminated", detail: expect.stringContaining("undone already") });
   });
 
-  it("is refused where nothing can be undone: it would look undone, and be unchanged", async () => {
+  it("is refused when no effect can be undone", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "errored" });
     await seedEffect(id, { step: "send mail", state: "done" });
@@ -47,7 +47,7 @@ describe("Undoing over HTTP", () => {
     expect((await caller.get("/v1/audit")).body.items).toMatchObject([{ verb: "undo", target: id, result: "no_change" }]);
   });
 
-  it("is refused while the instance is running, for any wait, and a dry run gives the same reason", async () => {
+  it("is refused while the instance runs, for any wait, and a dry run gives the same reason", async () => {
     const caller = await callerWith();
     for (const status of ["accepted", "queued", "running", "waiting", "in_doubt", "dead", "skipped"]) {
       const id = await seedInstance(caller.tenantId, { status });

@@ -55,7 +55,7 @@ const DOORS = [
 ];
 
 describe.each(DOORS)("Of many items sent to $door as $type", ({ door, type, body, item, at: where, taken }) => {
-  it.each(WRONG)("with %s is refused by itself, at its place", async (_, text, at) => {
+  it.each(WRONG)("one with %s is refused alone, at its place", async (_, text, at) => {
     const caller = await callerWith();
     const sent = body([item(fresh("i"), ""), item(fresh("i"), `,${text}`), item(fresh("i"), "")]);
     const answer = await caller.post(door, sent, { "content-type": type });
@@ -65,7 +65,7 @@ describe.each(DOORS)("Of many items sent to $door as $type", ({ door, type, body
     expect(issue.path).toContain(at === "" ? where.split(".").slice(0, -1).join(".") : `${where}.${at}`);
   });
 
-  it("an error of the JSON, or beside the items, refuses them all", async () => {
+  it("all are refused for an error of the JSON, or beside the items", async () => {
     const caller = await callerWith();
     const wrong = item(fresh("i"), ',"n":1e999');
     const broken = [
@@ -84,7 +84,7 @@ describe.each(DOORS)("Of many items sent to $door as $type", ({ door, type, body
   });
 });
 
-it("A list that is there twice refuses the request", async () => {
+it("A request with the same list twice is refused", async () => {
   const caller = await callerWith();
   const answer = await caller.post("/v1/facts", '{"facts":[{"a":1e999}],"facts":[{"a":1e999}]}');
   expect(expectProblem(answer, 422, "invalid_payload").issues).toMatchObject([{ path: "facts" }]);

@@ -104,7 +104,7 @@ async function quiet({ tenantId, post }: Caller): Promise<void> {
 }
 
 // MILLRACE_FUZZ_SEED=4711 MILLRACE_FUZZ_INPUTS=100000 npx vitest run --project app test/api/hostile/fuzz.test.ts: other inputs, and more.
-it(`${inputs} hostile requests over every route: none is an internal error, none hangs, none reveals a secret, each is answered as documented`, {
+it(`${inputs} hostile requests over every route cause no internal error, no hang and no leaked secret, and get documented answers`, {
   timeout: 120_000 + inputs * 60,
 }, async () => {
   const { all, resolve } = await operations();
