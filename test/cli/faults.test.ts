@@ -21,7 +21,9 @@ async function trade(url: string, code: string | undefined): Promise<number> {
 /** Writing to it fails as on a disk without room. */
 const FULL = "/dev/full";
 
-it("npm start survives a killed process, a full disk and the loss of its folder, and reports its actions", { timeout: 360_000 }, async () => {
+it("npm start survives a killed process, a full disk and the loss of its folder, and reports its actions", {
+  timeout: 360_000,
+}, async () => {
   const port = await freePort();
   const folder = clone({ isBuilt: true });
   const at = (name: string) => join(folder, ".millrace", name);

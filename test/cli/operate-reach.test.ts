@@ -212,11 +212,14 @@ it("a command accepts no JSON file that is not in UTF-8", async () => {
   expect(await millrace({ url: "http://localhost:1", token: "mr_x" })(typed(`@${file}`))).toMatchObject({ code: 2, out: "", err });
 });
 
-it.each(["mr_x\nmr_y", "mr_x mr_y", "mr_☃"])("a command refuses a token that is not a valid header value, and does not show it", async (token) => {
-  const said = await millrace({ url: "http://localhost:1", token })(LIST);
-  expect(said).toMatchObject({ code: 2, out: "", err: expect.stringContaining("MILLRACE_TOKEN does not hold a token: ") });
-  expect(said.err).not.toContain("mr_");
-});
+it.each(["mr_x\nmr_y", "mr_x mr_y", "mr_☃"])(
+  "a command refuses a token that is not a valid header value, and does not show it",
+  async (token) => {
+    const said = await millrace({ url: "http://localhost:1", token })(LIST);
+    expect(said).toMatchObject({ code: 2, out: "", err: expect.stringContaining("MILLRACE_TOKEN does not hold a token: ") });
+    expect(said.err).not.toContain("mr_");
+  },
+);
 
 it.skipIf(!existsSync("/dev/full"))("a command does not end with 0 when its output cannot be written", async () => {
   const accepted = {

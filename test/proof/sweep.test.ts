@@ -17,9 +17,9 @@ const world = { restarts: 1, ends: "undone", large: true } satisfies Partial<Wor
 /** The maximum of failures: each takes a minute. */
 const ENOUGH = 3;
 
-it("the engine keeps every promise for every failure, once, at any boundary that a reference program crosses", { timeout: 36_000_000 }, async ({
-  task,
-}) => {
+it("the engine keeps every promise for every failure, once, at any boundary that a reference program crosses", {
+  timeout: 36_000_000,
+}, async ({ task }) => {
   await standBetween();
   const { seed, seconds, whole } = asked;
   const plan: Case[] = [];

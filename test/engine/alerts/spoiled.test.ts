@@ -31,16 +31,19 @@ it.each([
   ["value", "9e999"],
   ["last_at", "9000000000000000000"],
   ["version", "9223372036854775806"],
-])("a row with %s = %s blocks no other alert: it is removed and logged, and the alert of its subject begins again", async (column, value) => {
-  const { requests } = await receiver();
-  const failed = vi.spyOn(console, "error");
-  await spoilt(column, value);
-  expect((await look(3)).did).toBe(1);
-  expect((await requests(1)).map((one) => saidIn(one).data.rule)).toEqual(["effects_in_doubt"]);
-  expect((await alerts()).map(({ rule }) => rule)).toEqual(["effects_in_doubt"]);
-  const lines = failed.mock.calls.map(([line]) => JSON.parse(String(line))).filter(({ log }) => log === "alert");
-  expect(lines).toEqual([{ log: "alert", level: "error", change: "spoiled", alert_id: ID, rule: "dlq_depth" }]);
-});
+])(
+  "a row with %s = %s blocks no other alert: it is removed and logged, and the alert of its subject begins again",
+  async (column, value) => {
+    const { requests } = await receiver();
+    const failed = vi.spyOn(console, "error");
+    await spoilt(column, value);
+    expect((await look(3)).did).toBe(1);
+    expect((await requests(1)).map((one) => saidIn(one).data.rule)).toEqual(["effects_in_doubt"]);
+    expect((await alerts()).map(({ rule }) => rule)).toEqual(["effects_in_doubt"]);
+    const lines = failed.mock.calls.map(([line]) => JSON.parse(String(line))).filter(({ log }) => log === "alert");
+    expect(lines).toEqual([{ log: "alert", level: "error", change: "spoiled", alert_id: ID, rule: "dlq_depth" }]);
+  },
+);
 
 it("an infinite gauge exceeds its bound, and is notified", async () => {
   const { requests } = await receiver();

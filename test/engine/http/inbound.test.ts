@@ -190,7 +190,7 @@ it("webhooks are counted by their source and outcome", async () => {
   expect(Object.fromEntries(counts)).toEqual({ accepted: 1, repeated: 2, ignored: 1, failed: 1, refused: 1 });
 });
 
-describe("a webhook", () => {
+describe("a webhook during a failure", () => {
   it.each([
     ["A01 before accept commits", 0, false],
     ["A02 accept committed, not answered", 1, true],

@@ -79,25 +79,22 @@ it.each(modes)(
   },
 );
 
-it.each(modes)(
-  "an unknown outcome in a stopped run of %s steps reports that nothing is sent before a retry",
-  async (steps) => {
-    const { its, id, doubt, again, key } = await lost(steps);
-    await cancelInstance(probeEnv, operator, id, { reason: "not now", undo: false });
-    expect(await doubt()).toMatchObject({
-      follows: {
-        confirm: expect.stringContaining("Nothing runs now: a retry continues with the output that you enter"),
-        reject: "Nothing is sent now: a retry sends it, under the same key.",
-        retry: expect.stringContaining("Nothing is sent now: a retry sends it, under a new key"),
-      },
-    });
-    expect(await again(key)).toEqual({ offered: [true], asked: 202 });
-    expect(its.log).toEqual(["a", "b"]);
-    await retry(id);
-    expect(await kept(id, "complete", "in_doubt", "errored")).toBe("complete");
-    expect(its.log).toEqual(["a", "b", "b"]);
-  },
-);
+it.each(modes)("an unknown outcome in a stopped run of %s steps reports that nothing is sent before a retry", async (steps) => {
+  const { its, id, doubt, again, key } = await lost(steps);
+  await cancelInstance(probeEnv, operator, id, { reason: "not now", undo: false });
+  expect(await doubt()).toMatchObject({
+    follows: {
+      confirm: expect.stringContaining("Nothing runs now: a retry continues with the output that you enter"),
+      reject: "Nothing is sent now: a retry sends it, under the same key.",
+      retry: expect.stringContaining("Nothing is sent now: a retry sends it, under a new key"),
+    },
+  });
+  expect(await again(key)).toEqual({ offered: [true], asked: 202 });
+  expect(its.log).toEqual(["a", "b"]);
+  await retry(id);
+  expect(await kept(id, "complete", "in_doubt", "errored")).toBe("complete");
+  expect(its.log).toEqual(["a", "b", "b"]);
+});
 
 it.each([
   ["paused", true, "a resume sends it"],

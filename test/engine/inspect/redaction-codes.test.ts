@@ -92,22 +92,29 @@ describe("A sensitive message field in an error of a route's code", () => {
   // The first delivery, which comes back where a retry may succeed, and the last one, which becomes a dead letter.
   const CASES = PLACES.flatMap((place) => [1, 6].map((attempt) => ({ place, attempt })));
 
-  it.each(CASES)("is in no log line, dead letter, cause or count, as the error's $place (delivery $attempt)", async ({ place, attempt }) => {
-    const [by, name, email, lines] = [await reader(), fresh("lab"), `lovelace_${letters()}`, linesFromNow("[a-z_]+")];
-    labCalls.set(name, () => Promise.reject(SAID[place](email)));
-    await deliver("probe-events", [event("lab.event", name, { name, row: name, person: { email, city: "London" } })], attempt);
-    const deliveries = lines().filter(({ log, subject }) => log === "delivery" && subject === name);
-    expect(deliveries).toHaveLength(1);
-    const stored = await rows("SELECT reason, step, cause FROM millrace_dead_letters WHERE body LIKE ?1", `%${name}%`);
-    const pages = await Promise.all(["", "/causes"].map((path) => by.get(`/v1/dead-letters${path}`)));
-    expect(pages.map(({ status }) => status)).toEqual([200, 200]);
-    await settleCounts(probeEnv);
-    const headers = { authorization: `Bearer ${await mintToken(probeEnv, { tenantId: "acme", actor: "tess", scopes: ["observe"] })}` };
-    const metrics = await engineRoutes(app).fetch(new Request("http://localhost/metrics", { headers }), probeEnv, createExecutionContext());
-    expect(JSON.stringify([lines(), stored, pages.map(({ body }) => body), await metrics.text()])).not.toContain(email);
-    if (place === "words") expect(deliveries[0]).toMatchObject({ code: "not_retryable", error: `No mailbox ${REDACTED}.` });
-    if (place === "code") expect(deliveries[0]).toMatchObject({ code: "step_failed", error: "No." });
-  });
+  it.each(CASES)(
+    "is in no log line, dead letter, cause or count, as the error's $place (delivery $attempt)",
+    async ({ place, attempt }) => {
+      const [by, name, email, lines] = [await reader(), fresh("lab"), `lovelace_${letters()}`, linesFromNow("[a-z_]+")];
+      labCalls.set(name, () => Promise.reject(SAID[place](email)));
+      await deliver("probe-events", [event("lab.event", name, { name, row: name, person: { email, city: "London" } })], attempt);
+      const deliveries = lines().filter(({ log, subject }) => log === "delivery" && subject === name);
+      expect(deliveries).toHaveLength(1);
+      const stored = await rows("SELECT reason, step, cause FROM millrace_dead_letters WHERE body LIKE ?1", `%${name}%`);
+      const pages = await Promise.all(["", "/causes"].map((path) => by.get(`/v1/dead-letters${path}`)));
+      expect(pages.map(({ status }) => status)).toEqual([200, 200]);
+      await settleCounts(probeEnv);
+      const headers = { authorization: `Bearer ${await mintToken(probeEnv, { tenantId: "acme", actor: "tess", scopes: ["observe"] })}` };
+      const metrics = await engineRoutes(app).fetch(
+        new Request("http://localhost/metrics", { headers }),
+        probeEnv,
+        createExecutionContext(),
+      );
+      expect(JSON.stringify([lines(), stored, pages.map(({ body }) => body), await metrics.text()])).not.toContain(email);
+      if (place === "words") expect(deliveries[0]).toMatchObject({ code: "not_retryable", error: `No mailbox ${REDACTED}.` });
+      if (place === "code") expect(deliveries[0]).toMatchObject({ code: "step_failed", error: "No." });
+    },
+  );
 
   it("is hidden together with all other texts when the payload is stored by reference", async () => {
     const [name, email, lines] = [fresh("lab"), `lovelace_${letters()}`, linesFromNow("delivery")];

@@ -19,17 +19,20 @@ import {
 import { age, count, daysAgo, justBefore, letter, pruneFailed, reader, rowOf, run, slice } from "./aged.ts";
 
 describe("Instances", () => {
-  it.each(["complete", "terminated", "skipped"])("%s are deleted after 30 days, with their entries, and a tombstone remains", async (status) => {
-    const old = await rowOf(status, 31);
-    const young = await rowOf(status, 29);
-    await retentionPass();
-    expect(await statusOf(old)).toBeUndefined();
-    expect(await count("millrace_inbox", "instance_id = ?1", old)).toBe(0);
-    expect(await count("millrace_tombstones", "id = unhex(?1)", old)).toBe(1);
-    expect(await statusOf(young)).toBe(status);
-    expect(await count("millrace_inbox", "instance_id = ?1", young)).toBe(1);
-    expect(await count("millrace_tombstones", "id = unhex(?1)", young)).toBe(0);
-  });
+  it.each(["complete", "terminated", "skipped"])(
+    "%s are deleted after 30 days, with their entries, and a tombstone remains",
+    async (status) => {
+      const old = await rowOf(status, 31);
+      const young = await rowOf(status, 29);
+      await retentionPass();
+      expect(await statusOf(old)).toBeUndefined();
+      expect(await count("millrace_inbox", "instance_id = ?1", old)).toBe(0);
+      expect(await count("millrace_tombstones", "id = unhex(?1)", old)).toBe(1);
+      expect(await statusOf(young)).toBe(status);
+      expect(await count("millrace_inbox", "instance_id = ?1", young)).toBe(1);
+      expect(await count("millrace_tombstones", "id = unhex(?1)", young)).toBe(0);
+    },
+  );
 
   it.each(["errored", "dead"])("%s without an operator's action are deleted after 90 days", async (status) => {
     const old = await rowOf(status, 91);

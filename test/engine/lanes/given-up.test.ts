@@ -7,18 +7,15 @@ import { LabLane, laneEnv } from "./lab.ts";
 it.each([
   ["holds", holding],
   ["parks", parking],
-])(
-  "A lane that %s its dropped messages logs the message and the object, but no key and no body",
-  async (_, kind) => {
-    const warn = vi.spyOn(console, "warn");
-    onTestFinished(() => warn.mockRestore());
-    const lane = new LabLane(kind, ({ messages }) => messages[0]?.retry());
-    const [{ id } = { id: "" }] = await lane.send(0);
-    const line = async () => warn.mock.calls.map(([text]) => String(text)).find((text) => text.includes(id));
-    const said = (await until(line, (text) => text !== undefined)) ?? "{}";
-    const { log, object } = JSON.parse(said);
-    expect(log).toBe("lane_gave_up");
-    expect(said).not.toContain(lane.key);
-    expect(await laneObjectOf(laneEnv, { object }).look()).toMatchObject({ lane: kind.name, tenant: null, key: lane.key });
-  },
-);
+])("A lane that %s its dropped messages logs the message and the object, but no key and no body", async (_, kind) => {
+  const warn = vi.spyOn(console, "warn");
+  onTestFinished(() => warn.mockRestore());
+  const lane = new LabLane(kind, ({ messages }) => messages[0]?.retry());
+  const [{ id } = { id: "" }] = await lane.send(0);
+  const line = async () => warn.mock.calls.map(([text]) => String(text)).find((text) => text.includes(id));
+  const said = (await until(line, (text) => text !== undefined)) ?? "{}";
+  const { log, object } = JSON.parse(said);
+  expect(log).toBe("lane_gave_up");
+  expect(said).not.toContain(lane.key);
+  expect(await laneObjectOf(laneEnv, { object }).look()).toMatchObject({ lane: kind.name, tenant: null, key: lane.key });
+});

@@ -58,12 +58,15 @@ it.each([
   ["an Idempotency-Key, which nothing reads", "pull", {}, { "idempotency-key": "k" }, 422],
   ["a body in gzip", "pull", {}, { "content-encoding": "gzip" }, 415],
   ["a body in another charset", "pull", {}, { "content-type": "application/json; charset=utf-16" }, 415],
-] as const)("a request with %s is refused in the shape of Cloudflare's errors before any queue is called", async (_, verb, how, headers, status) => {
-  const queue = new LabQueue(renders);
-  const authorization = `Bearer ${await tokenFor(queue.tenant, PULL_SCOPE)}`;
-  const answer = await request(`${queue.path}/${verb}`, {}, { authorization, ...headers }, how);
-  expect([answer.status, publishedFailure.parse(answer.body).errors[0]?.code]).toEqual([status, 10_000 + status]);
-});
+] as const)(
+  "a request with %s is refused in the shape of Cloudflare's errors before any queue is called",
+  async (_, verb, how, headers, status) => {
+    const queue = new LabQueue(renders);
+    const authorization = `Bearer ${await tokenFor(queue.tenant, PULL_SCOPE)}`;
+    const answer = await request(`${queue.path}/${verb}`, {}, { authorization, ...headers }, how);
+    expect([answer.status, publishedFailure.parse(answer.body).errors[0]?.code]).toEqual([status, 10_000 + status]);
+  },
+);
 
 it("a token that calls too often gets the time of its next permitted call", async () => {
   const queue = new LabQueue(renders);

@@ -80,17 +80,20 @@ describe("The end of a run", () => {
     expect([await statusOf(instanceId), await look()]).toEqual(["errored", null]);
   });
 
-  it.each(["its next step", "its end"])("W33 in a command that was reported dead because its message was exhausted is revised by %s", async (by) => {
-    const state = { go: false };
-    const { instanceId } = await runLab(async ({ step }) => {
-      await step.read("slow first step", async () => held(() => state.go));
-      if (by === "its next step") await step.commit("effect", () => ({}));
-    });
-    await platformReaches(instanceId, "running");
-    await deliver("probe-commands-dlq", [await envelopeOf(instanceId)]);
-    state.go = true;
-    expect(await reaches(instanceId, "complete")).toBe("complete");
-  });
+  it.each(["its next step", "its end"])(
+    "W33 in a command that was reported dead because its message was exhausted is revised by %s",
+    async (by) => {
+      const state = { go: false };
+      const { instanceId } = await runLab(async ({ step }) => {
+        await step.read("slow first step", async () => held(() => state.go));
+        if (by === "its next step") await step.commit("effect", () => ({}));
+      });
+      await platformReaches(instanceId, "running");
+      await deliver("probe-commands-dlq", [await envelopeOf(instanceId)]);
+      state.go = true;
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+    },
+  );
 
   it.each(["answered", "asked for again, because its answer was lost"])(
     "W33 in a command that was reported dead is revised from the first outcome of its first replay on, which is %s",

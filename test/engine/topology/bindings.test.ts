@@ -53,33 +53,27 @@ it.each(BINDINGS)("a deployment without %s reports that in its first answer, on 
   logged.mockRestore();
 });
 
-it.each(BINDINGS)(
-  "a command, an event and a due time are refused without %s, with nothing stored",
-  async (binding, says) => {
-    const [name, env] = [fresh(), without(binding)];
-    const refused = { code: "config_invalid", message: says };
-    expect(
-      await acceptCommands(env, app, by, [{ type: "probe.requested", payload: { name, steps: [] }, idempotencyKey: name }]),
-    ).toMatchObject([refused]);
-    expect(await stateEvents(env, app, by, [{ type: "probe.signal", payload: { name }, idempotencyKey: name }])).toMatchObject([refused]);
-    await expect(startDue(env, app)).rejects.toMatchObject(refused);
-    expect(await rows("SELECT id FROM millrace_instances WHERE idempotency_key = ?1", name)).toEqual([]);
-  },
-);
+it.each(BINDINGS)("a command, an event and a due time are refused without %s, with nothing stored", async (binding, says) => {
+  const [name, env] = [fresh(), without(binding)];
+  const refused = { code: "config_invalid", message: says };
+  expect(
+    await acceptCommands(env, app, by, [{ type: "probe.requested", payload: { name, steps: [] }, idempotencyKey: name }]),
+  ).toMatchObject([refused]);
+  expect(await stateEvents(env, app, by, [{ type: "probe.signal", payload: { name }, idempotencyKey: name }])).toMatchObject([refused]);
+  await expect(startDue(env, app)).rejects.toMatchObject(refused);
+  expect(await rows("SELECT id FROM millrace_instances WHERE idempotency_key = ?1", name)).toEqual([]);
+});
 
-it.each(BINDINGS)(
-  "messages return to their queue when %s is missing, and the log names the missing binding",
-  async (binding, says) => {
-    const logged = vi.spyOn(console, "log").mockImplementation(() => {});
-    const warned = vi.spyOn(console, "warn").mockImplementation(() => {});
-    const batch = createMessageBatch("probe-commands", [{ id: "a", timestamp: new Date(), body: { some: "message" }, attempts: 1 }]);
-    const context = createExecutionContext();
-    await worker.queue?.(batch, without(binding), context);
-    expect(await getQueueResult(batch, context)).toMatchObject({ explicitAcks: [], retryMessages: [{ msgId: "a" }] });
-    expect([...logged.mock.calls, ...warned.mock.calls].flat().join("\n")).toContain(JSON.stringify(says));
-    vi.restoreAllMocks();
-  },
-);
+it.each(BINDINGS)("messages return to their queue when %s is missing, and the log names the missing binding", async (binding, says) => {
+  const logged = vi.spyOn(console, "log").mockImplementation(() => {});
+  const warned = vi.spyOn(console, "warn").mockImplementation(() => {});
+  const batch = createMessageBatch("probe-commands", [{ id: "a", timestamp: new Date(), body: { some: "message" }, attempts: 1 }]);
+  const context = createExecutionContext();
+  await worker.queue?.(batch, without(binding), context);
+  expect(await getQueueResult(batch, context)).toMatchObject({ explicitAcks: [], retryMessages: [{ msgId: "a" }] });
+  expect([...logged.mock.calls, ...warned.mock.calls].flat().join("\n")).toContain(JSON.stringify(says));
+  vi.restoreAllMocks();
+});
 
 it("a Durable Object that is exported and not bound is found by its class", async () => {
   const { RECORDER, KEEPER, ...bare } = probeEnv;

@@ -141,25 +141,20 @@ describe("The end of a run", () => {
     expect(await platformReaches(instanceId, "complete")).toBe("complete");
   });
 
-  it.each(["dead", "skipped"])(
-    "I17 shows the true status although its message was reported as %s during the start",
-    async (believed) => {
-      let go = false;
-      const { instanceId } = await runLab(async ({ step }) => {
-        await step.read("started", () => held(() => go));
-        await step.commit("act", () => ({}));
-        await step.read("goes on", () => held(() => !go));
-      });
-      await platformReaches(instanceId, "running");
-      await probeEnv.DB.prepare("UPDATE millrace_instances SET status = ?2, check_at = NULL WHERE id = ?1")
-        .bind(instanceId, believed)
-        .run();
-      go = true;
-      expect(await reaches(instanceId, "running")).toBe("running");
-      go = false;
-      expect(await reaches(instanceId, "complete")).toBe("complete");
-    },
-  );
+  it.each(["dead", "skipped"])("I17 shows the true status although its message was reported as %s during the start", async (believed) => {
+    let go = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.read("started", () => held(() => go));
+      await step.commit("act", () => ({}));
+      await step.read("goes on", () => held(() => !go));
+    });
+    await platformReaches(instanceId, "running");
+    await probeEnv.DB.prepare("UPDATE millrace_instances SET status = ?2, check_at = NULL WHERE id = ?1").bind(instanceId, believed).run();
+    go = true;
+    expect(await reaches(instanceId, "running")).toBe("running");
+    go = false;
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
 
   it.each(["while the code runs", "behind its end"])(
     "is a failure when an unawaited effect fails permanently %s; the retry repeats that effect alone",

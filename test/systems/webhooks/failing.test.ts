@@ -104,17 +104,20 @@ describe("A receiver that fails", () => {
     ["12", 12, 11_900],
     ["0", 0, 9_900],
     ["86400", 3600, null],
-  ])("and asks for %s seconds with 429 gets the next request after that time, after the step's delay at least and an hour at most", async (...row) => {
-    const [named, asked, leastMs] = row;
-    const caller = await callerWith();
-    const { hook, delivery } = await endpoint(caller);
-    await tell(hook, { treatments: [{ status: 429, headers: { "retry-after": named }, times: 1 }] });
-    await outcome(caller.tenantId);
-    await received(hook, 1);
-    const { attempts } = await delivery(leastMs === null ? "pending" : "sent");
-    expect(attempts[0].error).toBe(`The receiver answered 429 and asked for ${asked} seconds.`);
-    if (leastMs !== null) expect(Date.parse(attempts[1].at) - Date.parse(attempts[0].at)).toBeGreaterThanOrEqual(leastMs);
-  });
+  ])(
+    "and asks for %s seconds with 429 gets the next request after that time, after the step's delay at least and an hour at most",
+    async (...row) => {
+      const [named, asked, leastMs] = row;
+      const caller = await callerWith();
+      const { hook, delivery } = await endpoint(caller);
+      await tell(hook, { treatments: [{ status: 429, headers: { "retry-after": named }, times: 1 }] });
+      await outcome(caller.tenantId);
+      await received(hook, 1);
+      const { attempts } = await delivery(leastMs === null ? "pending" : "sent");
+      expect(attempts[0].error).toBe(`The receiver answered 429 and asked for ${asked} seconds.`);
+      if (leastMs !== null) expect(Date.parse(attempts[1].at) - Date.parse(attempts[0].at)).toBeGreaterThanOrEqual(leastMs);
+    },
+  );
 
   it.each(["flood", "endless"] as const)("with a very long answer (%s) is read for one kilobyte", async (mode) => {
     const caller = await callerWith();
