@@ -84,7 +84,7 @@ describe("A dry run of a replay", () => {
     expect(new Set((await audit(caller)).map(String)), "refusals are audited, and no dry run").toEqual(new Set(["attempt,refused"]));
   });
 
-  it("names the instance of which the message is a duplicate, as the replay then does", async () => {
+  it("names the instance that the message duplicates, as the replay then does", async () => {
     const caller = await callerWith();
     const key = fresh();
     const asked = await caller.ask(key, { "idempotency-key": key });

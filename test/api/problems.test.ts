@@ -46,7 +46,7 @@ describe("GET /problems", () => {
     expect(body.items).toHaveLength((await explained()).size);
   });
 
-  it("allows no script and no style but its own, as the landing page does, which links to it", async () => {
+  it("allows no script and no style but its own; the landing page does the same, and links to it", async () => {
     for (const path of ["/problems", "/"]) {
       const { status, headers, body } = await send(path);
       expect([status, headers.get("content-type")]).toEqual([200, "text/html; charset=UTF-8"]);

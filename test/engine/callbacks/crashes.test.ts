@@ -36,7 +36,7 @@ it("E02 a stored call is started by the keeper, once, when the process dies befo
   expect(await heard()).toHaveLength(1);
 });
 
-it("an end that many callers report at once is called once", async () => {
+it("an end that many callers detect at once is reported once", async () => {
   const caller = await asking();
   const addresses = await Promise.all(Array.from({ length: 5 }, () => addressOf(caller)));
   const ids = await Promise.all(addresses.map(({ url }) => ask(caller, async () => null, { callback_url: url })));

@@ -135,7 +135,7 @@ it("an errored instance is not overdue, and is overdue again as soon as it is re
   await reaches(id, "complete");
 });
 
-it("an instance whose undo runs is not overdue", async () => {
+it("an instance during its undo is not overdue", async () => {
   const caller = await asking();
   let go = false;
   const undo = () => ({});

@@ -55,7 +55,7 @@ describe("Instances", () => {
     );
   });
 
-  it("that have a key do not take a dead letter about another payload of that key with them", async () => {
+  it("keep a dead letter about another payload of their key when they are deleted", async () => {
     const ended = await rowOf("complete", 31);
     const other = await letter("open", 40, ended);
     await retentionPass();

@@ -22,7 +22,7 @@ describe("Payloads and outputs in R2", () => {
   const put = (key: string) => env.PAYLOADS.put(key, "1");
   const there = async (key: string) => (await env.PAYLOADS.head(key)) !== null;
 
-  it("include an output that is deleted after its instance, and not before, for every attempt that wrote it", async () => {
+  it("are deleted after their instance, and not before, including the outputs of every attempt", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "read", name: "look", output: 200_000 },
@@ -43,7 +43,7 @@ describe("Payloads and outputs in R2", () => {
     expect(await mine()).toBe(0);
   });
 
-  it("include a payload that is kept while an instance, a kept event, an unconfirmed message or an open dead letter refers to it", async () => {
+  it("are kept while an instance, a kept event, an unconfirmed message or an open dead letter refers to them", async () => {
     const path = (what: string) => `payloads/acme/${fresh(what)}/${"a".repeat(64)}`;
     const [instance, signal, outbox, open, settled, nobody] = ["i", "s", "o", "d", "r", "n"].map(path) as [
       string,

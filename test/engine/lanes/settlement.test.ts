@@ -69,7 +69,7 @@ async function byLane(script: Script): Promise<number[]> {
 }
 
 describe("a handler of a queue, moved to a lane", () => {
-  it("settles messages as a queue does: the first settlement of each counts, and later messages return with a returned one", async () => {
+  it("settles messages as a queue does: the first settlement of each counts, and messages after a returned one return with it", async () => {
     await fc.assert(
       fc.asyncProperty(script, async (script) => {
         const again = await byQueue(script);

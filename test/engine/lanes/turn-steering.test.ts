@@ -46,7 +46,7 @@ describe("an action with a message id", () => {
 });
 
 describe("a failed instance that is retried", () => {
-  it("is shown as running, and a skip for its place does not affect the next message", async () => {
+  it("is shown as running, and a skip of the failed instance does not skip the message queued behind it", async () => {
     const key = new TurnKey(blocked);
     key.breaks("a");
     await key.askAll("a", "b");

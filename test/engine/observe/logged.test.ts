@@ -92,7 +92,7 @@ describe("In the log", () => {
     expect(JSON.parse(row?.error ?? "")).toMatchObject({ step: "", where });
   });
 
-  it("a successful run is one line of level info", async () => {
+  it("a successful run logs one line: its end", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }], request);

@@ -52,7 +52,7 @@ describe("A failure that the code caught and threw again as its own error", () =
     expect([world.paid, await states(instanceId)]).toEqual([1, ["note it: done", "pay: done"]]);
   });
 
-  it.concurrent("W25 is attributed to the step that failed last, where no branch succeeded", async () => {
+  it.concurrent("W25 is attributed to the step that failed last when no branch succeeded", async () => {
     const refuse = (what: string) => async () => {
       throw notRetryable(`No ${what}.`);
     };

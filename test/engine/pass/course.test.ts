@@ -159,7 +159,7 @@ it.concurrent("W25 an effect that timed out, was caught and was recorded late do
   expect(done).toEqual(["B"]);
 });
 
-it.concurrent("W25 an effect that the code starts without await as it throws does not begin after that end, nor in a retried run", async () => {
+it.concurrent("W25 an effect that the code starts without await, just before it throws, does not begin after that end, nor in a retried run", async () => {
   const done: string[] = [];
   const pay = defineStep({ effect: "keyed", run: async () => done.push("paid") });
   const { instanceId } = await runLab(async ({ step }) => {

@@ -28,7 +28,7 @@ describe("A failing recorder", () => {
     return { said: () => said, mend };
   }
 
-  it("W31 does not fail a run whose end it could not record: the keeper queries the platform", async () => {
+  it("W31 does not fail a run with an unrecorded end: the keeper queries the platform", async () => {
     let id = "";
     const finishes = d1Says("D1_ERROR: Exceeded maximum DB size.", ({ statement, params }) => {
       return statement.includes("UPDATE millrace_instances SET status = r.value") && id !== "" && String(params[0]).includes(id);

@@ -61,7 +61,7 @@ describe("A schedule", () => {
     }
   });
 
-  it("keeps its command as parsed: a command that its schema refuses is refused, and a large one", async () => {
+  it("keeps its command as parsed, and refuses an invalid or a too large command", async () => {
     const { caller, path, put } = await scheduled();
     const known = { brand: "acme", keyword: "cold brew" };
     const unknown = await put({ command: { type: "research.requested", payload: { ...known, more: "x" } } });

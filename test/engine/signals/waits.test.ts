@@ -97,7 +97,7 @@ describe("A run that waits", () => {
     expect(heard).toEqual(["yes", "another yes"]);
   });
 
-  it("W26 a wait whose timeout coincides with its event has the result that reached the database first, in every later replay", async () => {
+  it("W26 a wait with a timeout that coincides with its event has the result that reached the database first, in every later replay", async () => {
     let heard = "";
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard = await hear(step, "answer", payload.name, 400);

@@ -56,7 +56,7 @@ it("a dead letter about money is deleted after 90 days without an action, with t
   expect((await caller.get("/v1/dead-letters?state=open")).body.items.map(({ id }: Json) => id)).toEqual([young]);
 });
 
-it("a dead letter that an operator skips at the same moment is published once, as the first action does", async () => {
+it("a dead letter that an operator skips at the moment of its deletion is published once, in the form of the first action", async () => {
   const caller = await callerWith();
   const letter = await letterOf(caller, "charge", 91);
   await Promise.all([round(), caller.post(`/v1/dead-letters/${letter}/skip`, { reason: "paid in cash" })]);
