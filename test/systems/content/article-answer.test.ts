@@ -57,7 +57,7 @@ describe("An article is read from", () => {
   });
 });
 
-describe("An answer is malformed that", () => {
+describe("An answer is reported as malformed when it", () => {
   it.each([
     ["has no JSON", "I would write about {title}.", "It was not JSON."],
     ["has an article that is cut", J.slice(0, -5), "It was not JSON."],
@@ -77,7 +77,7 @@ describe("An answer is malformed that", () => {
     ["objects in objects with their ends", `x${'{"a":'.repeat(LONG / 6)}1${"}".repeat(LONG / 6)}`],
     ["braces and white space", `{${" ".repeat(LONG)}`],
     ["fences", "```{".repeat(LONG / 4)],
-  ])("is %s of unlimited length, and is read in linear time", (_, text) => {
+  ])("consists of %s of unlimited length, and is read in linear time", (_, text) => {
     expect(read(text)).toMatchObject({ bad: "malformed" });
   });
 
