@@ -105,7 +105,7 @@ describe("A token", () => {
   });
 
   it.each([
-    ["a tenant the envelope would refuse", { tenantId: "Acme Corp" }],
+    ["a tenant name that is invalid in an envelope", { tenantId: "Acme Corp" }],
     ["no scope", { scopes: [] }],
     ["an unknown scope", { scopes: ["root"] }],
     ["no actor", { actor: "" }],

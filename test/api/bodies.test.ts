@@ -160,13 +160,16 @@ describe("A hostile body", () => {
     );
     expect(routes.length).toBeGreaterThan(35);
     const refusals = [
-      ["a stranger's", {}],
-      ["one of a token that may not", { authorization: `Bearer ${unable.token}` }],
-      ["one of another type", { authorization: `Bearer ${able.token}`, "content-type": "text/plain" }],
-      ["a packed one", { authorization: `Bearer ${able.token}`, "content-encoding": "gzip" }],
-      ["one with an unknown query", { authorization: `Bearer ${able.token}` }, "?nonesuch=1"],
-      ["one on another route", {}, "/nonesuch/nonesuch"],
-      ["one with a length of 2 GB", { authorization: `Bearer ${able.token}`, "content-type": "text/csv", "content-length": "2147483648" }],
+      ["a body without a token", {}],
+      ["a body with a token that lacks the scope", { authorization: `Bearer ${unable.token}` }],
+      ["a body of another content type", { authorization: `Bearer ${able.token}`, "content-type": "text/plain" }],
+      ["a compressed body", { authorization: `Bearer ${able.token}`, "content-encoding": "gzip" }],
+      ["a body with an unknown query parameter", { authorization: `Bearer ${able.token}` }, "?nonesuch=1"],
+      ["a body to an unknown route", {}, "/nonesuch/nonesuch"],
+      [
+        "a body with a length of 2 GB",
+        { authorization: `Bearer ${able.token}`, "content-type": "text/csv", "content-length": "2147483648" },
+      ],
     ] as const;
     // A route that waited for the rest of its body would wait forever.
     const answers = await Promise.all(

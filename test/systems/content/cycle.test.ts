@@ -205,7 +205,7 @@ describe("A page store that fails", () => {
     expect((await ledger({ upstream: "pages", match: article.slug })).totals.pages).toMatchObject({ created: 1, removed: 1 });
   });
 
-  it("after it stored the page is called again under the same key: one page, one event", async () => {
+  it("a step that died after it stored the page runs again under the same key: one page, one event", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     await inject({ upstream: "pages", match: article.slug, status: 502, remaining: 1, afterEffect: true });

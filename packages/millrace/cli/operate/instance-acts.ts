@@ -54,7 +54,7 @@ export const instanceActs: Readonly<Record<string, Verb>> = {
     done: "It runs again",
     options: {
       from: { value: "STEP", says: "start at this step instead" },
-      anyway: { says: "with --from: also if the code caught the failure of the step and continued" },
+      anyway: { says: "with --from: allow the step even if the code caught its failure and continued" },
     },
     body: ({ text, isSet }) => ({ ...(text("from") !== undefined && { from: text("from") }), ...(isSet("anyway") && { anyway: true }) }),
     comesTo: "complete",

@@ -44,7 +44,7 @@ export class Wiring {
     return { script: join(this.#folder, "run", "worker.js"), config: join(this.#folder, "run", "wrangler.json") };
   }
 
-  /** Checks the current sources. Mistakes are returned. Errors: those of the disk. */
+  /** Reads the sources and the configuration, and returns the mistakes of the wiring. Errors: those of the disk. */
   async look(): Promise<Verdict> {
     try {
       const project = this.#project;

@@ -48,8 +48,8 @@ export interface PullQueueDefinition<Body = unknown, E = Cloudflare.Env> {
   /** The scope that a token needs to pull and to acknowledge. Default: `pull`. */
   scope?: string;
   /**
-   * Receives each dead letter, inside the queue's object. Failed calls are retried with a back-off; after success the queue deletes the
-   * letter. A call may take 60 seconds. Default: with the engine, letters become its dead letters; without it, they stay in the queue until
+   * Receives each dead letter, inside the queue's object. A call that fails is retried with a back-off; after one that succeeds, the
+   * queue deletes the dead letter. A call may take 60 seconds. Default: with the engine, letters become its dead letters; without it, they stay in the queue until
    * an operator removes them.
    */
   onDeadLetter?: (letter: PullLetter<Body>, env: E) => unknown;

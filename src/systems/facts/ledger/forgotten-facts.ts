@@ -50,7 +50,7 @@ export function secretName({ MILLRACE_KEY }: Pick<Cloudflare.Env, "MILLRACE_KEY"
 
 /** The parameters of a ledger's search. */
 interface Search {
-  /** Unconfirmed positions: copies of these facts are in transit with the old content. */
+  /** Positions of facts whose delivery is not confirmed: copies with the old content may be in transit. */
   open: ReadonlySet<number>;
   nameOf: (factId: string) => string;
   /** False only counts. */

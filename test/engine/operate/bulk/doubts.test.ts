@@ -119,7 +119,7 @@ describe("Unknown outcomes in a bulk action", () => {
     });
   });
 
-  it("B02 are left out when another operator has answered them, and refused when they are in doubt again since then", async () => {
+  it("B02 effects in doubt are left out after another operator resolved them, and refused if they have become in doubt again", async () => {
     const operator = await theOperator();
     const { ids, keys, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
     const held = pauseAt("B02 acted, chunk not recorded", operator.idOf("once"));

@@ -134,7 +134,7 @@ function Items({ name, schema, value, set, isRequired, path, told }: FieldProps)
   );
 }
 
-/** Longest text with a one-line field. A text with a pattern or a format has one too. */
+/** Characters of a text that is edited in one line; a longer one gets a text area, unless it has a pattern or a format. */
 const SHORT = 200;
 
 function Control({ control, schema, value, set, isRequired, isWrong }: ControlProps & { control: string }) {
