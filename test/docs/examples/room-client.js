@@ -4,7 +4,7 @@
  *
  * @param {string} address wss://…/rooms/desk/front
  * @param {() => Promise<string>} ticketOf asks your own back end for a ticket
- * @param {(message: { sequence: number, from: string | null, at: string, body: unknown }) => void} heard
+ * @param {(message: { sequence: number, from: string | null, at: number, body: unknown }) => void} heard
  */
 export function enterRoom(address, ticketOf, heard) {
   const unsaid = new Map();

@@ -50,7 +50,9 @@ it("a request without a token, a ticket, the scope or a WebSocket is refused", a
   expect(await codeOf(await room.upgrade(enqueues))).toEqual([403, "forbidden"]);
   expect(await codeOf(await room.ask(`${room.path}/tickets`, enqueues, "POST"))).toEqual([403, "forbidden"]);
   expect(await codeOf(await room.ask(`${room.path}/tickets`, {}, "POST"))).toEqual([401, "unauthorized"]);
-  expect(await codeOf(await room.ask(room.path, bearer))).toEqual([422, "invalid_payload"]);
+  const plain = await room.ask(room.path, bearer);
+  expect(plain.headers.get("upgrade")).toBe("websocket");
+  expect(await codeOf(plain)).toEqual([426, "upgrade_required"]);
   expect(await codeOf(await room.upgrade(bearer, "?since=x"))).toEqual([422, "invalid_payload"]);
   expect(await codeOf(await room.ask("/rooms/dresk/a", { upgrade: "websocket", ...bearer }))).toEqual([404, "route_not_found"]);
 });

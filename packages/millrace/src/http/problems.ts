@@ -15,7 +15,13 @@ export interface Problem {
 export type Problems = Readonly<Record<string, Problem>>;
 
 /** Codes that exist only in HTTP. */
-type HttpCode = "signature_invalid" | "route_not_found" | "token_not_found" | "method_not_allowed" | "unsupported_media_type";
+type HttpCode =
+  | "signature_invalid"
+  | "route_not_found"
+  | "token_not_found"
+  | "method_not_allowed"
+  | "unsupported_media_type"
+  | "upgrade_required";
 
 type EngineProblem = EngineCode | HttpCode | keyof typeof BULK_PROBLEMS | keyof typeof NOT_FOUND_PROBLEMS;
 
@@ -193,6 +199,12 @@ export const ENGINE_PROBLEMS: Readonly<Record<EngineProblem, Problem>> = {
     title: "The output is not JSON",
     means: "A step returned a value that is not JSON. Its effect happened and is not repeated.",
     next: "Confirm the effect with an output, then retry. Change the step so that it returns plain data.",
+  },
+  upgrade_required: {
+    status: 426,
+    title: "A WebSocket is required",
+    means: "The route opens a WebSocket, and the request does not ask for one.",
+    next: "Send `Upgrade: websocket`, or open the address with a WebSocket client.",
   },
   rate_limited: {
     status: 429,

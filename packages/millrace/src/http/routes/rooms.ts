@@ -9,7 +9,6 @@ import { type RoomEnv, roomObjectOf } from "../../rooms/stub.ts";
 import { type RoomGuest, readTicket, roomTicket } from "../../rooms/ticket.ts";
 import { callerOf } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
-import { invalidRequest } from "../invalid-request.ts";
 import { wholeNumber } from "../paging.ts";
 import { answerProblem, HttpRefusal, problems } from "../problem.ts";
 import { ENGINE_PROBLEMS } from "../problems.ts";
@@ -47,7 +46,10 @@ const enter = createRoute({
       since: wholeNumber(0).optional().meta({ type: "integer", minimum: 0, description: "The last `sequence` received." }),
     }),
   },
-  responses: { 101: { description: "The socket is open" }, ...problems("unauthorized", "forbidden", "route_not_found", "invalid_payload") },
+  responses: {
+    101: { description: "The socket is open" },
+    ...problems("unauthorized", "forbidden", "route_not_found", "invalid_payload", "upgrade_required"),
+  },
 });
 
 const mint = createRoute({
@@ -83,7 +85,7 @@ export function roomRoutes(rooms: readonly AnyRoom[]): Routes<RoomHttpEnv> {
     const { room, key } = context.req.valid("param");
     const plan = planOf(room);
     if (context.req.header("upgrade")?.toLowerCase() !== "websocket") {
-      throw invalidRequest([{ path: "Upgrade", message: "must be `websocket`: this route is a WebSocket" }]);
+      throw new HttpRefusal("upgrade_required", "This route is a WebSocket: send `Upgrade: websocket`.", { upgrade: "websocket" });
     }
     assertOrigin(context, plan);
     const offered = (context.req.header("sec-websocket-protocol") ?? "").split(",").map((each) => each.trim());
