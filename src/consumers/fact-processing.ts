@@ -14,6 +14,9 @@ import { stateMatches } from "../systems/webhooks/matches.ts";
 import { offer } from "../systems/webhooks/offer.ts";
 import { deliverWebhook } from "../workflows/deliver-webhook.ts";
 
+/** A consequence that fails for good is a dead letter, and holds back no webhook. */
+const LATE = { after: "commit" } as const;
+
 /** The consequences of recorded facts. Facts are numerous, so a batch waits up to a second to fill. */
 export const deriving = defineConsumer({
   queue: factProcessing,
@@ -22,16 +25,17 @@ export const deriving = defineConsumer({
   // It mostly waits for objects (budgets, contact books, other ledgers), and little for the database.
   concurrency: 10,
   routes: [
-    on(PROCESSED_EVENTS.outcome, call(qualify), ...webhooks()),
-    on(PROCESSED_EVENTS.charge, call(spend), ...webhooks()),
+    on(PROCESSED_EVENTS.outcome, call(qualify, LATE), ...webhooks()),
+    on(PROCESSED_EVENTS.charge, call(spend, LATE), ...webhooks()),
     on(PROCESSED_EVENTS.payout, ...webhooks()),
+    // Before the commit: a sync of the alias finds it merged.
     on(PROCESSED_EVENTS.contact_merged, call(merge), sendEach(ContactSync, mergeRecords), ...webhooks()),
     on(PROCESSED_EVENTS.reconciliation, ...webhooks()),
     on(FactObserved, call(appendObserved)),
   ],
 });
 
-/** Sends a fact to subscribed webhooks, and records each match at once. */
+/** Sends a fact to subscribed webhooks, and records each match once its delivery is stored. */
 function webhooks<Fact extends RecordedFact>(): Target<Fact>[] {
-  return [sendEach(WebhookDeliver, offer, deliveryRow), call(stateMatches(deliverWebhook.name))];
+  return [sendEach(WebhookDeliver, offer, deliveryRow), call(stateMatches(deliverWebhook.name), LATE)];
 }

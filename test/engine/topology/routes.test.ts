@@ -1,10 +1,12 @@
 import { env } from "cloudflare:workers";
-import type { Envelope } from "millrace";
+import { call, defineConsumer, type Envelope, notRetryable, on } from "millrace";
 import { describe, expect, it, vi } from "vitest";
 import { confirmToSenders } from "../../../packages/millrace/src/topology/hooks.ts";
+import { ProbeRouted } from "../../probe/messages.ts";
 import { routing } from "../../probe/routing.ts";
 import { app } from "../../probe/worker.ts";
 import { deliver, event, fresh, rows, until } from "../harness.ts";
+import { routed as consumerOf, keepRow, lettersAbout, kept as rowsAbout } from "../intake/routed.ts";
 
 const routed = (name: string, payload: { parts?: string[]; shared?: string } = {}) =>
   event("probe.routed", name, { name, parts: [], ...payload });
@@ -57,6 +59,43 @@ describe("call", () => {
     expect(await deliver("probe-events", [events[1]], 2)).toEqual({ acked: 1, retried: 0 });
     expect(await kept("project", names[1])).toHaveLength(1);
     expect(events.map(confirmed)).toEqual([1, 1, 1]);
+  });
+});
+
+describe("call after the commit", () => {
+  it("that throws returns its event with everything else accepted, and its replay repeats only the call", async () => {
+    const [name, neighbour] = [fresh(), fresh()];
+    const failing = new Set([name]);
+    const called: string[] = [];
+    const late = call<{ name: string }>(
+      async (told) => {
+        called.push(told.payload.name);
+        expect(await rowsAbout(told.payload.name)).toHaveLength(1);
+        if (failing.has(told.payload.name)) throw notRetryable("The charge has another amount.");
+      },
+      { after: "commit" },
+    );
+    const consume = consumerOf(on(ProbeRouted, keepRow, late));
+    const events = [name, neighbour].map((one) => event("probe.routed", one, { name: one }));
+    expect(await consume(events)).toEqual({ acked: 2, retried: 0 });
+    expect(called.toSorted()).toEqual([name, neighbour].toSorted());
+    expect(await lettersAbout(name)).toMatchObject([{ reason: "not_retryable", error: "The charge has another amount." }]);
+    expect(await lettersAbout(neighbour)).toEqual([]);
+
+    failing.clear();
+    // As a replay sends it.
+    expect(await consume([{ ...events[0], replay: crypto.randomUUID() }])).toEqual({ acked: 1, retried: 0 });
+    expect([await rowsAbout(name), called.filter((one) => one === name)]).toMatchObject([[{}], [name, name]]);
+  });
+
+  it("is refused for a consumer with a gap rule, which does not repeat an accepted event", () => {
+    const routes = [
+      on(
+        ProbeRouted,
+        call(() => undefined, { after: "commit" }),
+      ),
+    ];
+    expect(() => defineConsumer({ queue: ProbeRouted.queue, sequence: { gap: "retry" }, routes })).toThrow('call(…, { after: "commit" })');
   });
 });
 

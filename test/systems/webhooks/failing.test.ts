@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { callerWith, type Json, reaches } from "../../api/client.ts";
+import { derivedNames } from "../../../src/messages/fact.ts";
+import { callerWith, fresh, type Json, reaches, until } from "../../api/client.ts";
+import { seedRules } from "../facts/derived.ts";
 import { endpoint, hurried, ledger, outcome, received, tell } from "./hook.ts";
 
 const REASON = { reason: "the receiver works again" };
@@ -128,5 +130,45 @@ describe("A receiver that fails", () => {
     expect(attempts).toMatchObject([{ status: 200 }]);
     expect(attempts[0].answer.length).toBeGreaterThan(0);
     expect(attempts[0].answer.length).toBeLessThanOrEqual(1024);
+  });
+});
+
+describe("A fact whose charge fails for good", () => {
+  it("is delivered to each endpoint, whatever becomes of its dead letter, and each match names its delivery", async () => {
+    const caller = await callerWith();
+    const { tenantId } = caller;
+    await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 30 } }]);
+    const endpoints = [await endpoint(caller), await endpoint(caller)];
+    const [fact_id, entity] = [fresh("poison"), `account/${fresh("a")}`];
+    // Another fact has the name of its charge.
+    const { charge } = derivedNames({ fact_id, entity });
+    await outcome(tenantId, { fact_id: charge, entity: "account/a1", type: "charge", payload: { account: "a1", amount_cents: 1 } });
+    await outcome(tenantId, { fact_id, entity });
+    const letters = async () => (await caller.get("/v1/dead-letters?queue=fact-processing")).body.items as Json[];
+    const opened = (count: number) => until(letters, (found) => found.length === count);
+    const matches = () =>
+      Promise.all(
+        endpoints.map(async ({ id, delivery }) => {
+          const sent = await delivery("sent");
+          const [first] = await ledger(tenantId, id, 2);
+          expect(first).toMatchObject({ type: "webhook_triggered", payload: { fact_id, delivery_id: sent.id } });
+          return sent.id as string;
+        }),
+      );
+    const ids = await matches();
+    const [letter] = await opened(1);
+    expect(letter).toMatchObject({ reason: "idempotency_key_reused", message_type: "fact.outcome" });
+
+    const replay = `/v1/dead-letters/${letter?.id}/replay`;
+    expect((await caller.post(replay, { ...REASON, dry_run: true })).body).toMatchObject({ outcome: "follows", refused: null });
+    expect((await caller.post(replay, REASON)).body).toMatchObject({ sent: true });
+    // The charge is still refused: another letter, which is skipped.
+    const again = (await opened(1)).find(({ id }) => id !== letter?.id) ?? (await until(letters, ([one]) => one?.id !== letter?.id))[0];
+    expect((await caller.post(`/v1/dead-letters/${again?.id}/skip`, REASON)).body).toMatchObject({ skipped: true });
+    expect(await matches()).toEqual(ids);
+    for (const { hook, id } of endpoints) {
+      expect(await received(hook, 1)).toHaveLength(1);
+      expect((await ledger(tenantId, id, 2)).map(({ type }) => type)).toEqual(["webhook_triggered", "webhook_sent"]);
+    }
   });
 });

@@ -43,6 +43,11 @@ export function checkConsumer(said: Said): void {
       isRule,
       `${whose} has the invalid sequence ${JSON.stringify(sequence)}: use gap: "wait", "retry" or "skip", and first: 0 or 1.`,
     );
+    const isLate = (one: unknown) => (one as { targets?: { isLate?: boolean }[] }).targets?.some((target) => target.isLate) ?? false;
+    assertDeclared(
+      !(routes ?? []).some(isLate),
+      `${whose} has a sequence and a call(…, { after: "commit" }): a redelivery would not repeat that call. Remove \`after\`.`,
+    );
   }
   if (laneIn(queue.name) !== undefined) return;
   const { size = 1, waitSeconds = 0 } = batch ?? {};

@@ -75,6 +75,8 @@ interface Call<Payload> {
   /** The result is awaited and ignored. */
   readonly handler: (event: Routed<Payload>) => unknown;
   readonly limitMs: number;
+  /** True for code that runs after the commit of the event's commands and rows. */
+  readonly isLate: boolean;
 }
 
 /** Default time limit of a target's code for one event. */
@@ -83,6 +85,11 @@ const ROUTE_LIMIT: Duration = "30 seconds";
 export interface CallOptions {
   /** Time limit; default 30 seconds. An event whose code took longer is retried, and finally becomes a dead letter with `route_timeout`. */
   timeout?: Duration;
+  /**
+   * `commit`: the code runs after the commit of the event's commands and rows, so its failure does not hold them back. The event is still
+   * redelivered, and finally a dead letter. Default: before the commit. Refused for a consumer with a `sequence`.
+   */
+  after?: "commit";
 }
 
 /** An event and its targets. */
@@ -183,8 +190,11 @@ export function project<Payload>(row: (event: Routed<Payload>) => RowStatement |
 }
 
 /** Calls code at least once per event, in no order. When the code throws, the event is delivered again. */
-export function call<Payload>(handler: (event: Routed<Payload>) => unknown, { timeout = ROUTE_LIMIT }: CallOptions = {}): Call<Payload> {
-  return { do: "call", handler, limitMs: durationMs(timeout) };
+export function call<Payload>(
+  handler: (event: Routed<Payload>) => unknown,
+  { timeout = ROUTE_LIMIT, after }: CallOptions = {},
+): Call<Payload> {
+  return { do: "call", handler, limitMs: durationMs(timeout), isLate: after === "commit" };
 }
 
 /** Sends the event to a Durable Object, selected by its binding and name. The object must deduplicate by idempotency key. */

@@ -1,15 +1,19 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
+import { duringSpan } from "../../contract/trace.ts";
+import { spanOfDelivery } from "../../observe/deliveries.ts";
 import { relay } from "../../recorder/relay.ts";
 import { wake } from "../../signals/assign.ts";
 import { atomically } from "../../store/d1/retry.ts";
 import { watchAgain } from "../../store/instances/look.ts";
+import { confirm } from "../../store/outbox.ts";
 import { confirmToSenders } from "../../topology/hooks.ts";
 import { outgoing } from "../accept/accept.ts";
 import type { Intake, Outcome, Outcomes } from "../consumer.ts";
 import { firstOf } from "../identity.ts";
 import { startInTurn } from "../start.ts";
 import { captureReused } from "./capture-reused.ts";
+import { failedBy } from "./follow.ts";
 import type { Plan, Written } from "./plan.ts";
 import { slices } from "./slices.ts";
 
@@ -21,12 +25,31 @@ export async function carryOn(intake: Intake, group: readonly Plan[], written: W
   await crashPoint("signal kept, not told");
   await wake(env, written.waits, written.kept);
   const putOff = await start(env, group, written);
-  for (const plan of group) outcomes.set(plan.message, whatBecameOf(plan, written, { captured, putOff }));
+  const failed = await callAfter(group);
+  for (const plan of group) outcomes.set(plan.message, failed.get(plan) ?? whatBecameOf(plan, written, { captured, putOff }));
+  const over = group.filter((plan) => !failed.has(plan));
+  await atomically(env.DB, confirm(over.filter(({ after = [] }) => after.length > 0).map(({ envelope }) => envelope)));
   await confirmToSenders(
     catalog.hooks,
     env,
-    group.map(({ envelope }) => envelope),
+    over.map(({ envelope }) => envelope),
   );
+}
+
+/** Runs the code of routes that follows the commit. Returns the outcome of each event whose code threw. */
+async function callAfter(group: readonly Plan[]): Promise<ReadonlyMap<Plan, Outcome>> {
+  const failed = new Map<Plan, Outcome>();
+  const calls = group.flatMap((plan) => (plan.after ?? []).map((run) => ({ plan, run })));
+  await Promise.all(
+    calls.map(async ({ plan, run }) => {
+      try {
+        await duringSpan(spanOfDelivery(plan.message), run);
+      } catch (thrown) {
+        failed.set(plan, failedBy(thrown));
+      }
+    }),
+  );
+  return failed;
 }
 
 async function send(env: EngineEnv, group: readonly Plan[], { sent }: Written): Promise<void> {

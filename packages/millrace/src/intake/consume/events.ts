@@ -7,7 +7,7 @@ import type { Catalog } from "../../topology/catalog.ts";
 import type { EventConsumer } from "../../topology/consumer.ts";
 import type { Intake, OnCaptured, Outcomes, Taker } from "../consumer.ts";
 import { handleBatch } from "./batch.ts";
-import { follow, memo, ThrownByRoute } from "./follow.ts";
+import { failedBy, follow, memo } from "./follow.ts";
 import { type InTurn, inOrder, stuckBehind } from "./in-order.ts";
 import { nothing, type Plan } from "./plan.ts";
 import { type ReadMessage, readMessages } from "./read.ts";
@@ -64,8 +64,7 @@ function planAll(intake: Intake, read: readonly InTurn[], outcomes: Outcomes): P
       const plan = await duringSpan(spanOfDelivery(one.message), () => follow(intake, one, once));
       return [{ ...plan, move: one.move }];
     } catch (thrown) {
-      const isRoutes = thrown instanceof ThrownByRoute;
-      outcomes.set(one.message, { did: "retried", error: isRoutes ? thrown.error : thrown, isRoutes });
+      outcomes.set(one.message, failedBy(thrown));
       return [];
     }
   };

@@ -12,13 +12,19 @@ import { assertWellFormed, bindable } from "../../store/d1/bindable.ts";
 import { assertFewHops } from "../../topology/hops.ts";
 import type { Routed, Target } from "../../topology/routes.ts";
 import { type Acceptance, acceptance } from "../accept/accept.ts";
-import type { Intake } from "../consumer.ts";
+import type { Intake, Outcome } from "../consumer.ts";
 import type { Plan } from "./plan.ts";
 import type { ReadMessage } from "./read.ts";
 
 /** An error of a route's code: with any code it counts as a failure of the event. */
-export class ThrownByRoute {
+class ThrownByRoute {
   constructor(readonly error: unknown) {}
+}
+
+/** The outcome of an event whose planning or code has thrown. */
+export function failedBy(thrown: unknown): Outcome {
+  const isRoutes = thrown instanceof ThrownByRoute;
+  return { did: "retried", error: isRoutes ? thrown.error : thrown, isRoutes };
 }
 
 async function ofRoute<T>(code: () => T): Promise<Awaited<T>> {
@@ -29,7 +35,7 @@ async function ofRoute<T>(code: () => T): Promise<Awaited<T>> {
   }
 }
 
-/** Plans one event, and calls the code of its routes. Throws `ThrownByRoute` with an error of that code. */
+/** Plans one event, and calls the code of its routes that runs before the commit. Throws `ThrownByRoute` with an error of that code. */
 export async function follow(
   intake: Intake,
   { message, envelope, definition, payload: inline }: ReadMessage,
@@ -48,7 +54,9 @@ export async function follow(
     env: env as unknown as Cloudflare.Env,
     once,
   };
-  const followed = await Promise.all(targets.map((target) => inTime(followTarget(intake, target, event), target, envelope.message_type)));
+  const inTurn = (target: Target) => inTime(followTarget(intake, target, event), target, envelope.message_type);
+  const isLate = (target: Target) => target.do === "call" && target.isLate;
+  const followed = await Promise.all(targets.filter((target) => !isLate(target)).map(inTurn));
   const all = followed.flatMap(({ instances = [] }) => instances);
   const rows = followed.flatMap(({ rows = [] }) => rows);
   // Checked here, so that an invalid row fails only this event and not the batch.
@@ -63,6 +71,7 @@ export async function follow(
     commands: all.filter(({ queue }) => queue !== null),
     rows,
     signal: targets.some((target) => target.do === "signal"),
+    after: targets.filter(isLate).map((target) => () => inTurn(target)),
   };
 }
 

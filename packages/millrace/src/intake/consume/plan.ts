@@ -19,6 +19,8 @@ export interface Plan {
   readonly signal: boolean;
   /** The new position of its stream, if its queue has a gap rule. */
   readonly move?: StreamMove | undefined;
+  /** Code of routes that runs after the commit. */
+  readonly after?: readonly (() => Promise<unknown>)[];
 }
 
 /** The plan of a message without consequences: it is only confirmed. */

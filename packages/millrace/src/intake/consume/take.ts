@@ -68,7 +68,8 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
   const signals = group.flatMap(({ signal, envelope }) => (signal ? [envelope] : []));
   const answered = await namedBatch(env.DB, {
     taken: acceptanceChunks(group.flatMap(({ instances }) => instances)).map(takeIn),
-    confirmed: confirm(group.map(({ envelope }) => envelope)),
+    // An event whose code runs after the commit is confirmed after that.
+    confirmed: confirm(group.filter(({ after = [] }) => after.length === 0).map(({ envelope }) => envelope)),
     kept: insertSignals(signals),
     waits: signals.length > 0 ? assignSignals(signals) : [],
     sent: acceptanceChunks(last).map((rows) => insertAccepted(rows)),
