@@ -30,7 +30,8 @@ const DeliverySchema = z
   .object({
     id: z.string().meta({ description: "The id of the delivery, of its first instance, and the `webhook-id` that the receiver gets." }),
     instance_id: z.string().meta({ description: "The newest instance that sends it; a redelivery has another one." }),
-    state: z.enum(STATES),
+    state: z.enum(STATES).meta({ description: "`sent` once the receiver has accepted it; a redelivery does not change that." }),
+    redelivery: z.enum(STATES).nullable().meta({ description: "The state of its newest redelivery; null if it was not redelivered." }),
     config_version: z.int().meta({ description: "The version of the endpoint that matched." }),
     entity: z.string(),
     fact_id: z.string(),
@@ -65,7 +66,7 @@ const list = createRoute({
   summary: "List the deliveries of an endpoint, newest first",
   description: "Deliveries are kept for 30 days. Retry a failed one with POST /v1/instances/{instance_id}/retry, redeliver others.",
   ...needs("read"),
-  request: { params, query: z.strictObject({ state: z.enum(STATES).optional(), ...pageQuery }) },
+  request: { params, query: z.strictObject({ state: z.enum(STATES).optional(), redelivery: z.enum(STATES).optional(), ...pageQuery }) },
   responses: {
     200: answers("A page of deliveries", pageOf(DeliverySchema)),
     ...problems("unauthorized", "forbidden", "webhook_not_found", "invalid_payload"),
@@ -108,11 +109,11 @@ export function webhookDeliveries(catalog: Catalog) {
   return new Routes<ApiEnv>()
     .openapi(list, async (context) => {
       const { id } = await endpointOf(context, context.req.valid("param").id);
-      const { state, ...request } = context.req.valid("query");
+      const { state, redelivery, ...request } = context.req.valid("query");
       const found = await keysetPage(
         request,
         ({ matched_at, id }: Omit<LoggedDelivery, "attempts">) => ({ at: matched_at, id }),
-        (before, limit) => listDeliveries(context.env.DB, context.var.caller.tenantId, id, { state, before, limit }),
+        (before, limit) => listDeliveries(context.env.DB, context.var.caller.tenantId, id, { state, redelivery, before, limit }),
       );
       return context.json(page(found, deliveryView), 200);
     })
@@ -153,6 +154,6 @@ export function noDelivery(id: string, delivery: string): HttpRefusal {
 }
 
 function deliveryView(delivery: Omit<LoggedDelivery, "attempts">): z.infer<typeof DeliverySchema> {
-  const { id, instance_id, state, config_version, entity, fact_id, fact_type, matched_at, tried } = delivery;
-  return { id, instance_id, state, config_version, entity, fact_id, fact_type, matched_at: iso(matched_at), tried };
+  const { id, instance_id, state, redelivery, config_version, entity, fact_id, fact_type, matched_at, tried } = delivery;
+  return { id, instance_id, state, redelivery, config_version, entity, fact_id, fact_type, matched_at: iso(matched_at), tried };
 }

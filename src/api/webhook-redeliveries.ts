@@ -25,7 +25,9 @@ import { noDelivery } from "./webhook-deliveries.ts";
 import { endpointOf } from "./webhooks.ts";
 
 const manySchema = reasoned.extend({
-  state: z.enum(REPEATABLE),
+  state: z
+    .enum(REPEATABLE)
+    .meta({ description: "Of its newest instance: `sent` excludes a sent one whose redelivery was skipped." }),
   since: timestamp
     .optional()
     .meta({ description: "Selects facts that matched the endpoint at this time or later; default: all kept facts." }),
@@ -90,8 +92,9 @@ export function webhookRedeliveries(catalog: Catalog) {
       if (instance_id !== undefined) return context.json({ delivery_id: delivery, instance_id }, 202, replayedHeader({ replayed }));
       const found = await getDelivery(context.env.DB, context.var.caller.tenantId, id, delivery);
       if (!found) throw noDelivery(id, delivery);
-      const hint = found.state === "failed" ? `retry its instance, POST /v1/instances/${found.instance_id}/retry` : "it is under way";
-      throw new MillraceError("invalid_transition", `The delivery is ${found.state}: ${hint}.`, { from: found.state });
+      const state = found.redelivery ?? found.state;
+      const hint = state === "failed" ? `retry its instance, POST /v1/instances/${found.instance_id}/retry` : "it is under way";
+      throw new MillraceError("invalid_transition", `The delivery is ${state}: ${hint}.`, { from: state });
     })
     .openapi(many, async (context) => {
       const { id } = context.req.valid("param");

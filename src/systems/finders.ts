@@ -63,7 +63,7 @@ const webhook: Finder = {
 const delivery: Finder = {
   kind: "webhook_delivery",
   look: ({ text, by }) => sql`
-    SELECT id, endpoint_id, fact_id, fact_type, state, matched_at FROM webhook_deliveries
+    SELECT id, endpoint_id, fact_id, fact_type, iif(sent_at IS NULL, state, 'sent') AS state, matched_at FROM webhook_deliveries
     WHERE id = ${text.toLowerCase()} AND tenant_id = ${by.tenantId}`,
   read: (row) => ({
     id: String(row.id),

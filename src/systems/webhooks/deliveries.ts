@@ -1,4 +1,4 @@
-import { among, fragment, messageOf, now, query, type RowStatement, type Sent, type Statement, sql } from "millrace";
+import { among, type Fragment, fragment, messageOf, now, query, type RowStatement, type Sent, type Statement, sql } from "millrace";
 import { hasInstance, instanceOf, isPruned, SETTLED } from "millrace/operate";
 import type { WebhookDelivery } from "../../messages/webhooks.ts";
 
@@ -39,7 +39,10 @@ export interface LoggedDelivery {
   entity: string;
   fact_id: string;
   fact_type: string;
+  /** `sent` once the receiver has accepted it, whatever becomes of a redelivery. */
   state: DeliveryState;
+  /** The state of the newest redelivery; null without one. */
+  redelivery: DeliveryState | null;
   matched_at: number;
   tried: number;
   attempts: Attempt[];
@@ -84,11 +87,16 @@ export function logAttempt(tenantId: string, id: string, attempt: Attempt): Stat
 }
 
 /**
- * A delivery's state for display. A pending one whose newest instance has ended is skipped: an operator has terminated the instance, or
+ * The state of a delivery's newest instance. A pending one whose instance has ended is skipped: an operator has terminated the instance, or
  * skipped the command's dead letter. If that instance is retried, it is pending again.
  */
 const HAS_ENDED = hasInstance("d", { id: "coalesce(d.instance_id, d.id)", statuses: SETTLED });
 const STATE = fragment(`iif(d.state = 'pending' AND ${HAS_ENDED.fragment}, 'skipped', d.state)`);
+
+/** A delivery's state for display: a redelivery that fails leaves a sent one sent. */
+const SHOWN = fragment(`iif(d.sent_at IS NOT NULL, 'sent', ${STATE.fragment})`);
+/** The state of its newest redelivery. */
+const REDELIVERY = fragment(`iif(d.instance_id <> d.id, ${STATE.fragment}, NULL)`);
 
 /** The states from which a delivery can be sent again. A failed one is retried as its instance, and a pending one is in progress. */
 export const REPEATABLE = ["skipped", "gone", "sent"] as const satisfies DeliveryState[];
@@ -169,7 +177,7 @@ function hasHad(request: string): Statement {
 /** The result of a delivery, from its newest instance. */
 export function settleDelivery({ tenant_id, id, instance_id }: Delivery, state: Exclude<DeliveryState, "pending">): Statement {
   return sql`
-    UPDATE webhook_deliveries SET state = ${state}
+    UPDATE webhook_deliveries SET state = ${state} ${state === "sent" ? sql`, sent_at = coalesce(sent_at, ${now})` : sql``}
     WHERE id = ${id} AND tenant_id = ${tenant_id} AND coalesce(instance_id, ${instance_id}) = ${instance_id}`;
 }
 
@@ -241,23 +249,32 @@ export async function targetOf(db: D1Database, { tenant_id, endpoint_id, id, ins
 }
 
 const LOGGED = sql`id, coalesce(instance_id, id) AS instance_id, config_version, entity, fact_id,
-  fact_type, ${STATE} AS state, matched_at, tried`;
+  fact_type, ${SHOWN} AS state, ${REDELIVERY} AS redelivery, matched_at, tried`;
+
+interface DeliveryFilter {
+  state?: DeliveryState | undefined;
+  redelivery?: DeliveryState | undefined;
+}
 
 /** An endpoint's deliveries before a position, newest first, without their attempts. */
 export function listDeliveries(
   db: D1Database,
   tenantId: string,
   endpointId: string,
-  { state, before, limit }: { state: DeliveryState | undefined; before: { at: number; id: string }; limit: number },
+  { state, redelivery, before, limit }: DeliveryFilter & { before: { at: number; id: string }; limit: number },
 ): Promise<Omit<LoggedDelivery, "attempts">[]> {
   return query<Omit<LoggedDelivery, "attempts">>(
     db,
     sql`
       SELECT ${LOGGED} FROM webhook_deliveries d
-      WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} ${state === undefined ? sql`` : sql`AND ${STATE} = ${state}`}
+      WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} ${andIs(SHOWN, state)} ${andIs(REDELIVERY, redelivery)}
         AND (matched_at, id) < (${before.at}, ${before.id})
       ORDER BY matched_at DESC, id DESC LIMIT ${limit}`,
   );
+}
+
+function andIs(column: Fragment, state: DeliveryState | undefined): Statement {
+  return state === undefined ? sql`` : sql`AND ${column} = ${state}`;
 }
 
 export async function getDelivery(db: D1Database, tenantId: string, endpointId: string, id: string): Promise<LoggedDelivery | undefined> {

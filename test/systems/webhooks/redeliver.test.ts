@@ -28,7 +28,9 @@ async function several(caller: Caller, state: string, count: number) {
   for (let n = 0; n < count; n++) await outcome(caller.tenantId);
   const items = async () => (await caller.get(`${one.path}/deliveries?state=sent`)).body.items as Json[];
   const ids = (await until(items, (found) => found.length === count)).map(({ id }) => id as string).toReversed();
-  await env.DB.prepare("UPDATE webhook_deliveries SET state = ?2 WHERE endpoint_id = ?1").bind(one.id, state).run();
+  await env.DB.prepare("UPDATE webhook_deliveries SET state = ?2, sent_at = iif(?2 = 'sent', sent_at, NULL) WHERE endpoint_id = ?1")
+    .bind(one.id, state)
+    .run();
   return { ...one, ids, all: `${one.path}/redeliver`, items };
 }
 
@@ -115,17 +117,27 @@ describe("A sent delivery", () => {
   it("that fails when it is sent again is retried as the instance that its log names", async () => {
     await using _ = await hurried();
     const caller = await callerWith();
-    const { hook, path, delivered, again, delivery } = await sent(caller);
-    expect(await delivery("sent")).toMatchObject({ instance_id: delivered });
+    const { hook, id, path, delivered, again, delivery } = await sent(caller);
+    expect(await delivery("sent")).toMatchObject({ instance_id: delivered, redelivery: null });
     await tell(hook, { treatments: [{ status: 500, times: 6 }] });
     const { instance_id } = (await caller.post(again, REASON)).body;
-    expect(await delivery("failed")).toMatchObject({ id: delivered, instance_id, tried: 7 });
-    expect((await caller.get(`${path}/deliveries?state=failed`)).body.items).toMatchObject([{ instance_id }]);
+    const listed = async (query: string) => (await caller.get(`${path}/deliveries?${query}`)).body.items as Json[];
+    await until(
+      () => listed("redelivery=failed"),
+      (found) => found.length > 0,
+    );
+    // It was sent once, and stays so in each list.
+    expect(await delivery("sent")).toMatchObject({ id: delivered, instance_id, redelivery: "failed", tried: 7 });
+    expect(await listed("state=sent")).toMatchObject([{ id: delivered, redelivery: "failed" }]);
+    expect([await listed("state=failed"), await listed("redelivery=sent")]).toEqual([[], []]);
+    const types = (await ledger(caller.tenantId, id, 3)).map(({ type }) => type);
+    expect(types).toEqual(["webhook_triggered", "webhook_sent", "webhook_failed"]);
     const retry = `/v1/instances/${instance_id}/retry`;
     expect((await caller.post(again, REASON)).body.detail).toContain(retry);
     await reaches(caller, instance_id, "errored");
     expect((await caller.post(retry, REASON)).status).toBe(202);
-    expect(await delivery("sent")).toMatchObject({ id: delivered, tried: 8 });
+    await reaches(caller, instance_id, "complete");
+    expect(await delivery("sent")).toMatchObject({ id: delivered, redelivery: "sent", tried: 8 });
   });
 
   it("of a disabled endpoint waits until the endpoint is enabled", async () => {
@@ -135,6 +147,7 @@ describe("A sent delivery", () => {
     const { body } = await caller.post(again, REASON);
     await reaches(caller, body.instance_id, "waiting");
     await switchOn();
+    await reaches(caller, body.instance_id, "complete");
     expect(await delivery("sent")).toMatchObject({ tried: 2 });
     expect(await received(hook)).toHaveLength(2);
   });
@@ -187,18 +200,22 @@ describe("A delivery", () => {
     const { instance_id } = (await caller.post(again, REASON)).body;
     await reaches(caller, instance_id, "waiting");
     const letter = await deadLetterOf(caller, instance_id);
-    expect(await delivery("pending")).toMatchObject({ instance_id });
+    expect(await delivery("sent")).toMatchObject({ instance_id, redelivery: "pending" });
     expect((await caller.post(again, REASON)).body).toMatchObject({ code: "invalid_transition", from: "pending" });
 
     expect((await caller.post(`/v1/dead-letters/${letter}/skip`, REASON)).body).toMatchObject({ skipped: true });
-    expect(await delivery("skipped")).toMatchObject({ id: delivered, instance_id, tried: 1 });
-    const listed = async (state: string) => (await caller.get(`${path}/deliveries?state=${state}`)).body.items;
+    expect(await delivery("sent")).toMatchObject({ id: delivered, instance_id, redelivery: "skipped", tried: 1 });
+    const listed = async (state: string) => (await caller.get(`${path}/deliveries?redelivery=${state}`)).body.items;
     expect([await listed("pending"), await listed("skipped")]).toMatchObject([[], [{ id: delivered }]]);
     expect((await caller.post(`${path}/redeliver`, { ...REASON, state: "skipped" })).body).toEqual({ redelivered: 1, more: false });
-    expect((await delivery("pending")).instance_id).not.toBe(instance_id);
+    expect(await delivery("sent")).toMatchObject({ redelivery: "pending", instance_id: expect.not.stringMatching(instance_id) });
     await switchOn();
+    await received(hook, 2);
+    await until(
+      () => listed("sent"),
+      (found) => found.length > 0,
+    );
     expect(await delivery("sent")).toMatchObject({ id: delivered, tried: 2 });
-    expect(await received(hook)).toHaveLength(2);
   });
 
   it("that failed is not sent again: its instance is retried", async () => {
