@@ -2,6 +2,7 @@ import { type Catalog, catalog } from "millrace/worker";
 import * as consumers from "./consumers/index.ts";
 import { skippedLetterFact } from "./systems/facts/derived/skipped-letter.ts";
 import { confirmFacts } from "./systems/facts/ledger/ledgers.ts";
+import { deliverFacts } from "./systems/webhooks/bulk-deliver.ts";
 import { redeliverDeliveries } from "./systems/webhooks/bulk-redeliver.ts";
 import { sendCallback } from "./workflows/send-callback.ts";
 
@@ -13,6 +14,6 @@ export const app: Catalog = catalog({
   consumers: Object.values(consumers),
   onConfirmed: confirmFacts,
   onSkipped: skippedLetterFact,
-  bulkVerbs: [redeliverDeliveries],
+  bulkVerbs: [redeliverDeliveries, deliverFacts],
   callbacks: sendCallback,
 });

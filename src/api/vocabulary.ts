@@ -9,6 +9,7 @@ export const OWN_VERBS = [
   "cancel",
   "settings",
   "redeliver",
+  "deliver",
   "register",
   "change",
   "enable",

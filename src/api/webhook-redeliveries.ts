@@ -15,8 +15,10 @@ import {
   replayedHeaderSchema,
   timestamp,
 } from "millrace/http";
+import { planBulk, startBulk } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
+import { deliverFacts } from "../systems/webhooks/bulk-deliver.ts";
 import { getDelivery, REPEATABLE, type Repeated } from "../systems/webhooks/deliveries.ts";
 import { REDELIVERED_AT_ONCE, redeliver } from "../systems/webhooks/redeliver.ts";
 import type { ApiEnv } from "./env.ts";
@@ -32,6 +34,13 @@ const manySchema = reasoned.extend({
     .optional()
     .meta({ description: "Selects facts that matched the endpoint at this time or later; default: all kept facts." }),
   until: timestamp.optional().meta({ description: "Selects facts that matched the endpoint before this time; default: all." }),
+});
+
+const laterSchema = reasoned.extend({
+  since: timestamp.meta({ description: "Of facts that were recorded then or later. Facts are kept for 400 days." }),
+  until: timestamp.optional().meta({ description: "And before then; default: all that are stored now." }),
+  dry_run: z.boolean().default(false).meta({ description: "True only counts the facts." }),
+  rate_per_second: z.number().min(0.1).max(100).optional().meta({ description: "Deliveries started per second. Default 10." }),
 });
 
 const params = z.object({ id: z.string() });
@@ -77,12 +86,50 @@ const many = createRoute({
   },
 });
 
+const later = createRoute({
+  method: "post",
+  path: "/v1/webhooks/{id}/deliveries",
+  operationId: "deliverFactsLater",
+  summary: "Deliver the facts of a period",
+  description: [
+    "Starts a bulk action over the facts of the endpoint's types that have no sent delivery: the endpoint was disabled, or is new. Each fact gets the one delivery that it would have had, with the same `webhook-id`; oldest first, at most 100,000.",
+    "Follow, abort or resume it at `/v1/bulk-actions/{bulk_action}`. Deliveries that are `pending` or `failed` are left as they are.",
+  ].join("\n\n"),
+  ...needs("operate"),
+  request: { headers: z.object(keyHeader("A repeat with the same key is the same bulk action.")), params, body: jsonBody(laterSchema) },
+  responses: {
+    200: answers("A dry run: the number of facts, and of each stage", z.object({ matched: z.int(), stages: z.array(z.int()) })),
+    202: {
+      ...answers("It runs", z.object({ bulk_action: z.string(), matched: z.int() })),
+      headers: replayedHeaderSchema,
+    },
+    ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition", "idempotency_key_reused", "bulk_actions_running"),
+  },
+});
+
 export function webhookRedeliveries(catalog: Catalog) {
   const redelivering = async (context: Context<ApiEnv>, endpointId: string, which: Repeated, reason: string) => {
     const key = idempotencyKey(context.req.header("idempotency-key"));
     return redeliver(context.env, catalog, context.var.caller, { endpointId, which, key, reason });
   };
   return new Routes<ApiEnv>()
+    .openapi(later, async (context) => {
+      const { id } = context.req.valid("param");
+      const { state } = await endpointOf(context, id);
+      if (state !== "enabled") {
+        throw new MillraceError("invalid_transition", `The endpoint is ${state}: enable it, then deliver to it.`, { from: state });
+      }
+      const { dry_run, since, until, reason, rate_per_second } = await readBody(context.req, laterSchema);
+      const request = { verb: deliverFacts.name, filter: { endpoint_id: id, since, until }, reason, ratePerSecond: rate_per_second };
+      if (dry_run) {
+        const { matched, stages } = await planBulk(context.env, catalog, context.var.caller, request);
+        return context.json({ matched, stages }, 200);
+      }
+      const key = idempotencyKey(context.req.header("idempotency-key"));
+      const { bulk, replayed } = await startBulk(context.env, catalog, context.var.caller, request, key);
+      const headers = { location: `/v1/bulk-actions/${bulk.id}`, ...replayedHeader({ replayed }) };
+      return context.json({ bulk_action: bulk.id, matched: bulk.matched }, 202, headers);
+    })
     .openapi(one, async (context) => {
       const { id, delivery } = context.req.valid("param");
       await notDeleted(context, id);

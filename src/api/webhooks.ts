@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { beginning } from "millrace";
+import { beginning, codeOf, MillraceError, messageOf } from "millrace";
 import {
   answers,
   BODY_REFUSALS,
@@ -19,15 +19,19 @@ import {
   replayedHeaderSchema,
   timestamp,
 } from "millrace/http";
-import { keysetPage, operatorOf } from "millrace/operate";
+import { keysetPage, operatorOf, startBulk } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { PROCESSED } from "../messages/facts.ts";
+import { FACT_DAYS } from "../systems/facts/retention.ts";
+import { deliverFacts } from "../systems/webhooks/bulk-deliver.ts";
 import { type By, type Endpoint, getEndpoint, listEndpoints } from "../systems/webhooks/endpoints.ts";
 import { change, register } from "../systems/webhooks/registry.ts";
 import { tellSwitched } from "../systems/webhooks/switched.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
+
+const DAY_MS = 86_400_000;
 
 const version = z.int().min(1).meta({ description: "The version that you have read: if another one is current, the change is refused." });
 
@@ -41,6 +45,11 @@ const configSchema = z.strictObject({
     .meta({ description: "Facts of these types are delivered." }),
   description: z.string().max(500).default(""),
   enabled: z.boolean().default(true),
+});
+const createSchema = configSchema.extend({
+  backfill_days: z.int().min(1).max(FACT_DAYS).optional().meta({
+    description: "Also delivers the facts of the days before, as `POST /v1/webhooks/{id}/deliveries` does. Only for an enabled endpoint.",
+  }),
 });
 const changeSchema = configSchema.extend({ version });
 const enableSchema = z.strictObject({ version });
@@ -65,6 +74,15 @@ export const secret = z
   .string()
   .meta({ description: "`whsec_…`: shown once, and again to a repeat under the same `Idempotency-Key`. It is not stored." });
 
+const backfill = z
+  .object({
+    bulk_action: z.string().nullable().meta({ description: "The bulk action that delivers them; null if it was refused." }),
+    matched: z.int().meta({ description: "Number of facts." }),
+    refused: z.string().nullable().meta({ description: "Why it did not start. The endpoint is registered." }),
+  })
+  .nullable()
+  .meta({ description: "Null without `backfill_days`." });
+
 const params = z.object({ id: z.string() });
 
 const create = createRoute({
@@ -73,15 +91,15 @@ const create = createRoute({
   operationId: "registerWebhook",
   summary: "Create a webhook endpoint",
   description:
-    "Delivers the facts that ledgers accept from now on. A host name without a DNS answer is accepted; it is resolved again before each request.",
+    "Delivers the facts that ledgers accept from now on, and on request those of the last days. A host name without a DNS answer is accepted; it is resolved again before each request.",
   ...needs("operate"),
   request: {
     headers: z.object(keyHeader("A repeat with the same key is the same endpoint; for one day it gets the first answer.")),
-    body: jsonBody(configSchema),
+    body: jsonBody(createSchema),
   },
   responses: {
     201: {
-      ...answers("Registered, with its secret", WebhookSchema.extend({ secret }).meta({ id: "WebhookWithSecret" })),
+      ...answers("Registered, with its secret", WebhookSchema.extend({ secret, backfill }).meta({ id: "WebhookWithSecret" })),
       headers: replayedHeaderSchema,
     },
     ...problems(...BODY_REFUSALS, "invalid_transition", "idempotency_key_reused"),
@@ -166,11 +184,14 @@ export function webhooks(catalog: Catalog) {
   };
   return new Routes<ApiEnv>()
     .openapi(create, async (context) => {
-      const config = await readBody(context.req, configSchema);
+      const { backfill_days: days, ...config } = await readBody(context.req, createSchema);
+      if (days !== undefined && !config.enabled) throw disabledBackfill();
       const key = idempotencyKey(context.req.header("idempotency-key"));
       const { id, secret, replayed } = await register(context.env, by(context), config, key);
       const headers = { location: `/v1/webhooks/${id}`, ...replayedHeader({ replayed }) };
-      return context.json({ ...(await endpointOf(context, id)), secret }, 201, headers);
+      const endpoint = await endpointOf(context, id);
+      const backfill = days === undefined ? null : await backfilled(context, catalog, endpoint, days);
+      return context.json({ ...endpoint, secret, backfill }, 201, headers);
     })
     .openapi(list, async (context) => {
       const { deleted, ...request } = context.req.valid("query");
@@ -197,6 +218,32 @@ export function webhooks(catalog: Catalog) {
       const { version } = await endpointOf(context, id);
       return context.json(await changing(context, id, { version, state: "deleted" }), 200);
     });
+}
+
+/** Starts the delivery of the days before an endpoint's creation. A refusal leaves the endpoint, whose secret is in this answer alone. */
+async function backfilled(
+  context: Context<ApiEnv>,
+  catalog: Catalog,
+  { id, created_at }: z.infer<typeof WebhookSchema>,
+  days: number,
+): Promise<z.infer<typeof backfill>> {
+  const since = new Date(Date.parse(created_at) - days * DAY_MS).toISOString();
+  const filter = { endpoint_id: id, since, until: created_at };
+  const request = { verb: deliverFacts.name, filter, reason: `The last ${days} days, for a new endpoint` };
+  try {
+    const { bulk } = await startBulk(context.env, catalog, context.var.caller, request, `backfill/${id}`);
+    return { bulk_action: bulk.id, matched: bulk.matched, refused: null };
+  } catch (error) {
+    if (!(error instanceof MillraceError) || codeOf(error) === "unavailable") throw error;
+    return { bulk_action: null, matched: 0, refused: messageOf(error) };
+  }
+}
+
+function disabledBackfill(): MillraceError {
+  const issues = [
+    { path: "backfill_days", message: "needs an enabled endpoint: leave out `enabled`, or deliver the days after it is enabled" },
+  ];
+  return new MillraceError("invalid_payload", "A disabled endpoint gets no facts.", { issues });
 }
 
 /** The tenant and operator of a request. */

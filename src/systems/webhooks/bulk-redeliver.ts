@@ -36,16 +36,19 @@ export const redeliverDeliveries = defineBulkVerb({
     return instanceIds.length > 0 ? { changed: true } : { changed: false, why: `The delivery is ${found.state}.` };
   },
   async outcomes({ env, by }, acted) {
-    const found = await query<Standing>(
+    return outcomesOf(
       env.DB,
-      selectStanding(
-        by.tenantId,
-        acted.map(({ id }) => id),
-      ),
+      by.tenantId,
+      acted.map(({ id }) => id),
     );
-    return new Map(found.flatMap(({ id, state }) => (CAME[state] ? [[id, CAME[state]] as const] : [])));
   },
 });
+
+/** The open and failed ones among deliveries, by id. */
+export async function outcomesOf(db: D1Database, tenantId: string, ids: readonly string[]): Promise<Map<string, Outcome>> {
+  const found = await query<Standing>(db, selectStanding(tenantId, ids));
+  return new Map(found.flatMap(({ id, state }) => (CAME[state] ? [[id, CAME[state]] as const] : [])));
+}
 
 /** A delivery that can be sent again. Errors: `delivery_not_found`; `invalid_transition` if its endpoint is deleted. */
 async function repeatable(db: D1Database, tenantId: string, id: string): Promise<Standing> {

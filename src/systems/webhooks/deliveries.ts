@@ -67,14 +67,22 @@ export function testRow(tenantId: string, id: string, payload: WebhookDelivery):
   return rowOf({ ...payload, id, instance_id: id, tenant_id: tenantId, matched_at: new Date().toISOString() });
 }
 
-function rowOf({ body: _, ...row }: Delivery): RowStatement {
+/** The row of a delivery that a request sends later, with its mark. */
+export function laterRow(tenantId: string, id: string, payload: WebhookDelivery, request: string): RowStatement {
+  const matched_at = new Date().toISOString();
+  return rowOf({ ...payload, id, instance_id: id, tenant_id: tenantId, matched_at, redelivery: request });
+}
+
+function rowOf({ body: _, ...row }: Delivery & { redelivery?: string }): RowStatement {
   return { text: INSERT, row };
 }
 
 const INSERT = `
-  INSERT INTO webhook_deliveries (id, tenant_id, endpoint_id, config_version, entity, fact_id, fact_type, state, matched_at)
+  INSERT INTO webhook_deliveries (id, tenant_id, endpoint_id, config_version, entity, fact_id, fact_type, state, matched_at,
+    redelivery)
   SELECT value->>'id', value->>'tenant_id', value->>'endpoint_id', value->>'config_version', value->>'entity', value->>'fact_id',
-    value->>'fact_type', 'pending', CAST(unixepoch(value->>'matched_at', 'subsec') * 1000 AS INTEGER)
+    value->>'fact_type', 'pending', CAST(unixepoch(value->>'matched_at', 'subsec') * 1000 AS INTEGER),
+    value->>'redelivery'
   FROM json_each(?1) WHERE NOT ${isPruned(fragment("value->>'id'")).text} ON CONFLICT DO NOTHING`;
 
 /** Appends an attempt to the log. A repeated write has no effect, because it only follows the previous attempt. */
@@ -119,6 +127,39 @@ export function selectRepeatable(tenantId: string, endpointId: string, which: Ex
 export function selectStanding(tenantId: string, ids: readonly string[]): Statement {
   return sql`
     SELECT id, endpoint_id, ${STATE} AS state FROM webhook_deliveries d WHERE id IN ${among(ids)} AND tenant_id = ${tenantId}`;
+}
+
+/** The states in which a delivery was not sent, and can be sent again. */
+const UNSENT = fragment(`d.sent_at IS NULL AND ${STATE.fragment} IN ('skipped', 'gone')`);
+
+/**
+ * The facts of a period that match an endpoint's current types and are owed to it, as the subject of a bulk action: those without a
+ * delivery, and those whose delivery was skipped or refused as gone. The id is JSON text: endpoint, ledger, name and position.
+ */
+export function selectOwed(tenantId: string, endpointId: string, { since, until }: { since: number; until: number }): Statement {
+  return sql`
+    SELECT json_array(${endpointId}, entity, fact_id, sequence) || '' AS id, recorded_at AS at FROM facts
+    WHERE tenant_id = ${tenantId} AND recorded_at >= ${since} AND recorded_at < ${until}
+      AND type IN (SELECT t.value FROM webhook_versions v, json_each(v.fact_types) t
+        WHERE v.tenant_id = ${tenantId} AND v.endpoint_id = ${endpointId} AND v.replaced_at IS NULL)
+      AND (entity, fact_id) NOT IN (SELECT entity, fact_id FROM webhook_deliveries d
+        WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND NOT (${UNSENT}))`;
+}
+
+/** A delivery for a request that sends it later: whether it is this request's own, whether it was sent, and the state. */
+export async function laterOf(db: D1Database, tenantId: string, id: string, request: string) {
+  const [row] = await query<{ own: number; sent: number; state: DeliveryState }>(
+    db,
+    sql`
+      SELECT ${hasHad(request)} AS own, sent_at IS NOT NULL AS sent, ${STATE} AS state FROM webhook_deliveries d
+      WHERE id = ${id} AND tenant_id = ${tenantId}`,
+  );
+  return row && { isOwn: row.own === 1, isSent: row.sent === 1, state: row.state };
+}
+
+/** Touches the row of a delivery, for the audit of its request. */
+export function touchDelivery(tenantId: string, id: string): Statement {
+  return sql`UPDATE webhook_deliveries SET tried = tried WHERE id = ${id} AND tenant_id = ${tenantId}`;
 }
 
 /** The tenant and endpoint, and the request. */

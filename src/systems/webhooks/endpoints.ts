@@ -140,12 +140,21 @@ export type Version = Pick<Endpoint, "id" | "version" | "fact_types" | "state" |
  * The stored versions of a tenant's endpoints that were current at a time or later, for matching facts. At most `MAX_VERSIONS`, with few
  * fields, because they are held in memory beside other tenants' versions.
  */
-export async function versionsSince(db: D1Database, tenantId: string, at: number): Promise<Version[]> {
+export function versionsSince(db: D1Database, tenantId: string, at: number): Promise<Version[]> {
+  return versions(db, sql`tenant_id = ${tenantId} AND (replaced_at IS NULL OR replaced_at >= ${at})`);
+}
+
+/** All stored versions of one endpoint, the current one last. */
+export function versionsOf(db: D1Database, tenantId: string, id: string): Promise<Version[]> {
+  return versions(db, sql`tenant_id = ${tenantId} AND endpoint_id = ${id}`);
+}
+
+async function versions(db: D1Database, are: Statement): Promise<Version[]> {
   const rows = await query<Omit<Version, "fact_types"> & { fact_types: string }>(
     db,
     sql`
       SELECT endpoint_id AS id, version, fact_types, state, created_at, changed_at FROM webhook_versions
-      WHERE tenant_id = ${tenantId} AND (replaced_at IS NULL OR replaced_at >= ${at}) ORDER BY endpoint_id, version`,
+      WHERE ${are} ORDER BY endpoint_id, version`,
   );
   return rows.map((row) => ({ ...row, fact_types: JSON.parse(row.fact_types) as string[] }));
 }

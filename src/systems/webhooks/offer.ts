@@ -18,10 +18,27 @@ export async function offer(told: Routed<RecordedFact>): Promise<WebhookDelivery
   const at = Date.parse(fact.recorded_at);
   const day = at - (at % DAY_MS);
   const versions = await once(`webhooks of ${tenantId} since ${day}`, () => versionsSince(env.DB, tenantId, day));
-  const matching = inForce(versions, at).filter(({ state, fact_types }) => state === "enabled" && fact_types.includes(fact.type));
+  const matching = inForce(versions, at).filter((version) => matches(version, fact));
   const body = matching.length > 0 ? bodyOf(fact) : "";
-  const { entity, fact_id, type: fact_type } = fact;
-  return matching.map(({ id, version }) => ({ endpoint_id: id, config_version: version, entity, fact_id, fact_type, body }));
+  return matching.map((version) => deliveryTo(version, fact, body));
+}
+
+/**
+ * The delivery of a fact that is sent later, by the versions of one endpoint. It is the same as at the time if the fact matched then;
+ * otherwise the newest version counts.
+ */
+export function laterDelivery(versions: readonly Version[], fact: RecordedFact): WebhookDelivery | undefined {
+  const [then] = inForce(versions, Date.parse(fact.recorded_at)).filter((version) => matches(version, fact));
+  const version = then ?? versions.at(-1);
+  return version && deliveryTo(version, fact, bodyOf(fact));
+}
+
+function matches({ state, fact_types }: Version, { type }: RecordedFact): boolean {
+  return state === "enabled" && fact_types.includes(type);
+}
+
+function deliveryTo({ id, version }: Version, { entity, fact_id, type }: RecordedFact, body: string): WebhookDelivery {
+  return { endpoint_id: id, config_version: version, entity, fact_id, fact_type: type, body };
 }
 
 /**

@@ -43,7 +43,7 @@ export const ENGINE_TEXTS: readonly TextTable[] = [
   { table: "millrace_actions", key: ["id"], texts: ["target", "reason", "detail", "before", "after", "error"], order: ["at", "id"] },
   { table: "millrace_bulk_actions", key: ["id"], texts: ["asked", "reason", "why"], order: ["created_at", "id"] },
   { table: "millrace_bulk_lists", key: ["bulk_id", "n"], texts: ["ids"], order: ["bulk_id", "n"] },
-  { table: "millrace_bulk_items", key: ["bulk_id", "result", "n"], texts: ["why"], order: ["bulk_id", "result", "n"] },
+  { table: "millrace_bulk_items", key: ["bulk_id", "result", "n"], texts: ["target", "why"], order: ["bulk_id", "result", "n"] },
   { table: "millrace_schedules", key: ["name"], texts: ["name", "payload"], order: ["name"] },
   { table: "millrace_lanes", key: ["lane", "key"], texts: ["key", "why", "head", "ahead"], order: ["lane", "key"] },
   { table: "millrace_divergences", key: ["kind", "what"], texts: ["place"], order: ["state", "first_at", "what"] },
