@@ -1,4 +1,3 @@
--- When the receiver first accepted a delivery. A later redelivery changes the state, and not this.
+-- When the receiver first accepted a delivery: a later redelivery changes the state, and not this. A delivery that was sent before this
+-- column gets it with its next redelivery.
 ALTER TABLE webhook_deliveries ADD COLUMN sent_at INTEGER;
-UPDATE webhook_deliveries SET sent_at = coalesce(CAST(unixepoch(attempts->>'$[#-1].at', 'subsec') * 1000 AS INTEGER), matched_at)
-  WHERE state = 'sent';

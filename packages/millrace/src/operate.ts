@@ -40,7 +40,7 @@ export { type Ahead, LANE_VERBS, type LaneStanding, type LaneVerb } from "./lane
 export { type ListedLimit, listLimits } from "./limits/seen.ts";
 export { breakLock, getLock, type HeldLock, listLocks } from "./locks/seen.ts";
 export { act } from "./operate/act.ts";
-export { type BulkPlan, type BulkRequest, planBulk, type StartedBulk, startBulk } from "./operate/bulk/start.ts";
+export { planBulk, startBulk } from "./operate/bulk/start.ts";
 export { decideApproval } from "./operate/decide-approval.ts";
 export { cancelInstance, planCancel } from "./operate/instances/cancel.ts";
 export { closeInstance, planClose } from "./operate/instances/close.ts";

@@ -200,6 +200,7 @@ export function selectHad({ tenantId, endpointId, request }: Asking, which: Repe
 export function repeatDeliveries({ tenantId, request }: Asking, instances: Readonly<Record<string, string>>): Statement {
   return sql`
     UPDATE webhook_deliveries AS d SET state = iif(${IS_REPEATABLE}, 'pending', NULL),
+      sent_at = coalesce(sent_at, iif(d.state = 'sent', ${now}, NULL)),
       redelivery = coalesce(redelivery || ' ', '') || ${request}, instance_id = again.value
     FROM json_each(${JSON.stringify(instances)}) again
     WHERE d.id = again.key AND d.tenant_id = ${tenantId} AND NOT ${hasHad(request)}`;

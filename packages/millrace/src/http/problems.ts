@@ -203,8 +203,8 @@ export const ENGINE_PROBLEMS: Readonly<Record<EngineProblem, Problem>> = {
   upgrade_required: {
     status: 426,
     title: "A WebSocket is required",
-    means: "The route opens a WebSocket, and the request does not ask for one.",
-    next: "Send `Upgrade: websocket`, or open the address with a WebSocket client.",
+    means: "The route is a WebSocket.",
+    next: "Send `Upgrade: websocket`.",
   },
   rate_limited: {
     status: 429,

@@ -46,7 +46,7 @@ export function checkConsumer(said: Said): void {
     const isLate = (one: unknown) => (one as { targets?: { isLate?: boolean }[] }).targets?.some((target) => target.isLate) ?? false;
     assertDeclared(
       !(routes ?? []).some(isLate),
-      `${whose} has a sequence and a call(…, { after: "commit" }): a redelivery would not repeat that call. Remove \`after\`.`,
+      `${whose} has a sequence, so a redelivery would not repeat call(…, { after: "commit" }): remove \`after\`.`,
     );
   }
   if (laneIn(queue.name) !== undefined) return;

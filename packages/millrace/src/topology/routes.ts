@@ -75,7 +75,7 @@ interface Call<Payload> {
   /** The result is awaited and ignored. */
   readonly handler: (event: Routed<Payload>) => unknown;
   readonly limitMs: number;
-  /** True for code that runs after the commit of the event's commands and rows. */
+  /** True for code that runs after the commit. */
   readonly isLate: boolean;
 }
 
@@ -85,10 +85,7 @@ const ROUTE_LIMIT: Duration = "30 seconds";
 export interface CallOptions {
   /** Time limit; default 30 seconds. An event whose code took longer is retried, and finally becomes a dead letter with `route_timeout`. */
   timeout?: Duration;
-  /**
-   * `commit`: the code runs after the commit of the event's commands and rows, so its failure does not hold them back. The event is still
-   * redelivered, and finally a dead letter. Default: before the commit. Refused for a consumer with a `sequence`.
-   */
+  /** `commit`: the code runs after the commit of the event's commands and rows, and its failure does not hold them back. Default: before. */
   after?: "commit";
 }
 

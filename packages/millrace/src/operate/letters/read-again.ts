@@ -98,7 +98,7 @@ function assertSameIdentity(catalog: Catalog, by: Resender, letter: ReadableLett
   if (letter.reason === "idempotency_key_reused" && mayBeKeyOf(catalog, envelope)) throw keyReused(envelope);
 }
 
-/** False for an event that no instance waits for: the code of its routes has thrown that, about another key. */
+/** False for an event without waits: the code of its routes has thrown that about another key. */
 function mayBeKeyOf(catalog: Catalog, { kind, message_type }: Envelope): boolean {
   return kind === "command" || catalog.subscribers(message_type).targets.some((target) => target.do === "signal");
 }
