@@ -35,7 +35,7 @@ const HOOK = "later";
 const TOGETHER = 100;
 const LEDGERS = 25;
 const LOOK_MS = 250;
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 300_000;
 
 /** Delivers facts later, by the app's own engine, while its process is killed. */
 export async function deliverLater({ facts, kills, say = () => undefined }: LaterOptions): Promise<Later> {
@@ -121,7 +121,7 @@ function apiOf(engine: ChaosEngine) {
           method,
           headers: { authorization: `Bearer ${engine.token}`, "content-type": "application/json", ...(key && { "idempotency-key": key }) },
           body: body ? JSON.stringify(body) : null,
-          signal: AbortSignal.timeout(10_000),
+          signal: AbortSignal.timeout(30_000),
         });
         if (answer.ok) return await answer.json();
         if (answer.status < 500) throw new RangeError(`${path}: ${answer.status} ${await answer.text()}`);
@@ -132,7 +132,7 @@ function apiOf(engine: ChaosEngine) {
   };
 }
 
-/** Repeats while the answer changes. Errors: after two minutes with the same answer. */
+/** Repeats while the answer changes. Errors: after five minutes with the same answer. */
 async function until<T>(look: () => Promise<T>, isIt: (found: T) => boolean | Promise<boolean>): Promise<T> {
   let [last, changedAt] = ["", Date.now()];
   for (;;) {
