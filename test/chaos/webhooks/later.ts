@@ -12,6 +12,8 @@ interface LaterOptions {
   facts: number;
   /** The number of kills of the engine while they are delivered. */
   kills: number;
+  /** Deliveries started per second. A faster start than the machine delivers leaves thousands open at a kill, which all resume at once. */
+  perSecond: number;
   say?: (line: string) => void;
 }
 
@@ -38,7 +40,7 @@ const LOOK_MS = 250;
 const PATIENCE_MS = 300_000;
 
 /** Delivers facts later, by the app's own engine, while its process is killed. */
-export async function deliverLater({ facts, kills, say = () => undefined }: LaterOptions): Promise<Later> {
+export async function deliverLater({ facts, kills, perSecond, say = () => undefined }: LaterOptions): Promise<Later> {
   const folder = mkdtempSync(join(inMemory() ?? tmpdir(), "millrace-later-"));
   const receiver = await startReceiver(join(folder, "ledger.jsonl"));
   const engine = new ChaosEngine(folder, { vars: { WEBHOOKS_ALLOW_LOCAL: "true" } });
@@ -51,7 +53,7 @@ export async function deliverLater({ facts, kills, say = () => undefined }: Late
     for (let from = 0; from < facts; from += TOGETHER)
       await api("POST", "/v1/facts", { facts: factsFrom(from, Math.min(TOGETHER, facts - from)) });
     await api("POST", `/v1/webhooks/${id}/enable`, { version: 1 });
-    const asked = { since: "2026-01-01T00:00:00Z", rate_per_second: 100, reason: "it was off" };
+    const asked = { since: "2026-01-01T00:00:00Z", rate_per_second: perSecond, reason: "it was off" };
     const owed = async () => (await api("POST", `/v1/webhooks/${id}/deliveries`, { ...asked, dry_run: true })).matched as number;
     await until(owed, (count) => count === facts);
     say(`${facts} facts are in the projection`);
