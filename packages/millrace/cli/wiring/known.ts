@@ -2,6 +2,8 @@
 export interface Known {
   consumers: KnownConsumer[];
   workflows: string[];
+  /** The workflows that another Worker runs. */
+  elsewhere?: string[];
   /** The workflow that each exported class runs. Null for other exports. */
   classes: Record<string, string | null>;
   messages: KnownMessage[];
@@ -18,6 +20,8 @@ export interface KnownConsumer {
   retries: { limit: number };
   batch: { size: number; waitSeconds: number };
   concurrency: number;
+  /** True when another Worker consumes the queue. */
+  isElsewhere?: boolean | undefined;
 }
 
 export interface DeclaredConsumer {

@@ -35,7 +35,11 @@ interface Message {
   queue: { name: string };
 }
 
-type Consumer = Omit<KnownConsumer, "queue" | "declaredAs"> & { queue: { name: string; parts?: { shared: string[] } } };
+type Consumer = Omit<KnownConsumer, "queue" | "declaredAs"> & {
+  queue: { name: string; parts?: { shared: string[] } };
+  starts?: { name: string }[];
+  routes?: { targets: { workflow?: { name: string } }[] }[];
+};
 
 /** The fields of a catalog that are read here. */
 interface App {
@@ -75,10 +79,11 @@ function knownOf({ worker, modules }: Loaded): Known {
   const app = catalogIn(worker);
   const exported = modules.flatMap(([file, names]) => Object.entries(names).map(([name, value]) => ({ file, name, value })));
   return {
-    consumers: app.consumers.map(({ queue: { name: queue, parts }, retries, batch, concurrency }) => {
-      return { queue, declaredAs: parts?.shared[0], retries, batch, concurrency };
+    consumers: app.consumers.map(({ queue: { name: queue, parts }, retries, batch, concurrency, isElsewhere }) => {
+      return { queue, declaredAs: parts?.shared[0], retries, batch, concurrency, isElsewhere };
     }),
     workflows: app.workflows.map(({ name }) => name),
+    elsewhere: app.consumers.filter(({ isElsewhere }) => isElsewhere).flatMap(startedIn),
     classes: Object.fromEntries(Object.entries(worker).map(([name, value]) => [name, workflowRunBy(value)])),
     messages: exported.flatMap(({ file, name, value }): KnownMessage[] =>
       isMessage(value) ? [{ file, name, kind: value.kind, type: value.type, queue: value.queue.name, ...fateOf(app, value) }] : [],
@@ -90,6 +95,11 @@ function knownOf({ worker, modules }: Loaded): Known {
       isConsumer(value) ? [{ file, name, queue: value.queue.name }] : [],
     ),
   };
+}
+
+function startedIn({ starts = [], routes = [] }: Consumer): string[] {
+  const followers = routes.flatMap(({ targets }) => targets.flatMap(({ workflow }) => workflow ?? []));
+  return [...starts, ...followers].map(({ name }) => name);
 }
 
 function fateOf(app: App, { kind, type }: Message): { known: boolean; signals: boolean } {

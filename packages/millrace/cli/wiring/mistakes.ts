@@ -95,7 +95,8 @@ const nounOf = (type: string) => (type === "workflow" ? "Workflow" : "Durable Ob
 function workflows({ name: worker = "worker", workflows = [], exports = {} }: Config, known: Known, sources: readonly Source[]): string[] {
   const isDeclared = (className: string) => exports[className]?.type === "workflow";
   const runsAll = isDeclared(RUNS) || workflows.some(({ class_name }) => class_name === RUNS);
-  const lacking = known.workflows.flatMap((name) => {
+  const own = known.workflows.filter((name) => !known.elsewhere?.includes(name));
+  const lacking = own.flatMap((name) => {
     const bound = workflows.find((one) => one.binding === upper(name) || (one.name === name && known.classes[one.class_name] !== null));
     if (bound?.binding === upper(name) || isDeclared(pascal(name)) || (runsAll && !bound)) return [];
     const line = json({ binding: upper(name), name, class_name: pascal(name) });
@@ -146,6 +147,7 @@ function queues({ vars, queues: { producers = [], consumers = [] } = {} }: Confi
   }
   return ofPlatform.flatMap((declared) => {
     const name = `${prefix}${declared.queue}`;
+    if (declared.isElsewhere) return consumers.some(({ queue }) => queue === name) ? [takenTwice(name)] : [];
     const letters = `${name}-dlq`;
     const consumer = consumers.find((one) => one.queue === name);
     const producer = { binding: bindingOf(declared.queue), queue: name };
@@ -165,6 +167,9 @@ function queues({ vars, queues: { producers = [], consumers = [] } = {} }: Confi
     ];
   });
 }
+
+const takenTwice = (queue: string) =>
+  `The catalog says that another Worker consumes "${queue}", but wrangler.jsonc has a consumer of it too: remove one of the two. A queue has one consumer.`;
 
 const lostLetters = (queue: string, retries: number | undefined, letters: string) =>
   `The queue "${queue}" has no dead-letter queue: the platform deletes a message after ${retries ?? "its"} failed retries, and nothing reports it. ` +

@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
+import { elsewhere } from "../contract/elsewhere.ts";
 import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { Portion } from "../contract/patience.ts";
@@ -48,7 +49,7 @@ export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now())
   const channels = configured(env);
   const to = { channels, tenantId: alertsTenant(env as EngineEnv & AlertVars), isHeard: isHeard(env, given.catalog, channels) };
   const [known, happened, seen] = await Promise.all([readKnown(env), readOccurrences(env.DB), withExamples(env.DB, gauges)]);
-  const steps = evaluate(rules, [...seen, ...happened], known, at);
+  const steps = evaluate(rules, [...seen, ...happened].filter(isOurs), known.filter(isOurs), at);
   if (steps.length === 0) return { did: 0, more: false };
   const kept = steps.filter((step) => "alert" in step);
   const dropped = steps.flatMap((step) => ("gone" in step ? [step.gone] : []));
@@ -69,6 +70,10 @@ export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now())
   await relay(env, messages);
   return { did: told.length, more: false };
 }
+
+/** False for the groups that the keeper of another Worker evaluates. */
+const isOurs = ({ labels: { queue = "", workflow = "" } }: Pick<Alert, "labels">) =>
+  !elsewhere.queues.has(queue) && !elsewhere.workflows.has(workflow);
 
 /** The stored alerts. An invalid row is removed and logged, so that it does not block other alerts. */
 async function readKnown(env: EngineEnv): Promise<Alert[]> {

@@ -4,9 +4,6 @@ import { defineEvent } from "../contract/message.ts";
 import { defineQueue } from "../contract/queue.ts";
 import { OVER } from "../store/instances/status.ts";
 
-/** The workflow that calls the `callback_url` of a command. */
-export const SEND_CALLBACK = "send-callback";
-
 const at = z.iso.datetime();
 
 /**

@@ -1,5 +1,5 @@
 import { address } from "../contract/address.ts";
-import { type EngineEnv, isBound } from "../contract/bindings.ts";
+import { type EngineEnv, isBound, SEND_CALLBACK } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import type { Portion } from "../contract/patience.ts";
 import { nextHop } from "../contract/trace.ts";
@@ -8,7 +8,7 @@ import { startInstances } from "../intake/start.ts";
 import { atomically, query } from "../store/d1/retry.ts";
 import { takeIn } from "../store/instances/accept.ts";
 import { noteCalled, type OwedCall, selectOwed } from "../store/instances/callback.ts";
-import { InstanceEnded, nameOfEnd, SEND_CALLBACK } from "./instance-ended.ts";
+import { InstanceEnded, nameOfEnd } from "./instance-ended.ts";
 
 /** Callbacks of one portion. */
 const CALLS = 100;

@@ -1,8 +1,9 @@
 import type { AddressGuard } from "../contract/address-guard.ts";
+import { SEND_CALLBACK } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { defineStep, type StepDefinition } from "../guard/step.ts";
 import { type CallbackSender, defineWorkflow } from "../workflow/workflow.ts";
-import { type EndNotice, InstanceEnded, SEND_CALLBACK } from "./instance-ended.ts";
+import { type EndNotice, InstanceEnded } from "./instance-ended.ts";
 import { assertTaken, guardedUrl, signatureOf } from "./receiver.ts";
 import { callbackSecret } from "./secret.ts";
 

@@ -1,4 +1,5 @@
 import { exports } from "cloudflare:workers";
+import { elsewhere } from "./elsewhere.ts";
 import { MillraceError } from "./errors.ts";
 import { assertSecret } from "./ids.ts";
 import { laneIn, type QueueDefinition, queuesOf } from "./queue.ts";
@@ -39,6 +40,9 @@ export interface EngineEnv {
   /** `plain` exports the names chosen by callers and the error messages with the spans; default `hashed`. */
   OTLP_NAMES?: string;
 }
+
+/** The workflow that calls the `callback_url` of a command. */
+export const SEND_CALLBACK = "send-callback";
 
 /** The queue for the commands of workflows that declare an `input`. */
 export const DEFAULT_QUEUE = "millrace";
@@ -116,6 +120,11 @@ function lanesNotBound(queue: string): MillraceError {
 export function workflowBinding(env: object, workflow: string): Workflow {
   const found = boundWorkflow(env, workflow);
   if (found !== undefined) return found;
+  if (elsewhere.workflows.has(workflow)) {
+    const remote = written({ binding: bindingName(workflow), name: "…", class_name: "…", script_name: "…" });
+    const says = `"${workflow}" runs in another Worker, whose keeper does this within seconds. To do it here, add it to "workflows"`;
+    throw new MillraceError("config_invalid", `${says} in wrangler.jsonc: ${remote}`);
+  }
   const shared = written({ Runs: { type: "workflow", name: "<the Worker's name>-runs" } });
   const own = written({ binding: bindingName(workflow), name: workflow, class_name: className(workflow) });
   throw new MillraceError(
@@ -124,9 +133,16 @@ export function workflowBinding(env: object, workflow: string): Workflow {
   );
 }
 
+/** True for a workflow of another Worker that this one does not bind. */
+export function isElsewhere(env: object, workflow: string): boolean {
+  return elsewhere.workflows.has(workflow) && !isBound(env, workflow);
+}
+
 function boundWorkflow(env: object, workflow: string): Workflow | undefined {
   const binding = bindingName(workflow);
   if (binding in env) return (env as Record<string, Workflow | undefined>)[binding];
+  // This Worker's `Runs` must not run it a second time.
+  if (elsewhere.workflows.has(workflow)) return undefined;
   return exportedWorkflow(className(workflow)) ?? exportedWorkflow("Runs");
 }
 

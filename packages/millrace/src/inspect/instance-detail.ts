@@ -1,5 +1,5 @@
-import { nameOfEnd, SEND_CALLBACK } from "../callbacks/instance-ended.ts";
-import type { EngineEnv } from "../contract/bindings.ts";
+import { nameOfEnd } from "../callbacks/instance-ended.ts";
+import { type EngineEnv, SEND_CALLBACK } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { instanceId, platformId } from "../contract/ids.ts";
 import { sql } from "../contract/sql.ts";

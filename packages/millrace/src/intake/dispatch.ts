@@ -1,6 +1,7 @@
 import { type EngineEnv, queuePrefix } from "../contract/bindings.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { Catalog } from "../topology/catalog.ts";
+import { ownOf } from "../topology/consumer.ts";
 import { consumeCommands } from "./consume/commands.ts";
 import { consumeEvents } from "./consume/events.ts";
 import type { OnCaptured } from "./consumer.ts";
@@ -14,7 +15,7 @@ export type Dispatch = (batch: MessageBatch, env: EngineEnv, others?: (batch: Me
  * in the log.
  */
 export function dispatchTo(catalog: Catalog, onCaptured: OnCaptured): Dispatch {
-  const consumers = catalog.consumers.map((consumer) =>
+  const consumers = ownOf(catalog.consumers).map((consumer) =>
     consumer.starts ? consumeCommands(consumer, catalog, onCaptured) : consumeEvents(consumer, catalog, onCaptured),
   );
   const byQueue = new Map([...consumers, ...consumeDeadLetters(catalog, onCaptured)].map((consumer) => [consumer.queue, consumer]));

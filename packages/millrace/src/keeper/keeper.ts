@@ -15,6 +15,7 @@ import { walk } from "../reconcile/walk.ts";
 import { startDue } from "../schedules/due.ts";
 import { isLocal } from "../store/d1/local.ts";
 import type { Catalog } from "../topology/catalog.ts";
+import { ownOf } from "../topology/consumer.ts";
 import { checkInstances, startUnseen, wakeSleepers } from "./check-instances.ts";
 import { resendOutbox } from "./resend-outbox.ts";
 import { engineRetention } from "./retention.ts";
@@ -174,7 +175,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   }
 
   #ownVitals(): Vitals {
-    this.#vitals ??= new Vitals(this.env, this.duties.catalog?.consumers ?? [], this.duties.gauges);
+    this.#vitals ??= new Vitals(this.env, ownOf(this.duties.catalog?.consumers ?? []), this.duties.gauges);
     return this.#vitals;
   }
 

@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { namesElsewhere } from "../contract/elsewhere.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { now, sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
@@ -48,7 +49,8 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", limit: num
           SELECT 1 FROM millrace_inbox WHERE millrace_inbox.instance_id = millrace_instances.id
             AND millrace_inbox.state = 'in_doubt') AS doubted
       FROM millrace_instances INDEXED BY millrace_instances_to_check
-      WHERE seen = ${line === "seen" ? 1 : 0} AND check_at <= ${now} ORDER BY check_at LIMIT ${limit}`,
+      WHERE seen = ${line === "seen" ? 1 : 0} AND check_at <= ${now}
+        AND workflow NOT IN ${namesElsewhere("workflows")} ORDER BY check_at LIMIT ${limit}`,
   );
 }
 

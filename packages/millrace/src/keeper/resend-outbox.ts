@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { namesElsewhere } from "../contract/elsewhere.ts";
 import type { Portion } from "../contract/patience.ts";
 import { laneIn } from "../contract/queue.ts";
 import { now, sql } from "../contract/sql.ts";
@@ -23,12 +24,13 @@ interface OutboxRow {
 
 /**
  * Sends committed messages that no consumer has confirmed. Each row has its own backoff, so that a row without a working queue does not
- * delay the others. A message that may still wait in a long queue is not sent again.
+ * delay the others. Messages for another Worker's queue are left to that Worker's keeper. A message that may still wait in a long queue is not sent again.
  */
 export async function resendOutbox(env: EngineEnv): Promise<Portion> {
   const rows = await query<OutboxRow>(
     env.DB,
-    sql`SELECT id, queue, body, ${SENT_AT} AS sent_at, error FROM millrace_outbox WHERE due_at <= ${now} ORDER BY due_at LIMIT ${ROWS}`,
+    sql`SELECT id, queue, body, ${SENT_AT} AS sent_at, error FROM millrace_outbox
+      WHERE due_at <= ${now} AND queue NOT IN ${namesElsewhere("queues")} ORDER BY due_at LIMIT ${ROWS}`,
   );
   if (rows.length === 0) return { did: 0, more: false };
   const oldest = await oldestWaiting(

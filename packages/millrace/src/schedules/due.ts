@@ -1,5 +1,6 @@
 import { assertMaySay } from "../access/may-ask.ts";
 import { assertReady, type EngineEnv } from "../contract/bindings.ts";
+import { namesElsewhere } from "../contract/elsewhere.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { type Statement, sql } from "../contract/sql.ts";
@@ -49,13 +50,13 @@ export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()
 
 /**
  * Due schedules, each tenant's longest due first, tenants in turn, so that no tenant delays another. Materialized from the index before the
- * numbering, which would otherwise scan all schedules.
+ * numbering, which would otherwise scan all schedules. The Worker that performs a command starts its schedules.
  */
 function dueBy(at: number): Statement {
   return sql`
     (tenant_id, name) IN (
       WITH due AS MATERIALIZED (SELECT tenant_id, name, next_at FROM millrace_schedules INDEXED BY millrace_schedules_due
-        WHERE next_at <= ${at}),
+        WHERE next_at <= ${at} AND command NOT IN ${namesElsewhere("commands")}),
         turns AS (SELECT tenant_id, name, next_at, row_number() OVER (PARTITION BY tenant_id ORDER BY next_at) AS turn FROM due)
       SELECT tenant_id, name FROM turns ORDER BY turn, next_at LIMIT ${LOOK})`;
 }

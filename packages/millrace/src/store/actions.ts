@@ -1,3 +1,4 @@
+import { namesElsewhere } from "../contract/elsewhere.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
@@ -233,7 +234,7 @@ export function takeActions(which: Statement): Statement {
     WHERE lease_until <= ${now} AND id IN (
       SELECT a.id FROM millrace_actions a CROSS
         JOIN millrace_instances i ON i.id = a.instance_id WHERE a.applied_at IS NULL AND a.lease_until <= ${now}
-        AND ${which})
+        AND i.workflow NOT IN ${namesElsewhere("workflows")} AND ${which})
     RETURNING id`;
 }
 

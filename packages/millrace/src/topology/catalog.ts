@@ -1,4 +1,6 @@
+import { SEND_CALLBACK } from "../contract/bindings.ts";
 import { assertDeclared } from "../contract/declared.ts";
+import { elsewhere as declaredElsewhere } from "../contract/elsewhere.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Door, type EventDefinition, OPEN } from "../contract/message.ts";
@@ -14,8 +16,9 @@ import { type Target, targetsOf } from "./routes.ts";
 
 /** The message types, workflows and routes of a deployment. */
 export interface Catalog {
+  /** Also those that another Worker runs. */
   readonly workflows: readonly AnyWorkflow[];
-  /** One per queue. A definition for several queues appears once for each. */
+  /** One per queue. A definition for several queues appears once for each. Those of other Workers have `isElsewhere`. */
   readonly consumers: readonly ConsumerDefinition[];
   /** The types of events that a route signals to waiting instances. */
   readonly signalled: ReadonlySet<string>;
@@ -42,6 +45,11 @@ export type AnyBulkVerb = BulkVerbOf<any, Catalog>;
 export interface Definition extends Hooks {
   readonly consumers: readonly ConsumerDefinition[];
   /**
+   * Consumers that other Workers with the same database run. This Worker may send their messages, shows them in the catalog, and leaves
+   * their instances and messages to them. Default none.
+   */
+  readonly elsewhere?: readonly ConsumerDefinition[];
+  /**
    * Maximum number of instances in a chain after the first, where each emits the event or command that starts the next. Default 3, at most
    * 99. A message beyond it becomes a dead letter, `too_many_hops`, which ends circular chains.
    */
@@ -60,10 +68,13 @@ export interface Definition extends Hooks {
  * consumer, a route starts a workflow of another event, or `maxHops` is out of range.
  */
 export function catalog(definition: Definition): Catalog {
-  const { consumers, maxHops, callbacks, bulkVerbs = [], ...hooks } = definition ?? {};
-  const isMade = Array.isArray(consumers) && consumers.every((one) => one?.queue?.name !== undefined && "deadlineMs" in one);
+  const { consumers: own, elsewhere = [], maxHops, callbacks, bulkVerbs = [], ...hooks } = definition ?? {};
+  const others = elsewhere.map((one) => ({ ...one, isElsewhere: true }));
+  const consumers = Array.isArray(own) ? [...own, ...others] : others;
+  const isMade = Array.isArray(own) && consumers.every((one) => one?.queue?.name !== undefined && "deadlineMs" in one);
   assertDeclared(isMade, "A catalog needs { consumers: […] }, with results of defineConsumer({ … }). Check that they are exported.");
   checkConsumers(consumers);
+  leave(others, callbacks);
   const workflows = [...workflowsOf(consumers), ...(callbacks ? [callbacks] : [])];
   const performers = new Map(startedBy(consumers).map((workflow) => [workflow.on.type, workflow]));
   const routes = new Map(routesOf(consumers).map((route) => [route.event.type, { event: route.event, targets: targetsOf(route) }]));
@@ -85,6 +96,15 @@ export function catalog(definition: Definition): Catalog {
     hooks,
     bulkVerbs,
   };
+}
+
+/** Notes what is left to other Workers. Without a sender of callbacks, these are theirs too. */
+function leave(others: readonly ConsumerDefinition[], callbacks: CallbackSender | undefined): void {
+  if (others.length === 0) return;
+  for (const { name } of workflowsOf(others)) declaredElsewhere.workflows.add(name);
+  if (callbacks === undefined) declaredElsewhere.workflows.add(SEND_CALLBACK);
+  for (const { queue } of others.flatMap(ofEachQueue)) declaredElsewhere.queues.add(queue.name);
+  for (const { on } of startedBy(others)) declaredElsewhere.commands.add(on.type);
 }
 
 /** Hint for an unknown type without a similar known one. */

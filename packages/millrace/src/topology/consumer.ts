@@ -42,6 +42,8 @@ interface Policy {
   readonly onFailure: OnFailure | undefined;
   /** Repairs that are tried on its dead letters when they are captured. */
   readonly repairs: readonly Repair[];
+  /** True when another Worker consumes the queue: see `elsewhere` of the catalog. */
+  readonly isElsewhere?: boolean;
 }
 
 /**
@@ -184,6 +186,11 @@ export function retryDelaySeconds({ retries }: ConsumerDefinition, attempt: numb
 /** One consumer for each queue that the definition covers. */
 export function ofEachQueue(consumer: ConsumerDefinition): ConsumerDefinition[] {
   return queuesOf(consumer.queue).map((name) => ({ ...consumer, queue: { ...consumer.queue, name } }));
+}
+
+/** The consumers that this Worker runs. */
+export function ownOf(consumers: readonly ConsumerDefinition[]): ConsumerDefinition[] {
+  return consumers.filter(({ isElsewhere }) => !isElsewhere);
 }
 
 export function startedBy(consumers: readonly ConsumerDefinition[]): AnyWorkflow[] {

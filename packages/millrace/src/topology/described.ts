@@ -1,6 +1,6 @@
 import { durationMs } from "../contract/duration.ts";
 import type { MessageDefinition } from "../contract/message.ts";
-import { laneIn } from "../contract/queue.ts";
+import { laneIn, queuesOf } from "../contract/queue.ts";
 import type { Catalog } from "./catalog.ts";
 import { routesOf, startedBy } from "./consumer.ts";
 import { type Target, targetsOf } from "./routes.ts";
@@ -57,15 +57,42 @@ export interface DescribedQueue {
   readonly batchWaitSeconds: number;
   readonly concurrency: number;
   readonly hasPriorities: boolean;
+  /** True for a queue that another Worker consumes. */
+  readonly isElsewhere: boolean;
+  /** The types of its messages. */
+  readonly messages: readonly string[];
+  /** The declared senders of its messages: HTTP routes, and events whose targets send. */
+  readonly producers: readonly Producer[];
 }
 
-export function queuesIn({ consumers }: Pick<Catalog, "consumers">): DescribedQueue[] {
-  return consumers.map(({ queue, routes, retries, batch, concurrency, priority }) => ({
+/** A sender of a queue's messages: an HTTP route, the type of an event whose route sends, or a workflow. */
+export interface Producer {
+  readonly by: "request" | "route" | "workflow";
+  readonly name: string;
+}
+
+export function queuesIn(catalog: Pick<Catalog, "consumers">): DescribedQueue[] {
+  const messages = messagesIn(catalog);
+  return catalog.consumers.map(({ queue, routes, retries, batch, concurrency, priority, isElsewhere = false }) => ({
     name: laneIn(queue.name) ?? queue.name,
+    isElsewhere,
+    ...carriedBy(messages, queue.name),
     isLane: laneIn(queue.name) !== undefined,
     carries: routes ? ("events" as const) : ("commands" as const),
     ...{ retries, concurrency, batchSize: batch.size, batchWaitSeconds: batch.waitSeconds, hasPriorities: priority !== undefined },
   }));
+}
+
+function carriedBy(messages: readonly DescribedMessage[], queue: string): Pick<DescribedQueue, "messages" | "producers"> {
+  const carried = messages.filter(({ definition }) => queuesOf(definition.queue).includes(queue));
+  const types = new Set(carried.map(({ definition }) => definition.type));
+  const doors = carried.flatMap(({ definition: { door } }) => (door ? [door.route] : []));
+  const routes = messages.filter(({ follows }) => follows.some(({ type }) => type !== null && types.has(type)));
+  const producers = [
+    ...[...new Set(doors)].map((route) => ({ by: "request" as const, name: route })),
+    ...routes.map(({ definition }) => ({ by: "route" as const, name: definition.type })),
+  ];
+  return { messages: [...types], producers };
 }
 
 /** The deadline of each workflow in milliseconds; null if it has none. */

@@ -1,19 +1,23 @@
-import { queueBinding, workflowBinding } from "../contract/bindings.ts";
+import { isElsewhere, queueBinding, workflowBinding } from "../contract/bindings.ts";
 import { messageOf } from "../contract/errors.ts";
 import { laneIn } from "../contract/queue.ts";
 import type { Catalog } from "./catalog.ts";
+import { ownOf } from "./consumer.ts";
 
 /** The catalog's workflows and queues without a binding in this Worker: one sentence each, with the line to add. */
 export function missingIn(env: object, catalog: Pick<Catalog, "workflows" | "consumers">): string[] {
-  const queues = catalog.consumers.map(({ queue }) => queue.name).filter((name) => laneIn(name) === undefined);
+  const queues = ownOf(catalog.consumers)
+    .map(({ queue }) => queue.name)
+    .filter((name) => laneIn(name) === undefined);
   return [
-    ...catalog.workflows.flatMap(({ name }) => refusalOf(() => workflowBinding(env, name))),
+    ...catalog.workflows.flatMap(({ name }) => (isElsewhere(env, name) ? [] : refusalOf(() => workflowBinding(env, name)))),
     ...queues.flatMap((name) => refusalOf(() => queueBinding(env, name))),
   ];
 }
 
 /** The reason why a workflow's instances cannot start in this Worker; undefined if they can. */
 export function notStartable(env: object, workflow: string, catalog?: Pick<Catalog, "workflows">): string | undefined {
+  if (isElsewhere(env, workflow)) return undefined;
   const [missing] = refusalOf(() => workflowBinding(env, workflow));
   if (missing !== undefined || catalog === undefined || catalog.workflows.some(({ name }) => name === workflow)) return missing;
   return `This deployment has no workflow "${workflow}": add it to the catalog, and deploy.`;

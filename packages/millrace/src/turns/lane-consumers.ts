@@ -9,7 +9,7 @@ import { capture } from "../intake/letters/capture.ts";
 import { envelopeIn } from "../intake/letters/letter.ts";
 import type { LaneLetter, OnFailure } from "../lanes/definition.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import type { ConsumerDefinition } from "../topology/consumer.ts";
+import { type ConsumerDefinition, ownOf } from "../topology/consumer.ts";
 import { hideIn } from "../topology/marks.ts";
 
 /** A lane of the engine, as its consumer declares it. */
@@ -29,7 +29,7 @@ export interface EngineLane {
 }
 
 export function lanesOf(catalog: Catalog): EngineLane[] {
-  return catalog.consumers.flatMap((consumer) => {
+  return ownOf(catalog.consumers).flatMap((consumer) => {
     const name = laneIn(consumer.queue.name);
     if (name === undefined) return [];
     const performers = new Map((consumer.starts ?? []).map((workflow) => [workflow.on.type, workflow.name]));

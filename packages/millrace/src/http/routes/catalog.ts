@@ -61,6 +61,13 @@ const QueueSchema = z
     batch_wait_seconds: z.number().meta({ description: "The longest wait of a batch for more messages." }),
     concurrency: z.int().meta({ description: "Concurrent batches; for a lane, concurrent instances of one key." }),
     has_priorities: z.boolean(),
+    is_elsewhere: z.boolean().meta({ description: "Another Worker with the same database consumes it." }),
+    dead_letter_queue: z.string().nullable().meta({ description: "Null for a lane, which stores its own dead letters." }),
+    messages: z.array(z.string()).meta({ description: "The types of its messages." }),
+    workflows: z.array(z.string()).meta({ description: "The workflows that its messages start." }),
+    producers: z
+      .array(z.object({ by: z.enum(["request", "route", "workflow"]), name: z.string() }))
+      .meta({ description: "The senders of its messages: HTTP routes, events whose targets send, and workflows that were observed." }),
   })
   .meta({ id: "CatalogQueue" });
 
@@ -101,6 +108,9 @@ const show = createRoute({
   request: { query: z.strictObject({}) },
   responses: { 200: answers("The catalog", CatalogSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
+
+type QueueView = z.infer<typeof QueueSchema>;
+type WorkflowView = z.infer<typeof WorkflowSchema>;
 
 const draftSchema = z.strictObject({
   kind: z.enum(KINDS).default("command"),
@@ -148,8 +158,9 @@ export function catalogRoutes(catalog: Catalog, first?: FirstCommand) {
       const seen = await seenSteps(env, caller);
       said ??= { messages: messagesIn(catalog).map(messageView), queues: queuesIn(catalog).map(queueView) };
       const workflows = workflowViews(catalog, seen);
+      const queues = said.queues.map((queue) => withObserved(queue, workflows));
       const first_command = first && inDevelopment(env) ? { ...first } : null;
-      return json({ ...said, workflows, seen_instances: SEEN_INSTANCES, first_command }, 200);
+      return json({ ...said, queues, workflows, seen_instances: SEEN_INSTANCES, first_command }, 200);
     })
     .openapi(check, async ({ env, req, var: { caller, problems: known }, json }) => {
       const { kind, type, payload, idempotency_key } = await readBody(req, draftSchema, { maxBytes: INTAKE_LIMITS.maxBytes });
@@ -169,6 +180,17 @@ function messageView({ definition, performer, follows }: DescribedMessage): z.in
   };
 }
 
+/** A queue with the workflows that its messages start, and those that were observed to send to it. */
+function withObserved(queue: QueueView, workflows: readonly WorkflowView[]): QueueView {
+  const carries = ({ type }: { type: string }) => queue.messages.includes(type);
+  const senders = workflows.filter(({ emits }) => emits.some(carries));
+  return {
+    ...queue,
+    workflows: workflows.filter(({ on }) => carries(on)).map(({ name }) => name),
+    producers: [...queue.producers, ...senders.map(({ name }) => ({ by: "workflow" as const, name }))],
+  };
+}
+
 function queueView({
   name,
   isLane,
@@ -178,10 +200,15 @@ function queueView({
   batchWaitSeconds,
   concurrency,
   hasPriorities,
-}: DescribedQueue): z.infer<typeof QueueSchema> {
+  isElsewhere,
+  messages,
+  producers,
+}: DescribedQueue): QueueView {
   return {
     ...{ name, is_lane: isLane, carries, concurrency, has_priorities: hasPriorities },
     ...{ batch_size: batchSize, batch_wait_seconds: batchWaitSeconds },
+    ...{ is_elsewhere: isElsewhere, dead_letter_queue: isLane ? null : `${name}-dlq`, workflows: [] },
+    ...{ messages: [...messages], producers: producers.map((one) => ({ ...one })) },
     retries: { limit: retries.limit, initial_seconds: retries.initialMs / 1000, max_seconds: retries.maxMs / 1000 },
   };
 }

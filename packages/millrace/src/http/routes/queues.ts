@@ -4,6 +4,7 @@ import { vitalsOf } from "../../keeper/client.ts";
 import { WINDOW_MINUTES } from "../../observe/metrics/folding.ts";
 import { messagesByMinute, QUEUE_SOURCES, type QueueHealth, queueHealth } from "../../observe/metrics/queue-health.ts";
 import type { Catalog } from "../../topology/catalog.ts";
+import { ownOf } from "../../topology/consumer.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { wholeNumber } from "../paging.ts";
@@ -107,7 +108,7 @@ export function queues(catalog: Catalog) {
         {
           at: iso(seen.at),
           minutes,
-          items: queueHealth(seen, catalog.consumers, minutes).map(asItem),
+          items: queueHealth(seen, ownOf(catalog.consumers), minutes).map(asItem),
           sources: Object.fromEntries(Object.entries(QUEUE_SOURCES).map(([number, from]) => [number, { source: from, age_seconds }])),
         },
         200,

@@ -1,5 +1,5 @@
 import { address } from "../../contract/address.ts";
-import { assertReady, assertSendable, type EngineEnv, workflowBinding } from "../../contract/bindings.ts";
+import { assertReady, assertSendable, type EngineEnv, isElsewhere, workflowBinding } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
 import { assertDeclared } from "../../contract/declared.ts";
 import { codeOf, MillraceError } from "../../contract/errors.ts";
@@ -289,7 +289,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   const { on: definition } = workflow;
   // Missing bindings and keys are refused here, before the row is written, because the caller can read the error.
   assertReady(env);
-  workflowBinding(env, workflow.name);
+  if (!isElsewhere(env, workflow.name)) workflowBinding(env, workflow.name);
   assertSendable(env, definition.queue);
   const version = request.schemaVersion ?? definition.version;
   const payload = decodePayload(definition, version, request.payload);

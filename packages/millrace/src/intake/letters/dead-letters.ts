@@ -3,6 +3,7 @@ import { messageOf } from "../../contract/errors.ts";
 import { logLine } from "../../contract/log-line.ts";
 import type { QueueDefinition } from "../../contract/queue.ts";
 import type { Catalog } from "../../topology/catalog.ts";
+import { ownOf } from "../../topology/consumer.ts";
 import type { Consumer, Intake, OnCaptured } from "../consumer.ts";
 import { capture, type Fate } from "./capture.ts";
 
@@ -17,7 +18,7 @@ const storeRetrySeconds = (attempt: number) => Math.min(60 * 2 ** (attempt - 1),
  * command with a committed row becomes none: it needs no delivery to be started.
  */
 export function consumeDeadLetters(catalog: Catalog, onCaptured: OnCaptured): Consumer[] {
-  return catalog.consumers.map((consumer) => ({
+  return ownOf(catalog.consumers).map((consumer) => ({
     queue: `${consumer.queue.name}-dlq`,
     handle: (batch, env) => captureExhausted(batch, { env, consumer, catalog, onCaptured }),
   }));

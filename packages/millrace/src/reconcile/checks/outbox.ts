@@ -1,4 +1,5 @@
 import { bindingName, objectsIn } from "../../contract/bindings.ts";
+import { elsewhere } from "../../contract/elsewhere.ts";
 import { laneIn } from "../../contract/queue.ts";
 import { sql } from "../../contract/sql.ts";
 import { query } from "../../store/d1/retry.ts";
@@ -55,6 +56,7 @@ export const outbox = (catalog: Catalog | undefined): Check =>
 
 /** The reason why a queue's messages cannot be delivered in this deployment; undefined if they can. */
 function missingFor(env: object, queue: string, taken: ReadonlySet<string> | undefined): string | undefined {
+  if (elsewhere.queues.has(queue)) return undefined;
   const isLane = laneIn(queue) !== undefined;
   const binding = isLane ? "LANES" : bindingName(queue);
   const carries = isLane ? objectsIn(env, binding) : (env as Record<string, unknown>)[binding];
