@@ -1,12 +1,20 @@
 import { describe, expect, it } from "vitest";
 import howItWorks from "../../docs/how-it-works.md?raw";
+import severalWorkers from "../../docs/several-workers.md?raw";
 import { bindingName } from "../../packages/millrace/src/contract/bindings.ts";
 import { DEAD_LETTER_CONCURRENCY } from "../../packages/millrace/src/topology/consumer.ts";
+import { messagesIn, queuesIn } from "../../packages/millrace/src/topology/described.ts";
 import { app } from "../../src/catalog.ts";
 import * as queues from "../../src/messages/queues.ts";
 import worker from "../../src/worker.ts?raw";
 import wrangler from "../../wrangler.jsonc?raw";
 import { rowsOf } from "../docs/markdown.ts";
+
+const sources = import.meta.glob<string>("../../src/workflows/*.ts", { query: "?raw", import: "default", eager: true });
+const messages = Object.assign({}, ...Object.values(import.meta.glob<object>("../../src/messages/*.ts", { eager: true }))) as Record<
+  string,
+  { type: string }
+>;
 
 type Line = Record<string, string | number>;
 
@@ -85,3 +93,35 @@ it("docs/how-it-works.md lists the kinds of the chains' steps, equal to their de
 });
 
 const className = (name: string) => name.replaceAll(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+
+describe("the map of docs/several-workers.md", () => {
+  /** The workflows whose own file makes a message of the queue. */
+  const emittersOf = (types: readonly string[]) =>
+    app.workflows
+      .map(({ name }) => name)
+      .filter((name) => {
+        const text = sources[`../../src/workflows/${name}.ts`] ?? "";
+        return Object.entries(messages).some(([as, one]) => types.includes(one.type) && new RegExp(`\\b${as}\\.from\\(`).test(text));
+      });
+  const told = rowsOf(severalWorkers, "queue").map(([queue = "", producers = "", starts = ""]) => ({ queue, producers, starts }));
+
+  it("has a row for each queue, with its producers and workflows as the catalog has them", () => {
+    const known = messagesIn(app);
+    const drawn = queuesIn(app).map(({ name, producers, messages: types }) => {
+      const started = app.workflows.filter(({ on }) => types.includes(on.type)).map(({ name: workflow }) => workflow);
+      const projects = known.some(
+        ({ definition: { type }, follows }) => types.includes(type) && follows.some(({ do: what }) => what === "project"),
+      );
+      const senders = [
+        ...producers.map(({ by, name: as }) => (by === "request" ? as : `route of ${as}`)),
+        ...emittersOf(types).filter((workflow) => !started.includes(workflow)),
+      ];
+      return {
+        queue: name,
+        producers: senders.map((one) => `\`${one}\``).join(", ") || "the engine",
+        starts: started.map((one) => `\`${one}\``).join(", ") || (projects ? "rows" : "routes"),
+      };
+    });
+    expect(told).toEqual(drawn);
+  });
+});
