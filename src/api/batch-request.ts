@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { beginning, byteLength, MillraceError } from "millrace";
+import { beginning, byteLength, type Issue, issuesOf, MillraceError } from "millrace";
 import { HttpRefusal, idempotencyKey, invalidRequest, mediaTypeOf, notTaken, parseWith, readBody } from "millrace/http";
 import * as z from "zod";
 import type { BatchRequest } from "../systems/batches/accept.ts";
@@ -7,7 +7,7 @@ import { type Batch, OPERATIONS } from "../systems/batches/batch.ts";
 import { DATASETS } from "../systems/batches/datasets.ts";
 import { findFile, type StoredFile, storeUpload } from "../systems/batches/file.ts";
 import { FORMATS } from "../systems/batches/layout.ts";
-import { MAX_FILE_BYTES } from "../systems/batches/limits.ts";
+import { MAX_FILE_BYTES, MAX_ITEMS, MAX_ITEMS_BYTES, MAX_ROW_BYTES } from "../systems/batches/limits.ts";
 import { countUpload } from "../systems/batches/uploads.ts";
 import type { ApiEnv } from "./env.ts";
 
@@ -24,6 +24,8 @@ const formulas = z.enum(["escape", "keep"]).default("escape").meta({
   description:
     "The notation of CSV cells. `escape`: an apostrophe is before each formula; an import removes it. `keep`: each cell is exactly the text.",
 });
+/** Most issues of one response. */
+const MAX_ISSUES = 20;
 /** R2's longest name. */
 const MAX_KEY_BYTES = 1024;
 const manifest = z.strictObject({
@@ -36,6 +38,24 @@ const manifest = z.strictObject({
   format,
 });
 
+/** Rows in the request itself. */
+const items = z
+  .array(z.looseObject({}))
+  .min(1)
+  .max(MAX_ITEMS)
+  .meta({ description: `Rows, as lines of a JSON Lines file: at most ${MAX_ITEMS}. One invalid row refuses the request.` });
+const formOf = (operation: "import" | "reconcile") =>
+  z
+    .strictObject({
+      ...{ operation: z.literal(operation), dataset, batch_id: name, formulas },
+      manifest: manifest.optional(),
+      items: items.optional(),
+    })
+    .refine(({ manifest, items }) => (manifest === undefined) !== (items === undefined), {
+      path: ["manifest"],
+      message: "or `items` must be given, and not both",
+    });
+
 export const uploadQuery = z.strictObject({
   operation: z.enum(["import", "reconcile"]).optional(),
   dataset: dataset.optional(),
@@ -45,8 +65,8 @@ export const uploadQuery = z.strictObject({
 const uploadSchema = uploadQuery.extend({ operation: z.enum(["import", "reconcile"]), dataset, batch_id: name });
 
 const requestSchema = z.discriminatedUnion("operation", [
-  z.strictObject({ operation: z.literal("import"), dataset, batch_id: name, manifest, formulas }),
-  z.strictObject({ operation: z.literal("reconcile"), dataset, batch_id: name, manifest, formulas }),
+  formOf("import"),
+  formOf("reconcile"),
   z.strictObject({ operation: z.literal("export"), dataset, batch_id: name, format, formulas }),
 ]);
 /** The same for the OpenAPI document, as one object. */
@@ -55,6 +75,7 @@ export const documentedSchema = z.strictObject({
   dataset,
   batch_id: name.optional(),
   manifest: manifest.optional().meta({ description: "The file, for an import or a reconciliation." }),
+  items: items.optional(),
   format: format.optional().meta({ description: "Of an export's result; default csv." }),
   formulas: formulas.optional(),
 });
@@ -81,10 +102,14 @@ async function readUpload(context: Context<ApiEnv>, format: Batch["format"]) {
 }
 
 async function readJsonRequest(context: Context<ApiEnv>) {
-  const asked = parseWith(requestSchema, named(context, await readBody(context.req, z.looseObject({}))));
+  const asked = parseWith(requestSchema, named(context, await readBody(context.req, z.looseObject({}), { maxBytes: MAX_ITEMS_BYTES })));
   const { operation, dataset, batch_id: batchId, formulas } = asked;
   if (asked.operation === "export")
     return { request: { operation, dataset, batchId, format: asked.format, formulas }, file: null, uploaded: false };
+  if (asked.manifest === undefined) {
+    const file = await storeItems(context, dataset, batchId, asked.items ?? []);
+    return { request: { operation, dataset, batchId, format: "jsonl" as const, formulas }, file, uploaded: true };
+  }
   const { key, format } = asked.manifest;
   const file = await findFile(context.env, context.var.caller.tenantId, batchId, key);
   if (!file) {
@@ -95,6 +120,24 @@ async function readJsonRequest(context: Context<ApiEnv>) {
   }
   if (file.size > MAX_FILE_BYTES) throw tooLarge();
   return { request: { operation, dataset, batchId, format, formulas }, file, uploaded: false };
+}
+
+/** Stores the rows of a request as a file. Errors: `invalid_payload` with the place of each invalid row. */
+async function storeItems(context: Context<ApiEnv>, dataset: string, batchId: string, items: readonly object[]): Promise<StoredFile> {
+  const schema = DATASETS.get(dataset)?.schema;
+  const lines = items.map((item) => `${JSON.stringify(item)}\n`);
+  const issues = items.flatMap((item, index): Issue[] => {
+    const place = `items.${index}`;
+    if (byteLength(lines[index] ?? "") > MAX_ROW_BYTES) return [{ path: place, message: `is larger than ${MAX_ROW_BYTES} bytes` }];
+    const { error } = schema?.safeParse(item) ?? {};
+    return error ? issuesOf(error).map(({ path, message }) => ({ path: path ? `${place}.${path}` : place, message })) : [];
+  });
+  if (issues.length > 0) throw invalidRequest(issues.slice(0, MAX_ISSUES));
+  const text = lines.join("");
+  const length = byteLength(text);
+  const { tenantId } = context.var.caller;
+  await countUpload(context.env.DB, tenantId, length);
+  return storeUpload(context.env.PAYLOADS, tenantId, batchId, new Blob([text]).stream(), length);
 }
 
 /**

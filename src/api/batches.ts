@@ -22,6 +22,7 @@ import * as z from "zod";
 import { acceptBatch } from "../systems/batches/accept.ts";
 import { listBatches } from "../systems/batches/batch.ts";
 import { cancelBatch } from "../systems/batches/cancel.ts";
+import { retryFailed } from "../systems/batches/retry-failed.ts";
 import { documentedSchema, readBatchRequest, uploadQuery } from "./batch-request.ts";
 import { BatchSchema, batchOf, batchParams, batchView, noSuchBatch } from "./batch-view.ts";
 import type { ApiEnv } from "./env.ts";
@@ -37,7 +38,7 @@ const accept = createRoute({
   operationId: "acceptBatch",
   summary: "Accept a batch job: import, export or reconcile",
   description: [
-    "The file is the body (`text/csv` or `application/x-ndjson` with `Content-Length`; the query has the job parameters), or is already in the bucket (JSON, `manifest`).",
+    "The file is the body (`text/csv` or `application/x-ndjson` with `Content-Length`; the query has the job parameters), or is already in the bucket (JSON, `manifest`). A few rows are `items` of the JSON, all of them valid.",
     "CSV: UTF-8, with a header, separated by `,` or `;`. An unusable header is refused immediately. An unusable row is reported and does not affect other rows.",
   ].join("\n\n"),
   ...needs("enqueue"),
@@ -116,6 +117,26 @@ const cancel = createRoute({
   },
 });
 
+const retry = createRoute({
+  method: "post",
+  path: "/v1/batches/{id}/retry-failed",
+  operationId: "retryFailedRows",
+  summary: "Import the failed rows of a batch again",
+  description: [
+    "Starts a batch of the failed rows of a complete or cancelled import. Its id derives from the id of the batch: a repeat returns the same batch.",
+    "Left out: rows that could not be read, and rows of forgotten contacts.",
+  ].join(" "),
+  ...needs("enqueue"),
+  request: { params: batchParams, headers: z.object(traceHeadersSchema) },
+  responses: {
+    202: {
+      ...answers("Accepted: its row is committed", AcceptedSchema),
+      headers: { Location: { description: "The new batch.", schema: { type: "string" as const } }, ...replayedHeaderSchema },
+    },
+    ...problems("unauthorized", "forbidden", "batch_not_found", "invalid_transition", "idempotency_key_reused"),
+  },
+});
+
 export function batches(catalog: Catalog) {
   return new Routes<ApiEnv>()
     .openapi(accept, async (context) => {
@@ -142,6 +163,16 @@ export function batches(catalog: Catalog) {
         if (["invalid_payload", "idempotency_key_reused"].includes(codeOf(error) ?? "")) await drop();
         throw error;
       }
+    })
+    .openapi(retry, async (context) => {
+      const parent = await batchOf(context, context.req.valid("param").id);
+      const { tenantId, actor } = context.var.caller;
+      const by = { tenantId, source: `api/${actor}` };
+      const { batch, replayed } = await retryFailed(context.env, catalog, by, parent, traceOf(context.req));
+      return context.json({ ...batchView(batch), replayed }, 202, {
+        location: `/v1/batches/${batch.batchId}`,
+        ...replayedHeader({ replayed }),
+      });
     })
     .openapi(list, async (context) => {
       const found = await listBatches(context.env.DB, context.var.caller.tenantId, context.req.valid("query"));

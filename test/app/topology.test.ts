@@ -11,10 +11,10 @@ import wrangler from "../../wrangler.jsonc?raw";
 import { rowsOf } from "../docs/markdown.ts";
 
 const sources = import.meta.glob<string>("../../src/workflows/*.ts", { query: "?raw", import: "default", eager: true });
-const messages = Object.assign({}, ...Object.values(import.meta.glob<object>("../../src/messages/*.ts", { eager: true }))) as Record<
-  string,
-  { type: string }
->;
+const messages = Object.assign(
+  {},
+  ...Object.values(import.meta.glob<object>("../../src/messages/*.ts", { query: "", import: "*", eager: true })),
+) as Record<string, { type: string }>;
 
 type Line = Record<string, string | number>;
 

@@ -9,7 +9,7 @@ import { HEAD_BYTES, type Layout, readLayout } from "./layout.ts";
 
 const COMMANDS = { import: BatchImport, export: BatchExport, reconcile: BatchReconcile };
 
-export type BatchRequest = Pick<Batch, "operation" | "dataset" | "batchId" | "format" | "formulas">;
+export type BatchRequest = Pick<Batch, "operation" | "dataset" | "batchId" | "format" | "formulas"> & Partial<Pick<Batch, "parentId">>;
 
 /**
  * Accepts a batch: writes its row, then sends its command. If the process dies in between, a repeat of the same request sends it. The id
@@ -33,6 +33,7 @@ export async function acceptBatch(
     env.DB,
     insertBatch({
       ...request,
+      parentId: request.parentId ?? null,
       tenantId,
       fingerprint,
       instanceId: instanceId(tenantId, catalog.performer(command.type).name, batchId),

@@ -34,6 +34,8 @@ export interface Batch {
   onlyHere: number;
   progress: number;
   cancelReason: string | null;
+  /** The batch whose failed rows it tries again. */
+  parentId: string | null;
   /** The error of the instance. */
   error: { code: string; message: string } | null;
   createdAt: number;
@@ -51,6 +53,7 @@ const COLUMNS = fragment(`b.tenant_id AS tenantId, b.batch_id AS batchId, b.oper
     iif(${IS_STOPPED}, 'errored', b.state) AS state,
     b.read_bytes AS readBytes, b.rows_done AS rowsDone, b.rows_failed AS rowsFailed, b.rows_skipped AS rowsSkipped,
     b.same, b.different, b.only_there AS onlyThere, b.only_here AS onlyHere, b.progress, b.cancel_reason AS cancelReason,
+    b.parent_id AS parentId,
     iif(${IS_STOPPED}, ${INSTANCE.error.fragment}, NULL) AS error,
     b.created_at AS createdAt, b.started_at AS startedAt, b.updated_at AS updatedAt, b.ended_at AS endedAt
     FROM batches b ${INSTANCE.join.fragment}`);
@@ -87,16 +90,17 @@ type NewBatch = Pick<
   | "fileEtag"
   | "layout"
   | "totalBytes"
+  | "parentId"
 >;
 
 /** Inserts a batch; nothing if its id is taken. Returns a row when it is new. */
 export function insertBatch(batch: NewBatch): Statement {
   return sql`
     INSERT INTO batches (tenant_id, batch_id, operation, dataset, format, formulas, fingerprint, instance_id, file_key, file_etag,
-      layout, total_bytes, created_at, updated_at)
+      layout, total_bytes, parent_id, created_at, updated_at)
     VALUES (${batch.tenantId}, ${batch.batchId}, ${batch.operation}, ${batch.dataset}, ${batch.format}, ${batch.formulas},
       ${batch.fingerprint}, ${batch.instanceId}, ${batch.fileKey}, ${batch.fileEtag}, ${batch.layout && JSON.stringify(batch.layout)},
-      ${batch.totalBytes}, ${now}, ${now})
+      ${batch.totalBytes}, ${batch.parentId}, ${now}, ${now})
     ON CONFLICT (tenant_id, batch_id) DO NOTHING
     RETURNING 1`;
 }

@@ -13,6 +13,7 @@ import { FORGOTTEN, forgottenAmong, pseudonymOf } from "../contacts/forgotten.ts
 import type { Dataset } from "./dataset.ts";
 import { readJson } from "./jsonl.ts";
 import { pageOf } from "./page.ts";
+import { danglingAmong } from "./references.ts";
 
 /**
  * Contacts with names and addresses, from the table `contacts`. In CSV, `properties` is a JSON object, and every further column is a
@@ -50,11 +51,18 @@ export const contacts: Dataset<ContactRow> = {
       env.DB,
       rowChunks(rows).map((chunk) => overfullContacts(tenantId, chunk)),
     );
+    const dangling = await danglingAmong(
+      env.PAYLOADS,
+      tenantId,
+      rows.map(({ properties }) => properties),
+    );
     const ids = new Set(overfull.flat().map(({ id }) => id));
     const refused = new Map(
       rows.flatMap(({ contact_id: id }, index) => {
         if (forgotten.has(id)) return [[index, FORGOTTEN]];
-        return ids.has(id) ? [[index, `properties: would be more than ${MAX_PROPERTIES}`]] : [];
+        if (ids.has(id)) return [[index, `properties: would be more than ${MAX_PROPERTIES}`]];
+        const missing = dangling.get(index);
+        return missing === undefined ? [] : [[index, `properties.${missing}`]];
       }),
     );
     const taken = namedOnce(rows.filter((_, index) => !refused.has(index)));

@@ -7,7 +7,7 @@ import { CHUNK_BYTES, MAX_ROW_BYTES } from "./limits.ts";
 const WINDOW_BYTES = CHUNK_BYTES + MAX_ROW_BYTES + 2;
 
 /** The folder for files that the tenant puts into the bucket itself. */
-function filesFolder(tenantId: string): string {
+export function filesFolder(tenantId: string): string {
   return `files/${tenantId}/`;
 }
 

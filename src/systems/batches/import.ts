@@ -23,17 +23,27 @@ export async function importChunk(call: BatchCall, from: Place | undefined): Pro
   } = values.length > 0 ? await dataset.take(env, { batchId, envelope }, values) : {};
   const failures = await withoutForgotten(env, envelope.tenant_id, [
     ...problems,
-    ...rows.flatMap(({ row, line, raw }, index) => {
+    ...rows.flatMap(({ row, line, raw, input }, index) => {
       const problem = refused.get(index);
-      return problem === undefined ? [] : [{ row, line, problem, raw }];
+      return problem === undefined ? [] : [{ row, line, problem, raw, input }];
     }),
   ]);
   failures.sort((one, other) => one.row - other.row);
+  const reported = failures.map(({ input: _, ...problem }) => problem);
+  // The texts of a forgotten person are not kept for another try.
+  const again = failures.flatMap(({ input, raw }) => (input === undefined || raw === "" ? [] : [{ input }]));
 
   return {
     statements: [
       ...statements,
-      ...(await keepPart(env.PAYLOADS, batch, "errors", place.offset, toJsonl(failures))),
+      ...(await keepPart(
+        env.PAYLOADS,
+        batch,
+        "errors",
+        place.offset,
+        toJsonl(reported),
+        again.map(({ input }) => `${JSON.stringify(input)}\n`).join(""),
+      )),
       advance(batch, {
         readBytes: next.offset,
         done: rows.length - skipped - refused.size,

@@ -3,6 +3,10 @@ import { notRetryable } from "millrace";
 /** Largest file in bytes, so that its chunks stay below the platform's 10,000 steps. */
 export const MAX_FILE_BYTES = 1024 ** 3;
 
+/** Most rows in a request, and the largest such request in bytes. */
+export const MAX_ITEMS = 1000;
+export const MAX_ITEMS_BYTES = 1024 ** 2;
+
 /** Largest row in bytes. Longer rows are reported and skipped. */
 export const MAX_ROW_BYTES = 65_536;
 

@@ -11,7 +11,7 @@ interface Owner {
 
 /**
  * Stores a part of a report and returns the statement that adds it, for the chunk's commit. Every attempt writes its own part, so a late
- * attempt of an old process cannot change committed parts.
+ * attempt of an old process cannot change committed parts. `rows` are the failed rows of the part, to be tried again.
  */
 export async function keepPart(
   bucket: R2Bucket,
@@ -19,24 +19,37 @@ export async function keepPart(
   report: Report,
   part: number,
   text: string,
+  rows = "",
 ): Promise<Statement[]> {
   if (text === "") return [];
   const key = `${batchFolder(tenantId, batchId)}${report}/${String(part).padStart(16, "0")}-${crypto.randomUUID()}`;
+  if (rows !== "") await bucket.put(rowsKeyOf(key), rows);
   await bucket.put(key, text);
   return [
     sql`INSERT INTO batch_parts (tenant_id, batch_id, report, part, key) VALUES (${tenantId}, ${batchId}, ${report}, ${part}, ${key})`,
   ];
 }
 
+/** The failed rows of a part of a report: in the folder `rows` beside that of the report. */
+export function rowsKeyOf(key: string): string {
+  const [folder, tenant, batch, , ...name] = key.split("/");
+  return [folder, tenant, batch, "rows", ...name].join("/");
+}
+
 /** Parts per query. */
 const PARTS = 100;
 
 /** A report's parts, in order, one in memory at a time. */
-export async function* readParts(
-  env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">,
-  { tenantId, batchId }: Owner,
-  report: Report,
-): AsyncGenerator<string> {
+export async function* readParts(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, owner: Owner, report: Report): AsyncGenerator<string> {
+  for await (const key of readPartKeys(env, owner, report)) {
+    const object = await env.PAYLOADS.get(key);
+    if (!object) throw new Error(`The part ${key} of a report is gone from the bucket.`);
+    yield await object.text();
+  }
+}
+
+/** The keys of a report's committed parts, in order. */
+export async function* readPartKeys(env: Pick<Cloudflare.Env, "DB">, { tenantId, batchId }: Owner, report: Report): AsyncGenerator<string> {
   let after = -1;
   for (;;) {
     const parts = await query<{ part: number; key: string }>(
@@ -45,11 +58,7 @@ export async function* readParts(
         SELECT part, key FROM batch_parts
         WHERE tenant_id = ${tenantId} AND batch_id = ${batchId} AND report = ${report} AND part > ${after} ORDER BY part LIMIT ${PARTS}`,
     );
-    for (const { key } of parts) {
-      const object = await env.PAYLOADS.get(key);
-      if (!object) throw new Error(`The part ${key} of a report is gone from the bucket.`);
-      yield await object.text();
-    }
+    for (const { key } of parts) yield key;
     const last = parts.at(-1);
     if (!last || parts.length < PARTS) return;
     after = last.part;

@@ -20,10 +20,15 @@ export interface Place {
   skipping: boolean;
 }
 
+/** A row that was read and refused, with the input for another try; without it the row could not be read. */
+export interface FailedRow extends Problem {
+  input?: unknown;
+}
+
 /** One chunk of a file: its valid rows with their numbers, its problems, and the position of the next chunk. */
 export interface Chunk<Row> {
-  rows: { row: number; line: number; value: Row; raw: string }[];
-  problems: Problem[];
+  rows: { row: number; line: number; value: Row; input: unknown; raw: string }[];
+  problems: FailedRow[];
   next: Place;
   atEnd: boolean;
 }
@@ -49,8 +54,9 @@ export async function readChunk<Row extends object>(
     const row = place.rows + index + 1;
     const raw = shown(bytes, piece);
     const read = piece.content === undefined ? { problem: piece.problem ?? "cannot be read" } : readRow(dataset, piece.content);
-    if ("value" in read) chunk.rows.push({ row, line: piece.line, value: read.value, raw });
-    else chunk.problems.push({ row, line: piece.line, problem: read.problem, raw });
+    const about = { row, line: piece.line, raw };
+    if ("value" in read) chunk.rows.push({ ...about, ...read });
+    else chunk.problems.push({ ...about, ...read });
   }
   return chunk;
 }
@@ -71,13 +77,17 @@ function cut(window: Window, { format, formulas, layout }: Batch, { chunkRows }:
   return { ...rest, pieces: pieces.map(named) };
 }
 
-function readRow<Row extends object>(dataset: Dataset<Row>, content: Content): { value: Row } | { problem: string } {
+function readRow<Row extends object>(
+  dataset: Dataset<Row>,
+  content: Content,
+): { value: Row; input: unknown } | { problem: string; input?: unknown } {
   try {
     const input = typeof content === "string" ? readJson(content) : dataset.fromCells(content);
     const parsed = dataset.schema.safeParse(input);
-    if (parsed.success) return { value: parsed.data };
+    if (parsed.success) return { value: parsed.data, input };
     const issues = issuesOf(parsed.error).slice(0, 3);
     return {
+      input,
       problem: beginning(issues.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join("; "), 500),
     };
   } catch (error) {

@@ -89,10 +89,22 @@ async function ofBatch({ env, tenantId, traces, apply }: Search, key: string): P
     return isRead ? "waiting" : "changed";
   }
   const text = await textOf(env, key);
+  if (what === "rows") return ofFailedRows({ env, traces, apply }, key, text, batch);
   const rewritten = what === "errors" ? lines(text, (line) => traces.rewrite("line", line)) : resultWithout(text, batch, traces);
   if (rewritten === text) return "nothing";
   if (!hasEnded(batch)) return "waiting";
   if (apply) await env.PAYLOADS.put(key, rewritten);
+  return "changed";
+}
+
+/** Failed rows that are kept for another try: those that mention the person are removed. */
+async function ofFailedRows({ env, traces, apply }: Omit<Search, "tenantId">, key: string, text: string, batch: Batch): Promise<Fate> {
+  if (!hasEnded(batch)) return "waiting";
+  if (apply)
+    await env.PAYLOADS.put(
+      key,
+      lines(text, (line) => (traces.areIn(line) ? "" : line)),
+    );
   return "changed";
 }
 

@@ -1,0 +1,36 @@
+import { filesFolder } from "./file.ts";
+
+/** A value that names an object of the bucket. */
+const SCHEME = "r2://";
+/** Objects looked up at once. */
+const AT_ONCE = 50;
+
+/** The values of a row that may be references, by the place for an error. */
+type Values = Readonly<Record<string, unknown>>;
+
+/**
+ * The rows with a reference to a file that is missing, or is not the tenant's: why, by their index. Binary data stays in the bucket, and a
+ * row carries `r2://files/{tenant}/…`.
+ */
+export async function danglingAmong(bucket: R2Bucket, tenantId: string, rows: readonly Values[]): Promise<Map<number, string>> {
+  const folder = filesFolder(tenantId);
+  const named = rows.flatMap((values, index) =>
+    Object.entries(values).flatMap(([name, value]) =>
+      typeof value === "string" && value.startsWith(SCHEME) ? [{ index, name, key: value.slice(SCHEME.length) }] : [],
+    ),
+  );
+  const keys = [...new Set(named.map(({ key }) => key))].filter((key) => key.startsWith(folder));
+  const found = new Set<string>();
+  for (let from = 0; from < keys.length; from += AT_ONCE) {
+    const looked = keys.slice(from, from + AT_ONCE).map(async (key) => (await bucket.head(key)) && found.add(key));
+    await Promise.all(looked);
+  }
+  return new Map(
+    named
+      .filter(({ key }) => !found.has(key))
+      .map(({ index, name, key }) => [
+        index,
+        `${name}: ${key.startsWith(folder) ? "names a file that is missing" : `is not below ${SCHEME}${folder}`}`,
+      ]),
+  );
+}

@@ -1,0 +1,83 @@
+import { fingerprintOf, MillraceError, type Requester, type SaidTrace } from "millrace";
+import type { Catalog } from "millrace/worker";
+import { acceptBatch } from "./accept.ts";
+import { type Batch, findBatch } from "./batch.ts";
+import { batchFolder, type StoredFile, storeUpload } from "./file.ts";
+import { readPartKeys, rowsKeyOf } from "./parts.ts";
+import { countUpload } from "./uploads.ts";
+
+/** The id of the batch that tries a batch's failed rows again: the same for each repeat, and within the length of an id. */
+const retryIdOf = (batchId: string) => `${batchId.slice(0, 48)}-retry-${fingerprintOf(batchId).slice(0, 8)}`;
+
+/**
+ * Imports the failed rows of an ended import as a batch of its own, which names its parent. A repeat is the same batch. Rows that could not
+ * be read, or that mention a forgotten person, are left out.
+ *
+ * Errors: `invalid_transition` for another operation, for a batch in progress, and without a row to try again.
+ */
+export async function retryFailed(
+  env: Env,
+  catalog: Catalog,
+  by: Requester,
+  parent: Batch,
+  trace: SaidTrace | undefined,
+): Promise<{ batch: Batch; replayed: boolean }> {
+  const batchId = retryIdOf(parent.batchId);
+  const known = await findBatch(env.DB, by.tenantId, batchId);
+  const file = known?.parentId === parent.batchId ? fileOf(known) : await failedRows(env, parent, batchId);
+  const { dataset, formulas, batchId: parentId } = parent;
+  const request = { operation: "import", dataset, batchId, format: "jsonl", formulas, parentId } as const;
+  const accepted = await acceptBatch(env, catalog, by, request, file, trace);
+  // Of two requests at once, one has stored a second copy.
+  if (accepted.batch.fileKey !== file.key) await env.PAYLOADS.delete(file.key);
+  return accepted;
+}
+
+function fileOf({ fileKey, fileEtag, totalBytes, layout }: Batch): StoredFile {
+  return { key: fileKey ?? "", etag: fileEtag ?? "", size: totalBytes ?? 0, layout };
+}
+
+/** Stores the failed rows of a batch as the upload of another: as a stream, because they may be as large as the batch's file. */
+async function failedRows(env: Env, parent: Batch, batchId: string): Promise<StoredFile> {
+  assertMayRetry(parent);
+  const { tenantId } = parent;
+  const sizes = await sizesOf(env.PAYLOADS, parent);
+  const keys: string[] = [];
+  for await (const key of readPartKeys(env, parent, "errors")) if (sizes.has(rowsKeyOf(key))) keys.push(rowsKeyOf(key));
+  const length = keys.reduce((sum, key) => sum + (sizes.get(key) ?? 0), 0);
+  if (length === 0) throw refused(parent, "has no failed row that can be tried again");
+  await countUpload(env.DB, tenantId, length);
+  const left = keys.values();
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const { value: key } = left.next();
+      if (key === undefined) return controller.close();
+      const part = await env.PAYLOADS.get(key);
+      if (!part) throw new Error(`The part ${key} of the failed rows is gone from the bucket.`);
+      controller.enqueue(await part.bytes());
+    },
+  });
+  return storeUpload(env.PAYLOADS, tenantId, batchId, body, length);
+}
+
+function assertMayRetry(batch: Batch): void {
+  const { operation, state } = batch;
+  if (operation !== "import") throw refused(batch, `is of the operation ${operation}: only the rows of an import can be tried again`);
+  if (state === "complete" || state === "cancelled") return;
+  throw refused(batch, `is ${state}: its failed rows can be tried again when it is complete or cancelled`);
+}
+
+function refused({ batchId, state }: Batch, why: string): MillraceError {
+  return new MillraceError("invalid_transition", `The batch ${batchId} ${why}.`, { from: state, to: "accepted" });
+}
+
+/** The sizes of the stored failed rows of a batch, also of attempts that were not committed. */
+async function sizesOf(bucket: R2Bucket, { tenantId, batchId }: Batch): Promise<Map<string, number>> {
+  const sizes = new Map<string, number>();
+  for (let cursor: string | undefined; ; ) {
+    const listed = await bucket.list({ prefix: `${batchFolder(tenantId, batchId)}rows/`, ...(cursor && { cursor }) });
+    for (const { key, size } of listed.objects) if (size > 0) sizes.set(key, size);
+    if (!listed.truncated) return sizes;
+    cursor = listed.cursor;
+  }
+}
