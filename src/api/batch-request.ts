@@ -43,7 +43,10 @@ const items = z
   .array(z.looseObject({}))
   .min(1)
   .max(MAX_ITEMS)
-  .meta({ description: `Rows, as lines of a JSON Lines file: at most ${MAX_ITEMS}. One invalid row refuses the request.` });
+  .meta({
+    description: `Rows, as lines of a JSON Lines file: at most ${MAX_ITEMS}. One invalid row refuses the request.`,
+    examples: [[{ contact_id: "c1", email: "ada@example.com", properties: { picture: "r2://files/acme/ada.png" } }]],
+  });
 const formOf = (operation: "import" | "reconcile") =>
   z
     .strictObject({

@@ -126,14 +126,14 @@ const retry = createRoute({
     "Starts a batch of the failed rows of a complete or cancelled import. Its id derives from the id of the batch: a repeat returns the same batch.",
     "Left out: rows that could not be read, and rows of forgotten contacts.",
   ].join(" "),
-  ...needs("enqueue"),
-  request: { params: batchParams, headers: z.object(traceHeadersSchema) },
+  ...needs("operate"),
+  request: { params: batchParams, headers: z.object(traceHeadersSchema), body: jsonBody(reasoned) },
   responses: {
     202: {
-      ...answers("Accepted: its row is committed", AcceptedSchema),
+      ...answers("Accepted: its row is committed", AcceptedSchema.extend({ action_id: z.string() })),
       headers: { Location: { description: "The new batch.", schema: { type: "string" as const } }, ...replayedHeaderSchema },
     },
-    ...problems("unauthorized", "forbidden", "batch_not_found", "invalid_transition", "idempotency_key_reused"),
+    ...problems(...BODY_REFUSALS, "batch_not_found", "invalid_transition", "idempotency_key_reused"),
   },
 });
 
@@ -146,14 +146,9 @@ export function batches(catalog: Catalog) {
       // exist.
       const drop = async () => void (uploaded && file && (await context.env.PAYLOADS.delete(file.key)));
       try {
-        const { batch, replayed } = await acceptBatch(
-          context.env,
-          catalog,
-          { tenantId, source: `api/${actor}` },
-          request,
-          file,
-          traceOf(context.req),
-        );
+        const { batch, replayed } = await acceptBatch(context.env, catalog, { tenantId, source: `api/${actor}` }, request, file, {
+          trace: traceOf(context.req),
+        });
         if (batch.fileKey !== (file?.key ?? null)) await drop();
         return context.json({ ...batchView(batch), replayed }, 202, {
           location: `/v1/batches/${request.batchId}`,
@@ -166,10 +161,16 @@ export function batches(catalog: Catalog) {
     })
     .openapi(retry, async (context) => {
       const parent = await batchOf(context, context.req.valid("param").id);
-      const { tenantId, actor } = context.var.caller;
-      const by = { tenantId, source: `api/${actor}` };
-      const { batch, replayed } = await retryFailed(context.env, catalog, by, parent, traceOf(context.req));
-      return context.json({ ...batchView(batch), replayed }, 202, {
+      const { reason } = await readBody(context.req, reasoned);
+      const { batch, replayed, actionId } = await retryFailed(
+        context.env,
+        catalog,
+        context.var.caller,
+        parent,
+        reason,
+        traceOf(context.req),
+      );
+      return context.json({ ...batchView(batch), replayed, action_id: actionId }, 202, {
         location: `/v1/batches/${batch.batchId}`,
         ...replayedHeader({ replayed }),
       });

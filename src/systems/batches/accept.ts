@@ -1,4 +1,15 @@
-import { codeOf, enqueue, fingerprintOf, instanceId, MillraceError, query, type Requester, type SaidTrace, sql } from "millrace";
+import {
+  codeOf,
+  enqueue,
+  fingerprintOf,
+  instanceId,
+  MillraceError,
+  query,
+  type Requester,
+  type SaidTrace,
+  type Statement,
+  sql,
+} from "millrace";
 import { getInstance } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { BatchExport, BatchImport, BatchReconcile } from "../../messages/batches.ts";
@@ -13,7 +24,8 @@ export type BatchRequest = Pick<Batch, "operation" | "dataset" | "batchId" | "fo
 
 /**
  * Accepts a batch: writes its row, then sends its command. If the process dies in between, a repeat of the same request sends it. The id
- * identifies the work: the same request again is the same batch. Errors: `invalid_payload` for a file with an unusable header,
+ * identifies the work: the same request again is the same batch. `act` writes the row as an operator's action, and tells whether it is new.
+ * Errors: `invalid_payload` for a file with an unusable header,
  * `idempotency_key_reused` for an id that was used with another operation, dataset or file.
  */
 export async function acceptBatch(
@@ -22,37 +34,35 @@ export async function acceptBatch(
   by: Requester,
   request: BatchRequest,
   file: StoredFile | null,
-  trace: SaidTrace = {},
+  { trace = {}, act: acting }: { trace?: SaidTrace | undefined; act?: (insert: Statement) => Promise<boolean> } = {},
 ): Promise<{ batch: Batch; replayed: boolean }> {
   const { tenantId } = by;
   const { batchId, operation, dataset, format, formulas } = request;
   const command = COMMANDS[operation];
   const layout = file && (file.layout ?? (await layoutOf(env.PAYLOADS, request, file)));
   const fingerprint = fingerprintOf([operation, dataset, format, formulas, file?.etag ?? null]);
-  const fresh = await query(
-    env.DB,
-    insertBatch({
-      ...request,
-      parentId: request.parentId ?? null,
-      tenantId,
-      fingerprint,
-      instanceId: instanceId(tenantId, catalog.performer(command.type).name, batchId),
-      fileKey: file?.key ?? null,
-      fileEtag: file?.etag ?? null,
-      totalBytes: file?.size ?? null,
-      layout,
-    }),
-  );
+  const insert = insertBatch({
+    ...request,
+    parentId: request.parentId ?? null,
+    tenantId,
+    fingerprint,
+    instanceId: instanceId(tenantId, catalog.performer(command.type).name, batchId),
+    fileKey: file?.key ?? null,
+    fileEtag: file?.etag ?? null,
+    totalBytes: file?.size ?? null,
+    layout,
+  });
+  const isFresh = acting ? await acting(insert) : (await query(env.DB, insert)).length > 0;
   const batch = await findBatch(env.DB, tenantId, batchId);
   if (batch?.fingerprint !== fingerprint) throw reused(batchId, "names another batch: another operation, dataset, format or file");
 
   const [accepted] = await enqueue(env, catalog, by, [{ command, payload: { batch_id: batchId }, ...trace }]);
   if (!accepted || accepted instanceof MillraceError) {
     // Another command, sent manually, has its key.
-    if (fresh.length > 0) await forget(env, batch);
+    if (isFresh) await forget(env, batch);
     throw accepted;
   }
-  if (fresh.length > 0 && accepted.replayed) await refuseForgotten(env, batch);
+  if (isFresh && accepted.replayed) await refuseForgotten(env, batch);
   return { batch, replayed: accepted.replayed };
 }
 

@@ -1,4 +1,5 @@
-import { fingerprintOf, MillraceError, type Requester, type SaidTrace } from "millrace";
+import { fingerprintOf, MillraceError, type SaidTrace } from "millrace";
+import { act, type Operator } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { acceptBatch } from "./accept.ts";
 import { type Batch, findBatch } from "./batch.ts";
@@ -11,26 +12,38 @@ const retryIdOf = (batchId: string) => `${batchId.slice(0, 48)}-retry-${fingerpr
 
 /**
  * Imports the failed rows of an ended import as a batch of its own, which names its parent. A repeat is the same batch. Rows that could not
- * be read, or that mention a forgotten person, are left out.
+ * be read, or that mention a forgotten person, are left out. Audited as a retry of the parent.
  *
  * Errors: `invalid_transition` for another operation, for a batch in progress, and without a row to try again.
  */
 export async function retryFailed(
   env: Env,
   catalog: Catalog,
-  by: Requester,
+  by: Operator,
   parent: Batch,
-  trace: SaidTrace | undefined,
-): Promise<{ batch: Batch; replayed: boolean }> {
+  reason: string,
+  trace?: SaidTrace,
+): Promise<{ batch: Batch; replayed: boolean; actionId: string }> {
   const batchId = retryIdOf(parent.batchId);
   const known = await findBatch(env.DB, by.tenantId, batchId);
   const file = known?.parentId === parent.batchId ? fileOf(known) : await failedRows(env, parent, batchId);
   const { dataset, formulas, batchId: parentId } = parent;
   const request = { operation: "import", dataset, batchId, format: "jsonl", formulas, parentId } as const;
-  const accepted = await acceptBatch(env, catalog, by, request, file, trace);
+  const action = {
+    id: crypto.randomUUID(),
+    verb: "retry",
+    target: parentId,
+    instanceId: parent.instanceId,
+    reason,
+    detail: { batch_id: batchId },
+  };
+  const accepted = await acceptBatch(env, catalog, { tenantId: by.tenantId, source: `api/${by.actor}` }, request, file, {
+    trace,
+    act: async (insert) => (await act(env, by, action, { change: insert })).isApplied,
+  });
   // Of two requests at once, one has stored a second copy.
   if (accepted.batch.fileKey !== file.key) await env.PAYLOADS.delete(file.key);
-  return accepted;
+  return { ...accepted, actionId: action.id };
 }
 
 function fileOf({ fileKey, fileEtag, totalBytes, layout }: Batch): StoredFile {

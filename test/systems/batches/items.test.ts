@@ -16,7 +16,7 @@ const asked = (items: unknown, id = fresh("b"), more: object = {}) => ({
 const withPicture = (caller: Caller, id: string, name = `${id}.png`) =>
   row(id, { properties: { picture: `r2://files/${caller.tenantId}/${name}` } });
 const put = (caller: Caller, name: string) => env.PAYLOADS.put(`files/${caller.tenantId}/${name}`, new Uint8Array([137, 80, 78, 71]));
-const retry = (caller: Caller, id: string) => caller.post(`/v1/batches/${id}/retry-failed`, undefined);
+const retry = (caller: Caller, id: string) => caller.post(`/v1/batches/${id}/retry-failed`, { reason: "The pictures are there." });
 
 /** Imports rows with pictures that are missing from the bucket. */
 async function failedBatch(caller: Caller, count: number, id = fresh("b")): Promise<Json> {
@@ -102,6 +102,9 @@ it("failed rows are tried again as a batch that names its parent: each once, how
     ["p0", 1, again],
     ["p2", 1, again],
   ]);
+  const { items: audited } = (await caller.get("/v1/audit?verb=retry")).body;
+  const applied = audited.filter(({ target, result }: Json) => target === id && result === "applied");
+  expect(applied).toMatchObject([{ detail: { batch_id: again }, reason: "The pictures are there." }]);
   const uploads = () => env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/${again}/upload/` });
   expect((await until(uploads, ({ objects }) => objects.length === 0)).objects).toEqual([]);
 
