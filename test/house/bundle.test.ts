@@ -28,7 +28,7 @@ const ENGINE_ONLY = `
   };`;
 
 /** The maximum size of such a Worker, minified, and in gzip: slightly above its size. */
-const MOST_KB = 897;
+const MOST_KB = 898;
 const MOST_GZIP_KB = 295;
 
 interface Plugged {

@@ -1,4 +1,4 @@
-import { queueBinding, workflowBinding } from "../contract/bindings.ts";
+import { isElsewhere, queueBinding, workflowBinding } from "../contract/bindings.ts";
 import { messageOf } from "../contract/errors.ts";
 import { sayUnmeant } from "../contract/settings.ts";
 import type { Catalog } from "../topology/catalog.ts";
@@ -21,7 +21,8 @@ export function isHeard(env: object, catalog: Catalog | undefined, channels: rea
     return false;
   }
   // A message without a bound workflow is kept, and becomes a dead letter in the end.
-  for (const workflow of startedOf(catalog)) said(env, `Alerts do not start "${workflow}"`, () => workflowBinding(env, workflow));
+  for (const workflow of startedOf(catalog).filter((name) => !isElsewhere(env, name)))
+    said(env, `Alerts do not start "${workflow}"`, () => workflowBinding(env, workflow));
   if (!said(env, "Alerts are not sent", () => queueBinding(env, AlertChanged.queue.name))) return false;
   return targets.some((target) => channels.length > 0 || target.do !== "start" || target.workflow.name !== SEND_ALERT);
 }

@@ -121,9 +121,8 @@ export function workflowBinding(env: object, workflow: string): Workflow {
   const found = boundWorkflow(env, workflow);
   if (found !== undefined) return found;
   if (elsewhere.workflows.has(workflow)) {
-    const remote = written({ binding: bindingName(workflow), name: "…", class_name: "…", script_name: "…" });
-    const says = `"${workflow}" runs in another Worker, whose keeper does this within seconds. To do it here, add it to "workflows"`;
-    throw new MillraceError("config_invalid", `${says} in wrangler.jsonc: ${remote}`);
+    const says = `"${workflow}" runs in another Worker. Its keeper continues this, or bind ${bindingName(workflow)} here with script_name.`;
+    throw new MillraceError("config_invalid", says);
   }
   const shared = written({ Runs: { type: "workflow", name: "<the Worker's name>-runs" } });
   const own = written({ binding: bindingName(workflow), name: workflow, class_name: className(workflow) });

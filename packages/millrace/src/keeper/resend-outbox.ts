@@ -24,7 +24,8 @@ interface OutboxRow {
 
 /**
  * Sends committed messages that no consumer has confirmed. Each row has its own backoff, so that a row without a working queue does not
- * delay the others. Messages for another Worker's queue are left to that Worker's keeper. A message that may still wait in a long queue is not sent again.
+ * delay the others. A message that may still wait in a long queue is not sent again. Messages for the queue of another Worker are left to
+ * the keeper of that Worker.
  */
 export async function resendOutbox(env: EngineEnv): Promise<Portion> {
   const rows = await query<OutboxRow>(

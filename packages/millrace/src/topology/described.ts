@@ -60,15 +60,15 @@ export interface DescribedQueue {
   /** True for a queue that another Worker consumes. */
   readonly isElsewhere: boolean;
   /** The types of its messages. */
-  readonly messages: readonly string[];
+  readonly messages: string[];
   /** The declared senders of its messages: HTTP routes, and events whose targets send. */
-  readonly producers: readonly Producer[];
+  readonly producers: Producer[];
 }
 
 /** A sender of a queue's messages: an HTTP route, the type of an event whose route sends, or a workflow. */
 export interface Producer {
-  readonly by: "request" | "route" | "workflow";
-  readonly name: string;
+  by: "request" | "route" | "workflow";
+  name: string;
 }
 
 export function queuesIn(catalog: Pick<Catalog, "consumers">): DescribedQueue[] {
@@ -88,11 +88,9 @@ function carriedBy(messages: readonly DescribedMessage[], queue: string): Pick<D
   const types = new Set(carried.map(({ definition }) => definition.type));
   const doors = carried.flatMap(({ definition: { door } }) => (door ? [door.route] : []));
   const routes = messages.filter(({ follows }) => follows.some(({ type }) => type !== null && types.has(type)));
-  const producers = [
-    ...[...new Set(doors)].map((route) => ({ by: "request" as const, name: route })),
-    ...routes.map(({ definition }) => ({ by: "route" as const, name: definition.type })),
-  ];
-  return { messages: [...types], producers };
+  const by = (what: Producer["by"], names: Iterable<string>) => Array.from(names, (name) => ({ by: what, name }));
+  const names = routes.map(({ definition }) => definition.type);
+  return { messages: [...types], producers: [...by("request", new Set(doors)), ...by("route", names)] };
 }
 
 /** The deadline of each workflow in milliseconds; null if it has none. */

@@ -61,13 +61,13 @@ const QueueSchema = z
     batch_wait_seconds: z.number().meta({ description: "The longest wait of a batch for more messages." }),
     concurrency: z.int().meta({ description: "Concurrent batches; for a lane, concurrent instances of one key." }),
     has_priorities: z.boolean(),
-    is_elsewhere: z.boolean().meta({ description: "Another Worker with the same database consumes it." }),
-    dead_letter_queue: z.string().nullable().meta({ description: "Null for a lane, which stores its own dead letters." }),
-    messages: z.array(z.string()).meta({ description: "The types of its messages." }),
-    workflows: z.array(z.string()).meta({ description: "The workflows that its messages start." }),
+    is_elsewhere: z.boolean().meta({ description: "Another Worker consumes it." }),
+    dead_letter_queue: z.string().nullable().meta({ description: "Null for a lane." }),
+    messages: z.array(z.string()).meta({ description: "Their types." }),
+    workflows: z.array(z.string()).meta({ description: "Started by its messages." }),
     producers: z
       .array(z.object({ by: z.enum(["request", "route", "workflow"]), name: z.string() }))
-      .meta({ description: "The senders of its messages: HTTP routes, events whose targets send, and workflows that were observed." }),
+      .meta({ description: "HTTP routes, events with a route that sends, and observed workflows." }),
   })
   .meta({ id: "CatalogQueue" });
 
@@ -207,8 +207,7 @@ function queueView({
   return {
     ...{ name, is_lane: isLane, carries, concurrency, has_priorities: hasPriorities },
     ...{ batch_size: batchSize, batch_wait_seconds: batchWaitSeconds },
-    ...{ is_elsewhere: isElsewhere, dead_letter_queue: isLane ? null : `${name}-dlq`, workflows: [] },
-    ...{ messages: [...messages], producers: producers.map((one) => ({ ...one })) },
+    ...{ is_elsewhere: isElsewhere, dead_letter_queue: isLane ? null : `${name}-dlq`, messages, producers, workflows: [] },
     retries: { limit: retries.limit, initial_seconds: retries.initialMs / 1000, max_seconds: retries.maxMs / 1000 },
   };
 }
