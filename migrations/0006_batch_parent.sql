@@ -1,2 +1,2 @@
--- The batch whose failed rows this batch tries again.
+-- The earlier batch, if this batch imports its failed rows again.
 ALTER TABLE batches ADD COLUMN parent_id TEXT;

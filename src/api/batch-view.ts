@@ -31,7 +31,7 @@ export const BatchSchema = z
     instance_id: z.string(),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),
     cancel_reason: z.string().nullable(),
-    parent_batch_id: z.string().nullable().meta({ description: "The batch whose failed rows it tries again." }),
+    parent_batch_id: z.string().nullable().meta({ description: "The earlier batch, if this batch imports its failed rows again." }),
     created_at: timestamp,
     started_at: timestamp.nullable(),
     updated_at: timestamp,

@@ -95,7 +95,7 @@ it("docs/how-it-works.md lists the kinds of the chains' steps, equal to their de
 const className = (name: string) => name.replaceAll(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 
 describe("the map of docs/several-workers.md", () => {
-  /** The workflows whose own file makes a message of the queue. */
+  /** The workflows with a message of the queue in their own file. */
   const emittersOf = (types: readonly string[]) =>
     app.workflows
       .map(({ name }) => name)

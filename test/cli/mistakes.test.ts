@@ -392,3 +392,16 @@ it.each<[string, Break, string, boolean]>([
   breaks(broken);
   expect(told(broken)).toEqual([{ says, stops }]);
 });
+
+it("a consumer of another Worker needs no binding and no workflow here, and a second consumer of its queue is reported", () => {
+  const split = shop();
+  const parcels = { ...orders, queue: "parcels", isElsewhere: true };
+  split.known.consumers.push(parcels);
+  split.known.workflows.push("send-parcel");
+  split.known.elsewhere = ["send-parcel"];
+  expect(told(split)).toEqual([]);
+  split.config.queues?.consumers?.push({ ...consumer, queue: "parcels" });
+  expect(told(split)).toMatchObject([
+    { says: expect.stringContaining('The catalog says that another Worker consumes "parcels"'), stops: false },
+  ]);
+});

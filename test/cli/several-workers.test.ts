@@ -95,7 +95,7 @@ interface Listed {
 
 const once = (what: string, orders: readonly string[]) => Object.fromEntries(orders.map((order) => [`${what}/${order}`, 1]));
 
-it("two Workers of one catalog: while one is stopped the other works on; started again, it does what waited, once", async () => {
+it("two Workers of one catalog: while one is stopped the other continues; after its start, waiting work is done once", async () => {
   const { url, counted } = await outside();
   const orders = bundled(ORDERS, configuration("orders", url, ["order-commands", "order-events"]));
   const shipping = bundled(SHIPPING, configuration("shipping", url, ["ship-commands"]));
@@ -156,7 +156,7 @@ it("two Workers of one catalog: while one is stopped the other works on; started
   const [doomed] = (await list()).filter(({ workflow, subject }) => workflow === "ship-order" && subject === "direct");
   expect(await ask(`/v1/instances/${doomed?.id}/cancel`, { reason: "Not needed." })).toMatchObject({ action_id: expect.any(String) });
 
-  // Started again, it does what waited.
+  // Started again, it does the waiting work.
   await runtime.setOptions(running([orders, shipping]));
   const done = Object.fromEntries(
     ["first", ...waiting].flatMap((order) => [
@@ -167,7 +167,7 @@ it("two Workers of one catalog: while one is stopped the other works on; started
   await until(async () => expect(await statuses()).toEqual({ ...done, "ship-order direct": "terminated" }));
   expect(counted("/ship")).toEqual(once("/ship", ["first", ...waiting]));
 
-  // Orders is stopped: shipping takes commands by its own API, and what it tells waits.
+  // Orders is stopped: shipping accepts commands by its own API, and its events wait.
   await runtime.setOptions(running([shipping]));
   expect(await place("fifth", "shipping")).toMatchObject({ replayed: false });
   await ask("/v1/commands", { type: "order.ship", payload: { order: "sixth" } }, "shipping");

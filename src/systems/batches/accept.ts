@@ -24,7 +24,7 @@ export type BatchRequest = Pick<Batch, "operation" | "dataset" | "batchId" | "fo
 
 /**
  * Accepts a batch: writes its row, then sends its command. If the process dies in between, a repeat of the same request sends it. The id
- * identifies the work: the same request again is the same batch. `act` writes the row as an operator's action, and tells whether it is new.
+ * identifies the work: the same request again is the same batch. `act` writes the row as an operator's action, and returns whether it is new.
  * Errors: `invalid_payload` for a file with an unusable header,
  * `idempotency_key_reused` for an id that was used with another operation, dataset or file.
  */

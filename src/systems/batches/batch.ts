@@ -34,7 +34,7 @@ export interface Batch {
   onlyHere: number;
   progress: number;
   cancelReason: string | null;
-  /** The batch whose failed rows it tries again. */
+  /** The earlier batch, if this batch imports its failed rows again. */
   parentId: string | null;
   /** The error of the instance. */
   error: { code: string; message: string } | null;

@@ -30,7 +30,7 @@ export async function keepPart(
   ];
 }
 
-/** The failed rows of a part of a report: in the folder `rows` beside that of the report. */
+/** The key of the failed rows of a part of a report, in the folder `rows`. */
 export function rowsKeyOf(key: string): string {
   const [folder, tenant, batch, , ...name] = key.split("/");
   return [folder, tenant, batch, "rows", ...name].join("/");

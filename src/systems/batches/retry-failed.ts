@@ -11,7 +11,7 @@ import { countUpload } from "./uploads.ts";
 const retryIdOf = (batchId: string) => `${batchId.slice(0, 48)}-retry-${fingerprintOf(batchId).slice(0, 8)}`;
 
 /**
- * Imports the failed rows of an ended import as a batch of its own, which names its parent. A repeat is the same batch. Rows that could not
+ * Imports the failed rows of an ended import as a new batch with a reference to its parent. A repeat is the same batch. Rows that could not
  * be read, or that mention a forgotten person, are left out. Audited as a retry of the parent.
  *
  * Errors: `invalid_transition` for another operation, for a batch in progress, and without a row to try again.

@@ -97,7 +97,7 @@ async function ofBatch({ env, tenantId, traces, apply }: Search, key: string): P
   return "changed";
 }
 
-/** Failed rows that are kept for another try: those that mention the person are removed. */
+/** Failed rows that a retry would import: rows with a mention of the person are removed. */
 async function ofFailedRows({ env, traces, apply }: Omit<Search, "tenantId">, key: string, text: string, batch: Batch): Promise<Fate> {
   if (!hasEnded(batch)) return "waiting";
   if (apply)

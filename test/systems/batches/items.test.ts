@@ -72,7 +72,7 @@ it("a request of more than 1 MiB is refused", async () => {
   expectProblem(await caller.post("/v1/batches", asked(large)), 413, "payload_too_large");
 });
 
-it("a row carries a picture by its place in the bucket; one that is missing, or another tenant's, fails its row alone", async () => {
+it("a row names a picture in the bucket; a missing picture, or a picture of another tenant, fails its row alone", async () => {
   const [caller, other] = [await callerWith(), await callerWith()];
   await put(caller, "c1.png");
   await put(other, "theirs.png");
@@ -108,14 +108,14 @@ it("failed rows are tried again as a batch that names its parent: each once, how
   const uploads = () => env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/${again}/upload/` });
   expect((await until(uploads, ({ objects }) => objects.length === 0)).objects).toEqual([]);
 
-  // What failed again is a batch of its own again.
+  // Rows that failed again are one more batch.
   await put(caller, "p1.png");
   const { body: last } = await retry(caller, again);
   expect(await batchIn(caller, last.batch_id, "complete")).toMatchObject({ parent_batch_id: again, rows: { done: 1, failed: 0 } });
   expectProblem(await retry(caller, last.batch_id), 409, "invalid_transition");
 });
 
-it("a retry whose process dies between its row and its command goes on with the next request", async () => {
+it("a retry continues with the next request after a crash between its row and its command", async () => {
   const caller = await callerWith();
   const { batch_id: id } = await failedBatch(caller, 1);
   await put(caller, "p0.png");

@@ -142,7 +142,7 @@ it("a forgotten person is found nowhere, sums remain, and nothing restores the p
   });
   const again = await completed(caller, file);
   expect(again.rows).toMatchObject({ done: 1, failed: 3 });
-  const refused = (await problemsOf(caller, again.batch_id)).filter(({ problem }) => /forgotten/.test(problem));
+  const refused = (await problemsOf(caller, again.batch_id)).filter(({ problem }) => /erased/.test(problem));
   expect(refused).toMatchObject([
     { row: 1, raw: "" },
     { row: 2, raw: "" },

@@ -1,8 +1,8 @@
 import { among, type Statement, sql } from "./sql.ts";
 
 /**
- * What other Workers with this database run: their workflows and queues, as the catalog declares them. Filled while the Worker's modules
- * are loaded, as each isolate of a Worker has one catalog. The keeper, operator actions and alerts leave these to their own Worker.
+ * The workflows, queues and commands of other Workers with the same database, from `elsewhere` of the catalog. Filled while modules are
+ * loaded: each isolate has one catalog. The keeper, operator actions and alerts ignore them.
  */
 export const elsewhere = { workflows: new Set<string>(), queues: new Set<string>(), commands: new Set<string>() };
 

@@ -16,9 +16,9 @@ import { type Target, targetsOf } from "./routes.ts";
 
 /** The message types, workflows and routes of a deployment. */
 export interface Catalog {
-  /** Also those that another Worker runs. */
+  /** Includes the workflows of other Workers. */
   readonly workflows: readonly AnyWorkflow[];
-  /** One per queue. A definition for several queues appears once for each. Those of other Workers have `isElsewhere`. */
+  /** One per queue. A definition for several queues appears once for each. Consumers of other Workers have `isElsewhere`. */
   readonly consumers: readonly ConsumerDefinition[];
   /** The types of events that a route signals to waiting instances. */
   readonly signalled: ReadonlySet<string>;
@@ -98,7 +98,7 @@ export function catalog(definition: Definition): Catalog {
   };
 }
 
-/** Notes what is left to other Workers. Without a sender of callbacks, these are theirs too. */
+/** Registers the workflows and queues of other Workers. Without a sender of callbacks, another Worker sends them. */
 function leave(others: readonly ConsumerDefinition[], callbacks: CallbackSender | undefined): void {
   if (others.length === 0) return;
   for (const { name } of workflowsOf(others)) declaredElsewhere.workflows.add(name);

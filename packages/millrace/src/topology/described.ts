@@ -61,11 +61,11 @@ export interface DescribedQueue {
   readonly isElsewhere: boolean;
   /** The types of its messages. */
   readonly messages: string[];
-  /** The declared senders of its messages: HTTP routes, and events whose targets send. */
+  /** The declared senders of its messages: HTTP routes, and events with a target that sends. */
   readonly producers: Producer[];
 }
 
-/** A sender of a queue's messages: an HTTP route, the type of an event whose route sends, or a workflow. */
+/** A sender of a queue's messages: an HTTP route, the type of an event with a route that sends, or a workflow. */
 export interface Producer {
   by: "request" | "route" | "workflow";
   name: string;

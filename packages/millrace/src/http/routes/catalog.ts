@@ -180,7 +180,7 @@ function messageView({ definition, performer, follows }: DescribedMessage): z.in
   };
 }
 
-/** A queue with the workflows that its messages start, and those that were observed to send to it. */
+/** Adds the workflows that the messages start, and the workflows that were observed to send them. */
 function withObserved(queue: QueueView, workflows: readonly WorkflowView[]): QueueView {
   const carries = ({ type }: { type: string }) => queue.messages.includes(type);
   const senders = workflows.filter(({ emits }) => emits.some(carries));

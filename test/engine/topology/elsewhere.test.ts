@@ -1,0 +1,71 @@
+import { defineCommand, defineConsumer, defineEvent, defineQueue, defineWorkflow, enqueueOne, on, send } from "millrace";
+import { describeInstance } from "millrace/operate";
+import { catalog, keeperOf } from "millrace/worker";
+import { afterAll, expect, it, vi } from "vitest";
+import * as z from "zod";
+import { workflowBinding } from "../../../packages/millrace/src/contract/bindings.ts";
+import { elsewhere } from "../../../packages/millrace/src/contract/elsewhere.ts";
+import { queuesIn } from "../../../packages/millrace/src/topology/described.ts";
+import { missingIn } from "../../../packages/millrace/src/topology/missing.ts";
+import { fresh, operator, probeEnv, rows } from "../harness.ts";
+
+const payload = z.object({ name: z.string() });
+const key = ({ name }: { name: string }) => name;
+const [farQueue, nearEvents] = [defineQueue({ name: "far-commands" }), defineQueue({ name: "near-events" })];
+const FarWork = defineCommand({ type: "far.work", payload, key, subject: key, queue: farQueue });
+const NearDone = defineEvent({ type: "near.done", payload, subject: key, queue: nearEvents });
+const farWork = defineWorkflow({ name: "far-work", on: FarWork, run: async () => undefined });
+const far = defineConsumer({ queue: farQueue, starts: [farWork] });
+const near = defineConsumer({
+  queue: nearEvents,
+  routes: [
+    on(
+      NearDone,
+      send(FarWork, (done) => done),
+    ),
+  ],
+});
+
+const sent = vi.fn(async () => undefined);
+const env = { ...probeEnv, FAR_COMMANDS: { sendBatch: sent } as unknown as Queue, NEAR_EVENTS: probeEnv.PROBE_EVENTS };
+
+// Other files share this isolate.
+afterAll(() => {
+  for (const names of Object.values(elsewhere)) names.clear();
+});
+
+it("a catalog may send the commands of a consumer elsewhere, and describes it; without it, it is refused", () => {
+  expect(() => catalog({ consumers: [near] })).toThrow("which has no consumer");
+  const split = catalog({ consumers: [near], elsewhere: [far] });
+  expect(split.performer("far.work")).toBe(farWork);
+  expect(queuesIn(split)).toMatchObject([
+    { name: "near-events", isElsewhere: false },
+    {
+      ...{ name: "far-commands", isElsewhere: true },
+      producers: [
+        { by: "request", name: "POST /v1/commands" },
+        { by: "route", name: "near.done" },
+      ],
+    },
+  ]);
+  expect(missingIn(env, split)).toEqual([]);
+  expect(() => catalog({ consumers: [near, far], elsewhere: [far] })).toThrow('The queue "far-commands" has two consumers');
+});
+
+it("a Worker accepts a command for another one, and its keeper leaves the instance, the message and their times alone", async () => {
+  const split = catalog({ consumers: [near], elsewhere: [far] });
+  const name = fresh();
+  const { instanceId: id } = await enqueueOne(env, split, { tenantId: "acme", source: "test" }, { command: FarWork, payload: { name } });
+  expect(sent).toHaveBeenCalledTimes(1);
+  await probeEnv.DB.prepare("UPDATE millrace_instances SET check_at = 1 WHERE id = ?1").bind(id).run();
+  await probeEnv.DB.prepare("INSERT INTO millrace_outbox (id, queue, body, due_at) VALUES (?1, 'far-commands', '{}', 1)").bind(name).run();
+  await keeperOf(env).round();
+  expect(await rows("SELECT status, check_at FROM millrace_instances WHERE id = ?1", id)).toEqual([{ status: "accepted", check_at: 1 }]);
+  expect(await rows("SELECT attempts, due_at, error FROM millrace_outbox WHERE id = ?1", name)).toEqual([
+    { attempts: 0, due_at: 1, error: null },
+  ]);
+  expect(await describeInstance(env, operator, id, split)).toMatchObject({ status: "accepted", error: null });
+  expect(() => workflowBinding(env, "far-work")).toThrow('"far-work" runs in another Worker');
+  await probeEnv.DB.prepare("DELETE FROM millrace_outbox WHERE id = ?1").bind(name).run();
+  await probeEnv.DB.prepare("UPDATE millrace_instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(id).run();
+});
