@@ -34,6 +34,7 @@ interface __BaseEnv_Env {
 	RESEARCH_KEYWORD: Workflow<Parameters<import("./src/worker").ResearchKeyword['run']>[0]['payload']>;
 	GENERATE_ARTICLE: Workflow<Parameters<import("./src/worker").GenerateArticle['run']>[0]['payload']>;
 	PUBLISH_ARTICLE: Workflow<Parameters<import("./src/worker").PublishArticle['run']>[0]['payload']>;
+	PUBLISH_TO_SITE: Workflow<Parameters<import("./src/worker").PublishToSite['run']>[0]['payload']>;
 	UNPUBLISH_ARTICLE: Workflow<Parameters<import("./src/worker").UnpublishArticle['run']>[0]['payload']>;
 	POST_TO_SOCIAL: Workflow<Parameters<import("./src/worker").PostToSocial['run']>[0]['payload']>;
 	PLAN_CYCLE: Workflow<Parameters<import("./src/worker").PlanCycle['run']>[0]['payload']>;

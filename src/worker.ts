@@ -17,6 +17,7 @@ import { importRows } from "./workflows/import-rows.ts";
 import { planCycle } from "./workflows/plan-cycle.ts";
 import { postToSocial } from "./workflows/post-to-social.ts";
 import { publishArticle } from "./workflows/publish-article.ts";
+import { publishToSite } from "./workflows/publish-to-site.ts";
 import { rebuildProjection } from "./workflows/rebuild-projection.ts";
 import { reconcileRows } from "./workflows/reconcile-rows.ts";
 import { researchKeyword } from "./workflows/research-keyword.ts";
@@ -41,6 +42,7 @@ export class BrandAgent extends brandAgent(app) {}
 export class ResearchKeyword extends entrypoint(researchKeyword, app) {}
 export class GenerateArticle extends entrypoint(generateArticle, app) {}
 export class PublishArticle extends entrypoint(publishArticle, app) {}
+export class PublishToSite extends entrypoint(publishToSite, app) {}
 export class UnpublishArticle extends entrypoint(unpublishArticle, app) {}
 export class PostToSocial extends entrypoint(postToSocial, app) {}
 export class PlanCycle extends entrypoint(planCycle, app) {}

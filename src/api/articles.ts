@@ -19,8 +19,11 @@ import {
 import { auditLate, effectsOf, getInstance, type Instance, listApprovals, retryInstance, type Token, undoInstance } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
+import { platform, siteKind, targetName } from "../messages/targets.ts";
+import type { ArticlePage } from "../systems/content/article-pages.ts";
 import { type ArticleRow, findArticle, listArticles } from "../systems/content/article-rows.ts";
-import { ask } from "../systems/content/ask.ts";
+import { askToPublish, askToUnpublish } from "../systems/content/ask.ts";
+import { type OnSite, whereIs } from "../systems/content/where.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
@@ -34,8 +37,10 @@ const ArticleSchema = z
     title: z.string().meta({ description: "Text from a model: never show it as HTML." }),
     status: z.enum(STATUSES),
     revision: z.int().meta({ description: "Counts its changes: 1 is the draft." }),
-    url: z.string().nullable().meta({ description: "The URL of its page, kept after its removal; null before its first publication." }),
-    post_uri: z.string().nullable().meta({ description: "The post that announced it." }),
+    url: z.string().nullable().meta({
+      description: "The URL of its page on the first site that has one, kept after its removal; null before its first publication.",
+    }),
+    post_uri: z.string().nullable().meta({ description: "The post that announced it on the account `main`, or else on the first." }),
     model: z.string(),
     input_tokens: z.int(),
     output_tokens: z.int(),
@@ -46,15 +51,57 @@ const ArticleSchema = z
 
 const instance = z.object({ id: z.string(), status: z.string() }).nullable();
 
+/** The state of an article on a target without a result of it. */
+const UNDER_WAY = ["pending", "failed", "in_doubt", "none"] as const;
+const underWay =
+  "`pending`: its instance is under way; `failed`: it has failed; `in_doubt`: its outcome is unknown; `none`: nothing is to be done.";
+
+const PublishedSchema = z
+  .object({
+    site: z.string(),
+    kind: siteKind.meta({ description: "The kind in the settings of the brand." }),
+    url: z.string().nullable().meta({ description: "Kept after a removal." }),
+    status: z.enum(["published", "unpublished", ...UNDER_WAY]).meta({ description: underWay }),
+    revision: z.int().nullable().meta({ description: "The article's revision with the last change of this page." }),
+    instance,
+  })
+  .meta({ id: "ArticlePage" });
+
+const PostSchema = z
+  .object({
+    account: z.string(),
+    platform,
+    uri: z.string().nullable().meta({ description: "Its name on its platform." }),
+    url: z.string().nullable().meta({ description: "Its public web page." }),
+    status: z.enum(["posted", ...UNDER_WAY]).meta({ description: underWay }),
+    posted_at: timestamp.nullable(),
+    instance,
+  })
+  .meta({ id: "ArticlePost" });
+
 const ArticleDetailSchema = ArticleSchema.extend({
   body: z.string().meta({ description: "Markdown from a model, without the title." }),
   approval_id: z.string().nullable().meta({ description: "The open question about it: answer it under /v1/approvals." }),
   instances: z
     .object({ generate: instance, publish: instance, social: instance })
-    .meta({ description: "The instances of its steps; null before the start and after pruning." }),
+    .meta({ description: "The instances of its steps; null before the start and after pruning. `social`: of the first account." }),
+  published_to: z
+    .array(PublishedSchema)
+    .meta({ description: "Its pages: on the sites of its brand, and on those where it was published." }),
+  posts: z.array(PostSchema).meta({ description: "Its posts: on the accounts of its brand, and on those where it was announced." }),
 }).meta({ id: "ArticleDetail" });
 
 const id = z.object({ id: z.string() });
+
+const targeted = reasoned.extend({ site: targetName.optional().meta({ description: "The site. Default: all of them." }) });
+
+const MovedSchema = z.object({
+  action_id: z.string(),
+  instance_id: z.string(),
+  sites: z
+    .array(z.object({ site: z.string(), action_id: z.string(), instance_id: z.string() }))
+    .meta({ description: "The same for each site; the first is repeated above." }),
+});
 
 const list = createRoute({
   method: "get",
@@ -87,11 +134,11 @@ const unpublish = createRoute({
   operationId: "unpublishArticle",
   summary: "Unpublish an article",
   description:
-    "Undoes the publish-article instance of the page. If that instance was pruned, a `content.unpublish` command removes the page. The entries in index and feed are removed too. Social posts about it remain.",
+    "Removes its page from a site, or from all sites: undoes the instance that published it there. If that instance was pruned, a `content.unpublish` command removes the page. The entries in index and feed are removed too. Social posts about it remain.",
   ...needs("operate"),
-  request: { params: id, body: jsonBody(reasoned) },
+  request: { params: id, body: jsonBody(targeted) },
   responses: {
-    202: answers("The page will be removed", z.object({ action_id: z.string(), instance_id: z.string() })),
+    202: answers("The page will be removed", MovedSchema),
     ...problems(...BODY_REFUSALS, "article_not_found", "invalid_transition"),
   },
 });
@@ -102,11 +149,11 @@ const publish = createRoute({
   operationId: "publishArticle",
   summary: "Publish an article again",
   description:
-    "Retries the failed or undone publish-article instance of the article. If the page was removed without it, a `content.publish` command publishes it. A new article is published by its chain of workflows or by the approval.",
+    "Publishes it on a site, or on all sites of its brand where it has no page: retries the failed or undone instance for the site. If the page was removed without it, a command publishes the page. A new article is published by its chain of workflows or by the approval.",
   ...needs("operate"),
-  request: { params: id, body: jsonBody(reasoned) },
+  request: { params: id, body: jsonBody(targeted) },
   responses: {
-    202: answers("The page will be published", z.object({ action_id: z.string(), instance_id: z.string() })),
+    202: answers("The page will be published", MovedSchema),
     ...problems(...BODY_REFUSALS, "article_not_found", "instance_not_found", "invalid_transition"),
   },
 });
@@ -118,43 +165,111 @@ export function articles(catalog: Catalog) {
     )
     .openapi(show, async ({ env, req, var: { caller }, json }) => {
       const article = await owned(env, caller, req.valid("param").id);
-      const [generate, publish, social, { items: open }] = await Promise.all([
+      const where = await whereIs(env.DB, caller.tenantId, article);
+      const publisher = publishInstance(caller, article.id);
+      const [generate, publish, { items: open }, sites, accounts] = await Promise.all([
         statusOf(env, caller, article.id),
-        statusOf(env, caller, publishInstance(caller, article.id)),
-        // Its command has the same key.
-        statusOf(env, caller, instanceId(caller.tenantId, "post-to-social", article.id)),
-        listApprovals(env, caller, { instance: publishInstance(caller, article.id), state: "pending" }),
+        statusOf(env, caller, publisher),
+        listApprovals(env, caller, { instance: publisher, state: "pending" }),
+        Promise.all(where.sites.map(async (one) => ({ ...one, instance: await statusOf(env, caller, one.instanceId) }))),
+        Promise.all(where.accounts.map(async (one) => ({ ...one, instance: await statusOf(env, caller, one.instanceId) }))),
       ]);
-      const instances = { generate, publish, social };
-      return json({ ...articleView(article), body: article.body, approval_id: open[0]?.id ?? null, instances }, 200);
+      const published_to = sites.map(({ site: { name, kind }, page, instance }) => ({
+        site: name,
+        kind,
+        url: page?.url ?? null,
+        status: page?.status ?? underWayAs(instance),
+        revision: page?.revision ?? null,
+        instance,
+      }));
+      const posts = accounts.map(({ account: { name, platform }, post, instance }) => ({
+        account: name,
+        platform,
+        uri: post?.uri ?? null,
+        url: post?.url ?? null,
+        status: post ? ("posted" as const) : underWayAs(instance),
+        posted_at: isoOrNull(post?.postedAt ?? null),
+        instance,
+      }));
+      const instances = { generate, publish, social: accounts[0]?.instance ?? null };
+      const detail = { body: article.body, approval_id: open[0]?.id ?? null, instances, published_to, posts };
+      return json({ ...articleView(article), ...detail }, 200);
     })
     .openapi(unpublish, async ({ env, req, var: { caller }, json }) => {
-      const { reason } = await readBody(req, reasoned);
-      const article = await ownedAs(env, caller, req.valid("param").id, "unpublish", reason);
-      const instance = await publisherOf(env, caller, article);
-      // A failed undo is retried like any instance, and continues.
-      const failed = instance?.undo !== null && instance?.status === "errored";
-      if (!instance || !(failed || (await hasPutUp(env, caller, instance, article)))) {
-        const asked = await ask(env, catalog, caller, "unpublish", article, reason);
-        return json({ action_id: asked.actionId, instance_id: asked.instanceId }, 202);
-      }
-      const { actionId } = await (failed
-        ? retryInstance(env, caller, instance.id, { reason })
-        : undoInstance(env, caller, instance.id, reason));
-      return json({ action_id: actionId, instance_id: instance.id }, 202);
+      const { reason, site } = await readBody(req, targeted);
+      const article = await ownedAs(env, caller, req.valid("param").id, "unpublish", reason, site);
+      const { sites } = await whereIs(env.DB, caller.tenantId, article);
+      const up = sites.filter((one) => one.page?.status === "published" && (site === undefined || one.site.name === site));
+      return json(await moved(up, (one) => takeDown(env, catalog, caller, article, one, reason)), 202);
     })
     .openapi(publish, async ({ env, req, var: { caller }, json }) => {
-      const { reason } = await readBody(req, reasoned);
-      const article = await ownedAs(env, caller, req.valid("param").id, "publish", reason);
-      const instance = await publisherOf(env, caller, article);
-      if (article.status === "unpublished" && (!instance || instance.status === "complete")) {
-        const asked = await ask(env, catalog, caller, "publish", article, reason);
-        return json({ action_id: asked.actionId, instance_id: asked.instanceId }, 202);
-      }
-      if (!instance) throw new MillraceError("instance_not_found", "This article has no publish-article instance: send content.publish.");
-      const { actionId } = await retryInstance(env, caller, instance.id, { reason });
-      return json({ action_id: actionId, instance_id: instance.id }, 202);
+      const { reason, site } = await readBody(req, targeted);
+      const article = await ownedAs(env, caller, req.valid("param").id, "publish", reason, site);
+      const { sites } = await whereIs(env.DB, caller.tenantId, article);
+      const down = sites.filter((one) => one.page?.status !== "published" && (site === undefined || one.site.name === site));
+      return json(await putUp(env, catalog, caller, article, down, reason), 202);
     });
+}
+
+type Env = ApiEnv["Bindings"];
+type Moved = { site: string; action_id: string; instance_id: string };
+
+/** Removes the page of one site: by the undo of its instance, or by a command if that instance is gone or did something else since. */
+async function takeDown(env: Env, catalog: Catalog, caller: Token, article: ArticleRow, on: OnSite, reason: string): Promise<Moved> {
+  const { site, page, instanceId: id } = on;
+  const instance = await instanceOf(env, caller, id);
+  // A failed undo is retried like any instance, and continues.
+  const failed = instance?.undo !== null && instance?.status === "errored";
+  if (page && !(instance && (failed || (await hasPutUp(env, caller, instance, page))))) {
+    const asked = await askToUnpublish(env, catalog, caller, { article, site, page }, reason);
+    return { site: site.name, action_id: asked.actionId, instance_id: asked.instanceId };
+  }
+  const { actionId } = await (failed ? retryInstance(env, caller, id, { reason }) : undoInstance(env, caller, id, reason));
+  return { site: site.name, action_id: actionId, instance_id: id };
+}
+
+/** Publishes on sites: by a retry of each instance, or by a command where it is gone. A command for the first site includes the others. */
+async function putUp(env: Env, catalog: Catalog, caller: Token, article: ArticleRow, sites: readonly OnSite[], reason: string) {
+  const isUnpublished = article.status !== "draft";
+  let includesOthers = false;
+  return moved(sites, async (on) => {
+    const { site, page, instanceId: id, isFirst } = on;
+    const instance = await instanceOf(env, caller, id);
+    if (isUnpublished && (!instance || instance.status === "complete")) {
+      if (!isFirst && includesOthers) return undefined;
+      includesOthers ||= isFirst;
+      const asked = await askToPublish(env, catalog, caller, { article, site, page, isFirst }, reason);
+      return { site: site.name, action_id: asked.actionId, instance_id: asked.instanceId };
+    }
+    if (!instance) {
+      const said = isFirst
+        ? "publish-article instance: send content.publish."
+        : `instance for the site ${site.name}: it is published with the first one.`;
+      throw new MillraceError("instance_not_found", `This article has no ${said}`);
+    }
+    const { actionId } = await retryInstance(env, caller, id, { reason });
+    return { site: site.name, action_id: actionId, instance_id: id };
+  });
+}
+
+/** Acts on each site. A refusal at one leaves the others alone, and is the answer if nothing was done. */
+async function moved(sites: readonly OnSite[], act: (on: OnSite) => Promise<Moved | undefined>) {
+  const done: Moved[] = [];
+  let refused: unknown;
+  for (const one of sites) {
+    try {
+      const did = await act(one);
+      if (did) done.push(did);
+    } catch (error) {
+      refused ??= error;
+    }
+  }
+  const [first] = done;
+  if (first) return { action_id: first.action_id, instance_id: first.instance_id, sites: done };
+  throw (
+    refused ??
+    new MillraceError("invalid_transition", "The brand of this article has no such site, or its page there is in this state already.")
+  );
 }
 
 /** The caller's article. Errors: `article_not_found`, also for another tenant's. */
@@ -174,31 +289,55 @@ const MOVES = {
  * The article, if this change is possible. Errors: `article_not_found`; `invalid_transition`, which is audited: undoing a refusal would
  * change nothing, and retrying it would refuse again.
  */
-async function ownedAs(env: ApiEnv["Bindings"], caller: Token, id: string, verb: keyof typeof MOVES, reason: string): Promise<ArticleRow> {
+async function ownedAs(
+  env: ApiEnv["Bindings"],
+  caller: Token,
+  id: string,
+  verb: keyof typeof MOVES,
+  reason: string,
+  site: string | undefined,
+): Promise<ArticleRow & { body: string }> {
   const article = await owned(env, caller, id);
   const { status } = article;
   const { from, to } = MOVES[verb];
   if (from.some((one) => one === status)) return article;
+  // A published article may still have no page on one of its sites.
+  if (verb === "publish" && status === "published" && (await isMissing(env, caller, article, site))) return article;
   const action = { id: crypto.randomUUID(), verb, target: article.id, instanceId: null, reason, detail: { status } };
   await atomically(env.DB, [auditLate(caller, action)]);
   const said = `The article's status is ${status}: only from ${from.join(" or ")} can it become ${to}.`;
   throw new MillraceError("invalid_transition", said, { from: status, to, audited: true });
 }
 
-/** The chain's instance that publishes an article; undefined if there was none, or it is pruned. */
-function publisherOf(env: ApiEnv["Bindings"], caller: Token, { id }: ArticleRow): Promise<Instance | undefined> {
-  return getInstance(env, caller, publishInstance(caller, id)).catch((error) => {
+/** True if an article has no page on a site of its brand, or on this one. */
+async function isMissing(env: Env, caller: Token, article: ArticleRow, name: string | undefined): Promise<boolean> {
+  const { sites } = await whereIs(env.DB, caller.tenantId, article);
+  return sites.some(({ site, page }) => page?.status !== "published" && (name === undefined || site.name === name));
+}
+
+/** The instance that publishes an article on a site; undefined if there was none, or it is pruned. */
+function instanceOf(env: Env, caller: Token, id: string): Promise<Instance | undefined> {
+  return getInstance(env, caller, id).catch((error) => {
     if (codeOf(error) !== "instance_not_found") throw error;
     return undefined;
   });
 }
 
 /** True if an instance published the present page. Its undo would not know a page that another instance published. */
-async function hasPutUp(env: ApiEnv["Bindings"], caller: Token, { id }: Instance, { revision }: ArticleRow): Promise<boolean> {
+async function hasPutUp(env: Env, caller: Token, { id }: Instance, { revision }: ArticlePage): Promise<boolean> {
   const effects = await effectsOf(env, caller, id);
   const put = effects.findLast(({ step, state, undo }) => step === "put page" && state === "done" && undo !== "undo_step");
   return JSON.parse(put?.output ?? "{}").revision === revision;
 }
+
+/** The state of a target without a page or a post, by its instance. */
+function underWayAs(instance: { status: string } | null): (typeof UNDER_WAY)[number] {
+  if (instance === null) return "none";
+  if (instance.status === "in_doubt") return "in_doubt";
+  if (FAILED.has(instance.status)) return "failed";
+  return instance.status === "complete" || instance.status === "skipped" ? "none" : "pending";
+}
+const FAILED: ReadonlySet<string> = new Set(["errored", "terminated", "dead"]);
 
 /** Named after the article, like its command's key. */
 function publishInstance({ tenantId }: Token, articleId: string): string {

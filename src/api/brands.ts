@@ -1,4 +1,4 @@
-import type { Duration } from "millrace";
+import { type Duration, MillraceError } from "millrace";
 import {
   answers,
   BODY_REFUSALS,
@@ -20,15 +20,54 @@ import {
 import { keysetPage } from "millrace/operate";
 import * as z from "zod";
 import { brandName, cycle, keyword } from "../messages/brand.ts";
+import { platform, siteKind, targetName } from "../messages/targets.ts";
+import { faultOf, type SiteTarget, type SocialTarget } from "../providers/index.ts";
 import { brandAgentOf } from "../systems/brand/brand-agents.ts";
 import { VERDICTS } from "../systems/brand/decide.ts";
 import type { Decision } from "../systems/brand/decision-log.ts";
-import { DEFAULT_SETTINGS, findBrand, type KnownBrand, listBrands, putSettings, SETTINGS_LIMITS } from "../systems/brand/settings.ts";
+import {
+  type BrandSettings,
+  DEFAULT_SETTINGS,
+  findBrand,
+  type KnownBrand,
+  listBrands,
+  MAX_TARGETS,
+  putSettings,
+  SETTINGS_LIMITS,
+} from "../systems/brand/settings.ts";
 import type { BrandState } from "../systems/brand/state.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
 const { maxDrafts, rate } = SETTINGS_LIMITS;
+
+const secret = targetName.optional().meta({
+  description: "The name of the tenant's secret with its address and credential. The variable is derived from the tenant and this name.",
+  examples: ["blog"],
+});
+const siteSchema = z.strictObject({
+  name: targetName,
+  kind: siteKind.meta({
+    description: "`deployment`: the site of the deployment's variables; `store`: the page store in R2; the others need a secret.",
+  }),
+  secret,
+});
+const accountSchema = z.strictObject({
+  name: targetName,
+  platform: platform.meta({
+    description: "Without `secret`: on Bluesky the account of the deployment's variables, on the others the embedded server.",
+  }),
+  secret,
+});
+
+/** A list of targets whose names differ. */
+function named<Schema extends z.ZodType<{ name: string }>>(target: Schema, least: 0 | 1) {
+  return z
+    .array(target)
+    .min(least)
+    .max(MAX_TARGETS)
+    .refine((all) => new Set(all.map(({ name }) => name)).size === all.length, "must not have two of one name");
+}
 
 const settingsSchema = z.strictObject({
   max_drafts: z.int().min(1).max(maxDrafts).default(DEFAULT_SETTINGS.max_drafts).meta({
@@ -51,6 +90,17 @@ const settingsSchema = z.strictObject({
   approval_default: z.enum(["approve", "reject"]).default(DEFAULT_SETTINGS.approval_default).meta({
     description: "The decision after the time limit.",
   }),
+  sites: named(siteSchema, 1)
+    .default([...DEFAULT_SETTINGS.sites])
+    .meta({ description: "Where its pages are published, the first first." }),
+  accounts: named(accountSchema, 0)
+    .default([...DEFAULT_SETTINGS.accounts])
+    .meta({
+      description: "The accounts that announce its pages; an empty list for none.",
+    }),
+  announced_site: targetName.nullable().default(DEFAULT_SETTINGS.announced_site).meta({
+    description: "The site whose page is announced. Null: the first of `sites`.",
+  }),
   reason: z.string().trim().max(500).default("").meta({ description: "The reason; kept in the audit." }),
 });
 
@@ -60,6 +110,9 @@ const SettingsSchema = z.object({
   approval: z.enum(["none", "required"]),
   approval_timeout: z.string(),
   approval_default: z.enum(["approve", "reject"]),
+  sites: z.array(siteSchema),
+  accounts: z.array(accountSchema),
+  announced_site: z.string().nullable(),
 });
 
 const BrandSchema = z
@@ -202,6 +255,7 @@ export function brands() {
       const { brand } = req.valid("param");
       const { approval_timeout, reason, ...rest } = await readBody(req, settingsSchema);
       const settings = { ...rest, approval_timeout: approval_timeout as Duration };
+      assertReachable(env, { tenantId: caller.tenantId, brand }, settings);
       const put = await putSettings(env.DB, caller, brand, settings, reason);
       await brandAgentOf(env, caller.tenantId, brand).wake();
       return json(brandView(put), 200);
@@ -227,6 +281,28 @@ export function brands() {
     });
 }
 
+/** Errors: `invalid_payload` for a target without a usable secret in this deployment, and for an announced site that is none of its sites. */
+function assertReachable(env: ApiEnv["Bindings"], of: { tenantId: string; brand: string }, settings: BrandSettings): void {
+  const { sites, accounts, announced_site } = settings;
+  const targets: [string, SiteTarget | SocialTarget][] = [
+    ...sites.map((site, index): [string, SiteTarget] => [`sites.${index}.secret`, { ...of, ...site }]),
+    ...accounts.map((account, index): [string, SocialTarget] => [`accounts.${index}.secret`, { ...of, ...account }]),
+  ];
+  const issues = targets.flatMap(([path, target]) => {
+    // The deployment's variables are not the caller's: they are reported where they are used.
+    if ("kind" in target ? target.kind === "deployment" : target.platform === "bluesky" && target.secret === undefined) return [];
+    if ("kind" in target && target.kind === "store" && target.secret !== undefined)
+      return [{ path, message: "must be left out for a store" }];
+    const message = faultOf(env, target);
+    return message === undefined ? [] : [{ path, message }];
+  });
+  if (announced_site !== null && !sites.some(({ name }) => name === announced_site)) {
+    issues.push({ path: "announced_site", message: "must be the name of one of `sites`" });
+  }
+  const [first] = issues;
+  if (first) throw new MillraceError("invalid_payload", `${first.path}: ${first.message}`, { issues });
+}
+
 type Keyword = ReturnType<BrandState["keywords"]>[number];
 
 async function agentOf(env: ApiEnv["Bindings"], tenantId: string, brand: string) {
@@ -246,7 +322,12 @@ function unknown(brand: string): HttpRefusal {
 function brandView({ brand, updated_at, updated_by, ...settings }: KnownBrand): z.infer<typeof BrandSchema> {
   return {
     brand,
-    settings: { ...settings, approval_timeout: String(settings.approval_timeout) },
+    settings: {
+      ...settings,
+      approval_timeout: String(settings.approval_timeout),
+      sites: [...settings.sites],
+      accounts: [...settings.accounts],
+    },
     updated_at: isoOrNull(updated_at),
     updated_by,
   };

@@ -37,10 +37,11 @@ export function pages() {
   return routes;
 }
 
-/** True for a brand's path: its index has one more slash. */
+/** True for the path of a brand, or of a site of it: its index has one more slash. */
 async function isBrand(db: D1Database, path: string): Promise<boolean> {
-  const [tenantId, brand, ...rest] = path.split("/");
-  return tenantId !== undefined && brand !== undefined && rest.length === 0 && (await everPublished(db, { tenantId, brand }));
+  const [tenantId, brand, site, ...rest] = path.split("/");
+  if (tenantId === undefined || brand === undefined || rest.length > 0) return false;
+  return everPublished(db, { tenantId, brand, ...(site !== undefined && { site }) });
 }
 
 function decoded(path: string): string | undefined {

@@ -3,6 +3,7 @@ import type { Schema } from "millrace/http";
 /** The app's migrations, each with the last table, index or column that it creates, for `/healthz`. The engine has its own list. */
 export const schema: Schema = {
   "0001_app": "webhook_endpoints",
+  "0002_targets": "article_pages_by_site",
   "0005_webhook_sent_at": "webhook_deliveries.sent_at",
   "0006_batch_parent": "batches.parent_id",
 };

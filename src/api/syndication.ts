@@ -1,7 +1,8 @@
 import { createRoute, HttpRefusal, pageQuery, Routes } from "millrace/http";
 import * as z from "zod";
 import { PAGE_HEADERS } from "../embedded/pages.ts";
-import { brandAddresses } from "../systems/content/addresses.ts";
+import { MAIN } from "../messages/targets.ts";
+import { siteAddresses } from "../systems/content/addresses.ts";
 import { renderIndex } from "../systems/content/brand-index.ts";
 import { FEED_ARTICLES, renderFeed } from "../systems/content/feed.ts";
 import { liveArticles } from "../systems/content/live.ts";
@@ -29,6 +30,18 @@ const index = createRoute({
   },
 });
 
+const siteParams = params.extend({ site: z.string() });
+const ofSite = "The same for a further site of the brand, by its name.";
+
+const siteIndex = createRoute({
+  ...index,
+  path: "/pages/{tenant}/{brand}/{site}/",
+  operationId: "showSiteIndex",
+  summary: "Get the index page of a site of a brand",
+  description: ofSite,
+  request: { ...index.request, params: siteParams },
+});
+
 const feed = createRoute({
   method: "get",
   path: "/pages/{tenant}/{brand}/feed.xml",
@@ -44,30 +57,48 @@ const feed = createRoute({
   },
 });
 
-/** The public index and feed of a brand, generated from the rows of its published articles. */
+const siteFeed = createRoute({
+  ...feed,
+  path: "/pages/{tenant}/{brand}/{site}/feed.xml",
+  operationId: "getSiteFeed",
+  summary: `Get the RSS 2.0 feed of a site's newest ${FEED_ARTICLES} articles`,
+  description: ofSite,
+  request: { params: siteParams },
+});
+
+/** The public index and feed of a brand and of its sites, generated from the rows of published articles. */
 export function syndication() {
   return new Routes<ApiEnv>()
-    .openapi(index, async ({ env, req }) => {
-      const key = brandKey(req.valid("param"));
-      const { before } = req.valid("query");
-      const { items, next } = (await liveArticles(env.DB, key, { cursor: before, limit: INDEX_ARTICLES })) ?? unknownBrand();
-      const { index: first, feed } = brandAddresses(env, key);
-      const at = (cursor: string) => `${first}?before=${cursor}`;
-      const self = before ? at(before) : first;
-      const html = renderIndex({ brand: key.brand, articles: items, self, first, older: next && at(next), feed });
-      return answerTagged(req.raw, html, { ...PAGE_HEADERS, "content-type": "text/html; charset=utf-8" });
-    })
-    .openapi(feed, async ({ env, req }) => {
-      const key = brandKey(req.valid("param"));
-      const { items } = (await liveArticles(env.DB, key, { limit: FEED_ARTICLES })) ?? unknownBrand();
-      const { index, feed: self } = brandAddresses(env, key);
-      const xml = renderFeed({ brand: key.brand, articles: items, index, self });
-      return answerTagged(req.raw, xml, { ...PAGE_HEADERS, "content-type": "application/rss+xml; charset=utf-8" });
-    });
+    .openapi(index, ({ env, req }) => indexOf(env, req, { ...req.valid("param"), site: MAIN }))
+    .openapi(siteIndex, ({ env, req }) => indexOf(env, req, req.valid("param")))
+    .openapi(feed, ({ env, req }) => feedOf(env, req, { ...req.valid("param"), site: MAIN }))
+    .openapi(siteFeed, ({ env, req }) => feedOf(env, req, req.valid("param")));
 }
 
-function brandKey({ tenant, brand }: z.infer<typeof params>) {
-  return { tenantId: tenant, brand };
+type Env = ApiEnv["Bindings"];
+
+async function indexOf(env: Env, req: Asked, { tenant: tenantId, brand, site }: z.infer<typeof siteParams>) {
+  const key = { tenantId, brand, site };
+  const { before } = req.valid("query");
+  const { items, next } = (await liveArticles(env.DB, key, { cursor: before, limit: INDEX_ARTICLES })) ?? unknownBrand();
+  const { index: first, feed } = siteAddresses(env, key);
+  const at = (cursor: string) => `${first}?before=${cursor}`;
+  const self = before ? at(before) : first;
+  const html = renderIndex({ brand, articles: items, self, first, older: next && at(next), feed });
+  return answerTagged(req.raw, html, { ...PAGE_HEADERS, "content-type": "text/html; charset=utf-8" });
+}
+
+async function feedOf(env: Env, { raw }: { raw: Request }, { tenant: tenantId, brand, site }: z.infer<typeof siteParams>) {
+  const key = { tenantId, brand, site };
+  const { items } = (await liveArticles(env.DB, key, { limit: FEED_ARTICLES })) ?? unknownBrand();
+  const { index, feed: self } = siteAddresses(env, key);
+  const xml = renderFeed({ brand, articles: items, index, self });
+  return answerTagged(raw, xml, { ...PAGE_HEADERS, "content-type": "application/rss+xml; charset=utf-8" });
+}
+
+interface Asked {
+  raw: Request;
+  valid(where: "query"): { before?: string | undefined };
 }
 
 function unknownBrand(): never {

@@ -1,4 +1,4 @@
-import { defineConsumer, digest, on, send, signal, start, type Target, tell } from "millrace";
+import { defineConsumer, digest, on, send, sendEach, signal, start, type Target, tell } from "millrace";
 import { BrandAudited, BrandCycle, KeywordTrending } from "../messages/brand.ts";
 import { BudgetSet } from "../messages/budgets.ts";
 import { ContentGenerated, ContentPublish, ContentPublished, ContentRejected, ContentUnpublished } from "../messages/content.ts";
@@ -7,6 +7,7 @@ import { brandEvents } from "../messages/queues.ts";
 import { ResearchCompleted } from "../messages/research.ts";
 import { SocialCreate, SocialPosted } from "../messages/social.ts";
 import { WebhookSwitched } from "../messages/webhooks.ts";
+import { announcers } from "../systems/content/announcers.ts";
 import { generateArticle } from "../workflows/generate-article.ts";
 
 /** Routes of all events except facts. */
@@ -24,11 +25,7 @@ export const reacting = defineConsumer({
       send(ContentPublish, ({ content_id, brand }) => ({ content_id, brand })),
       agent(),
     ),
-    on(
-      ContentPublished,
-      send(SocialCreate, ({ content_id, brand }) => ({ content_id, brand })),
-      agent(),
-    ),
+    on(ContentPublished, sendEach(SocialCreate, announcers), agent()),
     on(ContentUnpublished, agent()),
     on(ContentRejected, agent()),
     on(SocialPosted),

@@ -81,6 +81,19 @@ const PUT_RECORD = `INSERT INTO records (uri, cid, value) VALUES (?, ?, ?)
   ON CONFLICT (uri) DO UPDATE SET cid = excluded.cid, value = excluded.value`;
 const DELETE_RECORD = `DELETE FROM records WHERE uri = ?`;
 
+const ADD_POST = `INSERT INTO posts (upstream, account, key, text, at) VALUES (?, ?, ?, ?, ?) RETURNING id, text, at`;
+const KEYED_POST = `SELECT id, text, at FROM posts WHERE upstream = ? AND account = ? AND key = ? AND at > ? ORDER BY id DESC LIMIT 1`;
+const SAME_POST = `SELECT id, text, at FROM posts WHERE upstream = ? AND account = ? AND text = ? LIMIT 1`;
+const POSTS = `SELECT id, text, at FROM posts WHERE upstream = ? AND account = ? AND id < ? ORDER BY id DESC LIMIT ?`;
+
+/** A post on an embedded platform. */
+export interface StoredPost {
+  id: number;
+  text: string;
+  /** In milliseconds. */
+  at: number;
+}
+
 /** The state of the embedded programs. Every method is synchronous SQL, so calls cannot interleave. */
 export class EmbeddedLedger extends DurableObject {
   readonly #sql = this.ctx.storage.sql;
@@ -171,6 +184,25 @@ export class EmbeddedLedger extends DurableObject {
   deleteRecord(call: Call, uri: string): void {
     const { rowsWritten } = this.#sql.exec(DELETE_RECORD, uri);
     this.record(call, rowsWritten > 0 ? "removed" : "unchanged");
+  }
+
+  /** Posts a text. A key that the account used within `keepKeyMs` gives the post of that time. */
+  addPost(call: Call, account: string, text: string, keepKeyMs: number): StoredPost {
+    const now = Date.now();
+    const [known] =
+      call.key === null ? [] : this.#sql.exec<Row<StoredPost>>(KEYED_POST, call.upstream, account, call.key, now - keepKeyMs).toArray();
+    this.record(call, known ? "repeated" : "created");
+    return known ?? this.#sql.exec<Row<StoredPost>>(ADD_POST, call.upstream, account, call.key, text, now).one();
+  }
+
+  /** True if an account has a post with this text. */
+  hasPost(upstream: UpstreamName, account: string, text: string): boolean {
+    return this.#sql.exec(SAME_POST, upstream, account, text).toArray().length > 0;
+  }
+
+  /** The posts of an account before a post, newest first. */
+  posts(upstream: UpstreamName, account: string, before: number, limit: number): StoredPost[] {
+    return this.#sql.exec<Row<StoredPost>>(POSTS, upstream, account, before, limit).toArray();
   }
 
   getRecord(uri: string): { cid: string; value: string } | null {

@@ -1,4 +1,4 @@
-export const UPSTREAMS = ["search", "text", "pages", "social"] as const;
+export const UPSTREAMS = ["search", "text", "pages", "social", "mastodon", "x"] as const;
 
 /**
  * The outcome of a call. `charged`: paid work was done. `repeated`: its key was known, the stored answer was returned without a charge.
@@ -56,6 +56,15 @@ CREATE TABLE IF NOT EXISTS records (
   uri   TEXT PRIMARY KEY,
   cid   TEXT NOT NULL,
   value TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE IF NOT EXISTS posts (
+  id       INTEGER PRIMARY KEY AUTOINCREMENT,
+  upstream TEXT NOT NULL,
+  account  TEXT NOT NULL,
+  key      TEXT,
+  text     TEXT NOT NULL,
+  at       INTEGER NOT NULL
 ) STRICT;
 `;
 

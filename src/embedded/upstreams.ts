@@ -3,10 +3,12 @@ import { type Context, Hono, type Next } from "hono";
 import { control } from "./control.ts";
 import { type EmbeddedEnv, ledgerOf } from "./env.ts";
 import type { UpstreamName } from "./ledger.ts";
+import { mastodon, mastodonError, mastodonLimit } from "./mastodon.ts";
 import { pages, pagesError } from "./pages.ts";
 import { search, searchError } from "./search.ts";
 import { social, socialError } from "./social.ts";
 import { text, textError } from "./text.ts";
+import { x, xError, xLimit } from "./x.ts";
 
 /** The error body of each program's own format. */
 const errorBodies: Record<UpstreamName, (status: number, message: string) => object> = {
@@ -14,17 +16,26 @@ const errorBodies: Record<UpstreamName, (status: number, message: string) => obj
   text: textError,
   pages: pagesError,
   social: socialError,
+  mastodon: mastodonError,
+  x: xError,
 };
+
+/** The headers of a limit with this many seconds left, if a program has its own. */
+const limitHeaders: Partial<Record<UpstreamName, (seconds: number) => Record<string, string>>> = { mastodon: mastodonLimit, x: xLimit };
 
 const app = new Hono<{ Bindings: EmbeddedEnv }>({ getPath: hostAndPath })
   .use("/search.embedded/*", injectFaults("search"))
   .use("/text.embedded/*", injectFaults("text"))
   .use("/pages.embedded/*", injectFaults("pages"))
   .use("/social.embedded/*", injectFaults("social"))
+  .use("/mastodon.embedded/*", injectFaults("mastodon"))
+  .use("/x.embedded/*", injectFaults("x"))
   .route("/search.embedded", search)
   .route("/text.embedded", text)
   .route("/pages.embedded", pages)
   .route("/social.embedded", social)
+  .route("/mastodon.embedded", mastodon)
+  .route("/x.embedded", x)
   .route("/control.embedded", control);
 
 /**
@@ -52,7 +63,8 @@ function injectFaults(upstream: UpstreamName) {
     if (!fault) return next();
     if (fault.afterEffect) await next();
 
-    const headers = fault.retryAfter === undefined ? undefined : { "retry-after": String(fault.retryAfter) };
+    const named = limitHeaders[upstream] ?? ((seconds: number) => ({ "retry-after": String(seconds) }));
+    const headers = fault.retryAfter === undefined ? undefined : named(fault.retryAfter);
     context.res = Response.json(errorBodies[upstream](fault.status, "A fault was injected here."), { status: fault.status, headers });
   };
 }

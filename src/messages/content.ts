@@ -2,6 +2,7 @@ import { defineCommand, defineEvent } from "millrace";
 import * as z from "zod";
 import { brandName, keyword } from "./brand.ts";
 import { brandEvents, publishCommands } from "./queues.ts";
+import { MAIN, siteKey, siteKind, targetName } from "./targets.ts";
 
 const article = z.object({ content_id: z.string().min(1).max(64), brand: brandName });
 const subject = ({ content_id }: { content_id: string }) => content_id;
@@ -12,31 +13,49 @@ const change = article.extend({ keyword, revision: z.int().min(1) });
 /** A draft is written and stored. */
 export const ContentGenerated = defineEvent({ type: "content.generated", payload: change, subject, queue: brandEvents });
 
-/** Publish a stored draft as a page, after a person's approval if the brand requires it. */
+/** Publish a stored draft on the sites of its brand, after a person's approval if the brand requires it. */
 export const ContentPublish = defineCommand({ type: "content.publish", payload: article, key: subject, subject, queue: publishCommands });
 
 /**
- * Remove the page of an article's published revision. It is a separate command, so that it works without the instance that published it.
+ * Publish an approved article on one more site of its brand. `occasion` is the key of the `content.publish` with the approval, or names
+ * the request of an operator. No token can send it, because it asks for no approval.
+ */
+export const ContentPublishToSite = defineCommand({
+  type: "content.publish_to_site",
+  payload: article.extend({ site: targetName, kind: siteKind, occasion: z.string().min(1).max(450) }),
+  key: ({ occasion, site }) => `${occasion}/${site}`,
+  subject,
+  queue: publishCommands,
+  door: { scope: null, route: "POST /v1/articles/{id}/publish" },
+});
+
+/**
+ * Remove the page of an article's published revision from a site. It is a separate command, so that it works without the instance that published it.
  */
 export const ContentUnpublish = defineCommand({
   type: "content.unpublish",
-  payload: article.extend({ revision: z.int().min(1) }),
-  key: ({ content_id, revision }) => `${content_id}/${revision}`,
+  payload: article.extend({ revision: z.int().min(1), site: targetName.default(MAIN) }),
+  key: ({ content_id, revision, site }) => siteKey(`${content_id}/${revision}`, site),
   subject,
   queue: publishCommands,
   door: { scope: "operate", route: "POST /v1/articles/{id}/unpublish" },
 });
 
-/** The page is published. */
+/** The page is published on a site of the brand. `platform` is the software behind it. */
 export const ContentPublished = defineEvent({
   type: "content.published",
-  payload: change.extend({ url: z.url() }),
+  payload: change.extend({ site: targetName.default(MAIN), platform: z.enum(["store", "wordpress", "http"]), url: z.url() }),
   subject,
   queue: brandEvents,
 });
 
-/** The page was removed. */
-export const ContentUnpublished = defineEvent({ type: "content.unpublished", payload: change, subject, queue: brandEvents });
+/** The page was removed from a site of the brand. */
+export const ContentUnpublished = defineEvent({
+  type: "content.unpublished",
+  payload: change.extend({ site: targetName.default(MAIN) }),
+  subject,
+  queue: brandEvents,
+});
 
 /** A draft was rejected, or its approval timed out. */
 export const ContentRejected = defineEvent({ type: "content.rejected", payload: change, subject, queue: brandEvents });

@@ -1,22 +1,33 @@
 import { defineCommand, defineEvent } from "millrace";
 import * as z from "zod";
 import { brandEvents, socialCommands } from "./queues.ts";
+import { MAIN, type Platform, platform, targetName } from "./targets.ts";
 
-const article = z.object({ content_id: z.string().min(1).max(64), brand: z.string().min(1).max(60) });
+const target = z.object({
+  content_id: z.string().min(1).max(64),
+  brand: z.string().min(1).max(60),
+  account: targetName.default(MAIN),
+  platform: platform.default("bluesky"),
+});
 
-/** Announce an article on the brand's social account. */
+/** Announce an article on one of the brand's social accounts. */
 export const SocialCreate = defineCommand({
   type: "social.create",
-  payload: article,
-  key: ({ content_id }) => content_id,
+  payload: target,
+  key: ({ content_id, account, platform }) => socialKey(content_id, { name: account, platform }),
   subject: ({ content_id }) => content_id,
   queue: socialCommands,
 });
 
-/** The announcement is published. */
+/** The announcement is published. `uri` names the post on its platform, `post_url` is its public web page. */
 export const SocialPosted = defineEvent({
   type: "social.posted",
-  payload: article.extend({ uri: z.string().min(1) }),
+  payload: target.extend({ uri: z.string().min(1), post_url: z.url() }),
   subject: ({ content_id }) => content_id,
   queue: brandEvents,
 });
+
+/** The key of an article's post on an account. An account that moves to another platform is another account. */
+export function socialKey(contentId: string, { name, platform }: { name: string; platform: Platform }): string {
+  return name === MAIN && platform === "bluesky" ? contentId : `${contentId}/${platform}/${name}`;
+}

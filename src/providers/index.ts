@@ -1,18 +1,14 @@
 import { limitOf } from "millrace";
 import { connect, misconfigured, oneOf, realUrl, required } from "./config.ts";
-import { EMBEDDED_HANDLE, ID_PROPERTY } from "./credentials.ts";
+import { ID_PROPERTY } from "./credentials.ts";
 import type { Crm } from "./crm.ts";
 import { assertHasCrm } from "./crm-account.ts";
 import type { ProvidersEnv } from "./env.ts";
 import { hubspotCrm } from "./hubspot.ts";
 import { hubspotWindows } from "./hubspot-limits.ts";
 import { JSON_FORMATS, LIMIT_FIELDS, openAiText } from "./openai-text.ts";
-import { httpPages, type Pages } from "./pages.ts";
-import { publicUrl } from "./public-url.ts";
 import { braveSearch, type Search } from "./search.ts";
-import { blueskySocial, type Social } from "./social.ts";
 import type { Text } from "./text.ts";
-import { wordpressPages } from "./wordpress.ts";
 import { workersAiText } from "./workers-ai.ts";
 
 export {
@@ -27,15 +23,27 @@ export {
 } from "./crm.ts";
 export type { ProvidersEnv } from "./env.ts";
 export { jsonOf } from "./json.ts";
-export type { Page, Pages, PublishedPage } from "./pages.ts";
+export type { Mastodon } from "./mastodon.ts";
+export type { Page, Pages, PagesKind, PublishedPage } from "./pages.ts";
+export { MASTODON_CHARACTERS, mastodonLength, X_CHARACTERS, xLength, xWeight } from "./post-length.ts";
 export { publicUrl } from "./public-url.ts";
 export { recordKey } from "./record-key.ts";
 export type { Search, SearchResult } from "./search.ts";
-export type { Social } from "./social.ts";
+export type { PublishedPost, Social } from "./social.ts";
+export {
+  accountTarget,
+  faultOf,
+  isRepeatable,
+  pageAddress,
+  pages,
+  type SiteTarget,
+  type SocialTarget,
+  siteTarget,
+  social,
+} from "./targets.ts";
 export type { Text, TextAnswer, TextRequest } from "./text.ts";
 export type { CallOptions } from "./upstream.ts";
 
-const PAGE_STORE = { name: "pages", at: "PAGES_URL", secret: "PAGES_TOKEN" } as const;
 const EMBEDDED_MODEL = "embedded-writer-1";
 
 /** Web search: Brave, or the embedded program. @throws `config_invalid` */
@@ -55,38 +63,6 @@ export function text(env: ProvidersEnv): Text {
   const model = realUrl(env.TEXT_URL) ? required(env, "TEXT_MODEL") : EMBEDDED_MODEL;
   const dialect = { json: oneOf(env, "TEXT_JSON", JSON_FORMATS), limit: oneOf(env, "TEXT_LIMIT", LIMIT_FIELDS) };
   return openAiText(connect(env, { name: "text", at: "TEXT_URL", secret: "TEXT_TOKEN" }), model, dialect);
-}
-
-/** Publishing: a page store over HTTP, WordPress, or the embedded store on R2. @throws `config_invalid` */
-export function pages(env: ProvidersEnv): Pages {
-  const provider = env.PAGES_PROVIDER || "http";
-  if (provider === "wordpress") {
-    if (!realUrl(env.PAGES_URL)) throw misconfigured('PAGES_PROVIDER is "wordpress", but PAGES_URL does not say where the site is.');
-    return wordpressPages(connect(env, PAGE_STORE), pageStore(env, provider), required(env, "PAGES_USER"));
-  }
-  if (provider !== "http") throw misconfigured(`PAGES_PROVIDER is "${provider}". Set it to "http" or "wordpress".`);
-  return httpPages(connect(env, PAGE_STORE), pageStore(env, provider));
-}
-
-/**
- * The name of a page store: `embedded`, or its kind, host and path. The scheme does not identify a store, and a password must not appear.
- */
-function pageStore(env: ProvidersEnv, kind: string): string {
-  const url = realUrl(env.PAGES_URL);
-  if (url === undefined) return "embedded";
-  const { host, pathname } = new URL(url);
-  return `${kind} ${host}${pathname.replace(/\/+$/, "")}`;
-}
-
-/** The future URL of a page. Undefined if the store assigns URLs, as all but the embedded one do. */
-export function pageAddress(env: ProvidersEnv, path: string): string | undefined {
-  return realUrl(env.PAGES_URL) ? undefined : publicUrl(env, `pages/${path}`);
-}
-
-/** Social posting: Bluesky or another AT Protocol server, or the embedded one. @throws `config_invalid` */
-export function social(env: ProvidersEnv): Social {
-  const handle = realUrl(env.SOCIAL_URL) ? required(env, "SOCIAL_HANDLE") : env.SOCIAL_HANDLE || EMBEDDED_HANDLE;
-  return blueskySocial(connect(env, { name: "social", at: "SOCIAL_URL", secret: "SOCIAL_PASSWORD" }), handle);
 }
 
 /** Longest time for a call of 100 records to reach the CRM. It reduces the rate by a sixth: 100 in 12 seconds instead of 10. */

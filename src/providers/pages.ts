@@ -23,8 +23,12 @@ export interface PublishedPage {
   etag: string;
 }
 
+/** The software behind a store. */
+export type PagesKind = "store" | "http" | "wordpress";
+
 /** Publishing. */
 export interface Pages {
+  readonly kind: PagesKind;
   /** The store's kind and address. A page can be removed only where it was published. */
   readonly store: string;
   /** True if `put` is repeatable (`natural`). Otherwise a repeat would create a second page, and `find` is called first (`lookup`). */
@@ -40,7 +44,7 @@ export interface Pages {
 const Published = z.object({ url: z.url(), etag: z.string().min(1) });
 
 /** A page store over HTTP: `PUT /pages/{path}` of `text/html` returns `{ url, etag }`; `GET` returns the same; `DELETE` removes it. */
-export function httpPages(upstream: Upstream, store: string): Pages {
+export function httpPages(upstream: Upstream, store: string, kind: "store" | "http" = "http"): Pages {
   const ask = <T>(method: "GET" | "PUT" | "DELETE", path: string, answer: z.ZodType<T>, options: CallOptions, html?: string) =>
     callUpstream(
       upstream,
@@ -58,6 +62,7 @@ export function httpPages(upstream: Upstream, store: string): Pages {
       options,
     );
   return {
+    kind,
     store,
     repeatable: true,
     put: async (page, options) => ask("PUT", page.path, Published, options, page.document),

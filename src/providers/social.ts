@@ -13,17 +13,18 @@ interface Post {
   rkey: string;
 }
 
-interface PublishedPost {
-  /** `at://…`, the post's URI. */
+/** A post on any platform. */
+export interface PublishedPost {
+  /** Its name on its platform: `at://…` on Bluesky. */
   uri: string;
-  /** Identifies its exact content. */
-  cid: string;
+  /** Its public web page. */
+  url: string;
 }
 
 /** Social posting. */
 export interface Social {
-  /** Writes the post at its record key. It is repeatable: its effect class is `natural`. */
-  post(post: Post, options: CallOptions): Promise<PublishedPost>;
+  /** Writes the post at its record key. It is repeatable: its effect class is `natural`. `cid` identifies its exact content. */
+  post(post: Post, options: CallOptions): Promise<PublishedPost & { cid: string }>;
   /** Removes the post at a record key. A missing post counts as removed. */
   remove(rkey: string, options: CallOptions): Promise<void>;
 }
@@ -117,7 +118,7 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
       requireRecordKey(post.rkey);
       const input = (repo: string) => ({ repo, collection: COLLECTION, rkey: post.rkey, record: recordOf(post) });
       const { uri, cid, validationStatus } = await call("com.atproto.repo.putRecord", input, RecordAnswer, options);
-      if (VALID.has(validationStatus)) return { uri, cid };
+      if (VALID.has(validationStatus)) return { uri, cid, url: webPage(uri) };
       throw notRetryable(`The social server took the post as "${validationStatus}". Look at ${uri}, then retry.`);
     },
 
@@ -126,6 +127,12 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
       await call("com.atproto.repo.deleteRecord", (repo) => ({ repo, collection: COLLECTION, rkey }), z.looseObject({}), options);
     },
   };
+}
+
+/** The page of a post on Bluesky's own site, which shows the accounts of all servers. */
+function webPage(uri: string): string {
+  const [did = "", , rkey = ""] = uri.slice("at://".length).split("/");
+  return `https://bsky.app/profile/${did}/post/${rkey}`;
 }
 
 function requireRecordKey(rkey: string): void {

@@ -32,6 +32,7 @@ const SLUG = /^(?=.{1,180}$)[a-z0-9]+(?:-[a-z0-9]+)*$/;
 export function wordpressPages(upstream: Upstream, store: string, user: string): Pages {
   const credential = new TextEncoder().encode(`${user}:${upstream.credential.value}`).toBase64();
   const headers = { authorization: `Basic ${credential}`, "content-type": "application/json" };
+  const meaning = meaningOf(upstream);
 
   const request = <T>(
     method: "GET" | "POST" | "DELETE",
@@ -49,7 +50,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
         path: `/?${new URLSearchParams({ rest_route: `/wp/v2/posts${route}`, ...query })}`,
         headers,
         body: body && JSON.stringify(body),
-        meaning: meaningOf,
+        meaning,
       },
       schema,
       options,
@@ -75,6 +76,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
   }
 
   return {
+    kind: "wordpress",
     store,
     repeatable: false,
 
@@ -152,18 +154,21 @@ function withoutShortcodes(html: string): string {
 
 const ErrorBody = z.object({ code: z.string() });
 
-function meaningOf({ status, text }: Answer): MillraceError | undefined {
-  // With a wrong password the request is anonymous, and an anonymous request for drafts returns 400.
-  if (status === 400 && text.includes("rest_forbidden_status")) {
-    return notRetryable(
-      "WordPress does not accept the login. Check PAGES_USER and PAGES_TOKEN, an application password; and that the web server hands the Authorization header to PHP.",
-      status,
-    );
-  }
-  // The post was deleted since the search: the next attempt searches again.
-  if (status === 404 && codeIn(text) === "rest_post_invalid_id") return upstreamRefused("The post was deleted meanwhile.", status);
-  return undefined;
-}
+const meaningOf =
+  ({ credential: { variable } }: Upstream) =>
+  ({ status, text }: Answer): MillraceError | undefined => {
+    // With a wrong password the request is anonymous, and an anonymous request for drafts returns 400.
+    if (status === 400 && text.includes("rest_forbidden_status")) {
+      const names = variable === "PAGES_TOKEN" ? "PAGES_USER and PAGES_TOKEN, an application password" : `user and token of ${variable}`;
+      return notRetryable(
+        `WordPress does not accept the login. Check ${names}; and that the web server hands the Authorization header to PHP.`,
+        status,
+      );
+    }
+    // The post was deleted since the search: the next attempt searches again.
+    if (status === 404 && codeIn(text) === "rest_post_invalid_id") return upstreamRefused("The post was deleted meanwhile.", status);
+    return undefined;
+  };
 
 function codeIn(text: string): string | undefined {
   return ErrorBody.safeParse(jsonOf(text)).data?.code;

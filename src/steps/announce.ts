@@ -1,25 +1,95 @@
 import { defineStep, type EffectCall } from "millrace";
-import { recordKey, social } from "../providers/index.ts";
+import * as z from "zod";
+import { MAIN, type PLATFORMS, type Platform } from "../messages/targets.ts";
+import { accountTarget, type PublishedPost, recordKey, type SocialTarget } from "../providers/index.ts";
+import { announcedSite, brandSettings } from "../systems/brand/settings.ts";
 import { announcement } from "../systems/content/announcement.ts";
-import { type ArticleKey, loadArticle } from "../systems/content/articles.ts";
+import { pageAt } from "../systems/content/article-pages.ts";
+import { type ArticleKey, loadArticleOf } from "../systems/content/articles.ts";
+import { brandAccount } from "../systems/content/sites.ts";
 
-/** The article, and the time of the request (ISO 8601, the same at every attempt). */
-export type Announcement = ArticleKey & { createdAt: string };
+/** The article, the account, and the time of the request (ISO 8601, the same at every attempt). */
+export type Announcement = ArticleKey & { brand: string; account: string; createdAt: string };
+
+const announced = z.discriminatedUnion("state", [
+  z.object({ state: z.literal("posted"), uri: z.string().min(1), url: z.url() }),
+  z.object({ state: z.literal("skipped"), why: z.string() }),
+]);
 
 /** The result: posted, or skipped because the page is no longer published. */
-export type Announced = { state: "posted"; uri: string } | { state: "skipped"; why: string };
+export type Announced = z.infer<typeof announced>;
+
+/** A post to be made: its text, its account, and the page that it links to. */
+interface Prepared<On extends Platform> {
+  text: string;
+  account: SocialTarget & { platform: On };
+  page: string;
+}
 
 /**
- * Posts to the brand's social account, with a record key derived from ours, so that a repetition replaces the post. Every attempt checks
- * that the page is still published, because it may run days after the previous one.
+ * Prepares a post with the URL of the page on the announced site. Every attempt checks that the page is still published, because it may run
+ * days after the previous attempt.
  */
-export const announce = defineStep({
+async function prepared<On extends Platform>(
+  env: Cloudflare.Env,
+  on: On,
+  input: Announcement,
+): Promise<Prepared<On> | { skipped: string }> {
+  const article = await loadArticleOf(env.DB, input);
+  const settings = await brandSettings(env.DB, input.tenantId, input.brand);
+  const account = { ...brandAccount(settings, input, { name: input.account, platform: on }), platform: on };
+  const page = await pageAt(env.DB, article, announcedSite(settings)?.name ?? MAIN);
+  if (page?.status !== "published") return { skipped: `The article is not published: its status is ${page?.status ?? article.status}.` };
+  return { text: announcement({ ...article, url: page.url }, on), account, page: page.url };
+}
+
+/** A step's code: posts what is prepared, unless there is nothing to announce. */
+function posting<On extends Platform>(
+  on: On,
+  post: (prepared: Prepared<On>, call: EffectCall<Announcement>) => Promise<PublishedPost>,
+): (call: EffectCall<Announcement>) => Promise<Announced> {
+  return async (call) => {
+    const ready = await prepared(call.env, on, call.input);
+    if ("skipped" in ready) return { state: "skipped", why: ready.skipped };
+    const { uri, url } = await post(ready, call);
+    return { state: "posted", uri, url };
+  };
+}
+
+/** The record key is derived from ours: a repetition replaces the post. */
+const onBluesky = defineStep({
   effect: "keyed",
-  async run({ input: { createdAt, ...key }, key: effectKey, signal, trace, env }: EffectCall<Announcement>): Promise<Announced> {
-    const { brand, title, url, status } = await loadArticle(env.DB, key);
-    if (status !== "published" || url === null) return { state: "skipped", why: `The article is not published: its status is ${status}.` };
-    const post = { text: announcement({ brand, title, url }), createdAt, rkey: await recordKey(createdAt, effectKey) };
-    const { uri } = await social(env).post(post, { key: effectKey, signal, trace });
-    return { state: "posted", uri };
+  output: announced,
+  run: posting("bluesky", async ({ text, account }, { input: { createdAt }, key, signal, trace, env }) => {
+    const rkey = await recordKey(createdAt, key);
+    return accountTarget(env, account).post({ text, createdAt, rkey }, { key, signal, trace });
+  }),
+});
+
+/**
+ * Mastodon recognises a key for one hour, and some versions answer its repetition with 500. So the account's posts are searched before each
+ * repetition; within the hour the key also covers a request that is still at work.
+ */
+const onMastodon = defineStep({
+  effect: "lookup",
+  output: announced,
+  run: posting("mastodon", ({ text, account }, { key, signal, trace, env }) =>
+    accountTarget(env, account).post(text, { key, signal, trace }),
+  ),
+  async lookup({ input, key, signal, trace, env }: EffectCall<Announcement>): Promise<Announced | undefined> {
+    const ready = await prepared(env, "mastodon", input);
+    if ("skipped" in ready) return undefined;
+    const found = await accountTarget(env, ready.account).find(ready.page, Date.parse(input.createdAt), { key, signal, trace });
+    return found && { state: "posted", uri: found.uri, url: found.url };
   },
 });
+
+/** X has neither a key nor a search for every plan: an unknown outcome is a doubt, which an operator confirms or rejects. */
+const onX = defineStep({
+  effect: "once",
+  output: announced,
+  run: posting("x", ({ text, account }, { key, signal, trace, env }) => accountTarget(env, account).post(text, { key, signal, trace })),
+});
+
+/** Posts about an article on an account, guarded by what its platform supports. */
+export const announceOn = { bluesky: onBluesky, mastodon: onMastodon, x: onX } satisfies Record<(typeof PLATFORMS)[number], unknown>;

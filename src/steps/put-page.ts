@@ -1,27 +1,32 @@
 import { DEFAULT_RETRIES, type Done, defineStep, type EffectCall } from "millrace";
-import { pages } from "../providers/index.ts";
+import { isRepeatable, type SiteTarget } from "../providers/index.ts";
+import { pageAt } from "../systems/content/article-pages.ts";
 import { type Article, type ArticleKey, assertPublishable, loadArticleOf } from "../systems/content/articles.ts";
 import { type LivePage, livePage, pageOf } from "../systems/content/page.ts";
 import { storeOf, takeDown } from "../systems/content/page-store.ts";
+import { type BrandSite, brandSite, brandSiteOf } from "../systems/content/sites.ts";
 
-type BrandArticle = ArticleKey & { brand: string };
+/** An article of a brand, and one of the brand's sites. */
+export type SiteArticle = ArticleKey & { brand: string; site: Pick<SiteTarget, "name" | "kind"> };
 
 const remove = defineStep({
   effect: "natural",
-  run: ({ input: { output }, key, signal, trace, env }: EffectCall<Done<BrandArticle, LivePage>>): Promise<unknown> =>
-    takeDown(env, output, { key, signal, trace }),
+  async run({ input: { input, output }, key, signal, trace, env }: EffectCall<Done<SiteArticle, LivePage>>): Promise<unknown> {
+    await takeDown(env, await brandSite(env.DB, input, output.site), output, { key, signal, trace });
+    return undefined;
+  },
 });
 
 const put = defineStep({
   effect: "natural",
   // Retried soon, because a person may be waiting, and for four minutes in total, which covers an outage of a minute.
   retries: { limit: 7, delay: "2 seconds", backoff: "exponential" },
-  async run(call: EffectCall<BrandArticle>) {
+  async run(call: EffectCall<SiteArticle>) {
     const { key, signal, trace, env } = call;
-    const article = await currentArticle(call);
+    const { article, site } = await current(call);
     assertPublishable(article);
-    const store = storeOf(env, article);
-    return livePage(article, await store.put(pageOf(article, env), { key, signal, trace }), store);
+    const store = storeOf(env, site, await keptAt(env, article, site));
+    return livePage(article, site, await store.put(pageOf(article, site, env), { key, signal, trace }), store);
   },
   undo: remove,
 });
@@ -32,33 +37,35 @@ const putUnlessFound = defineStep({
   effect: "lookup",
   retries: DEFAULT_RETRIES,
   timeout: "1 minute",
-  async lookup(call: EffectCall<BrandArticle>) {
+  async lookup(call: EffectCall<SiteArticle>) {
     const { key, signal, trace, env } = call;
-    const article = await currentArticle(call);
-    const store = storeOf(env, article);
-    const found = await store.find(pageOf(article, env), { key, signal, trace });
-    return found && livePage(article, found, store);
+    const { article, site } = await current(call);
+    const store = storeOf(env, site, await keptAt(env, article, site));
+    const found = await store.find(pageOf(article, site, env), { key, signal, trace });
+    return found && livePage(article, site, found, store);
   },
 });
 
-/** Publishes an article's page; its undo removes it. If a repeated publication would create two pages, the store is searched first. */
-export const putPage = (env: Cloudflare.Env) => (isRepeatable(env) ? put : putUnlessFound);
+/**
+ * Publishes an article's page on a site; its undo removes it. If a repeated publication would create two pages, the store is searched
+ * first.
+ */
+export const putPage = (env: Cloudflare.Env, kind: SiteTarget["kind"]) => (isRepeatable(env, kind) ? put : putUnlessFound);
 
-/** The present article. If it was rejected while an attempt of ours published its page, the page is removed here. */
-async function currentArticle({ input, key, signal, trace, env }: EffectCall<BrandArticle>): Promise<Article> {
+/**
+ * The present article and its site. If it was rejected while an attempt of ours published its page, the page is removed here. Errors:
+ * `config_invalid` for a site that the brand does not have any more.
+ */
+async function current({ input, key, signal, trace, env }: EffectCall<SiteArticle>): Promise<{ article: Article; site: BrandSite }> {
   const article = await loadArticleOf(env.DB, input);
-  if (article.status !== "rejected") return article;
-  const [page, store] = [pageOf(article, env), storeOf(env, article)];
+  const site = await brandSiteOf(env.DB, input, input.site);
+  if (article.status !== "rejected") return { article, site };
+  const [page, store] = [pageOf(article, site, env), storeOf(env, site, await keptAt(env, article, site))];
   // WordPress may have scheduled the post: it is not published yet, and is not found.
-  if (!store.repeatable || (await store.find(page, { key, signal, trace }))) await takeDown(env, page, { key, signal, trace });
-  return article;
+  if (!store.repeatable || (await store.find(page, { key, signal, trace }))) await takeDown(env, site, page, { key, signal, trace });
+  return { article, site };
 }
 
-function isRepeatable(env: Cloudflare.Env): boolean {
-  try {
-    return pages(env).repeatable;
-  } catch {
-    // An invalid configuration of the store is reported by the step itself, where an operator sees it and an undo stops.
-    return true;
-  }
+async function keptAt(env: Cloudflare.Env, article: Article, { name }: BrandSite) {
+  return { store: (await pageAt(env.DB, article, name))?.store };
 }

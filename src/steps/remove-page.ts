@@ -1,25 +1,30 @@
 import { defineStep, type EffectCall, notRetryable } from "millrace";
-import { type Article, type ArticleChange, loadArticleOf, nextChange, pagePath } from "../systems/content/articles.ts";
+import { type PageChange, pageAt } from "../systems/content/article-pages.ts";
+import { type Article, loadArticleOf, nextChange, pagePath } from "../systems/content/articles.ts";
 import { takeDown } from "../systems/content/page-store.ts";
+import { brandSite } from "../systems/content/sites.ts";
 
-/** An article with a page published in this revision. */
-type Published = Pick<Article, "tenantId" | "id" | "brand" | "revision">;
+/** An article with a page on a site, published in this revision. */
+type Published = Pick<Article, "tenantId" | "id" | "brand" | "revision"> & { site: string };
 
 /** The result: the page was removed, or was not published any more. */
-type Removed = { state: "down"; change: ArticleChange } | { state: "skipped"; why: string };
+type Removed = { state: "down"; change: PageChange } | { state: "skipped"; why: string };
 
-/** Removes an article's page, whichever instance published it. */
+/** Removes an article's page from a site, whichever instance published it. */
 export const removePage = defineStep({
   effect: "natural",
   async run({ input, key, signal, trace, env }: EffectCall<Published>): Promise<Removed> {
     const article = await loadArticleOf(env.DB, input);
-    if (article.status !== "published") return { state: "skipped", why: `The article is ${article.status}: it has no published page.` };
-    if (article.revision !== input.revision) {
-      throw notRetryable(
-        `The page is published in revision ${article.revision}, not ${input.revision}: send content.unpublish for that one.`,
-      );
+    const page = await pageAt(env.DB, article, input.site);
+    if (page?.status !== "published") {
+      const said = page === undefined ? `has no page on ${input.site}` : `is ${article.status}: it has no published page on ${input.site}`;
+      return { state: "skipped", why: `The article ${said}.` };
     }
-    await takeDown(env, { ...article, path: pagePath(article) }, { key, signal, trace });
-    return { state: "down", change: nextChange(article) };
+    if (page.revision !== input.revision) {
+      throw notRetryable(`The page is published in revision ${page.revision}, not ${input.revision}: send content.unpublish for that one.`);
+    }
+    const site = await brandSite(env.DB, input, input.site);
+    await takeDown(env, site, { ...article, store: page.store, path: pagePath(article, input.site) }, { key, signal, trace });
+    return { state: "down", change: { ...nextChange(article), site: input.site } };
   },
 });

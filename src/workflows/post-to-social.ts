@@ -1,30 +1,31 @@
 import { defineWorkflow } from "millrace";
 import { SocialCreate, SocialPosted } from "../messages/social.ts";
-import { announce } from "../steps/announce.ts";
-import { markAnnounced } from "../systems/content/articles.ts";
+import { announceOn } from "../steps/announce.ts";
+import { markAnnounced } from "../systems/content/article-posts.ts";
 
 /**
- * Announces an article's page on the brand's social account, if it is still published. Its step is inline: it is one short call without an
- * undo.
+ * Announces an article's page on one social account of its brand, if it is still published. Its step is inline: it is one short call
+ * without an undo.
  */
 export const postToSocial = defineWorkflow({
   name: "post-to-social",
   on: SocialCreate,
   steps: "lean",
-  async run({ payload: { content_id, brand }, step, envelope }) {
+  async run({ payload: { content_id, brand, account, platform }, step, envelope }) {
     const article = { tenantId: envelope.tenant_id, id: content_id };
     return step.effect(
       "announce",
-      announce,
-      { ...article, createdAt: envelope.created_at },
+      announceOn[platform],
+      { ...article, brand, account, createdAt: envelope.created_at },
       {
-        record: (announced) =>
-          announced.state === "skipped"
-            ? {}
-            : {
-                statements: [markAnnounced(article, announced.uri)],
-                emit: [SocialPosted.from({ content_id, brand, uri: announced.uri })],
-              },
+        record(announced) {
+          if (announced.state === "skipped") return {};
+          const { uri, url } = announced;
+          return {
+            statements: markAnnounced(article, { account, platform, uri, url }),
+            emit: [SocialPosted.from({ content_id, brand, account, platform, uri, post_url: url })],
+          };
+        },
       },
     );
   },

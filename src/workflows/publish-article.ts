@@ -1,40 +1,42 @@
 import { defineWorkflow } from "millrace";
-import { ContentPublish, ContentPublished, ContentRejected, ContentUnpublished } from "../messages/content.ts";
+import { ContentPublish, ContentRejected } from "../messages/content.ts";
 import { putPage } from "../steps/put-page.ts";
-import { publishQuestion } from "../systems/content/approval.ts";
-import { loadArticle, markPublished, markRejected, markUnpublished, nextChange } from "../systems/content/articles.ts";
+import { loadArticle, markRejected, nextChange } from "../systems/content/articles.ts";
+import { publishPlan } from "../systems/content/publish-plan.ts";
+import { toOtherSites, wasPublished, wasRemoved } from "../systems/content/published.ts";
 
 /**
- * Publishes a draft as a page, after a person's approval if the brand requires it. Its undo removes the page. Its steps are the platform's:
- * it waits for people, and the step with an undo would be one in any case.
+ * Publishes a draft on the sites of its brand, after a person's approval if the brand requires it: on the first site itself, on each other
+ * site by an instance of `publish-to-site`. The undo removes the page of the first site. Its steps are the platform's: it waits for people,
+ * and the step with an undo would be one in any case.
  */
 export const publishArticle = defineWorkflow({
   name: "publish-article",
   on: ContentPublish,
-  async run({ payload: { content_id, brand }, step, env, envelope }) {
+  async run({ payload: { content_id, brand }, step, env, envelope, instanceId }) {
     const article = { tenantId: envelope.tenant_id, id: content_id, brand };
+    const occasion = envelope.idempotency_key;
 
     // Recorded and not only read: the brand's settings may change while the run waits, and must not change it.
-    const question = await step.commit("see who must agree", async () => ({
-      output: await publishQuestion(env.DB, article),
-    }));
-    const { approved } = question ? await step.approve("agree", question) : { approved: true };
-    if (!approved) {
-      return step.commit("mark rejected", async () => {
-        const found = await loadArticle(env.DB, article);
-        // A second request after an approval: a published page is removed by `unpublish`, not by a rejection.
-        if (found.status !== "draft") return { output: `It is ${found.status} already.` };
-        const rejected = nextChange(found);
-        return { statements: [markRejected(rejected)], emit: [ContentRejected.from(rejected)] };
-      });
+    const { question, site, others } = await step.commit("see who must agree", async () => {
+      const plan = await publishPlan(env.DB, article);
+      return { output: plan, emit: plan.question ? [] : toOtherSites(article, plan.others, occasion) };
+    });
+    if (question) {
+      const { approved } = await step.approve("agree", question);
+      if (!approved) {
+        return step.commit("mark rejected", async () => {
+          const found = await loadArticle(env.DB, article);
+          // A second request after an approval: a published page is removed by `unpublish`, not by a rejection.
+          if (found.status !== "draft") return { output: `It is ${found.status} already.` };
+          const rejected = nextChange(found);
+          return { statements: [markRejected(rejected)], emit: [ContentRejected.from(rejected)] };
+        });
+      }
+      // Before the first page: a failure of its site must not delay the others.
+      if (others.length > 0) await step.commit("publish on the other sites", () => ({ emit: toOtherSites(article, others, occasion) }));
     }
 
-    await step.effect("put page", putPage(env), article, {
-      record: (live) => ({ statements: [markPublished(live)], emit: [ContentPublished.from(live)] }),
-      undo: (live) => {
-        const gone = { ...live, revision: live.revision + 1 };
-        return { statements: [markUnpublished(gone)], emit: [ContentUnpublished.from(gone)] };
-      },
-    });
+    await step.effect("put page", putPage(env, site.kind), { ...article, site }, { record: wasPublished(instanceId), undo: wasRemoved });
   },
 });

@@ -130,7 +130,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
   embedded: ["engine", "providers"],
   steps: ["engine", "messages", "providers", ...SYSTEMS],
   workflows: ["engine", "messages", "steps", ...SYSTEMS],
-  consumers: ["engine", "messages", "workflows", "systems/facts", "systems/crm", "systems/webhooks"],
+  consumers: ["engine", "messages", "workflows", "systems/content", "systems/facts", "systems/crm", "systems/webhooks"],
   api: ["engine", "messages", "providers", "embedded", "systems", "systems/contacts", ...SYSTEMS],
   // The command line and the console import the API's types only: they use HTTP.
   cli: [],

@@ -5,10 +5,13 @@ import type { ArticleState, BrandState } from "./state.ts";
 
 const ARTICLES = [
   [ContentGenerated, "draft"],
-  [ContentPublished, "live"],
-  [ContentUnpublished, "unpublished"],
   [ContentRejected, "rejected"],
 ] as const satisfies readonly (readonly [unknown, ArticleState])[];
+
+const PAGES = [
+  [ContentPublished, true],
+  [ContentUnpublished, false],
+] as const;
 
 /** The brand of an event. */
 export function brandOf({ payload_inline }: Envelope): string {
@@ -37,5 +40,10 @@ export function foldEvent(state: BrandState, envelope: Envelope, writer: string)
     if (event.type !== envelope.message_type) continue;
     const { content_id, keyword, revision } = event.payload.parse(envelope.payload_inline);
     state.became({ content_id, keyword, revision, state: become }, at);
+  }
+  for (const [event, live] of PAGES) {
+    if (event.type !== envelope.message_type) continue;
+    const { content_id, keyword, revision, site } = event.payload.parse(envelope.payload_inline);
+    state.paged({ content_id, keyword, site, revision, live }, at);
   }
 }

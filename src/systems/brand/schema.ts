@@ -21,6 +21,10 @@ export const BRAND_SCHEMA = `
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS articles_by_keyword ON articles (keyword, state);
   CREATE INDEX IF NOT EXISTS articles_by_state ON articles (state, at);
+  CREATE TABLE IF NOT EXISTS pages (
+    content_id TEXT NOT NULL, site TEXT NOT NULL, revision INTEGER NOT NULL, live INTEGER NOT NULL, at INTEGER NOT NULL,
+    PRIMARY KEY (content_id, site)
+  ) STRICT, WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS requests (
     place INTEGER PRIMARY KEY, instance_id TEXT NOT NULL UNIQUE, keyword TEXT NOT NULL, spelled TEXT NOT NULL, cycle TEXT NOT NULL,
     reuse TEXT, correlation_id TEXT NOT NULL, causation_id TEXT NOT NULL, traceparent TEXT NOT NULL,

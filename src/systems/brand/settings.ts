@@ -1,5 +1,6 @@
 import { type Duration, fragment, MillraceError, namedBatch, notRetryable, now, query, type Statement, sql } from "millrace";
 import { audit, type Operator } from "millrace/operate";
+import { MAIN, type Platform, type SiteKind } from "../../messages/targets.ts";
 
 /** The operator's settings of a brand. */
 export interface BrandSettings {
@@ -13,6 +14,26 @@ export interface BrandSettings {
   approval_timeout: Duration;
   /** The decision after the time limit. Default `reject`: an unread article is not published. */
   approval_default: "approve" | "reject";
+  /** The sites of its pages. Default: the site of the deployment's variables, named `main`. */
+  sites: readonly Site[];
+  /** The accounts that announce its pages. Default: the account of the deployment's variables, named `main`. */
+  accounts: readonly Account[];
+  /** The site whose page is announced. Default null: the first. */
+  announced_site: string | null;
+}
+
+/** A site of a brand. `secret` names the tenant's secret with its address and credential. */
+export interface Site {
+  name: string;
+  kind: SiteKind;
+  secret?: string | undefined;
+}
+
+/** A social account of a brand. */
+export interface Account {
+  name: string;
+  platform: Platform;
+  secret?: string | undefined;
 }
 
 /** A brand's settings, with their author and time in milliseconds; null while the defaults apply. */
@@ -28,12 +49,20 @@ export const DEFAULT_SETTINGS: BrandSettings = {
   approval: "none",
   approval_timeout: "3 days",
   approval_default: "reject",
+  sites: [{ name: MAIN, kind: "deployment" }],
+  accounts: [{ name: MAIN, platform: "bluesky" }],
+  announced_site: null,
 };
+
+/** Most sites and accounts of one brand: each is an instance per article. */
+export const MAX_TARGETS = 20;
 
 /** Limits of the settings. The lowest rate and the most drafts together stay within the 12 hours by which a queue can delay a message. */
 export const SETTINGS_LIMITS = { maxDrafts: 1000, rate: { least: 0.05, most: 100 } } as const;
 
-const COLUMNS = fragment("brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, updated_at, updated_by");
+const COLUMNS = fragment(
+  "brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, sites, accounts, announced_site, updated_at, updated_by",
+);
 
 /** Most brands of one tenant: each has an agent and an audit schedule. */
 const MAX_BRANDS = 1000;
@@ -60,9 +89,15 @@ function noRoom(brand: string, detail: { audited?: true } = {}): MillraceError {
 
 /** A brand's settings, or the defaults. */
 export async function brandSettings(db: D1Database, tenantId: string, brand: string): Promise<BrandSettings> {
-  const { max_drafts, rate_per_second, approval, approval_timeout, approval_default } =
-    (await findBrand(db, tenantId, brand)) ?? DEFAULT_SETTINGS;
-  return { max_drafts, rate_per_second, approval, approval_timeout, approval_default };
+  const known = await findBrand(db, tenantId, brand);
+  if (!known) return DEFAULT_SETTINGS;
+  const { brand: _brand, updated_at: _at, updated_by: _by, ...settings } = known;
+  return settings;
+}
+
+/** The site whose page is announced. */
+export function announcedSite({ sites, announced_site }: BrandSettings): Site | undefined {
+  return announced_site === null ? sites[0] : sites.find(({ name }) => name === announced_site);
 }
 
 /** A brand of a tenant; undefined without settings and decisions. */
@@ -86,17 +121,20 @@ export async function listBrands(db: D1Database, tenantId: string, after: string
  */
 export async function putSettings(db: D1Database, by: Operator, brand: string, settings: BrandSettings, reason = ""): Promise<KnownBrand> {
   const { tenantId, actor: who } = by;
-  const { max_drafts, rate_per_second, approval, approval_timeout, approval_default } = settings;
+  const { max_drafts, rate_per_second, approval, approval_timeout, approval_default, announced_site } = settings;
+  const [sites, accounts] = [orDefault(settings, "sites"), orDefault(settings, "accounts")];
   const changed = { detail: { ...settings }, before: { ...(await brandSettings(db, tenantId, brand)) }, after: { ...settings } };
   const action = { id: crypto.randomUUID(), verb: "settings", target: brand, instanceId: null, reason, ...changed } as const;
   const { brands } = await namedBatch(db, {
     brands: sql`
       INSERT INTO brands (tenant_id, ${COLUMNS})
-      SELECT ${tenantId}, ${brand}, ${max_drafts}, ${rate_per_second}, ${approval}, ${approval_timeout}, ${approval_default}, ${now}, ${who}
+      SELECT ${tenantId}, ${brand}, ${max_drafts}, ${rate_per_second}, ${approval}, ${approval_timeout}, ${approval_default},
+        ${sites}, ${accounts}, ${announced_site}, ${now}, ${who}
       WHERE ${hasRoom(tenantId, brand)}
       ON CONFLICT (tenant_id, brand) DO UPDATE SET
         max_drafts = excluded.max_drafts, rate_per_second = excluded.rate_per_second, approval = excluded.approval,
         approval_timeout = excluded.approval_timeout, approval_default = excluded.approval_default,
+        sites = excluded.sites, accounts = excluded.accounts, announced_site = excluded.announced_site,
         updated_at = excluded.updated_at, updated_by = excluded.updated_by
       WHERE tenant_id = ${tenantId}
       RETURNING ${COLUMNS}`,
@@ -112,9 +150,21 @@ export function noteBrand(tenantId: string, brand: string): Statement {
   return sql`INSERT INTO brands (tenant_id, brand) SELECT ${tenantId}, ${brand} WHERE ${hasRoom(tenantId, brand)} ON CONFLICT DO NOTHING`;
 }
 
-type Row = { [Name in keyof KnownBrand]: Name extends "brand" ? string : KnownBrand[Name] | null };
+type Row = {
+  [Name in keyof KnownBrand]: Name extends "brand" ? string : Name extends "sites" | "accounts" ? string | null : KnownBrand[Name] | null;
+};
 
-function asBrand({ brand, updated_at, updated_by, ...set }: Row): KnownBrand {
-  const settings = updated_at === null ? DEFAULT_SETTINGS : (set as BrandSettings);
-  return { brand, ...settings, updated_at, updated_by };
+/** A list as JSON; null for the default, so that a later default of the deployment applies. */
+function orDefault(settings: BrandSettings, list: "sites" | "accounts"): string | null {
+  const json = JSON.stringify(settings[list]);
+  return json === JSON.stringify(DEFAULT_SETTINGS[list]) ? null : json;
+}
+
+function asBrand({ brand, updated_at, updated_by, sites, accounts, ...set }: Row): KnownBrand {
+  if (updated_at === null) return { brand, ...DEFAULT_SETTINGS, updated_at, updated_by };
+  const targets = {
+    sites: sites === null ? DEFAULT_SETTINGS.sites : (JSON.parse(sites) as Site[]),
+    accounts: accounts === null ? DEFAULT_SETTINGS.accounts : (JSON.parse(accounts) as Account[]),
+  };
+  return { brand, ...(set as BrandSettings), ...targets, updated_at, updated_by };
 }

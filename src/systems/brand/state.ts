@@ -13,6 +13,12 @@ export interface KnownArticle {
   state: ArticleState;
 }
 
+/** The page of an article on one site, by the revision of its last change. */
+export interface KnownPage extends Omit<KnownArticle, "state"> {
+  site: string;
+  live: boolean;
+}
+
 /** A brand's counts. */
 export interface Counts {
   live: number;
@@ -79,6 +85,21 @@ export class BrandState {
     return this.#sql.exec(upsert, content_id, this.name(keyword), revision, state, at).rowsWritten > 0;
   }
 
+  /**
+   * Records the page of an article on one site; older revisions of it are ignored. The article is live while one of its pages is. A draft
+   * or a rejection of a later revision stays.
+   */
+  paged({ content_id, keyword, site, revision, live }: KnownPage, at: number): void {
+    const page = `INSERT INTO pages (content_id, site, revision, live, at) VALUES (?, ?, ?, ?, ?)
+      ON CONFLICT DO UPDATE SET revision = excluded.revision, live = excluded.live, at = excluded.at WHERE excluded.revision > revision`;
+    if (this.#sql.exec(page, content_id, site, revision, live ? 1 : 0, at).rowsWritten === 0) return;
+    const upsert = `INSERT INTO articles (content_id, keyword, revision, state, at)
+      SELECT ?1, ?2, max(revision), iif(max(live) = 1, 'live', 'unpublished'), max(at) FROM pages WHERE content_id = ?1
+      ON CONFLICT DO UPDATE SET revision = max(revision, excluded.revision), state = excluded.state, at = excluded.at
+        WHERE excluded.revision >= revision OR state IN ('live', 'unpublished')`;
+    this.#sql.exec(upsert, content_id, this.name(keyword));
+  }
+
   /** Sets an article to the state of the known revision in D1. */
   correct(contentId: string, revision: number, state: ArticleState): boolean {
     const update = "UPDATE articles SET state = ?1 WHERE content_id = ?2 AND revision = ?3 AND state <> ?1";
@@ -104,6 +125,7 @@ export class BrandState {
   }
 
   forgetArticle(contentId: string): boolean {
+    this.#sql.exec("DELETE FROM pages WHERE content_id = ?", contentId);
     return this.#sql.exec("DELETE FROM articles WHERE content_id = ? AND revision > 0", contentId).rowsWritten > 0;
   }
 
@@ -232,6 +254,7 @@ export class BrandState {
     this.#sql.exec("DELETE FROM requests WHERE state IN ('failed', 'dropped', 'done') AND at < ?", now - KEEP_MS);
     this.#sql.exec("DELETE FROM trace_states WHERE instance_id NOT IN (SELECT instance_id FROM requests)");
     this.#sql.exec("DELETE FROM articles WHERE state IN ('failed', 'unpublished', 'rejected') AND at < ?", now - KEEP_MS);
+    this.#sql.exec("DELETE FROM pages WHERE content_id NOT IN (SELECT content_id FROM articles)");
     this.#sql.exec("DELETE FROM cycles WHERE at < ?", now - KEEP_MS);
     this.#sql.exec("DELETE FROM audits WHERE at < ?", now - KEEP_MS);
   }

@@ -1,8 +1,20 @@
+import { MAIN } from "../../messages/targets.ts";
 import { type ProvidersEnv, publicUrl } from "../../providers/index.ts";
 import type { BrandKey } from "./live.ts";
 
-/** The public URLs of a brand: its index of articles and its feed. */
-export function brandAddresses(env: ProvidersEnv, { tenantId, brand }: BrandKey): { index: string; feed: string } {
-  const index = publicUrl(env, `pages/${tenantId}/${brand}/`);
+/** A site of a brand by its name. */
+type SiteKey = BrandKey & { site: string };
+
+/** The public URLs of a brand's site: its index of articles and its feed. */
+export function siteAddresses(env: ProvidersEnv, key: SiteKey): { index: string; feed: string } {
+  const index = publicUrl(env, `pages/${sitePath(key)}/`);
   return { index, feed: `${index}feed.xml` };
+}
+
+/**
+ * The path of a site in a page store. It starts with the tenant, because two tenants may have a brand of the same name. The name of the
+ * only site is not in it.
+ */
+export function sitePath({ tenantId, brand, site }: SiteKey): string {
+  return [tenantId, brand, ...(site === MAIN ? [] : [site])].join("/");
 }

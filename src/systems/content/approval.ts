@@ -1,5 +1,5 @@
 import type { ApprovalRequest } from "millrace";
-import { brandSettings } from "../brand/settings.ts";
+import type { BrandSettings } from "../brand/settings.ts";
 import { type ArticleKey, loadPublishable } from "./articles.ts";
 import { cut } from "./cut.ts";
 import { excerpt } from "./excerpt.ts";
@@ -9,8 +9,11 @@ const words = new Intl.Segmenter(undefined, { granularity: "word" });
 const TITLE = { characters: 200, bytes: 400 };
 
 /** The question before an article's publication, with context; null if the brand requires no approval. */
-export async function publishQuestion(db: D1Database, { brand, ...key }: ArticleKey & { brand: string }): Promise<ApprovalRequest | null> {
-  const settings = await brandSettings(db, key.tenantId, brand);
+export async function publishQuestion(
+  db: D1Database,
+  settings: BrandSettings,
+  { brand, ...key }: ArticleKey & { brand: string },
+): Promise<ApprovalRequest | null> {
   if (settings.approval === "none") return null;
   const { id, keyword, title, body } = await loadPublishable(db, { brand, ...key });
   return {

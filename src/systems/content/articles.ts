@@ -1,5 +1,7 @@
 import slugify from "@sindresorhus/slugify";
 import { notRetryable, now, query, type Statement, sql } from "millrace";
+import { MAIN } from "../../messages/targets.ts";
+import { sitePath } from "./addresses.ts";
 import type { WrittenArticle } from "./article-answer.ts";
 import type { Paid } from "./text-calls.ts";
 
@@ -18,9 +20,9 @@ export interface Article {
   status: "draft" | "published" | "unpublished" | "rejected";
   /** Counts its changes: 1 is the draft. */
   revision: number;
-  /** Its public URL, or the last one; null before its publication. */
+  /** The public URL of its page on the first site that has one, or the last one; null before its publication. */
   url: string | null;
-  /** The store of its page while it is published; null before and after, and for pages from before this column. */
+  /** The store of that page while it is published; null before and after, and for pages from before this column. */
   store: string | null;
   /** Time of its first publication in milliseconds; later publications keep it. Null before. */
   publishedAt: number | null;
@@ -67,23 +69,6 @@ export function nextChange({ tenantId, id, brand, keyword, revision }: Article):
 }
 
 /**
- * The page is published. The time of its first publication is kept. If the article was rejected since it was read, the whole commit fails,
- * because the column refuses NULL.
- */
-export function markPublished({ tenant_id, content_id, revision, url, store }: ArticleChange & { url: string; store: string }): Statement {
-  return sql`
-    UPDATE articles SET status = iif(status = 'rejected', NULL, 'published'), revision = ${revision}, url = ${url}, store = ${store},
-      published_at = coalesce(published_at, ${now})
-    WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
-}
-
-/** The page is removed. Its URL is kept, because readers have it. */
-export function markUnpublished({ tenant_id, content_id, revision }: ArticleChange): Statement {
-  return sql`
-    UPDATE articles SET status = 'unpublished', revision = ${revision}, store = NULL WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
-}
-
-/**
  * A draft was rejected, or its approval timed out. If the article was published since it was read, the whole commit fails, because the
  * column refuses NULL.
  */
@@ -96,10 +81,6 @@ export function markRejected({ tenant_id, content_id, revision }: ArticleChange)
 /** Changes nothing, and affects one row if the article is unchanged since it was read. The audit of an action depends on it. */
 export function stillIs({ tenantId, id, revision }: ArticleKey & Pick<Article, "revision">): Statement {
   return sql`UPDATE articles SET revision = revision WHERE id = ${id} AND tenant_id = ${tenantId} AND revision = ${revision}`;
-}
-
-export function markAnnounced({ tenantId, id }: ArticleKey, postUri: string): Statement {
-  return sql`UPDATE articles SET post_uri = ${postUri} WHERE id = ${id} AND tenant_id = ${tenantId}`;
 }
 
 /** A tenant's article. Throws if it is missing: it was stored before it was announced. */
@@ -137,7 +118,7 @@ export function assertPublishable({ id, status, keyword }: Article): void {
   throw notRetryable(`The article ${id} was rejected, which is final: request another article about “${keyword}”.`);
 }
 
-/** The path of an article's page in the page store. It starts with the tenant, because two tenants may have a brand of the same name. */
-export function pagePath({ tenantId, brand, slug }: Pick<Article, "tenantId" | "brand" | "slug">): string {
-  return `${tenantId}/${brand}/${slug}`;
+/** The path of an article's page in a site's page store. */
+export function pagePath({ tenantId, brand, slug }: Pick<Article, "tenantId" | "brand" | "slug">, site = MAIN): string {
+  return `${sitePath({ tenantId, brand, site })}/${slug}`;
 }

@@ -1,9 +1,12 @@
 import { digest, type EngineEnv, enqueueOne } from "millrace";
 import { audit, type Operator } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
-import { ContentPublish, ContentUnpublish } from "../../messages/content.ts";
+import { ContentPublish, ContentPublishToSite, ContentUnpublish } from "../../messages/content.ts";
+import { siteKey } from "../../messages/targets.ts";
+import { type ArticlePage, pageStillIs } from "./article-pages.ts";
 import type { ArticleRow } from "./article-rows.ts";
 import { stillIs } from "./articles.ts";
+import type { PlannedSite } from "./publish-plan.ts";
 
 /** The change of each action, for the audit. */
 const MOVED = {
@@ -11,35 +14,55 @@ const MOVED = {
   unpublish: { before: { status: "published" }, after: { status: "unpublished" } },
 } as const;
 
-/**
- * Publishes an article again, or removes it, by a separate instance, because the earlier instance is gone or did something else. Repeated
- * requests for one revision are one instance. The command and its audit are one write.
- */
-export async function ask(
+/** An article with the page of one site; no page where it was never published. */
+interface Asked {
+  article: Pick<ArticleRow, "id" | "brand" | "revision">;
+  site: PlannedSite;
+  page: ArticlePage | undefined;
+}
+
+/** Publishes an article again: on the first site of its brand, from where its instance goes on to the others; or on another site alone. */
+export function askToPublish(env: EngineEnv, catalog: Catalog, by: Operator, asked: Asked & { isFirst: boolean }, reason: string) {
+  const { article, site, isFirst } = asked;
+  const payload = { content_id: article.id, brand: article.brand };
+  // The chain's own publication has the article's id for its key.
+  const occasion = `${article.id}/${article.revision}`;
+  const command = isFirst
+    ? { command: ContentPublish, payload, idempotencyKey: occasion }
+    : { command: ContentPublishToSite, payload: { ...payload, site: site.name, kind: site.kind, occasion } };
+  return ask(env, catalog, by, "publish", asked, command, reason);
+}
+
+/** Removes an article's page from a site by a separate instance, because the earlier instance is gone or did something else. */
+export function askToUnpublish(env: EngineEnv, catalog: Catalog, by: Operator, asked: Asked & { page: ArticlePage }, reason: string) {
+  const { article, site, page } = asked;
+  const payload = { content_id: article.id, brand: article.brand, revision: page.revision, site: site.name };
+  return ask(env, catalog, by, "unpublish", asked, { command: ContentUnpublish, payload }, reason);
+}
+
+/** Repeated requests for one revision are one instance. The command and its audit are one write. */
+async function ask(
   env: EngineEnv,
   catalog: Catalog,
   by: Operator,
   verb: "publish" | "unpublish",
-  { id, brand, revision }: Pick<ArticleRow, "id" | "brand" | "revision">,
+  { article: { id, revision }, site, page }: Asked,
+  command: Parameters<typeof enqueueOne>[3],
   reason: string,
 ): Promise<{ actionId: string; instanceId: string }> {
-  const payload = { content_id: id, brand };
-  const command =
-    verb === "publish"
-      ? // The chain's own publication has the article's id for its key.
-        { command: ContentPublish, payload, idempotencyKey: `${id}/${revision}` }
-      : { command: ContentUnpublish, payload: { ...payload, revision } };
   // A repeated request writes no second row, and gets the first one.
   const action = {
-    id: digest("article", verb, by.tenantId, id, String(revision)),
+    id: digest("article", verb, by.tenantId, siteKey(id, site.name), String(page?.revision ?? revision)),
     verb,
     target: id,
     instanceId: null,
     reason,
-    detail: { revision },
+    detail: { revision: page?.revision ?? revision, site: site.name },
     ...MOVED[verb],
   };
-  const also = [stillIs({ tenantId: by.tenantId, id, revision }), audit(by, action, false)];
+  const key = { tenantId: by.tenantId, id };
+  const unchanged = page?.instanceId ? pageStillIs(key, page) : stillIs({ ...key, revision });
+  const also = [unchanged, audit(by, action, false)];
   const { instanceId } = await enqueueOne(env, catalog, { tenantId: by.tenantId, source: "api" }, command, also);
   return { actionId: action.id, instanceId };
 }

@@ -1,6 +1,8 @@
 interface Room {
-  /** Grapheme clusters. */
+  /** Grapheme clusters, or the sum of their weights. */
   characters: number;
+  /** The weight of a grapheme cluster. Default: 1. */
+  weigh?: (cluster: string) => number;
   /** In UTF-8. Default: no limit. */
   bytes?: number;
 }
@@ -10,16 +12,16 @@ const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 const encoder = new TextEncoder();
 
 /** The text, or its beginning within the limits, cut at the end of a word if one is near, with an ellipsis. */
-export function cut(text: string, { characters, bytes = Number.POSITIVE_INFINITY }: Room): string {
+export function cut(text: string, { characters, weigh = () => 1, bytes = Number.POSITIVE_INFINITY }: Room): string {
   let kept = 0;
   let size = 0;
   let end = 0;
   for (const { segment, index } of graphemes.segment(text)) {
     size += encoder.encode(segment).byteLength;
-    kept += 1;
+    kept += weigh(segment);
     if (kept > characters || size > bytes) return shortened(text.slice(0, end));
-    // Leaves room for the ellipsis: one character of three bytes.
-    if (kept < characters && size + 3 <= bytes) end = index + segment.length;
+    // Leaves room for the ellipsis: one character of three bytes, which X counts as two.
+    if (kept + weigh(ELLIPSIS) <= characters && size + 3 <= bytes) end = index + segment.length;
   }
   return text;
 }

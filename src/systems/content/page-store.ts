@@ -1,5 +1,5 @@
 import { MillraceError } from "millrace";
-import { type CallOptions, type Page, type Pages, type ProvidersEnv, pages } from "../../providers/index.ts";
+import { type CallOptions, type Page, type Pages, type ProvidersEnv, type SiteTarget, siteTarget } from "../../providers/index.ts";
 
 /** The store of a page: undefined or null for pages from before this column, which count as in the current store. */
 interface Kept {
@@ -7,24 +7,29 @@ interface Kept {
 }
 
 /**
- * The configured store, unless a page is in another one. Errors: `config_invalid`, which names both: a removal in another store would
- * succeed without removing the page.
+ * The site's store, unless a page is in another one. Errors: `config_invalid`, which names both: a removal in another store would succeed
+ * without removing the page.
  */
-export function storeOf(env: ProvidersEnv, { store }: Kept): Pages {
-  const configured = pages(env);
+export function storeOf(env: ProvidersEnv, site: SiteTarget, { store }: Kept): Pages {
+  const configured = siteTarget(env, site);
   if (!store || store === configured.store) return configured;
-  throw new MillraceError(
-    "config_invalid",
-    `The page is published in the store "${store}", but PAGES_PROVIDER and PAGES_URL name "${configured.store}": restore the old values, remove the page, then change them.`,
-  );
+  const names = site.kind === "deployment" ? "PAGES_PROVIDER and PAGES_URL name" : `the site "${site.name}" is`;
+  const back =
+    site.kind === "deployment" ? "restore the old values, remove the page, then change them" : "restore it, remove the page, then change it";
+  throw new MillraceError("config_invalid", `The page is published in the store "${store}", but ${names} "${configured.store}": ${back}.`);
 }
 
 /**
  * Removes a page, and verifies it with its store. Errors: `config_invalid` for another store than the page's; `unavailable` while it is
  * still published.
  */
-export async function takeDown(env: ProvidersEnv, page: Pick<Page, "path" | "slug"> & Kept, options: CallOptions): Promise<void> {
-  const store = storeOf(env, page);
+export async function takeDown(
+  env: ProvidersEnv,
+  site: SiteTarget,
+  page: Pick<Page, "path" | "slug"> & Kept,
+  options: CallOptions,
+): Promise<void> {
+  const store = storeOf(env, site, page);
   await store.remove(page, options);
   if ((await store.find(page, options)) === undefined) return;
   throw new MillraceError("unavailable", `The store "${store.store}" accepted the removal of the page, but the page is still published.`);

@@ -1,26 +1,28 @@
 import { type Page, type Pages, type PublishedPage, pageAddress } from "../../providers/index.ts";
-import { brandAddresses } from "./addresses.ts";
-import { type Article, type ArticleChange, nextChange, pagePath } from "./articles.ts";
+import { siteAddresses } from "./addresses.ts";
+import type { PageChange } from "./article-pages.ts";
+import { type Article, nextChange, pagePath } from "./articles.ts";
 import { bodyHtml } from "./body-html.ts";
 import { escaped } from "./escape.ts";
 import { excerpt } from "./excerpt.ts";
 import { dayElement, feedLink, htmlDocument } from "./frame.ts";
+import type { BrandSite } from "./sites.ts";
 
 /** A published page: the article's change and the page's location. */
-export type LivePage = ArticleChange & Pick<Page, "path" | "slug"> & Pick<Pages, "store"> & { url: string };
+export type LivePage = PageChange & Pick<Page, "path" | "slug"> & Pick<Pages, "store" | "kind"> & { url: string; place: number };
 
 interface PageAddresses {
   /** The page's own URL; undefined if only the store knows it, after the publication. */
   self: string | undefined;
-  /** The brand's index and its feed. */
+  /** The site's index and its feed. */
   index: string;
   feed: string;
 }
 
-/** An article for a page store, dated by its first publication or today. */
-export function pageOf(article: Article, env: Cloudflare.Env): Page {
-  const path = pagePath(article);
-  const addresses = { self: pageAddress(env, path), ...brandAddresses(env, article) };
+/** An article for the page store of a site, dated by its first publication or today. */
+export function pageOf(article: Article, { name: site, kind }: BrandSite, env: Cloudflare.Env): Page {
+  const path = pagePath(article, site);
+  const addresses = { self: pageAddress(env, kind, path), ...siteAddresses(env, { ...article, site }) };
   return {
     path,
     slug: article.slug,
@@ -30,8 +32,8 @@ export function pageOf(article: Article, env: Cloudflare.Env): Page {
   };
 }
 
-export function livePage(article: Article, { url }: PublishedPage, { store }: Pick<Pages, "store">): LivePage {
-  return { ...nextChange(article), path: pagePath(article), slug: article.slug, store, url };
+export function livePage(article: Article, { name: site, place }: BrandSite, { url }: PublishedPage, { store, kind }: Pages): LivePage {
+  return { ...nextChange(article), site, place, kind, path: pagePath(article, site), slug: article.slug, store, url };
 }
 
 /** An article as an HTML document, with the date of its publication (time in milliseconds). */

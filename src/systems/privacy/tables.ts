@@ -21,6 +21,8 @@ export const TEXT_TABLES: readonly TextTable[] = [FACTS, ...ENGINE_TEXTS, ...APP
 
 /** The app's tables with a tenant column, with the key columns of a row within the tenant. */
 export const APP_TENANT_TABLES: Readonly<Record<string, readonly string[]>> = {
+  article_pages: ["content_id", "site"],
+  article_posts: ["content_id", "account"],
   articles: ["id"],
   batch_keys: ["batch_id", "key"],
   batch_parts: ["batch_id", "report", "part"],

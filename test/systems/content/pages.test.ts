@@ -2,11 +2,13 @@ import { env } from "cloudflare:workers";
 import { atomically, newTrace } from "millrace";
 import { describe, expect, it } from "vitest";
 import { putPage } from "../../../src/steps/put-page.ts";
-import { markPublished, markRejected, nextChange } from "../../../src/systems/content/articles.ts";
+import { markPublished } from "../../../src/systems/content/article-pages.ts";
+import { markRejected, nextChange } from "../../../src/systems/content/articles.ts";
 import { callerWith, send } from "../../api/client.ts";
 import { siteOf } from "../../wordpress/site.ts";
 import { draft, pathOf, publish } from "./article.ts";
 
+const MAIN_SITE = { name: "main", kind: "deployment" } as const;
 const TEXT = "# Green tea\n\nIt is a **plant** & a [drink](https://shop.example.com).\n\n## How\n\nWith water.";
 
 describe("An article's page", () => {
@@ -42,10 +44,10 @@ describe("An article's page", () => {
 
   it("is published by a step that fails on errors of the store's settings, so that an undo stops there", async () => {
     const broken = { ...env, PAGES_URL: "https://store.example.com", PAGES_TOKEN: "" };
-    const { run } = putPage(broken);
+    const { run } = putPage(broken, "deployment");
     const caller = await callerWith();
     const call = {
-      input: await draft(caller),
+      input: { ...(await draft(caller)), site: MAIN_SITE },
       key: "k",
       signal: AbortSignal.timeout(1000),
       trace: { traceparent: newTrace() },
@@ -58,10 +60,10 @@ describe("An article's page", () => {
   it("on WordPress is removed by the next attempt when the article was rejected during its publication", async () => {
     const site = siteOf("rejected-meanwhile");
     const article = await draft(await callerWith());
-    const step = putPage({ ...env, ...site.vars });
+    const step = putPage({ ...env, ...site.vars }, "deployment");
     if (step.effect !== "lookup") throw new Error("WordPress is to be looked at first.");
     const call = {
-      input: article,
+      input: { ...article, site: MAIN_SITE },
       key: "k",
       signal: AbortSignal.timeout(10_000),
       trace: { traceparent: newTrace() },
@@ -70,7 +72,9 @@ describe("An article's page", () => {
     };
     const live = await step.run(call);
     await atomically(env.DB, [markRejected(nextChange(article))]);
-    await expect(atomically(env.DB, [markPublished(live)])).rejects.toThrow("NOT NULL constraint failed: articles.status");
+    await expect(atomically(env.DB, markPublished({ ...live, instanceId: "i" }))).rejects.toThrow(
+      "NOT NULL constraint failed: articles.status",
+    );
     expect(await step.lookup(call)).toBeUndefined();
     expect(await site.posts()).toMatchObject([{ status: "trash" }]);
     await expect(step.run(call)).rejects.toMatchObject({ code: "not_retryable" });
@@ -81,9 +85,9 @@ describe("An article's page", () => {
     const site = siteOf("rejected-scheduled");
     await site.behave({ keeps: "future" });
     const article = await draft(await callerWith());
-    const step = putPage({ ...env, ...site.vars });
+    const step = putPage({ ...env, ...site.vars }, "deployment");
     const call = {
-      input: article,
+      input: { ...article, site: MAIN_SITE },
       key: "k",
       signal: AbortSignal.timeout(10_000),
       trace: { traceparent: newTrace() },

@@ -1,6 +1,6 @@
 import { DEFAULT_RETRIES } from "millrace";
 import { expect, it } from "vitest";
-import { announce } from "../../../src/steps/announce.ts";
+import { announceOn } from "../../../src/steps/announce.ts";
 import { putPage } from "../../../src/steps/put-page.ts";
 import { searchWeb } from "../../../src/steps/search-web.ts";
 import { writeArticle } from "../../../src/steps/write-article.ts";
@@ -13,7 +13,7 @@ const seconds = (duration: unknown): number => {
   return Number(count) * (unit === "minute" ? 60 : 1);
 };
 
-it.each(Object.entries({ searchWeb, writeArticle, "putPage (repeatable)": putPage({} as Cloudflare.Env), announce }))(
+it.each(Object.entries({ searchWeb, writeArticle, "putPage (repeatable)": putPage({} as Cloudflare.Env, "store"), ...announceOn }))(
   "%s waits for an unavailable upstream for as long as its queue would",
   (_, { retries = DEFAULT_RETRIES }) => {
     expect(retries.backoff).toBe("exponential");

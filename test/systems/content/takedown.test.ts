@@ -110,7 +110,7 @@ describe("A page in a store other than the configured one", () => {
   /** As if it had been put up while PAGES_URL named another store. */
   async function moved(id: string, instance: string, store: string) {
     await env.DB.batch([
-      env.DB.prepare("UPDATE articles SET store = ?2 WHERE id = ?1").bind(id, store),
+      env.DB.prepare("UPDATE article_pages SET store = ?2 WHERE content_id = ?1").bind(id, store),
       env.DB.prepare("UPDATE millrace_inbox SET output = json_set(output, '$.store', ?2) WHERE instance_id = ?1").bind(instance, store),
     ]);
   }
@@ -149,7 +149,8 @@ describe("A page in a store other than the configured one", () => {
 it("A store that reports a page as removed and still serves it fails the removal", async () => {
   const still = { url: "https://example.com/tea", etag: '"1"' };
   const liar = { fetch: async ({ method }: Request) => (method === "GET" ? Response.json(still) : new Response(null, { status: 204 })) };
+  const site = { tenantId: "t", brand: "acme", name: "main", kind: "deployment" } as const;
   const page = { path: "t/acme/tea", slug: "tea", store: "embedded" };
-  const removal = takeDown({ UPSTREAMS: liar as never }, page, { key: "k" });
+  const removal = takeDown({ UPSTREAMS: liar as never }, site, page, { key: "k" });
   await expect(removal).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("still published") });
 });

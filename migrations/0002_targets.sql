@@ -1,0 +1,40 @@
+-- The sites and the accounts of a brand, as JSON, and the site whose page is announced. NULL: those of the variables of the deployment.
+ALTER TABLE brands ADD COLUMN sites TEXT CHECK (sites IS NULL OR json_type(sites) = 'array');
+ALTER TABLE brands ADD COLUMN accounts TEXT CHECK (accounts IS NULL OR json_type(accounts) = 'array');
+ALTER TABLE brands ADD COLUMN announced_site TEXT;
+
+-- The page of an article on one site. A page from before this table is in the row of its article.
+CREATE TABLE article_pages (
+  tenant_id    TEXT    NOT NULL,
+  content_id   TEXT    NOT NULL,
+  site         TEXT    NOT NULL,
+  brand        TEXT    NOT NULL,
+  kind         TEXT    NOT NULL,
+  -- The position of the site in the settings of the brand.
+  place        INTEGER NOT NULL,
+  status       TEXT    NOT NULL CHECK (status IN ('published', 'unpublished')),
+  revision     INTEGER NOT NULL CHECK (revision >= 1),
+  -- Kept after a removal.
+  url          TEXT    NOT NULL,
+  -- The store of the page while it is published.
+  store        TEXT,
+  -- The instance that published the page last. NULL for pages from before this table.
+  instance_id  TEXT,
+  published_at INTEGER NOT NULL,
+  changed_at   INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, content_id, site)
+) STRICT, WITHOUT ROWID;
+
+-- The post about an article on one account.
+CREATE TABLE article_posts (
+  tenant_id  TEXT    NOT NULL,
+  content_id TEXT    NOT NULL,
+  account    TEXT    NOT NULL,
+  platform   TEXT    NOT NULL,
+  uri        TEXT    NOT NULL,
+  url        TEXT    NOT NULL,
+  posted_at  INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, content_id, account)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX article_pages_by_site ON article_pages (tenant_id, brand, site, status, published_at);

@@ -1,0 +1,25 @@
+import * as z from "zod";
+
+/** The site and the account of a brand without its own. Their paths and keys contain no name. */
+export const MAIN = "main";
+
+/** A name of a site or an account, unique within its brand. It begins with a letter, so that no key mistakes it for a revision. */
+export const targetName = z
+  .string()
+  .max(40)
+  .regex(/^[a-z][a-z0-9-]*$/, "must be lower case letters, digits and dashes, and begin with a letter")
+  .meta({ examples: [MAIN] });
+
+/** `deployment`: the site of the deployment's variables. `store`: the page store in R2. The others are in a secret. */
+export const SITE_KINDS = ["deployment", "store", "wordpress", "http"] as const;
+export const siteKind = z.enum(SITE_KINDS);
+export type SiteKind = z.infer<typeof siteKind>;
+
+export const PLATFORMS = ["bluesky", "mastodon", "x"] as const;
+export const platform = z.enum(PLATFORMS);
+export type Platform = z.infer<typeof platform>;
+
+/** The key of an article's work on one site: without the name of the only site. */
+export function siteKey(key: string, site: string): string {
+  return site === MAIN ? key : `${key}/${site}`;
+}

@@ -1,0 +1,71 @@
+import * as z from "zod";
+import { misconfigured } from "./config.ts";
+import { jsonOf } from "./json.ts";
+
+/** One address and its credential together: a setting names the secret, and so cannot send the credential to another address. */
+const address = z
+  .string()
+  .refine(isAddress, "must be an http(s) address without a user, a query or a fragment")
+  .transform((url) => url.replace(/\/+$/, ""));
+const word = z.string().min(1).max(2000);
+
+/** The value of a secret by the kind of its target. */
+const SECRETS = {
+  wordpress: z.strictObject({ url: address, user: word, token: word }),
+  http: z.strictObject({ url: address, token: word }),
+  bluesky: z.strictObject({ url: address, handle: word, password: word }),
+  mastodon: z.strictObject({ url: address, token: word }),
+  x: z.strictObject({
+    url: address.default("https://api.x.com"),
+    api_key: word,
+    api_secret: word,
+    access_token: word,
+    access_token_secret: word,
+  }),
+};
+type SecretKind = keyof typeof SECRETS;
+export type TargetSecret<Kind extends SecretKind> = z.infer<(typeof SECRETS)[Kind]>;
+
+/**
+ * The variable of a tenant's secret: `TARGET_ACME__BLOG` is the secret `blog` of the tenant `acme`. Lower case letters and digits become
+ * upper case, every other byte becomes `_` and two hex digits, so the first `__` ends the tenant: no two tenants have a variable in common.
+ */
+export function secretVariable(tenantId: string, secret: string): string {
+  return `TARGET_${encoded(tenantId)}__${encoded(secret)}`;
+}
+
+/** The value of a target's secret. Errors: `config_invalid` if it is missing or malformed, without any part of the value. */
+export function targetSecret<Kind extends SecretKind>(env: object, kind: Kind, tenantId: string, secret: string): TargetSecret<Kind> {
+  const variable = secretVariable(tenantId, secret);
+  const value = (env as Record<string, unknown>)[variable];
+  const schema: z.ZodType = SECRETS[kind];
+  const form = `{ ${Object.keys(SECRETS[kind].shape).join(", ")} } as JSON`;
+  if (typeof value !== "string" || value === "") {
+    throw misconfigured(`The secret ${variable} is not set. Set it to ${form}: wrangler secret put ${variable}.`);
+  }
+  const json = jsonOf(value);
+  const read = schema.safeParse(json);
+  if (read.success) return read.data as TargetSecret<Kind>;
+  throw misconfigured(`The secret ${variable} is not valid: ${faultIn(json, read.error)}. Set it to ${form}.`);
+}
+
+/** Names known fields alone: an unknown one could be a part of a secret. */
+function faultIn(json: unknown, { issues: [issue] }: z.ZodError): string {
+  if (json === undefined) return "it is not JSON";
+  if (issue?.code === "unrecognized_keys") return "it has an unknown field";
+  const field = issue?.path.join(".") || "it";
+  return issue?.code === "custom" ? `${field} ${issue.message}` : `${field} is missing, empty, or of the wrong type`;
+}
+
+function encoded(name: string): string {
+  return Array.from(new TextEncoder().encode(name), (byte) => {
+    const character = String.fromCharCode(byte);
+    return /[a-z0-9]/.test(character) ? character.toUpperCase() : `_${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+  }).join("");
+}
+
+function isAddress(text: string): boolean {
+  const url = URL.parse(text);
+  if (url === null || !/^https?:$/.test(url.protocol)) return false;
+  return url.username === "" && url.password === "" && url.search === "" && url.hash === "";
+}

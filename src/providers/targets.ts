@@ -1,0 +1,154 @@
+import { MillraceError, messageOf } from "millrace";
+import { connect, misconfigured, realUrl, required } from "./config.ts";
+import { EMBEDDED_HANDLE, EMBEDDED_TOKEN } from "./credentials.ts";
+import type { ProvidersEnv } from "./env.ts";
+import { type Mastodon, mastodonAccount } from "./mastodon.ts";
+import { httpPages, type Pages } from "./pages.ts";
+import { publicUrl } from "./public-url.ts";
+import { blueskySocial, type Social } from "./social.ts";
+import { secretVariable, targetSecret } from "./target-secret.ts";
+import type { Upstream } from "./upstream.ts";
+import { wordpressPages } from "./wordpress.ts";
+import { type X, xAccount } from "./x.ts";
+
+/** A site or an account of a brand. `secret` names the tenant's secret with its address and credential. */
+interface Target {
+  tenantId: string;
+  brand: string;
+  name: string;
+  secret?: string | undefined;
+}
+
+export interface SiteTarget extends Target {
+  kind: "deployment" | "store" | "wordpress" | "http";
+}
+
+/** Without `secret`: on Bluesky the account of the deployment's variables, on the others the embedded server. */
+export interface SocialTarget extends Target {
+  platform: "bluesky" | "mastodon" | "x";
+}
+
+const PAGE_STORE = { name: "pages", at: "PAGES_URL", secret: "PAGES_TOKEN" } as const;
+const EMBEDDED_STORE = "embedded";
+
+/** The site of the deployment's variables: a page store over HTTP, WordPress, or the embedded store on R2. @throws `config_invalid` */
+export function pages(env: ProvidersEnv): Pages {
+  const url = realUrl(env.PAGES_URL);
+  const provider = env.PAGES_PROVIDER || "http";
+  if (provider === "wordpress") {
+    if (!url) throw misconfigured('PAGES_PROVIDER is "wordpress", but PAGES_URL does not say where the site is.');
+    return wordpressPages(connect(env, PAGE_STORE), storeName(provider, url), required(env, "PAGES_USER"));
+  }
+  if (provider !== "http") throw misconfigured(`PAGES_PROVIDER is "${provider}". Set it to "http" or "wordpress".`);
+  const upstream = connect(env, PAGE_STORE);
+  return url ? httpPages(upstream, storeName(provider, url)) : httpPages(upstream, EMBEDDED_STORE, "store");
+}
+
+/** The store of a brand's site. @throws `config_invalid` */
+export function siteTarget(env: ProvidersEnv, site: SiteTarget): Pages {
+  if (site.kind === "deployment") return pages(env);
+  if (site.kind === "store") return pages({ ...env, PAGES_URL: "", PAGES_PROVIDER: "" });
+  if (site.kind === "wordpress") {
+    const { url, user, token } = targetSecret(env, site.kind, site.tenantId, secretOf(site));
+    return wordpressPages(connected(site, url, token), storeName(site.kind, url), user);
+  }
+  const { url, token } = targetSecret(env, site.kind, site.tenantId, secretOf(site));
+  return httpPages(connected(site, url, token), storeName(site.kind, url));
+}
+
+/** True if a repeated publication on a site replaces the page. Otherwise the site has to be searched first. */
+export function isRepeatable(env: ProvidersEnv, kind: SiteTarget["kind"]): boolean {
+  if (kind !== "deployment") return kind !== "wordpress";
+  try {
+    return pages(env).repeatable;
+  } catch {
+    // An invalid configuration of the store is reported by the step itself, where an operator sees it and an undo stops.
+    return true;
+  }
+}
+
+/** The future URL of a page. Undefined if the store assigns URLs, as all but the embedded one do. */
+export function pageAddress(env: ProvidersEnv, kind: SiteTarget["kind"], path: string): string | undefined {
+  const isEmbedded = kind === "store" || (kind === "deployment" && !realUrl(env.PAGES_URL));
+  return isEmbedded ? publicUrl(env, `pages/${path}`) : undefined;
+}
+
+/** The account of the deployment's variables: on Bluesky or another AT Protocol server, or the embedded one. @throws `config_invalid` */
+export function social(env: ProvidersEnv): Social {
+  const handle = realUrl(env.SOCIAL_URL) ? required(env, "SOCIAL_HANDLE") : env.SOCIAL_HANDLE || EMBEDDED_HANDLE;
+  return blueskySocial(connect(env, { name: "social", at: "SOCIAL_URL", secret: "SOCIAL_PASSWORD" }), handle);
+}
+
+type Accounts = { bluesky: Social; mastodon: Mastodon; x: X };
+
+/** A brand's account, by its platform. @throws `config_invalid` */
+export function accountTarget<Platform extends keyof Accounts>(
+  env: ProvidersEnv,
+  account: SocialTarget & { platform: Platform },
+): Accounts[Platform] {
+  const made: { [One in keyof Accounts]: () => Accounts[One] } = {
+    bluesky() {
+      if (account.secret === undefined) return social(env);
+      const { url, handle, password } = targetSecret(env, "bluesky", account.tenantId, account.secret);
+      return blueskySocial(connected(account, url, password), handle);
+    },
+    mastodon() {
+      if (account.secret === undefined) return mastodonAccount(embedded(env, account, "mastodon"));
+      const { url, token } = targetSecret(env, "mastodon", account.tenantId, account.secret);
+      return mastodonAccount(connected(account, url, token));
+    },
+    x() {
+      if (account.secret === undefined) {
+        const upstream = embedded(env, account, "x");
+        const [consumerKey, consumerSecret, tokenSecret] = [EMBEDDED_TOKEN, EMBEDDED_TOKEN, EMBEDDED_TOKEN];
+        return xAccount(upstream, { consumerKey, consumerSecret, token: upstream.credential.value, tokenSecret });
+      }
+      const { url, api_key, api_secret, access_token, access_token_secret } = targetSecret(env, "x", account.tenantId, account.secret);
+      const keys = { consumerKey: api_key, consumerSecret: api_secret, token: access_token, tokenSecret: access_token_secret };
+      return xAccount(connected(account, url, access_token), keys);
+    },
+  };
+  return made[account.platform]();
+}
+
+/** Why a target cannot be reached with this deployment's secrets; undefined if it can. */
+export function faultOf(env: ProvidersEnv, target: SiteTarget | SocialTarget): string | undefined {
+  try {
+    if ("kind" in target) siteTarget(env, target);
+    else accountTarget(env, target);
+    return undefined;
+  } catch (error) {
+    if (error instanceof MillraceError && error.code === "config_invalid") return messageOf(error);
+    throw error;
+  }
+}
+
+function secretOf({ name, secret }: SiteTarget): string {
+  if (secret !== undefined) return secret;
+  throw misconfigured(
+    `The site "${name}" names no secret. Add the name of the one with its address and token to the settings of the brand.`,
+  );
+}
+
+function connected({ tenantId, name, secret = "" }: Target, url: string, value: string): Upstream {
+  return { name, url, credential: { variable: secretVariable(tenantId, secret), value }, fetch: (request) => fetch(request) };
+}
+
+/** The embedded server of a platform, which has an account for each account of a brand. */
+function embedded({ UPSTREAMS }: ProvidersEnv, { tenantId, brand, name, secret = name }: Target, platform: "mastodon" | "x"): Upstream {
+  if (!UPSTREAMS) {
+    throw misconfigured(`The account "${name}" names no secret, and the service binding UPSTREAMS is not set. Set one of them.`);
+  }
+  return {
+    name,
+    url: `https://${platform}.embedded`,
+    credential: { variable: secretVariable(tenantId, secret), value: [EMBEDDED_TOKEN, tenantId, brand, name].join(".") },
+    fetch: (request) => UPSTREAMS.fetch(request),
+  };
+}
+
+/** The name of a page store: its kind, host and path. The scheme does not identify a store, and a password must not appear. */
+function storeName(kind: string, url: string): string {
+  const { host, pathname } = new URL(url);
+  return `${kind} ${host}${pathname.replace(/\/+$/, "")}`;
+}

@@ -1,0 +1,99 @@
+import { fragment, now, query, type Statement, sql } from "millrace";
+import { MAIN } from "../../messages/targets.ts";
+import type { PagesKind } from "../../providers/index.ts";
+import type { Article, ArticleChange, ArticleKey } from "./articles.ts";
+
+/** A page of an article on one site. */
+export interface ArticlePage {
+  site: string;
+  kind: PagesKind;
+  status: "published" | "unpublished";
+  /** The article's revision with the page's last change. */
+  revision: number;
+  /** Kept after a removal. */
+  url: string;
+  store: string | null;
+  /** The instance that published it last; null for pages from before this table. */
+  instanceId: string | null;
+  /** In milliseconds. */
+  publishedAt: number;
+}
+
+/** A change of one page. */
+export type PageChange = ArticleChange & { site: string };
+
+const COLUMNS = fragment("site, kind, status, revision, url, store, instance_id AS instanceId, published_at AS publishedAt");
+
+/** The fields of an article's row that stand for its only page. */
+type Row = Pick<Article, "id" | "status" | "revision" | "url" | "publishedAt"> & Partial<Pick<Article, "store">>;
+
+/** The pages of an article, in the order of its brand's sites. A page from before their table is in the article's row. */
+export async function pagesOf(db: D1Database, tenantId: string, article: Row): Promise<ArticlePage[]> {
+  const { id, status, revision, url, publishedAt, store = null } = article;
+  const pages = await query<ArticlePage>(
+    db,
+    sql`SELECT ${COLUMNS} FROM article_pages WHERE tenant_id = ${tenantId} AND content_id = ${id} ORDER BY place, site`,
+  );
+  if (pages.length > 0 || url === null || publishedAt === null || status === "draft" || status === "rejected") return pages;
+  return [{ site: MAIN, kind: "store", status, revision, url, store, instanceId: null, publishedAt }];
+}
+
+/** The page of an article on a site; undefined if it was never published there. */
+export async function pageAt(db: D1Database, article: Article, site: string): Promise<ArticlePage | undefined> {
+  return (await pagesOf(db, article.tenantId, article)).find((page) => page.site === site);
+}
+
+/** The pages of an article that are published. */
+function live(of: { tenant_id: string; content_id: string }): Statement {
+  return sql`FROM article_pages WHERE tenant_id = ${of.tenant_id} AND content_id = ${of.content_id} AND status = 'published'`;
+}
+
+/**
+ * The page is published. The time of its first publication is kept. If the article was rejected since it was read, the whole commit fails,
+ * because the column refuses NULL.
+ */
+export function markPublished(
+  live: PageChange & { url: string; store: string; kind: PagesKind; place: number; instanceId: string },
+): Statement[] {
+  const { tenant_id, content_id, brand, site, kind, place, revision, url, store, instanceId } = live;
+  return [
+    sql`
+      INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, store, instance_id, published_at, changed_at)
+      VALUES (${tenant_id}, ${content_id}, ${site}, ${brand}, ${kind}, ${place}, 'published', ${revision}, ${url}, ${store}, ${instanceId}, ${now}, ${now})
+      ON CONFLICT (tenant_id, content_id, site) DO UPDATE SET kind = excluded.kind, place = excluded.place, status = excluded.status,
+        revision = excluded.revision, url = excluded.url, store = excluded.store, instance_id = excluded.instance_id,
+        changed_at = excluded.changed_at`,
+    changed(live, sql`iif(status = 'rejected', NULL, 'published')`),
+  ];
+}
+
+/** The page is removed. Its URL is kept, because readers have it. The article stays published while another page is. */
+export function markUnpublished(gone: PageChange): Statement[] {
+  const { tenant_id, content_id, site, revision } = gone;
+  return [
+    // A page from before the table has no row yet.
+    sql`
+      INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, published_at, changed_at)
+      SELECT tenant_id, id, ${site}, brand, 'store', 0, 'unpublished', ${revision}, url, coalesce(published_at, ${now}), ${now} FROM articles
+      WHERE id = ${content_id} AND tenant_id = ${tenant_id}
+      ON CONFLICT (tenant_id, content_id, site) DO UPDATE SET status = excluded.status, revision = excluded.revision, store = NULL,
+        changed_at = excluded.changed_at`,
+    changed(gone, sql`iif(EXISTS (SELECT 1 ${live(gone)}), 'published', 'unpublished')`),
+  ];
+}
+
+/** Derives the article's row from its pages, after one of them changed. */
+function changed({ tenant_id, content_id, revision }: PageChange, status: Statement): Statement {
+  const first = (column: Statement) => sql`(SELECT ${column} ${live({ tenant_id, content_id })} ORDER BY place, site LIMIT 1)`;
+  return sql`
+    UPDATE articles SET status = ${status}, revision = max(revision, ${revision}), url = coalesce(${first(sql`url`)}, url),
+      store = ${first(sql`store`)}, published_at = coalesce(published_at, (SELECT min(published_at) ${live({ tenant_id, content_id })}))
+    WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
+}
+
+/** Changes nothing, and affects one row if the page is unchanged since it was read. The audit of an action depends on it. */
+export function pageStillIs({ tenantId, id }: ArticleKey, { site, revision }: Pick<ArticlePage, "site" | "revision">): Statement {
+  return sql`
+    UPDATE article_pages SET revision = revision
+    WHERE tenant_id = ${tenantId} AND content_id = ${id} AND site = ${site} AND revision = ${revision}`;
+}

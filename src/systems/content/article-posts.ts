@@ -1,0 +1,36 @@
+import { now, query, type Statement, sql } from "millrace";
+import { MAIN, type Platform } from "../../messages/targets.ts";
+import type { ArticleKey } from "./articles.ts";
+
+/** A post about an article on one account. */
+export interface ArticlePost {
+  account: string;
+  platform: Platform;
+  /** Its name on its platform, and its public web page. */
+  uri: string;
+  url: string;
+  /** In milliseconds. */
+  postedAt: number;
+}
+
+/** The posts about an article. */
+export function postsOf(db: D1Database, { tenantId, id }: ArticleKey): Promise<ArticlePost[]> {
+  return query<ArticlePost>(
+    db,
+    sql`
+      SELECT account, platform, uri, url, posted_at AS postedAt FROM article_posts
+      WHERE tenant_id = ${tenantId} AND content_id = ${id} ORDER BY account`,
+  );
+}
+
+/** The article was announced on an account. Its row has the post of the main account, or else the first one. */
+export function markAnnounced({ tenantId, id }: ArticleKey, { account, platform, uri, url }: Omit<ArticlePost, "postedAt">): Statement[] {
+  const uriOfRow = account === MAIN ? sql`${uri}` : sql`coalesce(post_uri, ${uri})`;
+  return [
+    sql`
+      INSERT INTO article_posts (tenant_id, content_id, account, platform, uri, url, posted_at)
+      VALUES (${tenantId}, ${id}, ${account}, ${platform}, ${uri}, ${url}, ${now})
+      ON CONFLICT (tenant_id, content_id, account) DO UPDATE SET platform = excluded.platform, uri = excluded.uri, url = excluded.url`,
+    sql`UPDATE articles SET post_uri = ${uriOfRow} WHERE id = ${id} AND tenant_id = ${tenantId}`,
+  ];
+}

@@ -1,0 +1,17 @@
+import { defineWorkflow } from "millrace";
+import { ContentPublishToSite } from "../messages/content.ts";
+import { putPage } from "../steps/put-page.ts";
+import { wasPublished, wasRemoved } from "../systems/content/published.ts";
+
+/**
+ * Publishes an approved article on one more site of its brand, so that a failure there leaves the other sites alone, and a retry goes to it
+ * alone. Its undo removes the page. Its step is the platform's, because of the undo.
+ */
+export const publishToSite = defineWorkflow({
+  name: "publish-to-site",
+  on: ContentPublishToSite,
+  async run({ payload: { content_id, brand, site, kind }, step, env, envelope, instanceId }) {
+    const article = { tenantId: envelope.tenant_id, id: content_id, brand, site: { name: site, kind } };
+    await step.effect("put page", putPage(env, kind), article, { record: wasPublished(instanceId), undo: wasRemoved });
+  },
+});
