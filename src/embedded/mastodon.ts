@@ -26,7 +26,10 @@ export const mastodon = new Hono<MastodonEnv>()
     return next();
   })
 
-  .get("/api/v1/accounts/verify_credentials", (context) => context.json(accountOf(context.get("account"))))
+  .get("/api/v1/accounts/verify_credentials", (context) => {
+    const source = { note: "", fields: [], privacy: "public", sensitive: false, language: "", follow_requests_count: 0 };
+    return context.json({ ...accountOf(context.get("account")), source });
+  })
 
   .get("/api/v1/accounts/:id/statuses", async (context) => {
     const account = context.get("account");

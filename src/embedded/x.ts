@@ -27,12 +27,12 @@ export const x = new Hono<{ Bindings: EmbeddedEnv }>().post("/2/tweets", async (
     return context.json(xError(403, "You are not allowed to create a Tweet with duplicate content."), 403);
   }
   const { id } = await ledger.addPost(call, account, text, 0);
-  return context.json({ data: { id: String(id), text, edit_history_tweet_ids: [String(id)] } }, 201);
+  return context.json({ data: { id: String(id), text, edit_history_post_ids: [String(id)] } }, 201);
 });
 
 const TITLES: Record<number, string> = { 400: "Invalid Request", 401: "Unauthorized", 403: "Forbidden", 429: "Too Many Requests" };
 
-/** X's own refusals are problem details of the type `about:blank`, or of a type of X. */
+/** Refusals are problem details of the type `about:blank`, or of a type of X. X documents no status for a text that is too long. */
 export function xError(status: number, detail: string): object {
   const type = status === 400 ? "https://api.x.com/2/problems/invalid-request" : "about:blank";
   return { title: TITLES[status] ?? "Service Unavailable", detail, type, status };
