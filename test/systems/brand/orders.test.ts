@@ -1,107 +1,34 @@
-import { evictDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { brandAgentOf } from "../../../src/systems/brand/brand-agents.ts";
-import { callerWith, fresh } from "../../api/client.ts";
 import { howMany } from "../../full-size.ts";
-import { counts, cycle, heal, paidFor } from "./brand.ts";
-import { Shuffler } from "./shuffler.ts";
+import { play } from "./playing.ts";
 
-const KEYWORDS = ["cold brew", "coffee grinders", "milk foam"];
-
-/** The messages of a cycle of three keywords to itself. */
-const MESSAGES = {
-  "brand.cycle": 1,
-  "research.requested": 3,
-  "research.completed": 3,
-  "content.generated": 3,
-  "content.publish": 3,
-  "social.create": 3,
-  "content.published": 3,
-  "social.posted": 3,
+/** One site and one account: for each of three keywords its research, article, page and post. */
+const CYCLE = {
+  messages: {
+    "brand.cycle": 1,
+    "research.requested": 3,
+    "research.completed": 3,
+    "content.generated": 3,
+    "content.publish": 3,
+    "social.create": 3,
+    "content.published": 3,
+    "social.posted": 3,
+  },
+  instances: 13,
 };
-/** The plan, and for each keyword its research, article, page and post. */
-const INSTANCES = 13;
-
-/** Instances of these tenants that are over, and how many there are. */
-async function over(tenants: readonly string[]): Promise<{ count: number; complete: number }> {
-  const row = await env.DB.prepare(
-    `SELECT count(*) AS count, count(*) FILTER (WHERE status = 'complete') AS complete FROM millrace_instances
-     WHERE tenant_id IN (SELECT value FROM json_each(?1))`,
-  )
-    .bind(JSON.stringify(tenants))
-    .first<{ count: number; complete: number }>();
-  return row ?? { count: 0, complete: 0 };
-}
-
-const sumOf = (counts: Record<string, number>) => Object.values(counts).reduce((sum, count) => sum + count, 0);
-
-/** Clears an object's memory. An object that does not run has lost it already. */
-async function evicted(object: Parameters<typeof evictDurableObject>[0]): Promise<void> {
-  await evictDurableObject(object).catch((error) => {
-    if (!String(error).includes("not currently running")) throw error;
-  });
-}
-
-/** Runs each seed's brand through its cycle; on request, all running messages are lost once, in the middle. */
-async function play(seeds: readonly number[], killed = false): Promise<void> {
-  using shuffler = new Shuffler();
-  const told = await Promise.all(
-    seeds.map(async (seed) => {
-      const caller = await callerWith();
-      const brand = fresh(`brand-${seed}`);
-      shuffler.shuffle(caller.tenantId, seed);
-      await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100 });
-      // Unique keywords, by which the outside world can distinguish the brands.
-      await cycle(caller, { brand, cycle: "w1", keywords: KEYWORDS.map((keyword) => `${keyword} ${brand}`) });
-      return { seed, caller, brand };
-    }),
-  );
-  const tenants = told.map(({ caller }) => caller.tenantId);
-  const deadline = Date.now() + 110_000;
-  const dying = new Map(killed ? told.map((one) => [one.caller.tenantId, one]) : []);
-  for (;;) {
-    await shuffler.deliverSome();
-    for (const { caller, brand, seed } of dying.values()) {
-      // In the middle is where the order has it: after another number of messages for each seed.
-      const given = sumOf(shuffler.counts(caller.tenantId));
-      if (given < 2 + (seed % 10) * 2 || !dying.delete(caller.tenantId)) continue;
-      shuffler.lose(caller.tenantId);
-      await evicted(brandAgentOf(env, caller.tenantId, brand));
-    }
-    if (!shuffler.isEmpty) continue;
-    const { count, complete } = await over(tenants);
-    if (count === tenants.length * INSTANCES && complete === count) break;
-    if (killed) for (const tenantId of tenants) await heal(tenantId);
-    if (Date.now() > deadline) throw new Error(`${complete} of ${count} instances are complete.`);
-    await scheduler.wait(25);
-  }
-  // The last events leave after the end of their runs, and their duplicates after them.
-  const few = () => told.some(({ caller }) => sumOf(shuffler.counts(caller.tenantId)) < sumOf(MESSAGES));
-  do {
-    await scheduler.wait(100);
-    while (!shuffler.isEmpty) await shuffler.deliverSome();
-  } while (few() && Date.now() < deadline);
-  expect([...dying.keys()]).toEqual([]);
-  for (const { seed, caller, brand } of told) {
-    expect(shuffler.counts(caller.tenantId), `seed ${seed}`).toEqual(MESSAGES);
-    expect(await counts(caller, brand), `seed ${seed}`).toEqual({ live: 3, drafts: 0, on_their_way: 0, held: 0 });
-    expect(await paidFor(brand), `seed ${seed}`).toEqual({ search: 3, text: 3 });
-  }
-}
 
 /** Orders that are played side by side. */
 const TOGETHER = howMany(4, 10);
+const from = (first: number) => Array.from({ length: TOGETHER }, (_, index) => first + index);
 
 it.each([1, 11, 21, 31, 41].slice(0, howMany(1, 5)))(
   "a cycle of three keywords has one outcome of each, and pays once, when each message is delivered twice: in shuffled orders from number %i on",
   { timeout: 120_000 },
-  (first) => play(Array.from({ length: TOGETHER }, (_, index) => first + index)),
+  async (first) => expect(await play(from(first), CYCLE)).toHaveLength(TOGETHER),
 );
 
-it("a cycle of three keywords has the same outcome when the queues lose everything and the agent dies half way", { timeout: 120_000 }, () =>
-  play(
-    Array.from({ length: TOGETHER }, (_, index) => 101 + index),
-    true,
-  ),
-);
+it("a cycle of three keywords has the same outcome when the queues lose everything and the agent dies half way", {
+  timeout: 120_000,
+}, async () => {
+  expect(await play(from(101), { ...CYCLE, isKilled: true })).toHaveLength(TOGETHER);
+});

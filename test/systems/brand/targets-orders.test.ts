@@ -1,0 +1,134 @@
+import { env } from "cloudflare:workers";
+import { digest } from "millrace";
+import { type CrashPoint, skipPauses } from "millrace/testing";
+import { expect, it } from "vitest";
+import { deathAt } from "../../../packages/millrace/src/testing/crashes.ts";
+import type { Json } from "../../api/client.ts";
+import { howMany } from "../../full-size.ts";
+import { ledger } from "../../providers/embedded.ts";
+import { statusesIn, TARGETS } from "../content/targets.ts";
+import { type Played, play } from "./playing.ts";
+
+/** Two sites and three platforms: for each of three keywords two pages and three posts, each by an instance of its own. */
+const CYCLE = {
+  settings: TARGETS,
+  messages: {
+    "brand.cycle": 1,
+    "research.requested": 3,
+    "research.completed": 3,
+    "content.generated": 3,
+    "content.publish": 3,
+    "content.publish_to_site": 3,
+    "content.published": 6,
+    "social.create": 9,
+    "social.posted": 9,
+  },
+  instances: 22,
+};
+
+/** Orders that are played side by side. */
+const TOGETHER = howMany(3, 10);
+const from = (first: number) => Array.from({ length: TOGETHER }, (_, index) => first + index);
+
+/** How often each embedded program did a thing for each article: `created` once, and nothing else that readers see. */
+async function expectOnce({ caller, brand, seed }: Played): Promise<void> {
+  const { items } = (await caller.get(`/v1/articles?brand=${brand}`)).body;
+  expect(items, `seed ${seed}`).toHaveLength(3);
+  for (const { id } of items) {
+    const article = (await caller.get(`/v1/articles/${id}`)).body;
+    const expected = {
+      main: "published",
+      shop: "published",
+      "main on bluesky": "posted",
+      "fedi on mastodon": "posted",
+      "birds on x": "posted",
+    };
+    expect(statusesIn(article), `seed ${seed}`).toEqual(expected);
+    const done: Record<string, number> = {};
+    for (const { site, url } of article.published_to) done[site] = await madeAt("pages", new URL(url).pathname.replace("/pages/", ""));
+    // Each post ends with the address of the page on the first site.
+    for (const upstream of ["social", "mastodon", "x"]) done[upstream] = await madeAt(upstream, article.url);
+    expect(done, `seed ${seed}`).toEqual({ main: 1, shop: 1, social: 1, mastodon: 1, x: 1 });
+  }
+}
+
+/** How often something was made there. A second creation, a removal or a refused duplicate fails the test. */
+async function madeAt(upstream: string, match: string): Promise<number> {
+  const { calls } = await ledger({ upstream, match });
+  const own = calls.filter(({ subject }) => subject === match || subject.endsWith(` ${match}`));
+  expect(own.filter(({ outcome }) => outcome === "removed" || outcome === "refused")).toEqual([]);
+  return own.filter(({ outcome }) => outcome === "created").length;
+}
+
+it.each([1, 11, 21, 31, 41].slice(0, howMany(1, 5)))(
+  "brand cycle with two sites and three platforms, each message twice: one page and one post at each target, in shuffled orders from number %i on",
+  { timeout: 120_000 },
+  async (first) => {
+    for (const one of await play(from(first), CYCLE)) await expectOnce(one);
+  },
+);
+
+/** Where an attempt at a page or a post dies, each instance at one of them by its id. */
+const POINTS: readonly CrashPoint[] = [
+  "W01 claimed, effect not started",
+  "W03 effect done, not recorded",
+  "W06 about to record",
+  "O01 committed, not relayed",
+  "W04 committed, caller saw an error",
+  "W05 recorded, step result lost",
+];
+
+/** Lets the first attempt of every page and post die once. Counts the deaths by point. */
+function killing(): { deaths: Record<string, number> } & Disposable {
+  const before = globalThis.millraceCrashPoint;
+  const dead = new Set<string>();
+  const deaths: Record<string, number> = {};
+  globalThis.millraceCrashPoint = async (point, id, about) => {
+    if (id === undefined || (about?.step !== "put page" && about?.step !== "announce") || dead.has(id)) return;
+    if (POINTS[Number.parseInt(digest("dies", id).slice(0, 8), 16) % POINTS.length] !== point) return;
+    dead.add(id);
+    deaths[point] = (deaths[point] ?? 0) + 1;
+    // The dead process gives no sign of life any more.
+    await env.DB.prepare("UPDATE millrace_inbox SET lease_until = 0 WHERE instance_id = ?1 AND state = 'claimed'").bind(id).run();
+    throw deathAt(point);
+  };
+  const restore = () => {
+    globalThis.millraceCrashPoint = before;
+  };
+  return { deaths, [Symbol.dispose]: restore };
+}
+
+/** An operator looks at each doubt, and answers by what is in the account. Only posts on X can be in doubt. */
+async function settleDoubts({ caller }: Played): Promise<number> {
+  const { items } = (await caller.get("/v1/effects?state=in_doubt&limit=200")).body;
+  for (const { key, instance_id } of items) {
+    const instance = (await caller.get(`/v1/instances/${instance_id}`)).body;
+    expect(instance).toMatchObject({ workflow: "post-to-social", status: "in_doubt" });
+    const article = (await caller.get(`/v1/articles/${instance.subject}`)).body;
+    expect(article.posts.filter(({ status }: Json) => status === "in_doubt")).toMatchObject([
+      { account: "birds", instance: { id: instance_id } },
+    ]);
+    const isThere = (await madeAt("x", article.url)) === 1;
+    const output = { state: "posted", uri: "1", url: "https://x.com/i/web/status/1" };
+    const reason = "looked it up";
+    const answer = await caller.post(`/v1/effects/${key}/${isThere ? "confirm" : "reject"}`, { reason, ...(isThere && { output }) });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(202);
+  }
+  return items.length;
+}
+
+it("it does so too when each attempt at a page or a post dies once: an unknown outcome at X is seen by an operator", {
+  timeout: 120_000,
+}, async () => {
+  using killed = killing();
+  using _ = skipPauses();
+  let doubts = 0;
+  const meanwhile = async (one: Played) => {
+    doubts += await settleDoubts(one);
+    return true;
+  };
+  const played = await play(from(201), { ...CYCLE, isKilled: true, meanwhile });
+  for (const one of played) await expectOnce(one);
+  expect(Object.keys(killed.deaths).sort()).toEqual([...POINTS].sort());
+  expect(doubts).toBeGreaterThan(0);
+});
