@@ -30,7 +30,8 @@ export const ContentPublishToSite = defineCommand({
 });
 
 /**
- * Remove the page of an article's published revision from a site. It is a separate command, so that it works without the instance that published it.
+ * Remove the page of an article's published revision from a site. It is a separate command, so that it works without the instance that
+ * published it.
  */
 export const ContentUnpublish = defineCommand({
   type: "content.unpublish",

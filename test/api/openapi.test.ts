@@ -77,6 +77,8 @@ describe("The OpenAPI document", () => {
       "GET /pages/{path}",
       "GET /pages/{tenant}/{brand}/",
       "GET /pages/{tenant}/{brand}/feed.xml",
+      "GET /pages/{tenant}/{brand}/{site}/",
+      "GET /pages/{tenant}/{brand}/{site}/feed.xml",
       "GET /problems",
       "POST /console/sign-in",
     ]);

@@ -61,7 +61,8 @@ export const MAX_TARGETS = 20;
 export const SETTINGS_LIMITS = { maxDrafts: 1000, rate: { least: 0.05, most: 100 } } as const;
 
 const COLUMNS = fragment(
-  "brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, sites, accounts, announced_site, updated_at, updated_by",
+  `brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default,
+    sites, accounts, announced_site, updated_at, updated_by`,
 );
 
 /** Most brands of one tenant: each has an agent and an audit schedule. */

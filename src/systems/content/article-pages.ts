@@ -58,8 +58,10 @@ export function markPublished(
   const { tenant_id, content_id, brand, site, kind, place, revision, url, store, instanceId } = live;
   return [
     sql`
-      INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, store, instance_id, published_at, changed_at)
-      VALUES (${tenant_id}, ${content_id}, ${site}, ${brand}, ${kind}, ${place}, 'published', ${revision}, ${url}, ${store}, ${instanceId}, ${now}, ${now})
+      INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, store, instance_id,
+        published_at, changed_at)
+      VALUES (${tenant_id}, ${content_id}, ${site}, ${brand}, ${kind}, ${place}, 'published', ${revision}, ${url}, ${store}, ${instanceId},
+        ${now}, ${now})
       ON CONFLICT (tenant_id, content_id, site) DO UPDATE SET kind = excluded.kind, place = excluded.place, status = excluded.status,
         revision = excluded.revision, url = excluded.url, store = excluded.store, instance_id = excluded.instance_id,
         changed_at = excluded.changed_at`,

@@ -12,7 +12,8 @@ it("every command of docs/publishing.md prints the output under it", { timeout: 
       return {
         APPROVAL: first?.question && first.id,
         ARTICLE: first?.details?.content_id,
-        PAGE: first?.url && new URL(first.url).pathname,
+        PAGE: first?.url && first.keyword !== "sencha" && new URL(first.url).pathname,
+        SENCHA: first?.keyword === "sencha" && first.id,
       };
     },
   });

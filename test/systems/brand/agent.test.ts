@@ -43,6 +43,16 @@ function story(tenantId: string, brand: string): Promise<Envelope[]> {
     ["p3", ContentPublished.from({ ...article("a3", "three", 2), platform: "store", url })],
     ["u3", ContentUnpublished.from(article("a3", "three", 3))],
     ["x4", ContentRejected.from(article("a4", "four", 2))],
+    // On two sites, of which one is left; and on two, of which none is.
+    ["a6", ContentGenerated.from(article("a6", "six", 1))],
+    ["p6", ContentPublished.from({ ...article("a6", "six", 2), platform: "store", url })],
+    ["q6", ContentPublished.from({ ...article("a6", "six", 2), site: "shop", platform: "store", url })],
+    ["u6", ContentUnpublished.from(article("a6", "six", 3))],
+    ["a7", ContentGenerated.from(article("a7", "seven", 1))],
+    ["p7", ContentPublished.from({ ...article("a7", "seven", 2), platform: "store", url })],
+    ["q7", ContentPublished.from({ ...article("a7", "seven", 3), site: "shop", platform: "store", url })],
+    ["u7", ContentUnpublished.from(article("a7", "seven", 4))],
+    ["v7", ContentUnpublished.from({ ...article("a7", "seven", 4), site: "shop" })],
   ];
   return Promise.all(happened.map(([cause, draft]) => emitted(tenantId, cause, draft)));
 }
@@ -68,6 +78,8 @@ it("events in any order, each twice, lead to one state", async () => {
     "a3 unpublished",
     "a4 rejected",
     "a5 draft",
+    "a6 live",
+    "a7 unpublished",
   ]);
   expect(expected.research.map(({ research_id, keyword }) => `${research_id} ${keyword}`)).toEqual(["r1 one", "r2 two"]);
   for (let seed = 1; seed <= 50; seed++) {

@@ -78,3 +78,43 @@ it("decisions and keywords are listed in pages, newest first, and by keyword or 
   expect(rest).toMatchObject({ items: [{ keyword: "a" }], next_cursor: null });
   expectProblem(await caller.get(`${path}/decisions?cursor=x`), 422, "invalid_payload");
 });
+
+it("a brand has the site and the account of the deployment, until it names its own", async () => {
+  const caller = await callerWith();
+  const own = { sites: [{ name: "main", kind: "deployment" }], accounts: [{ name: "main", platform: "bluesky" }], announced_site: null };
+  expect((await caller.call("PUT", "/v1/brands/acme", {})).body.settings).toMatchObject(own);
+  const sites = [...own.sites, { name: "shop", kind: "store" }];
+  const accounts = [{ name: "fedi", platform: "mastodon" }, ...own.accounts, { name: "birds", platform: "x" }];
+  const put = await caller.call("PUT", "/v1/brands/acme", { sites, accounts, announced_site: "shop" });
+  expect(put.body.settings).toMatchObject({ sites, accounts, announced_site: "shop" });
+  expect((await caller.get("/v1/brands/acme")).body.settings).toEqual(put.body.settings);
+  expect((await caller.call("PUT", "/v1/brands/acme", { accounts: [] })).body.settings).toMatchObject({ ...own, accounts: [] });
+});
+
+it.each<[string, object, string, string]>([
+  ["two sites of one name", { sites: [site("main", "store"), site("main", "store")] }, "sites", "two of one name"],
+  ["no site", { sites: [] }, "sites", ""],
+  ["a name that could be a revision", { sites: [site("2", "store")] }, "sites.0.name", "begin with a letter"],
+  ["a kind that is none", { sites: [site("main", "ftp")] }, "sites.0.kind", ""],
+  ["an address", { sites: [{ ...site("main", "http"), url: "https://evil.example" }] }, "sites.0.url", ""],
+  ["a site elsewhere without a secret", { sites: [site("main", "wordpress")] }, "sites.0.secret", "names no secret"],
+  ["a secret that is not set", { sites: [site("main", "http", "blog")] }, "sites.0.secret", "__BLOG is not set"],
+  ["a store with a secret", { sites: [site("main", "store", "blog")] }, "sites.0.secret", "left out"],
+  ["two accounts of one name", { accounts: [account("a", "x"), account("a", "mastodon")] }, "accounts", "two of one name"],
+  ["an unknown platform", { accounts: [account("a", "myspace")] }, "accounts.0.platform", ""],
+  ["an account's secret that is not set", { accounts: [account("a", "x"), account("b", "x", "b")] }, "accounts.1.secret", "__B is not set"],
+  ["an announced site that is none of its sites", { announced_site: "shop" }, "announced_site", "one of `sites`"],
+])("settings with %s are refused, and change nothing", async (_, settings, path, words) => {
+  const caller = await callerWith();
+  const { issues } = expectProblem(await caller.call("PUT", "/v1/brands/acme", settings), 422, "invalid_payload");
+  expect(issues).toMatchObject([{ path, message: expect.stringContaining(words) }]);
+  expectProblem(await caller.get("/v1/brands/acme"), 404, "brand_not_found");
+});
+
+function site(name: string, kind: string, secret?: string) {
+  return { name, kind, ...(secret !== undefined && { secret }) };
+}
+
+function account(name: string, platform: string, secret?: string) {
+  return { name, platform, ...(secret !== undefined && { secret }) };
+}
