@@ -24,8 +24,8 @@ const SKEW_MS = 10 * 60_000;
 export interface Mastodon {
   /** Posts a text. The server recognises a repeated key for one hour: search before a later repetition. */
   post(text: string, options: CallOptions): Promise<PublishedPost>;
-  /** The account's status since a time (ms) with a link to this URL; undefined if there certainly is none. */
-  find(url: string, sinceMs: number, options: CallOptions): Promise<PublishedPost | undefined>;
+  /** The account's status since a time (ms) with a link to one of these URLs; undefined if there certainly is none. */
+  find(urls: readonly string[], sinceMs: number, options: CallOptions): Promise<PublishedPost | undefined>;
 }
 
 /** Mastodon and compatible servers, by an access token with the scopes `read` and `write:statuses`. */
@@ -51,7 +51,8 @@ export function mastodonAccount(upstream: Upstream): Mastodon {
       return postOf(status);
     },
 
-    async find(url, sinceMs, options) {
+    async find(urls, sinceMs, options) {
+      const links = urls.map((url) => `"${url.replaceAll("&", "&amp;")}"`);
       const { id } = await get("/api/v1/accounts/verify_credentials", Account, options);
       let before: string | undefined;
       for (let page = 0; page < MAX_PAGES; page++) {
@@ -61,7 +62,7 @@ export function mastodonAccount(upstream: Upstream): Mastodon {
           ...(before !== undefined && { max_id: before }),
         });
         const statuses = await get(`/api/v1/accounts/${encodeURIComponent(id)}/statuses?${query}`, z.array(Status), options);
-        const found = statuses.find(({ content }) => content.replaceAll("&amp;", "&").includes(`"${url}"`));
+        const found = statuses.find(({ content }) => links.some((link) => content.includes(link)));
         if (found) return postOf(found);
         const last = statuses.at(-1);
         if (!last || Date.parse(last.created_at) < sinceMs - SKEW_MS) return undefined;
@@ -69,7 +70,7 @@ export function mastodonAccount(upstream: Upstream): Mastodon {
       }
       throw new MillraceError(
         "unavailable",
-        `${upstream.name} has more than ${PAGE * MAX_PAGES} posts since the request, and none of the newest links to ${url}: look for it there.`,
+        `${upstream.name} has more than ${PAGE * MAX_PAGES} posts since the request, and none of the newest links to ${urls.join(" or ")}: look for it there.`,
       );
     },
   };

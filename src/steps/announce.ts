@@ -4,7 +4,7 @@ import { MAIN, type PLATFORMS, type Platform } from "../messages/targets.ts";
 import { accountTarget, type PublishedPost, recordKey, type SocialTarget } from "../providers/index.ts";
 import { announcedSite, brandSettings } from "../systems/brand/settings.ts";
 import { announcement } from "../systems/content/announcement.ts";
-import { pageAt } from "../systems/content/article-pages.ts";
+import { pageAt, pagesOf } from "../systems/content/article-pages.ts";
 import { type ArticleKey, loadArticleOf } from "../systems/content/articles.ts";
 import { brandAccount } from "../systems/content/sites.ts";
 
@@ -19,11 +19,17 @@ const announced = z.discriminatedUnion("state", [
 /** The result: posted, or skipped because the page is no longer published. */
 export type Announced = z.infer<typeof announced>;
 
-/** A post to be made: its text, its account, and the page that it links to. */
+/** A post to be made, and its account. */
 interface Prepared<On extends Platform> {
   text: string;
   account: SocialTarget & { platform: On };
-  page: string;
+}
+
+/** The article and the account of a post. Errors: `config_invalid` for an account that the brand does not have on this platform. */
+async function targetOf<On extends Platform>(env: Cloudflare.Env, on: On, input: Announcement) {
+  const [article, settings] = await Promise.all([loadArticleOf(env.DB, input), brandSettings(env.DB, input.tenantId, input.brand)]);
+  const account = { ...brandAccount(settings, input, { name: input.account, platform: on }), platform: on };
+  return { article, settings, account };
 }
 
 /**
@@ -35,12 +41,10 @@ async function prepared<On extends Platform>(
   on: On,
   input: Announcement,
 ): Promise<Prepared<On> | { skipped: string }> {
-  const article = await loadArticleOf(env.DB, input);
-  const settings = await brandSettings(env.DB, input.tenantId, input.brand);
-  const account = { ...brandAccount(settings, input, { name: input.account, platform: on }), platform: on };
+  const { article, settings, account } = await targetOf(env, on, input);
   const page = await pageAt(env.DB, article, announcedSite(settings)?.name ?? MAIN);
   if (page?.status !== "published") return { skipped: `The article is not published: its status is ${page?.status ?? article.status}.` };
-  return { text: announcement({ ...article, url: page.url }, on), account, page: page.url };
+  return { text: announcement({ ...article, url: page.url }, on), account };
 }
 
 /** A step's code: posts what is prepared, unless there is nothing to announce. */
@@ -77,9 +81,10 @@ const onMastodon = defineStep({
     accountTarget(env, account).post(text, { key, signal, trace }),
   ),
   async lookup({ input, key, signal, trace, env }: EffectCall<Announcement>): Promise<Announced | undefined> {
-    const ready = await prepared(env, "mastodon", input);
-    if ("skipped" in ready) return undefined;
-    const found = await accountTarget(env, ready.account).find(ready.page, Date.parse(input.createdAt), { key, signal, trace });
+    // Since an earlier attempt, the page may have been removed, or another site may be the announced one.
+    const { article, account } = await targetOf(env, "mastodon", input);
+    const urls = (await pagesOf(env.DB, input.tenantId, article)).map(({ url }) => url);
+    const found = await accountTarget(env, account).find(urls, Date.parse(input.createdAt), { key, signal, trace });
     return found && { state: "posted", uri: found.uri, url: found.url };
   },
 });

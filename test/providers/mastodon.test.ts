@@ -66,12 +66,12 @@ describe("A post on Mastodon", () => {
   it("is found by its link, where the key is an hour old and would make a second one", async () => {
     const { tenantId, port } = account();
     const since = Date.now();
-    expect(await port.find(page, since, { key: "k" })).toBeUndefined();
+    expect(await port.find([page], since, { key: "k" })).toBeUndefined();
     const posted = await port.post(`Tea ${page}`, { key: "k" });
-    expect(await port.find(page, since, { key: "k" })).toEqual(posted);
-    expect(await port.find(`${page}2`, since, { key: "k" })).toBeUndefined();
+    expect(await port.find([page], since, { key: "k" })).toEqual(posted);
+    expect(await port.find([`${page}2`], since, { key: "k" })).toBeUndefined();
     await later(tenantId, HOUR_MS);
-    expect(await port.find(page, since - HOUR_MS, { key: "k" })).toEqual(posted);
+    expect(await port.find([page], since - HOUR_MS, { key: "k" })).toEqual(posted);
     expect(await port.post(`Tea ${page}`, { key: "k" })).not.toEqual(posted);
   });
 
@@ -80,10 +80,10 @@ describe("A post on Mastodon", () => {
     const since = Date.now();
     const posted = await port.post(`Tea ${page}`, { key: "k" });
     for (let one = 0; one < 41; one++) await port.post(`Other ${one}`, { key: `other ${one}` });
-    expect(await port.find(page, since, { key: "k" })).toEqual(posted);
+    expect(await port.find([page], since, { key: "k" })).toEqual(posted);
     expect(seen.filter((name) => name === "GET /api/v1/accounts/{id}/statuses 200")).toHaveLength(2);
     await later(tenantId, 24 * HOUR_MS);
-    expect(await port.find(page, since, { key: "k" })).toBeUndefined();
+    expect(await port.find([page], since, { key: "k" })).toBeUndefined();
     expect(seen.filter((name) => name === "GET /api/v1/accounts/{id}/statuses 200")).toHaveLength(3);
   });
 
@@ -91,7 +91,7 @@ describe("A post on Mastodon", () => {
     const status = { uri: "u", url: null, created_at: new Date().toISOString(), content: "<p>Hi</p>" };
     const pages = Array.from({ length: 25 }, (_, nth) => Response.json([{ ...status, id: `${1000 - nth}` }]));
     const server = scripted(Response.json({ id: "1" }), ...pages);
-    const found = mastodonAccount(server).find(page, Date.now(), { key: "k" });
+    const found = mastodonAccount(server).find([page], Date.now(), { key: "k" });
     await expect(found).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("1000 posts") });
   });
 

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { type CodeAtWork, type CrashPoint, expireLeases, skipPauses } from "millrace/testing";
 import { expect, it } from "vitest";
 import { deathAt } from "../../../packages/millrace/src/testing/crashes.ts";
-import type { Json } from "../../api/client.ts";
+import { type Json, reaches } from "../../api/client.ts";
 import { howMany } from "../../full-size.ts";
 import { ledger } from "../../providers/embedded.ts";
 import { statusesIn, TARGETS } from "../content/targets.ts";
@@ -59,11 +59,21 @@ async function madeAt(upstream: string, match: string): Promise<number> {
   return own.filter(({ outcome }) => outcome === "created").length;
 }
 
+/** The agent's records, made of events in that order, are those of the database. */
+async function expectNoFindings({ caller, brand, seed }: Played): Promise<void> {
+  const { body } = await caller.post("/v1/commands", { type: "brand.audit", payload: { brand, audit: "after the play" } });
+  const { result } = await reaches(caller, body.instance_id, "complete");
+  expect(result, `seed ${seed}`).toMatchObject({ counts: { live: 3, drafts: 0 }, findings: [] });
+}
+
 it.each([1, 11, 21, 31, 41].slice(0, howMany(1, 5)))(
   "brand cycle with two sites and three platforms, each message twice: one page and one post at each target, in shuffled orders from number %i on",
   { timeout: 120_000 },
   async (first) => {
-    for (const one of await play(from(first), CYCLE)) await expectOnce(one);
+    for (const one of await play(from(first), CYCLE)) {
+      await expectOnce(one);
+      await expectNoFindings(one);
+    }
   },
 );
 
