@@ -11,11 +11,11 @@ export const targetName = z
   .meta({ examples: [MAIN] });
 
 /** `deployment`: the site of the deployment's variables. `store`: the page store in R2. The others are in a secret. */
-export const SITE_KINDS = ["deployment", "store", "wordpress", "http"] as const;
+const SITE_KINDS = ["deployment", "store", "wordpress", "http"] as const;
 export const siteKind = z.enum(SITE_KINDS);
 export type SiteKind = z.infer<typeof siteKind>;
 
-export const PLATFORMS = ["bluesky", "mastodon", "x"] as const;
+const PLATFORMS = ["bluesky", "mastodon", "x"] as const;
 export const platform = z.enum(PLATFORMS);
 export type Platform = z.infer<typeof platform>;
 

@@ -23,13 +23,12 @@ export {
 } from "./crm.ts";
 export type { ProvidersEnv } from "./env.ts";
 export { jsonOf } from "./json.ts";
-export type { Mastodon } from "./mastodon.ts";
 export type { Page, Pages, PagesKind, PublishedPage } from "./pages.ts";
 export { MASTODON_CHARACTERS, mastodonLength, X_CHARACTERS, xLength, xWeight } from "./post-length.ts";
 export { publicUrl } from "./public-url.ts";
 export { recordKey } from "./record-key.ts";
 export type { Search, SearchResult } from "./search.ts";
-export type { PublishedPost, Social } from "./social.ts";
+export type { PublishedPost } from "./social.ts";
 export {
   accountTarget,
   faultOf,

@@ -1,6 +1,6 @@
 import { defineStep, type EffectCall } from "millrace";
 import * as z from "zod";
-import { MAIN, type PLATFORMS, type Platform } from "../messages/targets.ts";
+import { MAIN, type Platform } from "../messages/targets.ts";
 import { accountTarget, type PublishedPost, recordKey, type SocialTarget } from "../providers/index.ts";
 import { announcedSite, brandSettings } from "../systems/brand/settings.ts";
 import { announcement } from "../systems/content/announcement.ts";
@@ -97,4 +97,4 @@ const onX = defineStep({
 });
 
 /** Posts about an article on an account, guarded by what its platform supports. */
-export const announceOn = { bluesky: onBluesky, mastodon: onMastodon, x: onX } satisfies Record<(typeof PLATFORMS)[number], unknown>;
+export const announceOn = { bluesky: onBluesky, mastodon: onMastodon, x: onX } satisfies Record<Platform, unknown>;

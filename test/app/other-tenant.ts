@@ -95,6 +95,8 @@ export async function otherTenant(): Promise<OtherTenant> {
         content_id: article.id,
         url: page.url,
         uri: "at://did:plc:other/app.bsky.feed.post/1",
+        post_url: "https://bsky.app/profile/did:plc:other/post/1",
+        site: "main",
         research_id: research ?? "",
         reuse: research ?? "",
       },

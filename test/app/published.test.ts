@@ -15,6 +15,7 @@ const trace = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`, traces
 const TEXTS: Record<string, string> = {
   tenant_id: "acme",
   url: "https://acme.example",
+  post_url: "https://acme.example/post",
   email: "ada@acme.example",
   person: `forgotten-${"a".repeat(32)}`,
   ...hex("trace_id", "delivery_id"),

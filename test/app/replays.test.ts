@@ -9,7 +9,13 @@ import { type Names, payloadsOf } from "./payloads.ts";
 
 /** A text's content does not matter here, as long as its schema accepts it. */
 const NAMES: Names = new Proxy<Record<string, string>>(
-  { trace_id: "a".repeat(32), url: "https://pages.example.com/a", person: `forgotten-${"a".repeat(32)}`, delivery_id: "d".repeat(32) },
+  {
+    trace_id: "a".repeat(32),
+    url: "https://pages.example.com/a",
+    post_url: "https://a.example.com/1",
+    person: `forgotten-${"a".repeat(32)}`,
+    delivery_id: "d".repeat(32),
+  },
   { get: (known, field) => known[String(field)] ?? "a-name" },
 );
 

@@ -1,28 +1,20 @@
 import { MillraceError } from "millrace";
 import type { SiteTarget, SocialTarget } from "../../providers/index.ts";
-import { type Account, type BrandSettings, brandSettings, type Site } from "../brand/settings.ts";
+import { type Account, type BrandSettings, brandSettings } from "../brand/settings.ts";
 import type { BrandKey } from "./live.ts";
 
 /** A site of a brand, with its position in the brand's settings. */
 export type BrandSite = SiteTarget & { place: number };
 
-/** The sites of a brand, the first first. */
-export async function sitesOf(db: D1Database, key: BrandKey): Promise<BrandSite[]> {
-  return sitesIn(await brandSettings(db, key.tenantId, key.brand), key);
-}
-
-export function sitesIn({ sites }: Pick<BrandSettings, "sites">, { tenantId, brand }: BrandKey): BrandSite[] {
-  return sites.map((site: Site, place) => ({ tenantId, brand, ...site, place }));
-}
-
 /** One of a brand's sites. Errors: `config_invalid` for another name. */
-export async function brandSite(db: D1Database, key: BrandKey, name: string): Promise<BrandSite> {
-  const sites = await sitesOf(db, key);
-  const site = sites.find((one) => one.name === name);
-  if (site) return site;
+export async function brandSite(db: D1Database, { tenantId, brand }: BrandKey, name: string): Promise<BrandSite> {
+  const { sites } = await brandSettings(db, tenantId, brand);
+  const place = sites.findIndex((one) => one.name === name);
+  const site = sites[place];
+  if (site) return { tenantId, brand, ...site, place };
   throw new MillraceError(
     "config_invalid",
-    `The brand ${key.brand} has no site "${name}". Put it back into its settings, or choose one of: ${sites.map((one) => one.name).join(", ")}.`,
+    `The brand ${brand} has no site "${name}". Put it back into its settings, or choose one of: ${sites.map((one) => one.name).join(", ")}.`,
   );
 }
 

@@ -83,10 +83,11 @@ describe("An article of a brand with approval", () => {
     const published = await becomes(caller, article, "published");
     expect(published).toMatchObject({ revision: 2, approval_id: null, instances: { publish: { status: "complete" } } });
     expect((await send(new URL(published.url).pathname)).status).toBe(200);
+    const of = { content_id: article.id, brand: "careful", keyword: "green tea" };
     expect(await emitted(caller, instance)).toEqual([
       {
         type: "content.published",
-        payload: { content_id: article.id, brand: "careful", keyword: "green tea", revision: 2, url: published.url },
+        payload: { ...of, revision: 2, site: "main", platform: "store", url: published.url },
       },
     ]);
     expect(await putUp(article.slug)).toEqual(["created"]);
