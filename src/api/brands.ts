@@ -290,9 +290,10 @@ function assertReachable(env: ApiEnv["Bindings"], of: { tenantId: string; brand:
   ];
   const issues = targets.flatMap(([path, target]) => {
     // The deployment's variables are not the caller's: they are reported where they are used.
-    if ("kind" in target ? target.kind === "deployment" : target.platform === "bluesky" && target.secret === undefined) return [];
-    if ("kind" in target && target.kind === "store" && target.secret !== undefined)
-      return [{ path, message: "must be left out for a store" }];
+    if ("platform" in target && target.platform === "bluesky" && target.secret === undefined) return [];
+    if ("kind" in target && (target.kind === "store" || target.kind === "deployment")) {
+      return target.secret === undefined ? [] : [{ path, message: `must be left out for the kind ${target.kind}` }];
+    }
     const message = faultOf(env, target);
     return message === undefined ? [] : [{ path, message }];
   });

@@ -99,6 +99,7 @@ it.each<[string, object, string, string]>([
   ["an address", { sites: [{ ...site("main", "http"), url: "https://evil.example" }] }, "sites.0.url", ""],
   ["a site elsewhere without a secret", { sites: [site("main", "wordpress")] }, "sites.0.secret", "names no secret"],
   ["a secret that is not set", { sites: [site("main", "http", "blog")] }, "sites.0.secret", "__BLOG is not set"],
+  ["a secret for the deployment's own site", { sites: [site("main", "deployment", "blog")] }, "sites.0.secret", "left out"],
   ["a store with a secret", { sites: [site("main", "store", "blog")] }, "sites.0.secret", "left out"],
   ["two accounts of one name", { accounts: [account("a", "x"), account("a", "mastodon")] }, "accounts", "two of one name"],
   ["an unknown platform", { accounts: [account("a", "myspace")] }, "accounts.0.platform", ""],

@@ -2,9 +2,11 @@ import { env } from "cloudflare:workers";
 import { skipPauses } from "millrace/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { mastodonLength, xLength } from "../../../src/providers/index.ts";
+import { secretVariable } from "../../../src/providers/target-secret.ts";
 import { announcement } from "../../../src/systems/content/announcement.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, send, until } from "../../api/client.ts";
 import { inject, ledger } from "../../providers/embedded.ts";
+import { siteOf } from "../../wordpress/site.ts";
 import { askToPublish, draft, pathOf } from "./article.ts";
 import { instancesOf, standsAt, statusesIn, TARGETS, withTargets } from "./targets.ts";
 import { child, parseXml } from "./xml.ts";
@@ -191,6 +193,57 @@ describe("A failure at one target", () => {
       const { error } = (await caller.get(`/v1/instances/${instance.id}`)).body;
       expect(error).toMatchObject({ code: "config_invalid", message: expect.stringContaining(`${variable}${secret} is not set`) });
     }
+  });
+});
+
+describe("A site by a secret", () => {
+  /** Sets the secret of a tenant, as `wrangler secret put` does. */
+  function keep({ tenantId }: Caller, secret: string, value: object | undefined): void {
+    Object.assign(env, { [secretVariable(tenantId, secret)]: value && JSON.stringify(value) });
+  }
+  const blog = { name: "blog", kind: "wordpress", secret: "blog" };
+
+  it("gets the page and has it removed, next to the other sites; the secret is in no answer and no row", async () => {
+    const wordpress = siteOf(fresh("by-secret"));
+    const caller = await callerWith();
+    keep(caller, "blog", { url: wordpress.url, user: "editor", token: "abcd EFGH 1234" });
+    const put = await caller.call("PUT", "/v1/brands/acme", { sites: [...TARGETS.sites, blog] });
+    expect(put.status).toBe(200);
+    const article = await draft(caller);
+    await askToPublish(caller, article);
+    const up = await standsAt(caller, article.id, { main: "published", shop: "published", blog: "published" });
+    expect(up.published_to[2]).toMatchObject({ kind: "wordpress", url: expect.stringContaining(article.slug) });
+    expect(await wordpress.posts()).toMatchObject([{ slug: article.slug, status: "publish" }]);
+    await caller.post(`/v1/articles/${article.id}/unpublish`, { reason: "because", site: "blog" });
+    const down = await standsAt(caller, article.id, { main: "published", blog: "unpublished" });
+    expect(await wordpress.posts()).toMatchObject([{ status: "trash" }]);
+
+    const rows = await env.DB.prepare("SELECT * FROM brands WHERE tenant_id = ?1").bind(caller.tenantId).all();
+    const effects = await caller.get(`/v1/instances/${up.published_to[2].instance.id}/effects`);
+    for (const told of [put.body, up, down, rows.results, effects.body]) expect(JSON.stringify(told)).not.toContain("EFGH");
+  });
+
+  it("is not another tenant's: the same name of a secret is another variable", async () => {
+    const [caller, stranger] = [await callerWith(), await callerWith()];
+    keep(caller, "blog", { url: "https://blog.example.com", user: "editor", token: "t" });
+    expect((await caller.call("PUT", "/v1/brands/acme", { sites: [blog] })).status).toBe(200);
+    expectProblem(await stranger.call("PUT", "/v1/brands/acme", { sites: [blog] }), 422, "invalid_payload");
+  });
+
+  it("fails alone after its secret is removed, and continues with it", async () => {
+    const wordpress = siteOf(fresh("back-again"));
+    const caller = await callerWith();
+    const value = { url: wordpress.url, user: "editor", token: "abcd EFGH 1234" };
+    keep(caller, "blog", value);
+    await caller.call("PUT", "/v1/brands/acme", { sites: [...TARGETS.sites, blog] });
+    keep(caller, "blog", undefined);
+    const article = await draft(caller);
+    await askToPublish(caller, article);
+    await standsAt(caller, article.id, { main: "published", shop: "published", blog: "failed" });
+    keep(caller, "blog", value);
+    await caller.post(`/v1/articles/${article.id}/publish`, { reason: "the secret is back" });
+    await standsAt(caller, article.id, { main: "published", shop: "published", blog: "published" });
+    expect(await wordpress.posts()).toHaveLength(1);
   });
 });
 
