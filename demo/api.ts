@@ -11,7 +11,7 @@ type RetryPlan = Extract<Output<EngineApi, "/v1/instances/:id/retry", "$post">, 
 
 type Brands = ReturnType<typeof brands>;
 type BrandState = Output<Brands, "/v1/brands/:brand", "$get">;
-type Article = Output<ReturnType<typeof articles>, "/v1/articles/:id", "$get">;
+export type Article = Output<ReturnType<typeof articles>, "/v1/articles/:id", "$get">;
 type Settings = Output<Brands, "/v1/brands/:brand", "$put">;
 type DecisionPage = Output<Brands, "/v1/brands/:brand/decisions", "$get">;
 export type Decision = DecisionPage["items"][number];
@@ -22,6 +22,8 @@ interface Fault {
   match: string;
   status: number;
   remaining: number | null;
+  /** True: the upstream does its work, and only its answer is lost. */
+  afterEffect?: boolean;
 }
 
 /** The number of results of each embedded upstream, by outcome. */
@@ -41,6 +43,12 @@ export function brandApi({ url, token }: { url: string; token: string }) {
     ledgerTotals: async () => (await ask<{ totals: LedgerTotals }>("GET", "/embedded/ledger")).totals,
     brand: (name: string) => ask<BrandState>("GET", `/v1/brands/${name}`),
     setBrand: (name: string, settings: object) => ask<Settings>("PUT", `/v1/brands/${name}`, settings),
+    /** Confirms the effect of an instance that is in doubt. */
+    confirm: async (id: string, reason: string, output: object): Promise<void> => {
+      const { items } = await ask<{ items: { key: string; state: string }[] }>("GET", `/v1/instances/${id}/effects`);
+      const key = items.find(({ state }) => state === "in_doubt")?.key;
+      await ask<void>("POST", `/v1/effects/${key}/confirm`, { reason, output });
+    },
     article: (id: string) => ask<Article>("GET", `/v1/articles/${id}`),
     /** The decisions of a cycle, in order. */
     decisions: async (name: string, cycle: string): Promise<Decision[]> =>

@@ -19,6 +19,7 @@ export const WORKFLOWS = [
   "research-keyword",
   "generate-article",
   "publish-article",
+  "publish-to-site",
   "post-to-social",
   "audit-brand",
 ] as const;

@@ -7,6 +7,7 @@ import { type BrandApi, brandApi, type Decision } from "./api.ts";
 import { BRAND, FIRST, KEYWORDS, MESSAGES, ONCE_EACH, PER_KEYWORD, REFUSED_PAGE, UNLUCKY, WORKFLOWS } from "./job.ts";
 import { laterCycles } from "./later.ts";
 import { differences, type Outcome, readOutcome } from "./outcome.ts";
+import { severalPlaces } from "./places.ts";
 import { aboutOf, Timeline } from "./timeline.ts";
 import { chapter, watch } from "./watch.ts";
 
@@ -73,6 +74,7 @@ export async function tell(stage: Stage): Promise<void> {
   if (wrong.length > 0) throw new Refusal(`The demo did not end as it should. ${wrong.join(" ")}`);
 
   await laterCycles(api, stop, showDecisions);
+  await severalPlaces(api, stop);
   say(
     `\n${paint("green", "✓")} ${paint("bold", `Every effect happened once, kill, refusal and retry included, in ${seconds(Date.now() - startedAt)}.`)}`,
   );

@@ -3,7 +3,7 @@ import { column, paint } from "../packages/millrace/cli/terminal.ts";
 import type { Step } from "./api.ts";
 import { MESSAGES, WORKFLOWS } from "./job.ts";
 
-const WIDTH = { time: 9, type: widest(Object.keys(MESSAGES)), about: 16, workflow: widest(WORKFLOWS) };
+const WIDTH = { time: 9, type: widest([...Object.keys(MESSAGES), "content.publish_to_site"]), about: 16, workflow: widest(WORKFLOWS) };
 /** True for a status from which an instance continues without an operator. */
 const GOES_ON: Record<Instance["status"], boolean> = {
   accepted: true,

@@ -39,6 +39,8 @@ it("the demo shows the brand's decisions, the kill, the refused page, the retry 
   expect(out).toMatch(/“moka pot” no longer counts as on its way: its instance is errored/);
   expect(out).toMatch(/oat milk +held .*\n.*oat milk +resumed +There is room again/);
   expect(out).toMatch(/moka pot +reused/);
+  for (const place of ["site shop    published", "mastodon     posted", "x            in_doubt", "x            posted"])
+    expect(out).toContain(place);
   expect(out).toContain("✓ Every effect happened once");
   // `npm start` suggests a command and says where its page will be.
   const promised = /\{url\}(\/pages\S+)/.exec(readFileSync(join(ROOT, "package.json"), "utf8"))?.[1];

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { type Caller, callerWith, type Json, send } from "../api/client.ts";
-import { draft, pathOf, publish, publishedDaily } from "../systems/content/article.ts";
+import { askToPublish, draft, pathOf, publish, publishedDaily } from "../systems/content/article.ts";
+import { standsAt, withTargets } from "../systems/content/targets.ts";
 import { runTool } from "./toolbox.ts";
 
 const ORIGIN = "http://localhost:8787";
@@ -122,6 +123,7 @@ describe("Every HTML page", () => {
     "an index's first page",
     "an index's last page",
     "an index of nothing",
+    "an index of a further site",
   ])("is accessible, at each width, in light and dark, and has no unintended behaviour: %s", (name) => {
     expect(found[name]).toEqual([]);
   });
@@ -147,6 +149,10 @@ async function ofBrands(caller: Caller): Promise<Record<string, Page>> {
   const [{ url }, { url: wideUrl }] = [await publish(caller, plain), await publish(caller, wide)];
   await publishedDaily(caller.tenantId, "daily", 23);
   await publishedDaily(caller.tenantId, "gone", 1, "unpublished");
+  await withTargets(caller, "two");
+  const onTwo = await draft(caller, { brand: "two", text: ARTICLE });
+  await askToPublish(caller, onTwo);
+  await standsAt(caller, onTwo.id, { main: "published", shop: "published" });
   const [, older = ""] = /rel="next" href="([^"]+)"/.exec((await send(index("daily"))).body) ?? [];
   return {
     "an article": { path: pathOf(url), shows: "Below eighty degrees" },
@@ -156,6 +162,7 @@ async function ofBrands(caller: Caller): Promise<Record<string, Page>> {
     "an index's first page": { path: index("daily"), shows: "Day 23" },
     "an index's last page": { path: pathOf(older), shows: "Newest" },
     "an index of nothing": { path: index("gone"), shows: "Nothing is published" },
+    "an index of a further site": { path: `${index("two")}shop/`, shows: "How green tea is made" },
   };
 }
 
