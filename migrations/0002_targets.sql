@@ -1,4 +1,4 @@
--- The sites and the accounts of a brand, as JSON, and the site whose page is announced. NULL: those of the variables of the deployment.
+-- The sites and the accounts of a brand as JSON, and the announced site. NULL: those of the variables of the deployment.
 ALTER TABLE brands ADD COLUMN sites TEXT CHECK (sites IS NULL OR json_type(sites) = 'array');
 ALTER TABLE brands ADD COLUMN accounts TEXT CHECK (accounts IS NULL OR json_type(accounts) = 'array');
 ALTER TABLE brands ADD COLUMN announced_site TEXT;

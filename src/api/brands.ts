@@ -60,7 +60,7 @@ const accountSchema = z.strictObject({
   secret,
 });
 
-/** A list of targets whose names differ. */
+/** A list of targets with different names. */
 function named<Schema extends z.ZodType<{ name: string }>>(target: Schema, least: 0 | 1) {
   return z
     .array(target)
@@ -99,7 +99,7 @@ const settingsSchema = z.strictObject({
       description: "The accounts that announce its pages; an empty list for none.",
     }),
   announced_site: targetName.nullable().default(DEFAULT_SETTINGS.announced_site).meta({
-    description: "The site whose page is announced. Null: the first of `sites`.",
+    description: "The announced site: posts link to its page. Null: the first of `sites`.",
   }),
   reason: z.string().trim().max(500).default("").meta({ description: "The reason; kept in the audit." }),
 });

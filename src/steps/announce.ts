@@ -47,7 +47,7 @@ async function prepared<On extends Platform>(
   return { text: announcement({ ...article, url: page.url }, on), account };
 }
 
-/** A step's code: posts what is prepared, unless there is nothing to announce. */
+/** The code of a step: makes the prepared post, unless the page is not published. */
 function posting<On extends Platform>(
   on: On,
   post: (prepared: Prepared<On>, call: EffectCall<Announcement>) => Promise<PublishedPost>,
@@ -96,5 +96,5 @@ const onX = defineStep({
   run: posting("x", ({ text, account }, { key, signal, trace, env }) => accountTarget(env, account).post(text, { key, signal, trace })),
 });
 
-/** Posts about an article on an account, guarded by what its platform supports. */
+/** Posts about an article on an account, with the guard that its platform supports. */
 export const announceOn = { bluesky: onBluesky, mastodon: onMastodon, x: onX } satisfies Record<Platform, unknown>;

@@ -53,7 +53,7 @@ const putUnlessFound = defineStep({
 export const putPage = (env: Cloudflare.Env, kind: SiteTarget["kind"]) => (isRepeatable(env, kind) ? put : putUnlessFound);
 
 /**
- * The present article and its site. If it was rejected while an attempt of ours published its page, the page is removed here. Errors:
+ * The present article and its site. If it was rejected while an earlier attempt published its page, the page is removed here. Errors:
  * `config_invalid` for a site that the brand does not have any more.
  */
 async function current({ input, key, signal, trace, env }: EffectCall<SiteArticle>): Promise<{ article: Article; site: BrandSite }> {

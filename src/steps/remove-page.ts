@@ -10,7 +10,7 @@ type Published = Pick<Article, "tenantId" | "id" | "brand" | "revision"> & { sit
 /** The result: the page was removed, or was not published any more. */
 type Removed = { state: "down"; change: PageChange } | { state: "skipped"; why: string };
 
-/** Removes an article's page from a site, whichever instance published it. */
+/** Removes an article's page from a site, independent of the instance that published it. */
 export const removePage = defineStep({
   effect: "natural",
   async run({ input, key, signal, trace, env }: EffectCall<Published>): Promise<Removed> {

@@ -6,8 +6,8 @@ import { publishPlan } from "../systems/content/publish-plan.ts";
 import { toOtherSites, wasPublished, wasRemoved } from "../systems/content/published.ts";
 
 /**
- * Publishes a draft on the sites of its brand, after a person's approval if the brand requires it: on the first site itself, on each other
- * site by an instance of `publish-to-site`. The undo removes the page of the first site. Its steps are the platform's: it waits for people,
+ * Publishes a draft on the sites of its brand, after a person's approval if the brand requires it. It publishes on the first site itself.
+ * Each other site has an instance of `publish-to-site`. The undo removes the page of the first site. Its steps are the platform's: it waits for people,
  * and the step with an undo would be one in any case.
  */
 export const publishArticle = defineWorkflow({

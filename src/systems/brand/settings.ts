@@ -18,7 +18,7 @@ export interface BrandSettings {
   sites: readonly Site[];
   /** The accounts that announce its pages. Default: the account of the deployment's variables, named `main`. */
   accounts: readonly Account[];
-  /** The site whose page is announced. Default null: the first. */
+  /** The name of the announced site: posts link to its page. Default null: the first. */
   announced_site: string | null;
 }
 
@@ -96,7 +96,7 @@ export async function brandSettings(db: D1Database, tenantId: string, brand: str
   return settings;
 }
 
-/** The site whose page is announced. */
+/** The announced site: posts link to its page. */
 export function announcedSite({ sites, announced_site }: BrandSettings): Site | undefined {
   return announced_site === null ? sites[0] : sites.find(({ name }) => name === announced_site);
 }

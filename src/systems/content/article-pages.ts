@@ -24,7 +24,7 @@ export type PageChange = ArticleChange & { site: string };
 
 const COLUMNS = fragment("site, kind, status, revision, url, store, instance_id AS instanceId, published_at AS publishedAt");
 
-/** The fields of an article's row that stand for its only page. */
+/** The fields of an article's row that describe its only page, if that is older than the table of pages. */
 type Row = Pick<Article, "id" | "status" | "revision" | "url" | "publishedAt"> & Partial<Pick<Article, "store">>;
 
 /** The pages of an article, in the order of its brand's sites. A page from before their table is in the article's row. */

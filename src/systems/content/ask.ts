@@ -21,7 +21,7 @@ interface Asked {
   page: ArticlePage | undefined;
 }
 
-/** Publishes an article again: on the first site of its brand, from where its instance goes on to the others; or on another site alone. */
+/** Publishes an article again: on the first site of its brand and, by that instance, on the others; or on another site alone. */
 export function askToPublish(env: EngineEnv, catalog: Catalog, by: Operator, asked: Asked & { isFirst: boolean }, reason: string) {
   const { article, site, isFirst } = asked;
   const payload = { content_id: article.id, brand: article.brand };

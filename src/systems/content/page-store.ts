@@ -15,7 +15,9 @@ export function storeOf(env: ProvidersEnv, site: SiteTarget, { store }: Kept): P
   if (!store || store === configured.store) return configured;
   const names = site.kind === "deployment" ? "PAGES_PROVIDER and PAGES_URL name" : `the site "${site.name}" is`;
   const back =
-    site.kind === "deployment" ? "restore the old values, remove the page, then change them" : "restore it, remove the page, then change it";
+    site.kind === "deployment"
+      ? "restore the old values, remove the page, then change them"
+      : "restore it, remove the page, then change it";
   throw new MillraceError("config_invalid", `The page is published in the store "${store}", but ${names} "${configured.store}": ${back}.`);
 }
 

@@ -6,7 +6,7 @@ import { type ArticlePost, postsOf } from "./article-posts.ts";
 import type { ArticleRow } from "./article-rows.ts";
 import type { PlannedSite } from "./publish-plan.ts";
 
-/** An article on one site of its brand, or on one that the brand had. */
+/** An article on a present or former site of its brand. */
 export interface OnSite {
   site: PlannedSite;
   page: ArticlePage | undefined;
@@ -23,7 +23,7 @@ export interface OnAccount {
   instanceId: string;
 }
 
-/** The sites and accounts of an article: those of its brand, and those that it is on from before. */
+/** The sites and accounts of an article: those of its brand, and former ones with a page or a post. */
 export async function whereIs(db: D1Database, tenantId: string, article: ArticleRow): Promise<{ sites: OnSite[]; accounts: OnAccount[] }> {
   const [settings, pages, posts] = await Promise.all([
     brandSettings(db, tenantId, article.brand),

@@ -15,7 +15,7 @@ export interface Played {
   brand: string;
 }
 
-/** A brand's cycle: its settings, and what it consists of. */
+/** A brand's cycle: its settings, messages and instances. */
 export interface Play {
   settings?: object;
   /** The messages of a cycle of three keywords to itself. */
@@ -47,7 +47,7 @@ async function evicted(object: Parameters<typeof evictDurableObject>[0]): Promis
   });
 }
 
-/** Runs each seed's brand through its cycle, in an order of its own. */
+/** Runs each seed's brand through its cycle, in its own order. */
 export async function play(seeds: readonly number[], { settings, messages, instances, isKilled, meanwhile }: Play): Promise<Played[]> {
   using shuffler = new Shuffler();
   const told = await Promise.all(

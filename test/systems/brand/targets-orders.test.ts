@@ -8,7 +8,7 @@ import { ledger } from "../../providers/embedded.ts";
 import { statusesIn, TARGETS } from "../content/targets.ts";
 import { type Played, play } from "./playing.ts";
 
-/** Two sites and three platforms: for each of three keywords two pages and three posts, each by an instance of its own. */
+/** Two sites and three platforms: for each of three keywords two pages and three posts, each by its own instance. */
 const CYCLE = {
   settings: TARGETS,
   messages: {
@@ -29,7 +29,7 @@ const CYCLE = {
 const TOGETHER = howMany(3, 10);
 const from = (first: number) => Array.from({ length: TOGETHER }, (_, index) => first + index);
 
-/** How often each embedded program did a thing for each article: `created` once, and nothing else that readers see. */
+/** Asserts one page and one post of each article at each target, by the ledger of the embedded programs. */
 async function expectOnce({ caller, brand, seed }: Played): Promise<void> {
   const { items } = (await caller.get(`/v1/articles?brand=${brand}`)).body;
   expect(items, `seed ${seed}`).toHaveLength(3);
@@ -51,7 +51,7 @@ async function expectOnce({ caller, brand, seed }: Played): Promise<void> {
   }
 }
 
-/** How often something was made there. A second creation, a removal or a refused duplicate fails the test. */
+/** Counts the creations in an embedded program. A removal or a refused duplicate fails the test. */
 async function madeAt(upstream: string, match: string): Promise<number> {
   const { calls } = await ledger({ upstream, match });
   const own = calls.filter(({ subject }) => subject === match || subject.endsWith(` ${match}`));
@@ -112,7 +112,7 @@ function killing(): { deaths: Map<CrashPoint, number> } & Disposable {
   return { deaths, [Symbol.dispose]: restore };
 }
 
-/** An operator looks at each doubt, and answers by what is in the account. Only posts on X can be in doubt. */
+/** An operator looks at each doubt, and answers by the content of the account. Only posts on X can be in doubt. */
 async function settleDoubts({ caller }: Played): Promise<string[]> {
   const { items } = (await caller.get("/v1/effects?state=in_doubt&limit=200")).body;
   for (const { key, instance_id } of items) {
