@@ -131,7 +131,7 @@ async function settleDoubts({ caller }: Played): Promise<string[]> {
   return items.map(({ key }: Json) => key);
 }
 
-it("it does so too when each attempt at a page or a post dies once: an unknown outcome at X is seen by an operator", {
+it("brand cycle has the same outcome when each attempt at a page or a post dies once: an operator sees each unknown outcome at X", {
   timeout: 120_000,
 }, async () => {
   using killed = killing();
