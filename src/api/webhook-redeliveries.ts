@@ -27,9 +27,7 @@ import { noDelivery } from "./webhook-deliveries.ts";
 import { endpointOf } from "./webhooks.ts";
 
 const manySchema = reasoned.extend({
-  state: z
-    .enum(REPEATABLE)
-    .meta({ description: "Of its newest instance: `sent` excludes a sent one whose redelivery was skipped." }),
+  state: z.enum(REPEATABLE).meta({ description: "Of its newest instance: `sent` excludes a sent one whose redelivery was skipped." }),
   since: timestamp
     .optional()
     .meta({ description: "Selects facts that matched the endpoint at this time or later; default: all kept facts." }),
