@@ -119,6 +119,22 @@ it("a token has its own limit, for all addresses together", async () => {
   expect((await door.ask(...use(other.token, 1))).status).toBe(405);
 }, 120_000);
 
+it("responses to a token have the remainder of its limit, and cost no call for it; refused and other responses keep their own", async () => {
+  const { token } = await callerWith(["read"]);
+  const door = counted({ REQUESTS_PER_TOKEN: "1000" });
+  const authorization = `Bearer ${token}`;
+  for (let n = 1; n <= 50; n++) {
+    const { status, headers } = await door.ask("/v1/limits", { authorization });
+    expect([status, headers.get("ratelimit")]).toEqual([200, `"token";r=${1000 - n};t=10`]);
+    expect(headers.get("ratelimit-policy")).toBe('"token";q=1000;w=10');
+  }
+  expect(door.calls.objects).toBe(0);
+  // The 51st asks the limiter, as before: its answer has the exact remainder.
+  expect((await door.ask("/v1/schedules/x/run", { authorization })).headers.get("ratelimit")).toBe('"token";r=949;t=10');
+  expect(door.calls.objects).toBe(1);
+  expect((await counted({ REQUESTS_PER_TOKEN: "0" }).ask("/v1/limits", { authorization })).headers.get("ratelimit")).toBeNull();
+});
+
 it("a token and its descendants share one limit", async () => {
   const first = await callerWith(["read", "tokens"]);
   const mint = () => first.post("/v1/tokens", { actor: "eve", scopes: ["read"], reason: "She looks." });

@@ -52,8 +52,32 @@ describe("a limit", () => {
   it("counts the cost of a call, and refuses a cost beyond its capacity at once", async () => {
     const limit = limitOf(env, fresh("limit"), [...HOURLY, ...BUCKET]);
     await expect(limit.tryTake(6)).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("at most 5 at once") });
-    expect(await limit.tryTake(5)).toEqual({ taken: true, waitMs: 0 });
-    expect(await limit.tryTake(5)).toMatchObject({ taken: false });
+    expect(await limit.tryTake(5)).toEqual({ taken: true, waitMs: 0, remaining: 0 });
+    expect(await limit.tryTake(5)).toMatchObject({ taken: false, remaining: 0 });
+  });
+
+  it("returns how many remain: the least of its rules and of the upstream's remainder; none during a pause, with one object request each", async () => {
+    const name = fresh("limit");
+    const limit = limitOf(env, name, [...HOURLY, ...BUCKET]);
+    expect(await limit.tryTake(2)).toEqual({ taken: true, waitMs: 0, remaining: 3 });
+    expect(await limit.tryTake(4)).toEqual({ taken: false, waitMs: expect.any(Number), remaining: 3 });
+    await evictDurableObject(env.RATE_LIMIT.getByName(name));
+    expect(await limit.tryTake()).toMatchObject({ taken: true, remaining: 2 });
+    await limit.heed({ status: 200, headers: { ratelimit: '"default";r=2;t=60', "ratelimit-policy": '"default";q=100;w=60' } });
+    expect(await limit.tryTake()).toMatchObject({ taken: true, remaining: 1 });
+    await limit.pause(60_000);
+    expect(await limit.tryTake()).toMatchObject({ taken: false, remaining: 0 });
+    const calls = { count: 0 };
+    const counting = {
+      RATE_LIMIT: {
+        getByName: (id: string) => {
+          calls.count++;
+          return env.RATE_LIMIT.getByName(id);
+        },
+      },
+    } as unknown as LimitEnv;
+    expect(await limitOf(counting, fresh("limit"), HOURLY).tryTake()).toMatchObject({ remaining: 9 });
+    expect(calls.count).toBe(1);
   });
 
   // A bucket's times are as dense as its rate, for any margin: with a large one no caller is late on a busy machine, and so requeued
@@ -141,9 +165,9 @@ describe("a limit", () => {
 
   it.each([
     [[], "has no rule"],
-    [[{ limit: 0, periodMs: 1000 }], "limit is 0"],
-    [[{ limit: 5, periodMs: Number.NaN }], "periodMs is NaN"],
-    [[{ burst: 5, refill: -1, periodMs: 1000 }], "refill is -1"],
+    [[{ limit: 0, periodMs: 1000 }], "limit 0"],
+    [[{ limit: 5, periodMs: Number.NaN }], "periodMs NaN"],
+    [[{ burst: 5, refill: -1, periodMs: 1000 }], "refill -1"],
     [[...HOURLY, ...HOURLY], "more than one window of 3600000 ms"],
   ])("refuses invalid rules at their definition: %j", (rules, said) => {
     expect(() => limitOf(env, "wrong", rules)).toThrow(

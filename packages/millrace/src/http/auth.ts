@@ -39,8 +39,9 @@ export const authenticate =
       );
     }
     context.set("caller", { ...caller, tokenId: person ? undefined : caller.id });
-    await countToken(context);
+    const counted = await countToken(context);
     await next();
+    for (const [name, value] of Object.entries(counted)) if (context.res.status !== 429) context.header(name, value);
     // A handler that writes may find that the token was revoked after this isolate cached it.
     if (context.res.status === 401) context.header("www-authenticate", INVALID_TOKEN);
   };

@@ -72,11 +72,17 @@ export function refuseCounted({ env, req }: Asked): void {
   if (waitMs > 0) throw tokenRefusal(waitMs, windowOf(env.REQUESTS_PER_TOKEN, PER_TOKEN));
 }
 
-/** Counts a request for its token's first token, so that descendants share the limit. Errors: `rate_limited`. */
-export async function countToken({ env, var: { caller } }: Context<HttpEnv>): Promise<void> {
+/**
+ * Counts a request for its token's first token, so that descendants share the limit. Returns the headers that report the remainder, as far
+ * as this isolate knows it. Errors: `rate_limited`.
+ */
+export async function countToken({ env, var: { caller } }: Context<HttpEnv>): Promise<Record<string, string>> {
   const window = windowOf(env.REQUESTS_PER_TOKEN, PER_TOKEN);
-  const waitMs = await countedHere(env, `requests/token ${caller.rootId}`, window);
+  const name = `requests/token ${caller.rootId}`;
+  const waitMs = await countedHere(env, name, window);
   if (waitMs > 0) throw tokenRefusal(waitMs, window);
+  const left = leases.leftOf(name);
+  return window && left !== undefined ? limitHeaders("token", left, PERIOD_MS / 1000, window) : {};
 }
 
 function tokenRefusal(waitMs: number, window: Window | undefined): HttpRefusal {
@@ -100,13 +106,19 @@ async function countedByPlatform(limit: RateLimit, key: string): Promise<number>
   return success ? 0 : PERIOD_MS;
 }
 
-/** Headers of draft-ietf-httpapi-ratelimit-headers, and `Retry-After`. */
+/** Headers of draft-ietf-httpapi-ratelimit-headers: `left` requests for the next `seconds`. */
+function limitHeaders(policy: "address" | "token", left: number, seconds: number, window: Window | undefined): Record<string, string> {
+  return {
+    ratelimit: `"${policy}";r=${left};t=${seconds}`,
+    ...(window && { "ratelimit-policy": `"${policy}";q=${window.limit};w=${window.periodMs / 1000}` }),
+  };
+}
+
 function refusal(policy: "address" | "token", why: string, waitMs: number, window: Window | undefined): HttpRefusal {
   const seconds = Math.ceil(waitMs / 1000);
   return new HttpRefusal("rate_limited", `${why} Send this one again in ${seconds} s. It had no effect.`, {
     "retry-after": String(seconds),
-    ratelimit: `"${policy}";r=0;t=${seconds}`,
-    ...(window && { "ratelimit-policy": `"${policy}";q=${window.limit};w=${window.periodMs / 1000}` }),
+    ...limitHeaders(policy, 0, seconds, window),
   });
 }
 

@@ -34,10 +34,10 @@ export interface Limit {
    */
   take(cost?: number, options?: Pick<LimitOptions, "patienceMs">): Promise<void>;
   /**
-   * Takes `cost` now (default 1), or takes nothing and returns the milliseconds until there is room. Errors: `config_invalid`,
-   * `unavailable`.
+   * Takes `cost` now (default 1), or takes nothing and returns the milliseconds until there is room. `remaining`: the permits that can be
+   * taken at once after this call. Errors: `config_invalid`, `unavailable`.
    */
-  tryTake(cost?: number): Promise<{ taken: boolean; waitMs: number }>;
+  tryTake(cost?: number): Promise<{ taken: boolean; waitMs: number; remaining: number }>;
   /**
    * Reads the upstream's response. A 429, or a 503 with `Retry-After`, stops all callers for the time it names. Then calls go evenly at
    * half the rate, which recovers within 30 seconds without a further refusal. If the response's fields report a low remainder, only that
@@ -76,7 +76,11 @@ export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], opt
   assertLength(name, "marginMs", marginMs, DAY_MS);
   const limits = objectBinding<RateLimit>(env, "RATE_LIMIT");
   // RPC's mapped types lose the class.
-  type LimitObject = { take(ask: Ask): Promise<Answer>; heed(word: Word): Promise<void>; pause(ms: number): Promise<void> };
+  type LimitObject = {
+    take(ask: Ask): Promise<Answer & { remaining: number }>;
+    heed(word: Word): Promise<void>;
+    pause(ms: number): Promise<void>;
+  };
   const id = checkedObjectName(name, "name");
   const ask = async <T>(one: (object: LimitObject) => Promise<T>): Promise<T> => {
     for (const pauseMs of [...AGAIN_AFTER_MS, undefined]) {
@@ -115,8 +119,8 @@ export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], opt
     },
     async tryTake(cost = 1) {
       assertFits(name, rules, cost);
-      const { go, waitMs } = await ask((object) => object.take({ rules, cost, patienceMs: 0, marginMs, seenBy }));
-      return { taken: go, waitMs: go ? 0 : waitMs };
+      const { go, waitMs, remaining } = await ask((object) => object.take({ rules, cost, patienceMs: 0, marginMs, seenBy }));
+      return { taken: go, waitMs: go ? 0 : waitMs, remaining };
     },
     async heed(answer) {
       const word = wordOf(answer);

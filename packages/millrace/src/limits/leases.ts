@@ -13,6 +13,9 @@ interface Known {
   permits: number;
   permitsUntil: number;
   refusedUntil: number;
+  /** The permits that the limiter reported at `leftAt`, less those used in this isolate since. */
+  left: number;
+  leftAt: number;
   isAsking: boolean;
 }
 
@@ -38,6 +41,8 @@ export class Leases {
     const now = Date.now();
     if (known.refusedUntil > now) return known.refusedUntil - now;
     if (now - known.freeSince >= window.periodMs) Object.assign(known, { free: 0, freeSince: now });
+    if (now - known.leftAt >= window.periodMs) Object.assign(known, { left: window.limit, leftAt: now });
+    known.left = Math.max(0, known.left - 1);
     if (known.free < Math.floor(window.limit * FREE_SHARE)) {
       known.free++;
       known.untold++;
@@ -48,6 +53,11 @@ export class Leases {
       return 0;
     }
     return this.#ask(env, name, window, known);
+  }
+
+  /** The permits that remain, without the uses of other isolates since this one last asked. Undefined for a name without a use. */
+  leftOf(name: string): number | undefined {
+    return this.#known.get(name)?.left;
   }
 
   /** Remaining time of a known refusal in milliseconds; 0 if the caller is not refused. */
@@ -66,9 +76,10 @@ export class Leases {
     known.isAsking = true;
     try {
       const object = objectBinding(env, "RATE_LIMIT").getByName(name, placed(env)) as unknown as { lease(ask: LeaseAsk): Promise<Lease> };
-      const { given, waitMs } = await object.lease({ window, most, used, forMs });
+      const { given, left, waitMs } = await object.lease({ window, most, used, forMs });
       if (given === 0) known.refusedUntil = Math.max(known.refusedUntil, Date.now() + waitMs);
       else if (isFirst) Object.assign(known, { permits: given - 1, permitsUntil: askedAt + forMs });
+      Object.assign(known, { left: left + known.permits, leftAt: askedAt });
       return given === 0 ? Math.max(1, waitMs) : 0;
     } catch {
       // If the limiter fails, requests pass: it protects the system and grants no rights.
@@ -83,7 +94,17 @@ export class Leases {
     if (found) return found;
     const [oldest = ""] = this.#known.size >= MOST_NAMES ? this.#known.keys() : [];
     this.#known.delete(oldest);
-    const known = { free: 0, freeSince: Date.now(), untold: 0, permits: 0, permitsUntil: 0, refusedUntil: 0, isAsking: false };
+    const known = {
+      free: 0,
+      freeSince: Date.now(),
+      untold: 0,
+      permits: 0,
+      permitsUntil: 0,
+      refusedUntil: 0,
+      left: 0,
+      leftAt: 0,
+      isAsking: false,
+    };
     this.#known.set(name, known);
     return known;
   }

@@ -1,5 +1,5 @@
 import type { LimitName } from "../store/limits.ts";
-import { cutLevel, earliestIn, full, type Level, returned, type TokenBucket, taken } from "./bucket.ts";
+import { cutLevel, earliestIn, full, type Level, returned, type TokenBucket, taken, tokensAt } from "./bucket.ts";
 import { type Narrowing, narrowed, spaced, spacing } from "./narrowing.ts";
 import { UNNAMED_PAUSE_MS, type Word } from "./upstream.ts";
 import { type Counts, counted, cutCounts, earliest, fits, type Granted, room, type Window } from "./windows.ts";
@@ -61,6 +61,16 @@ export interface Answer {
   revision: number;
   /** True if its owner must ask again when the slot comes. */
   asksAgain: boolean;
+}
+
+/** The permits that every rule allows at this moment; 0 while calls are paused, spaced, or reserved ahead. */
+export function remainingOf(state: State, { rules, marginMs }: Pick<Ask, "rules" | "marginMs">, now: number): number {
+  if (Math.max(state.pausedUntil, state.lastAt, state.lineUntil ?? 0, spaced(state.narrowing, now)) > now) return 0;
+  const rooms = rules.map((rule) =>
+    isBucket(rule) ? tokensAt(rule, levelOf(state, rule), now) : room(grantedIn(state, rule, marginMs), now),
+  );
+  const lefts = (state.lefts ?? []).flatMap(({ count, until }) => (now < until ? count : []));
+  return Math.max(0, Math.floor(Math.min(...rooms, ...lefts)));
 }
 
 /** A caller that waits longer than this, in milliseconds, asks again at its slot, because the slot may have been revoked. */
@@ -163,6 +173,8 @@ const PART_MS = 250;
 /** Permits of a window, granted at once: at least one, at most as requested. */
 export interface Lease {
   given: number;
+  /** The permits that remain after them. */
+  left: number;
   /** If none was granted: the milliseconds until one is free. */
   waitMs: number;
 }
@@ -183,7 +195,11 @@ export function lease(state: State, { window, most, used, forMs }: LeaseAsk, now
   const given = Math.max(0, Math.min(most, Math.floor(room(of(known), now))));
   const next = given > 0 ? counted(of(known), { cost: given, at: now }, now) : known;
   const waitMs = given > 0 ? 0 : earliest(of(next), { cost: 1, at: now }) - now;
-  return { answer: { given, waitMs }, state: next === counts ? state : { ...state, counts: { ...state.counts, [window.periodMs]: next } } };
+  const left = Math.max(0, Math.floor(room(of(next), now)));
+  return {
+    answer: { given, left, waitMs },
+    state: next === counts ? state : { ...state, counts: { ...state.counts, [window.periodMs]: next } },
+  };
 }
 
 interface Take {

@@ -15,6 +15,7 @@ import {
   lease,
   NOTHING,
   paused,
+  remainingOf,
   type State,
   slowestRate,
 } from "./plan.ts";
@@ -39,14 +40,15 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
   /** Tenants that have the limit in their list. It is only in memory, because listing it twice has no effect. */
   readonly #listedFor = new Set<string>();
 
-  async take(ask: Ask): Promise<Answer> {
+  async take(ask: Ask): Promise<Answer & { remaining: number }> {
     if (ask.seenBy) this.#list(ask.seenBy);
-    const answer = await this.#change((state, now) => {
-      const given = give(state, ask, now);
-      return given.state === state ? given : { ...given, state: { ...given.state, rules: ask.rules } };
+    const { remaining, ...answer } = await this.#change((before, now) => {
+      const given = give(before, ask, now);
+      const state = given.state === before ? before : { ...given.state, rules: ask.rules };
+      return { answer: { ...given.answer, remaining: remainingOf(state, ask, now) }, state };
     });
     const comesBack = ask.held !== undefined || ask.patienceMs > ASK_AGAIN_MS;
-    return answer.go || !comesBack ? answer : this.#later(answer, ask);
+    return { ...(answer.go || !comesBack ? answer : this.#later(answer, ask)), remaining };
   }
 
   /** Gives each refused caller its own time to return, spaced by the rate. With the same time they would collide again. */
