@@ -68,7 +68,7 @@ export type { LaneEnv } from "./lanes/stub.ts";
 export type { TokenBucket } from "./limits/bucket.ts";
 export { type Limit, type LimitEnv, type LimitOptions, limitOf } from "./limits/client.ts";
 export type { Window } from "./limits/windows.ts";
-export { type Held, type LockEnv, type LockOptions, withLock } from "./locks/client.ts";
+export { type Held, type LockEnv, type LockOptions, type Tried, tryLock, withLock } from "./locks/client.ts";
 export { type Millrace, type MillraceOptions, millrace } from "./millrace.ts";
 export { tracedCall } from "./observe/traces/call.ts";
 export { BulkActionRun } from "./operate/bulk/message.ts";

@@ -1,5 +1,5 @@
 import { runInDurableObject } from "cloudflare:test";
-import { type LockEnv, type LockOptions, withLock } from "millrace";
+import { type LockEnv, type LockOptions, tryLock, withLock } from "millrace";
 import { lockObject } from "../../../packages/millrace/src/locks/client.ts";
 import { fresh, probeEnv } from "../harness.ts";
 
@@ -23,5 +23,6 @@ export function lock(options: LockOptions = {}) {
       return { id, ...turn };
     },
     under: <T>(run: Parameters<typeof withLock<T>>[3], more: LockOptions = {}) => withLock(env, name, { ...options, ...more }, run),
+    attempt: <T>(run: Parameters<typeof withLock<T>>[3], more: LockOptions = {}) => tryLock(env, name, { ...options, ...more }, run),
   };
 }

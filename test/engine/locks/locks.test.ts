@@ -59,10 +59,45 @@ describe("a lock", () => {
     );
     await expect(refused).rejects.toMatchObject({
       code: "lock_held",
-      message: expect.stringContaining("is held by dead"),
+      message: expect.stringMatching(/is held by dead for \d s\. It expires in (29|30) s if its holder does not renew it\./),
       detail: { delayMs: expect.any(Number) },
     });
     expect(ran).toBe(false);
+  });
+
+  it("is tried: free, it runs; held, it is skipped at once or after a wait, with the holder and the time left", async () => {
+    const { attempt, under, takeAndDie } = lock();
+    expect(await attempt(({ token }) => token > 0)).toEqual({ ran: true, result: true });
+    await expect(attempt(() => Promise.reject(new Error("burnt")))).rejects.toThrow("burnt");
+    await takeAndDie(30_000);
+    let ran = 0;
+    const run = () => ++ran;
+    const skipped = { ran: false, holder: "dead", leftMs: expect.toSatisfy((ms: number) => ms > 20_000 && ms <= 30_000), waiting: 0 };
+    expect(await attempt(run)).toEqual(skipped);
+    expect(await attempt(run, { wait: 20 })).toEqual(skipped);
+    expect(ran).toBe(0);
+    // Neither attempt stays in the queue.
+    await expect(under(run, { wait: 0 })).rejects.toMatchObject({
+      code: "lock_held",
+      message: expect.not.stringContaining("waited before"),
+    });
+  });
+
+  it("is tried with a wait: the lock that becomes free within it is acquired, and of ten attempts at once one runs", async () => {
+    const { attempt, takeAndDie, object } = lock();
+    const { id } = await takeAndDie(30_000);
+    const waiting = attempt(() => "mine", { wait: "10 seconds" });
+    await object.release(id);
+    expect(await waiting).toEqual({ ran: true, result: "mine" });
+    const hold = gate();
+    const tries = Array.from({ length: 10 }, () => attempt(hold.passed));
+    const skipped = await until(
+      async () => Promise.all(tries.map((one) => Promise.race([one, scheduler.wait(1)]))),
+      (ended) => ended.filter((one) => one !== undefined).length === 9,
+    );
+    hold.open();
+    expect(skipped.filter((one) => one && !one.ran)).toHaveLength(9);
+    expect((await Promise.all(tries)).filter(({ ran }) => ran)).toHaveLength(1);
   });
 
   it("is held after the death of its holder until its time ends, and no longer", async () => {

@@ -56,9 +56,31 @@ const MOST_PAUSE_MS = 500;
  */
 export async function withLock<T>(env: LockEnv, name: string, options: LockOptions, run: (held: Held) => Promise<T> | T): Promise<T> {
   const wanted = wantedOf(name, options);
-  objectBinding(env, "LOCK");
+  const turn = await acquire(env, wanted);
+  if (turn.token === null) throw held(wanted, turn);
+  return runHeld(env, wanted, turn.token, run);
+}
+
+/** The result of `tryLock`: what `run` returned, or the present holder. */
+export type Tried<T> =
+  | { ran: true; result: T }
+  /** `leftMs`: time until the lock expires if its holder does not renew it. `waiting`: callers that were queued before this one. */
+  | { ran: false; holder: string; leftMs: number; waiting: number };
+
+/**
+ * The same as `withLock`, but a held lock is a result and not an error, and `wait` is 0 by default: for work that another caller does
+ * already. Errors: those of `withLock` without `lock_held`.
+ */
+export async function tryLock<T>(env: LockEnv, name: string, options: LockOptions, run: (held: Held) => Promise<T> | T): Promise<Tried<T>> {
+  const wanted = wantedOf(name, { ...options, wait: options.wait ?? 0 });
+  const turn = await acquire(env, wanted);
+  if (turn.token === null) return { ran: false, holder: turn.heldBy, leftMs: turn.leftMs, waiting: turn.before };
+  return { ran: true, result: await runHeld(env, wanted, turn.token, run) };
+}
+
+async function runHeld<T>(env: LockEnv, wanted: Wanted, token: number, run: (held: Held) => Promise<T> | T): Promise<T> {
+  const { name } = wanted;
   const object = () => lockObject(env, wanted);
-  const token = await acquire(object, wanted);
   const { signal, stop } = keptAlive(object, wanted);
   const giveBack = (): Promise<boolean> => {
     const isInTime = stop();
@@ -92,16 +114,16 @@ export function lockObject(env: LockEnv, { tenantId, name }: Pick<Wanted, "tenan
 }
 
 /** Waits for the lock. A restarting object is asked again, and has kept the caller's place. */
-async function acquire(object: () => LockObject, wanted: Wanted): Promise<number> {
+async function acquire(env: LockEnv, wanted: Wanted): Promise<Turn> {
+  // A missing binding is an error of the configuration, not of a restarting object.
+  objectBinding(env, "LOCK");
+  const object = () => lockObject(env, wanted);
   const giveUpAt = Date.now() + wanted.waitMs;
   for (let pauseMs = 50; ; pauseMs = Math.min(2 * pauseMs, MOST_PAUSE_MS)) {
     const waitMs = Math.max(0, giveUpAt - Date.now());
     try {
-      const turn = await within(object().acquire({ ...wanted, waitMs }), waitMs + ANSWER_MS);
-      if (turn.token !== null) return turn.token;
-      throw held(wanted, turn);
+      return await within(object().acquire({ ...wanted, waitMs }), waitMs + ANSWER_MS);
     } catch (error) {
-      if (error instanceof MillraceError && error.code === "lock_held") throw error;
       if (Date.now() + pauseMs > giveUpAt + ANSWER_MS) {
         await object()
           .release(wanted.id)
@@ -170,7 +192,8 @@ function assertThat(holds: boolean, otherwise: string): void {
 function held({ name, waitMs }: Wanted, { heldBy, sinceMs, leftMs, before }: Exclude<Turn, { token: number }>): MillraceError {
   const by = heldBy === "" ? "" : ` by ${heldBy}`;
   const line = before === 0 ? "" : `, and ${before} waited before this call`;
-  const said = `The lock "${name}" is held${by} for ${Math.ceil(sinceMs / 1000)} s${line}. The work was not started within ${waitMs / 1000} s: try again later.`;
+  const left = `It expires in ${Math.ceil(leftMs / 1000)} s if its holder does not renew it.`;
+  const said = `The lock "${name}" is held${by} for ${Math.ceil(sinceMs / 1000)} s${line}. ${left} The work was not started within ${waitMs / 1000} s: try again later.`;
   return new MillraceError("lock_held", said, { delayMs: Math.max(1_000, leftMs) });
 }
 
