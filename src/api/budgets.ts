@@ -37,6 +37,7 @@ const BudgetSchema = z
     over_cents: z.int().meta({ description: "The excess of the spent and held amounts over the limit." }),
     limit_set_by: z.string().nullable(),
     limit_set_at: timestamp.nullable(),
+    bytes: z.int().meta({ description: "The size of the budget's storage. The platform's limit is 10 GB." }),
   })
   .meta({ id: "Budget" });
 

@@ -27,6 +27,7 @@ const LedgerSchema = z
     unconfirmed: z
       .object({ projections: z.int(), "fact-processing": z.int() })
       .meta({ description: "Facts that the consumer of a queue has not confirmed yet." }),
+    bytes: z.int().meta({ description: "The size of the ledger's storage. The platform's limit is 10 GB." }),
     items: z.array(LedgerFactSchema).meta({ description: "Facts behind `after`, oldest first." }),
     next_after: z.int().nullable().meta({ description: "Pass it as `after` for the next page; null on the last one." }),
   })

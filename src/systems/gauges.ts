@@ -1,5 +1,6 @@
 import type { AppGauges } from "millrace/worker";
 import { projections } from "../messages/queues.ts";
+import { largestObjects } from "./object-sizes.ts";
 
 const OF_WAITING = ["queue_oldest_seconds", "queue_lag_seconds"];
 
@@ -7,10 +8,12 @@ const OF_WAITING = ["queue_oldest_seconds", "queue_lag_seconds"];
  * The lag of the projection behind its ledgers, measured by the wait of facts in their queue: those waiting now and those of the last five
  * minutes. Facts that a ledger never sent are found by the slow scan.
  */
-export const gauges: AppGauges = (_env, engine) => {
+const projectionLag = (engine: Parameters<AppGauges>[1]): Awaited<ReturnType<AppGauges>> => {
   const waits = engine
     .filter(({ name, labels }) => OF_WAITING.includes(name) && labels.queue === projections.name)
     .filter(({ value }) => !Number.isNaN(value));
   if (waits.length === 0) return [];
   return [{ name: "projection_lag_seconds", labels: { projection: "facts" }, value: Math.max(...waits.map(({ value }) => value)) }];
 };
+
+export const gauges: AppGauges = async (env, engine) => [...projectionLag(engine), ...(await largestObjects(env))];

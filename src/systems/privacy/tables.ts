@@ -39,6 +39,7 @@ export const APP_TENANT_TABLES: Readonly<Record<string, readonly string[]>> = {
   forgettings: ["pseudonym"],
   forgotten: ["pseudonym"],
   ledgers: ["entity"],
+  object_sizes: ["binding", "object_id"],
   qualification_rules: ["version"],
   research: ["id"],
   text_calls: ["content_id", "attempt"],

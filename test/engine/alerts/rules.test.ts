@@ -26,7 +26,11 @@ describe("The rules", () => {
 
   it("read existing gauges, by labels that those gauges have", () => {
     const own = { [LETTERS_ARRIVED]: ["queue", "reason"], [INSTANCES_ERRORED]: ["workflow", "code"], [KEEPER_LATE]: [] };
-    const others = { projection_lag_seconds: ["projection"], [LETTERS_ESCALATED]: ["dead_letter", "queue", "reason"] };
+    const others = {
+      projection_lag_seconds: ["projection"],
+      object_bytes: ["binding"],
+      [LETTERS_ESCALATED]: ["dead_letter", "queue", "reason"],
+    };
     const engine = Object.entries(GAUGES).map(([name, { labels }]) => [name, labels]);
     const labelsOf: Record<string, readonly string[]> = { ...Object.fromEntries(engine), ...own, ...others };
     const astray = ALERT_RULES.filter(({ gauge, per }) => !per.every((label) => labelsOf[gauge]?.includes(label)) || !labelsOf[gauge]);

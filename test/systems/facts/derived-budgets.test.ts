@@ -19,6 +19,7 @@ describe("A budget", () => {
       over_cents: 0,
       limit_set_by: null,
       limit_set_at: null,
+      bytes: expect.any(Number),
     });
   });
 

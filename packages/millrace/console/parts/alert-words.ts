@@ -35,6 +35,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   outbox_refused: { says: "A queue refuses messages" },
   schedules_overdue: { says: "Schedules are late", to: () => hrefOf("settings", "schedules") },
   keeper_late: { says: "The keeper ran late" },
+  object_size: { says: "An object is close to its storage limit" },
   divergences: { says: "Records and database rows diverge" },
 };
 

@@ -235,6 +235,17 @@ export const ALERT_RULES: readonly AlertRule[] = [
     doc: "docs/alerts.md",
   },
   {
+    name: "object_size",
+    gauge: "object_bytes",
+    per: ["binding"],
+    across: "max",
+    warning: { above: 8_000_000_000, forMs: 0 },
+    critical: { above: 9_500_000_000, forMs: 0 },
+    ...usual,
+    meaning: "A Durable Object is near its storage limit of 10 GB; then its writes fail. The log lines object_size name it.",
+    doc: "docs/platform-limits.md",
+  },
+  {
     name: "divergences",
     gauge: "divergences",
     per: ["kind"],

@@ -14,6 +14,8 @@ export interface LaneLook extends LaneName {
   head: LaneHead | null;
   /** Number of dead letters. */
   letters: number;
+  /** Size of the lane's storage. At `maxBytes` the lane refuses messages. */
+  bytes: number;
 }
 
 export interface LaneHead {
@@ -72,7 +74,8 @@ export function look(name: LaneName, lane: LaneStorage, { isKnown, handed }: Aro
     held: `Its head has failed ${progress.failures} times, and the lane waits for an operator: ${progress.error}`,
     unknown: `The code that is deployed has no lane "${name.lane}".`,
   }[state];
-  return { ...name, depth: lane.depth, oldestAt: first?.sentAt ?? null, state, why, head: head ?? null, letters: lane.letters?.count ?? 0 };
+  const { depth, letters, bytes } = lane;
+  return { ...name, depth, oldestAt: first?.sentAt ?? null, state, why, head: head ?? null, letters: letters?.count ?? 0, bytes };
 
   function stateOf(): LaneLook["state"] {
     if (!isKnown) return "unknown";

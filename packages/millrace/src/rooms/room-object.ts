@@ -18,6 +18,8 @@ export interface RoomLook extends RoomName {
   sequence: number;
   /** Number of different names. */
   present: number;
+  /** Size of the room's storage. Its number of kept messages bounds it. */
+  bytes: number;
 }
 
 type SendAnswer = { sent: RoomSent } | { unknownRoom: true } | { maxBytes: number };
@@ -78,7 +80,7 @@ export class RoomObject extends DurableObject {
   look(): RoomLook {
     const { name } = this.#self();
     const { sockets, count } = this.#presence();
-    return { ...name, sockets: sockets.size, sequence: this.#history.last, present: count };
+    return { ...name, sockets: sockets.size, sequence: this.#history.last, present: count, bytes: this.ctx.storage.sql.databaseSize };
   }
 
   /** Closes the sockets of a name and returns their number. */

@@ -1,6 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { digest, signed } from "millrace";
 import { type Person, Traces } from "../../contacts/traces.ts";
+import { SizeWatch } from "../../object-sizes.ts";
 import { Tables } from "../../object-tables.ts";
 
 /** The state of a budget. Available for grants: `limit − spent − held`. */
@@ -17,6 +18,8 @@ export interface BudgetState {
   /** Who set the limit, and when, in milliseconds; null without one. */
   limit_set_by: string | null;
   limit_set_at: number | null;
+  /** The size of the object's storage. The platform's limit is 10 GB. */
+  bytes: number;
 }
 
 /** A request for a hold. */
@@ -70,6 +73,7 @@ const MARKS = 62;
 export class Budget extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
   readonly #tables = new Tables(this.ctx.storage, "budget", SCHEMA, CHANGES);
+  readonly #size = new SizeWatch(this.ctx, this.env, "BUDGET");
 
   state(): BudgetState {
     return this.#now(() => this.#state());
@@ -167,6 +171,7 @@ export class Budget extends DurableObject<Env> {
   /** Runs a function in a transaction, after expired holds have ended. */
   #now<T>(act: (at: number) => T): T {
     const at = Date.now();
+    this.#size.check();
     return this.ctx.storage.transactionSync(() => {
       const expired = this.#rows<{ amount: number }>(
         "UPDATE holds SET state = 'expired' WHERE state = 'held' AND until <= ? RETURNING amount",
@@ -189,6 +194,7 @@ export class Budget extends DurableObject<Env> {
       over_cents: row.limit_cents === null ? 0 : Math.max(0, -available),
       limit_set_by: row.set_by,
       limit_set_at: row.set_at,
+      bytes: this.#tables.made ? this.#size.bytes : 0,
     };
   }
 

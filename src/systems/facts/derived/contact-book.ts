@@ -1,4 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
+import { SizeWatch } from "../../object-sizes.ts";
 import { Tables } from "../../object-tables.ts";
 import { foldMerges, type Merge, type OrderedMerge, orderOf } from "../merges.ts";
 
@@ -22,12 +23,14 @@ const LISTED_CONTACTS = 1000;
 export class ContactBook extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
   readonly #tables = new Tables(this.ctx.storage, "merges", SCHEMA);
+  readonly #size = new SizeWatch(this.ctx, this.env, "CONTACT_BOOK");
 
   /** Adds a merge; a known one changes nothing. */
   merge(merge: Merge): void {
     const { from, into } = merge;
     if (from === into) return;
     this.#tables.make();
+    this.#size.check();
     this.ctx.storage.transactionSync(() => {
       const order = orderOf(merge);
       if (

@@ -3,6 +3,7 @@ import { codeOf, logLine, messageOf } from "millrace";
 import { type Outgoing, oldestWaiting, relay, UNKNOWN } from "millrace/worker";
 import type { Provenance, RecordedFact, StatedFact } from "../../../messages/fact.ts";
 import type { Person } from "../../contacts/traces.ts";
+import { SizeWatch } from "../../object-sizes.ts";
 import { Tables } from "../../object-tables.ts";
 import { archiveFacts } from "../archive.ts";
 import { FactRows, type LedgerPage, type PageBounds } from "./fact-rows.ts";
@@ -20,6 +21,8 @@ export interface LedgerState {
   kept: number;
   /** Facts that a consumer has not confirmed, by queue. */
   unconfirmed: Record<Feed, number>;
+  /** The size of the object's storage. The platform's limit is 10 GB. */
+  bytes: number;
 }
 
 /** Time for a consumer's confirmation before a fact is sent again, doubled each time up to the longest pause. */
@@ -38,6 +41,7 @@ export class Ledger extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
   readonly #tables = new Tables(this.ctx.storage, "facts", SCHEMA);
   readonly #rows = new FactRows(this.#sql);
+  readonly #size = new SizeWatch(this.ctx, this.env, "LEDGER");
   readonly #outboxes = { projections: new Outbox(this.#sql, "projections"), "fact-processing": new Outbox(this.#sql, "fact-processing") };
   /** When the alarm rings; null if it is not set. Cached, so that setting it needs no read. */
   #ringsAt: number | null = null;
@@ -61,6 +65,7 @@ export class Ledger extends DurableObject<Env> {
       // No await between the facts and their alarm, so both become durable together and no fact remains unsent.
       this.#wakeBy(Date.now() + CONFIRM_WITHIN_MS);
       this.ctx.waitUntil(Promise.all(FEEDS.map((feed) => this.#send(feed, fresh))));
+      this.#size.check();
     }
     return answers;
   }
@@ -84,7 +89,7 @@ export class Ledger extends DurableObject<Env> {
   }
 
   state(): LedgerState {
-    if (!this.#tables.made) return { first: 1, last: 0, kept: 0, unconfirmed: { projections: 0, "fact-processing": 0 } };
+    if (!this.#tables.made) return { first: 1, last: 0, kept: 0, unconfirmed: { projections: 0, "fact-processing": 0 }, bytes: 0 };
     const [first, last] = [this.#rows.first(), this.#rows.last()];
     const { projections, "fact-processing": processing } = this.#outboxes;
     return {
@@ -92,6 +97,7 @@ export class Ledger extends DurableObject<Env> {
       last,
       kept: last - first + 1,
       unconfirmed: { projections: projections.count(last), "fact-processing": processing.count(last) },
+      bytes: this.#size.bytes,
     };
   }
 

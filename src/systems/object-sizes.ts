@@ -1,0 +1,77 @@
+import { logLine, messageOf, now, query, sql } from "millrace";
+import type { AppGauges } from "millrace/worker";
+
+/** The size from which an object is recorded, and the growth after which it is recorded again. */
+const STEP_BYTES = 1_000_000_000;
+const DAY_MS = 86_400_000;
+/** A record that is older than this was not repeated: its object is no longer used, or is smaller. */
+const CURRENT_MS = 7 * DAY_MS;
+/** Most records that one reading of the gauge reads. */
+const MOST_READ = 10_000;
+
+/** The parts of an object that the watch reads. */
+type Watched = Pick<DurableObjectState, "waitUntil"> & {
+  readonly id: Pick<DurableObjectId, "name" | "toString">;
+  readonly storage: { readonly sql: Pick<SqlStorage, "databaseSize"> };
+};
+
+/**
+ * Watches the storage of one object against the platform's limit of 10 GB. Below 1 GB a check reads one number and writes nothing. Above,
+ * it writes one row per further GB, and one per day.
+ */
+export class SizeWatch {
+  #step = 0;
+  #notedAt = 0;
+
+  constructor(
+    readonly object: Watched,
+    readonly env: Pick<Env, "DB">,
+    readonly binding: "LEDGER" | "BUDGET" | "CONTACT_BOOK",
+  ) {}
+
+  /** The size of the storage in bytes. */
+  get bytes(): number {
+    return this.object.storage.sql.databaseSize;
+  }
+
+  /** Records the size if that is due. The caller does not wait for the write. */
+  check(): void {
+    const { bytes } = this;
+    const step = Math.floor(bytes / STEP_BYTES);
+    // An object that is woken by its alarm does not get its name: a later call records it.
+    const tenantId = this.object.id.name?.split("/")[0];
+    if (step === 0 || tenantId === undefined) return;
+    if (step === this.#step && Date.now() - this.#notedAt < DAY_MS) return;
+    this.#step = step;
+    this.#notedAt = Date.now();
+    this.object.waitUntil(this.#note(tenantId, bytes));
+  }
+
+  async #note(tenantId: string, bytes: number): Promise<void> {
+    const object_id = this.object.id.toString();
+    logLine("warn", { log: "object_size", binding: this.binding, tenant_id: tenantId, object_id, bytes });
+    try {
+      await query(
+        this.env.DB,
+        sql`
+          INSERT INTO object_sizes (tenant_id, binding, object_id, bytes, noted_at)
+          VALUES (${tenantId}, ${this.binding}, ${object_id}, ${bytes}, ${now})
+          ON CONFLICT (tenant_id, binding, object_id) DO UPDATE SET bytes = excluded.bytes, noted_at = excluded.noted_at`,
+      );
+    } catch (error) {
+      this.#step = 0;
+      logLine("warn", { log: "object_size", binding: this.binding, object_id, error: messageOf(error) });
+    }
+  }
+}
+
+/** The size of the largest recorded object of each class. No object of less than 1 GB is in the table. */
+export async function largestObjects({ DB }: Pick<Env, "DB">): Promise<Awaited<ReturnType<AppGauges>>> {
+  const rows = await query<{ binding: string; bytes: number }>(
+    DB,
+    sql`
+      SELECT binding, max(bytes) AS bytes FROM (SELECT * FROM object_sizes LIMIT ${MOST_READ})
+      WHERE noted_at >= ${now} - ${CURRENT_MS} GROUP BY binding`,
+  );
+  return rows.map(({ binding, bytes }) => ({ name: "object_bytes", labels: { binding }, value: bytes }));
+}
