@@ -54,6 +54,7 @@ describe("In the log of successes", () => {
       correlation_id: "job 8",
       idempotency_key: name,
       message_type: "probe.requested",
+      source: "test",
       subject: name,
       trace_id: TRACE,
       span_id: expect.stringMatching(/^[0-9a-f]{16}$/),

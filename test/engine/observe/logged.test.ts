@@ -54,8 +54,8 @@ describe("In the log", () => {
     };
     expect(lines()).toEqual(
       [
-        { log: "attempt", ...own, attempt: 1, outcome: "retried" },
-        { log: "attempt", ...own, attempt: 2, outcome: "failed" },
+        { log: "attempt", ...own, source: "test", attempt: 1, outcome: "retried", will_retry: true },
+        { log: "attempt", ...own, source: "test", attempt: 2, outcome: "failed", will_retry: false },
         { log: "ended", ...own, attempts: 2, status: "errored" },
       ].map((line) => expect.objectContaining(line)),
     );
@@ -233,7 +233,7 @@ describe("In the log", () => {
     const ended = await until(async () => lines().find(({ log }) => log === "ended"), Boolean);
     expect(ended).toMatchObject({
       code: "config_invalid",
-      error: expect.stringContaining('"probe.signal" runs the workflow "lab", which takes "lab.requested"'),
+      error: expect.stringContaining('"probe.signal" runs the workflow "lab", which accepts "lab.requested"'),
     });
   });
 

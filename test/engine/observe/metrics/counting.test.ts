@@ -2,8 +2,10 @@ import { env } from "cloudflare:workers";
 import { settleCounts } from "millrace/testing";
 import { keeperOf } from "millrace/worker";
 import { expect, it } from "vitest";
+import { countBatch } from "../../../../packages/millrace/src/observe/metrics/batches.ts";
 import { count, observe } from "../../../../packages/millrace/src/observe/metrics/count.ts";
 import { readCounted } from "../../../../packages/millrace/src/observe/metrics/folding.ts";
+import { messagesByMinute } from "../../../../packages/millrace/src/observe/metrics/queue-health.ts";
 import { fresh, probeEnv, reaches, start } from "../../harness.ts";
 
 /** A counter's number, or a histogram's, as the keeper answers it. */
@@ -80,6 +82,26 @@ it("a run is counted at each stage: its message, its attempts by the step's name
   expect(JSON.stringify(ever)).not.toContain("anna@example.com");
 });
 
+it("deliveries are counted by kind of sender, and a name that a sender chose is not a series", async () => {
+  const [queue, sender] = [fresh("queue"), fresh("shop")];
+  const messages = ["api/ada", "schedule:weekly", `${sender}/eve`, 7, undefined].map((source) => ({
+    ...{ attempts: 2, timestamp: new Date(), body: { message_type: "probe.requested", source } },
+  }));
+  const outcomes = ["started", "started", "started", "duplicate", "duplicate"];
+  countBatch(probeEnv, { queue, messages, outcomes, beganAt: Date.now(), isKnown: () => true });
+  await settleCounts(probeEnv);
+  const of = (outcome: string, source: string) => counted("messages_total", queue, "probe.requested", outcome, source);
+  expect([await of("started", "api"), await of("started", "schedule"), await of("started", "other")]).toEqual([1, 1, 1]);
+  expect(await of("duplicate", "other")).toBe(2);
+  const vitals = await keeperOf(probeEnv).vitals();
+  expect(JSON.stringify(vitals)).not.toContain(sender);
+  const shown = (source?: string) => messagesByMinute(vitals, 5, source).filter((one) => one.queue === queue);
+  const minute = { minute: expect.any(Number), queue, type: "probe.requested" };
+  expect(shown()).toEqual([{ ...minute, outcomes: { started: 3, duplicate: 2 }, sources: { api: 1, schedule: 1, other: 3 } }]);
+  expect(shown("other")).toEqual([{ ...minute, outcomes: { started: 1, duplicate: 2 }, sources: { other: 3 } }]);
+  expect(shown("keeper")).toEqual([]);
+});
+
 it("texts that callers choose create no series: an unknown type counts as unknown", async () => {
   const type = `made.up.${fresh()}`;
   await probeEnv.PROBE_COMMANDS.send({ message_type: type });
@@ -87,7 +109,7 @@ it("texts that callers choose create no series: an unknown type counts as unknow
     .poll(
       async () => {
         await settleCounts(probeEnv);
-        return counted("messages_total", "probe-commands", "unknown", "captured");
+        return counted("messages_total", "probe-commands", "unknown", "captured", "other");
       },
       { timeout: 20_000 },
     )

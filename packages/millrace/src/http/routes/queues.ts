@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { deadLettersByType } from "../../inspect/dead-letters-by-type.ts";
 import { vitalsOf } from "../../keeper/client.ts";
+import { SOURCE_KINDS } from "../../observe/metrics/batches.ts";
 import { WINDOW_MINUTES } from "../../observe/metrics/folding.ts";
 import { messagesByMinute, QUEUE_SOURCES, type QueueHealth, queueHealth } from "../../observe/metrics/queue-health.ts";
 import type { Catalog } from "../../topology/catalog.ts";
@@ -53,7 +54,10 @@ const HealthSchema = z.object({
 });
 
 const MinuteSchema = z
-  .object({ minute: timestamp, queue: z.string(), type: z.string(), outcomes: z.record(z.string(), z.int()) })
+  .object({
+    ...{ minute: timestamp, queue: z.string(), type: z.string(), outcomes: z.record(z.string(), z.int()) },
+    sources: z.record(z.string(), z.int()).meta({ description: "The same deliveries by kind of sender." }),
+  })
   .meta({ id: "MinuteOfMessages" });
 
 const LettersSchema = z.object({ queue: z.string(), type: z.string(), captured: z.int(), open: z.int() }).meta({ id: "DeadLettersOfType" });
@@ -74,10 +78,14 @@ const byMinute = createRoute({
   method: "get",
   path: "/v1/messages/by-minute",
   operationId: "listMessagesByMinute",
-  summary: "Get deliveries by minute, queue, type and outcome",
-  description: "Newest minute first. A type that is not deployed is `unknown`.",
+  summary: "Get deliveries by minute, queue, type, outcome and source",
+  description: "Newest minute first. A type that is not deployed is `unknown`, and a sender that is not the engine is `other`.",
   ...needs("observe"),
-  request: { query: minutesOf(WINDOW_MINUTES) },
+  request: {
+    query: minutesOf(WINDOW_MINUTES).extend({
+      source: z.enum(SOURCE_KINDS).optional().meta({ description: "Only deliveries of messages from this kind of sender." }),
+    }),
+  },
   responses: {
     200: answers("The minutes with deliveries", z.object({ at: timestamp, items: z.array(MinuteSchema) })),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
@@ -116,7 +124,8 @@ export function queues(catalog: Catalog) {
     })
     .openapi(byMinute, async (context) => {
       const seen = await vitalsOf(context.env);
-      const items = messagesByMinute(seen, context.req.valid("query").minutes);
+      const { minutes, source } = context.req.valid("query");
+      const items = messagesByMinute(seen, minutes, source);
       return context.json({ at: iso(seen.at), items: items.map(({ minute, ...rest }) => ({ minute: iso(minute), ...rest })) }, 200);
     })
     .openapi(dead, async (context) =>

@@ -26,6 +26,7 @@ export function logDelivery(env: object, { queue, message: { id, body }, ...said
     ...namesIn(fields, hide),
     ...trace,
     ...{ waited_ms: waitedMs, ms, dead_letter: deadLetter, code, upstream_status: upstreamStatus },
+    ...(!GOOD.has(outcome) && outcome !== "settled" && { will_retry: outcome !== GRAVE }),
     ...(error !== undefined && { error: beginning(wordsOf(env, error, upstreamStatus), MAX_ERROR_CHARACTERS) }),
   }));
 }
@@ -46,6 +47,6 @@ function levelOf(outcome: Delivery["outcome"]): LogLevel {
 }
 
 /** Names that often repeat parts of the payload. The others identify the job. */
-const MAY_REPEAT_PAYLOAD: ReadonlySet<string> = new Set(["idempotency_key", "subject"]);
-const NAMES = ["tenant_id", "correlation_id", "idempotency_key", "message_type", "subject"];
+const MAY_REPEAT_PAYLOAD: ReadonlySet<string> = new Set(["idempotency_key", "subject", "source"]);
+const NAMES = ["tenant_id", "correlation_id", "idempotency_key", "message_type", "subject", "source"];
 const MAX_ERROR_CHARACTERS = 1000;

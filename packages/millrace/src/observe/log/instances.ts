@@ -17,6 +17,7 @@ export interface LoggedInstance {
   correlation_id: string;
   idempotency_key?: string;
   message_type?: string;
+  source?: string;
   trace_id?: string;
   span_id?: string;
 }
@@ -55,7 +56,7 @@ export interface LoggedAttempt {
 
 /** The fields of a run in log lines. */
 export function loggedInstance({ instanceId, workflow, envelope, hide }: LoggedRun): LoggedInstance {
-  const { tenant_id, subject, correlation_id, idempotency_key, message_type, traceparent } = envelope;
+  const { tenant_id, subject, correlation_id, idempotency_key, message_type, source, traceparent } = envelope;
   const short = (text: string) => shortened(hide(text), MAX_NAME_CHARACTERS);
   return {
     instance_id: instanceId,
@@ -65,6 +66,7 @@ export function loggedInstance({ instanceId, workflow, envelope, hide }: LoggedR
     correlation_id: short(correlation_id),
     idempotency_key: short(idempotency_key),
     message_type,
+    source: short(source),
     trace_id: traceIdOf(traceparent),
     span_id: spanIdOf(spanUnderWay()?.traceparent ?? traceparent),
   };
@@ -83,7 +85,7 @@ export function logFailed(
   outcome: "retried" | "failed",
   error: unknown,
 ): void {
-  const attempt = { log: "attempt", ...loggedInstance(run), ...failed, outcome };
+  const attempt = { log: "attempt", ...loggedInstance(run), ...failed, outcome, will_retry: outcome === "retried" };
   logJobLine(run.env, "warn", { ...attempt, ...described(run.env, failure), ...thrownAt(run, error) });
 }
 

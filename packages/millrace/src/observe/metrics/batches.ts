@@ -21,15 +21,23 @@ export function countBatch(env: object, { queue, messages, outcomes, beganAt, is
   observe(env, "queue_processing_duration_seconds", { queue }, (Date.now() - beganAt) / 1000);
   const first = messages.filter(({ attempts }) => attempts === 1);
   observe(env, "queue_wait_seconds", { queue }, ...first.map(({ timestamp }) => (beganAt - timestamp.getTime()) / 1000));
-  for (const [type, same] of Map.groupBy(messages.entries(), ([, { body }]) => typeOf(body, isKnown)))
-    for (const [outcome, { length }] of Map.groupBy(same, ([index]) => outcomes[index] ?? "retried"))
-      count(env, "messages_total", { queue, type, outcome }, length);
+  for (const [index, { body }] of messages.entries())
+    count(env, "messages_total", { queue, type: typeOf(body, isKnown), outcome: outcomes[index] ?? "retried", source: sourceOf(body) });
 }
 
 /** An unknown type may be any text of a sender, so it is not used as a label. */
 function typeOf(body: unknown, isKnown: (type: string) => boolean): string {
   const type = (body as { message_type?: unknown } | null | undefined)?.message_type;
   return typeof type === "string" && isKnown(type) ? type : UNKNOWN_TYPE;
+}
+
+/** The kinds of senders that the engine names in `source`, before a slash or colon. A sender may name itself as it likes: the rest is one. */
+export const SOURCE_KINDS = ["api", "workflow", "schedule", "router", "operator", "keeper", "retention", "other"] as const;
+
+function sourceOf(body: unknown): string {
+  const source = (body as { source?: unknown } | null | undefined)?.source;
+  const [kind] = typeof source === "string" ? source.split(/[/:]/, 1) : [];
+  return SOURCE_KINDS.find((one) => one === kind) ?? "other";
 }
 
 /** The label of all types that no deployed code has. */

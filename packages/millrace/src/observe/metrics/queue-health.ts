@@ -78,23 +78,31 @@ export interface MinuteOfMessages {
   readonly queue: string;
   readonly type: string;
   readonly outcomes: Readonly<Record<string, number>>;
+  /** The same deliveries by kind of sender. */
+  readonly sources: Readonly<Record<string, number>>;
 }
 
-/** The deliveries of the last `minutes` by minute, queue and type, newest first. */
-export function messagesByMinute(seen: Seen, minutes: number): MinuteOfMessages[] {
+/** The deliveries of the last `minutes` by minute, queue and type, newest first; of one kind of sender with `source`. */
+export function messagesByMinute(seen: Seen, minutes: number, source?: string): MinuteOfMessages[] {
   const from = seen.at - minutes * SPAN_MS.minute;
   const newestFirst = [...seen.minutes].filter(([minute]) => minute > from).toSorted(([a], [b]) => b - a);
   return newestFirst.flatMap(([minute, tally]) => {
-    const all = Object.entries(tally.messages_total ?? {}).map(([labels, value]) => ({
+    const every = Object.entries(tally.messages_total ?? {}).map(([labels, value]) => ({
       labels: labelValues(labels),
       value: numberOf(value),
     }));
+    const all = source === undefined ? every : every.filter(({ labels }) => labels[3] === source);
     const byType = Map.groupBy(all, ({ labels: [queue, type] }) => JSON.stringify([queue, type]));
     return [...byType]
       .toSorted(([a], [b]) => (a < b ? -1 : 1))
       .map(([key, those]): MinuteOfMessages => {
         const [queue = "", type = ""] = labelValues(key);
-        return { minute, queue, type, outcomes: Object.fromEntries(those.map(({ labels, value }) => [labels[2] ?? "", value])) };
+        const by = (place: number) => {
+          const counts: Record<string, number> = {};
+          for (const { labels, value } of those) counts[labels[place] ?? "other"] = (counts[labels[place] ?? "other"] ?? 0) + value;
+          return counts;
+        };
+        return { minute, queue, type, outcomes: by(2), sources: by(3) };
       });
   });
 }

@@ -31,7 +31,7 @@ export const COUNTERS = {
     help: "Webhooks of other services by outcome: accepted, repeated, ignored, failed or refused.",
     labels: ["source", "outcome"],
   },
-  messages_total: { help: "Deliveries by message type and outcome.", labels: ["queue", "type", "outcome"] },
+  messages_total: { help: "Deliveries by message type, outcome and kind of sender.", labels: ["queue", "type", "outcome", "source"] },
   instances_ended_total: {
     help: "Ended runs by status and error code.",
     labels: ["workflow", "status", "code"],
