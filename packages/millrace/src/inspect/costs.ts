@@ -31,17 +31,17 @@ interface Known {
 export async function costsOfDeployment(env: EngineEnv, { workflows: known }: Known): Promise<DeploymentCost> {
   const [newest, hour, day, week, stored] = await Promise.all([
     newestRuns(env),
-    endedSince(env, "minute", SPAN_MS.hour),
-    endedSince(env, "hour", 24 * SPAN_MS.hour),
-    endedSince(env, "hour", 7 * 24 * SPAN_MS.hour),
+    countedSince(env, "minute", SPAN_MS.hour),
+    countedSince(env, "hour", 24 * SPAN_MS.hour),
+    countedSince(env, "hour", 7 * 24 * SPAN_MS.hour),
     storedGb(env),
   ]);
   const costs = Map.groupBy(await storedUse(env, newest), ({ workflow }) => workflow);
   const workflows = known.map(({ name, run, steps: mode = "platform" }) => {
-    const rate: Rate = { hour: hour.get(name) ?? 0, day: day.get(name) ?? 0, week: week.get(name) ?? 0 };
+    const rate: Rate = { hour: hour.ended.get(name) ?? 0, day: day.ended.get(name) ?? 0, week: week.ended.get(name) ?? 0 };
     return workflowCost(name, { text: String(run), mode }, rate, (costs.get(name) ?? []).map(instanceCost));
   });
-  return deploymentCost(workflows, shardsOf(env), stored);
+  return deploymentCost(workflows, shardsOf(env), { retriedADay: day.retried, storedGb: stored });
 }
 
 /** The ids of the newest ended runs, some of each workflow. */
@@ -55,18 +55,25 @@ async function newestRuns({ DB }: EngineEnv): Promise<string[]> {
   return [...Map.groupBy(rows, ({ workflow }) => workflow).values()].flatMap((runs) => runs.slice(0, RECKONED).map(({ id }) => id));
 }
 
-/** Ended runs by workflow in a span, from the deployment's counts. The last minute may be missing. */
-async function endedSince({ DB }: EngineEnv, span: Exclude<Span, "ever">, ms: number): Promise<ReadonlyMap<string, number>> {
+/** Ended runs by workflow, and deliveries that returned to their queues, from the deployment's counts. The last minute may be missing. */
+async function countedSince(
+  { DB }: EngineEnv,
+  span: Exclude<Span, "ever">,
+  ms: number,
+): Promise<{ ended: ReadonlyMap<string, number>; retried: number }> {
   const now = Date.now();
   const rows = await query<{ body: string }>(DB, selectCountsBetween(span, now - ms, now + SPAN_MS[span]));
   const ended = new Map<string, number>();
+  let retried = 0;
   for (const { body } of rows) {
-    for (const [labels, count] of Object.entries(tallyIn(body).instances_ended_total ?? {})) {
+    const { instances_ended_total = {}, queue_messages_retried_total = {} } = tallyIn(body);
+    for (const count of Object.values(queue_messages_retried_total)) retried += Number(count);
+    for (const [labels, count] of Object.entries(instances_ended_total)) {
       const [workflow = ""] = labelValues(labels);
       ended.set(workflow, (ended.get(workflow) ?? 0) + Number(count));
     }
   }
-  return ended;
+  return { ended, retried };
 }
 
 async function storedGb({ DB }: EngineEnv): Promise<number> {

@@ -11,16 +11,18 @@ const KEEPERS =
 /** The keys of a row: later writes of a row of theirs are theirs, too. */
 const IDS = /[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f-]{27}/g;
 
-/** Counts D1's written rows from now to the end of the test: by names, or by kinds of statements. */
-export function countRows(): { written: (...names: readonly string[]) => number; of: (statements: RegExp) => number } {
+/** Counts D1's written rows from now to the end of the test: by names, or by kinds of statements; and all that it read. */
+export function countRows(): { written: (...names: readonly string[]) => number; of: (statements: RegExp) => number; read: () => number } {
   const proto = Object.getPrototypeOf(env.DB) as D1Database;
   const own = proto.batch;
   const written: { statement: string; values: string; rows: number }[] = [];
+  let read = 0;
   proto.batch = async function batch(this: D1Database, statements: D1PreparedStatement[]) {
     const results = await own.call(this, statements);
     for (const [index, { meta }] of results.entries()) {
       const { statement, params } = statements[index] as unknown as { statement: string; params: unknown[] };
       written.push({ statement, values: JSON.stringify(params), rows: meta.rows_written ?? 0 });
+      read += meta.rows_read ?? 0;
     }
     return results;
   } as typeof own;
@@ -39,6 +41,7 @@ export function countRows(): { written: (...names: readonly string[]) => number;
       });
       return sum(own);
     },
+    read: () => read,
     of: (statements) => sum(written.filter(({ statement }) => statements.test(statement))),
   };
 }

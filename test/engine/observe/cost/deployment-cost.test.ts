@@ -56,6 +56,22 @@ it("a workflow's cost is the cost of its newest runs at their current rate, over
   expect(JSON.stringify(body)).not.toContain("acme");
 });
 
+it("deliveries that return to their queue cost a read each, at the rate of the last day", async () => {
+  await settleCounts(probeEnv);
+  const costs = async () => (await ask("/v1/costs", ["observe"])).body;
+  const before = await costs();
+  count(probeEnv, "queue_messages_retried_total", { queue: "probe-commands" }, 1000);
+  await settleCounts(probeEnv);
+  const after = await costs();
+  const more = after.fixed.queue_operations - before.fixed.queue_operations;
+  expect(more).toBeGreaterThanOrEqual(30_000);
+  // Other tests may retry a few deliveries meanwhile.
+  expect(more).toBeLessThan(33_000);
+  const used = ({ month }: { month: { used: { of: string; used: number }[] } }) =>
+    month.used.find(({ of }) => of === "queue_operations")?.used ?? 0;
+  expect(used(after) - used(before)).toBeGreaterThanOrEqual(30_000);
+});
+
 it("a run with a corrupt cost record is estimated, and does not hide another run's cost", async () => {
   const { instanceId } = await start(fresh(), [{ do: "commit", name: "a" }]);
   await reaches(instanceId, "complete");

@@ -111,6 +111,33 @@ describe("the shown cost of a run equals the count of D1 and of the platform for
 });
 
 describe("an estimate is marked as one for", () => {
+  it("a message that its queue delivers three times: a read, and a written row, for each further delivery", async () => {
+    const { written, read } = countRows();
+    const name = fresh();
+    const { instanceId, correlationId } = await start(name, [{ do: "commit", name: "a" }]);
+    const ids = await endedJob(correlationId);
+    const [first] = (await shownOf(ids)).costs;
+    const [row] = await rows<{ envelope: string }>("SELECT envelope FROM millrace_instances WHERE id = ?1", instanceId);
+    const before = written(name, correlationId, ...ids);
+    const reads: number[] = [];
+    for (const attempt of [2, 3]) {
+      const readAlready = read();
+      await deliver("probe-commands", [JSON.parse(row?.envelope ?? "")], attempt);
+      reads.push(read() - readAlready);
+    }
+    const shown = await shownOf(ids);
+    const [third] = shown.costs;
+    expect(written(name, correlationId, ...ids) - before).toBe(2);
+    expect([shown.rows, shown.steps]).toEqual([written(name, correlationId, ...ids), shown.onPlatform]);
+    const more = (part: "rowsWritten" | "queueOperations" | "requests") =>
+      (third?.parts[part].amount ?? 0) - (first?.parts[part].amount ?? 0);
+    expect({ rows: more("rowsWritten"), operations: more("queueOperations"), requests: more("requests") }).toEqual({
+      ...{ rows: 2, operations: 2, requests: 2 },
+    });
+    expect([third?.messages, third?.parts.queueOperations.mark]).toEqual([1, "estimated"]);
+    // The keeper may read meanwhile.
+    expect(2 * Math.min(...reads)).toBe((third?.parts.rowsRead.amount ?? 0) - (first?.parts.rowsRead.amount ?? 0));
+  });
   it("a failed run that an operator retried: its failed step is billed twice", async () => {
     const subject = fresh();
     await behave({ subject, mode: "refuse", status: 400, times: 1 });

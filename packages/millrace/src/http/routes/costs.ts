@@ -39,7 +39,8 @@ const CostsSchema = z
     prices_of: z.string().meta({ description: "The date of the list prices." }),
     workflows: z.array(WorkflowCostSchema),
     fixed: AmountsSchema.meta({
-      description: "The monthly usage of the deployment without any run: an upper bound of object time, and the stored gigabytes.",
+      description:
+        "The monthly usage of the deployment without any run: an upper bound of object time, a queue operation for each delivery that returned to its queue at the last day's rate, and the stored gigabytes.",
     }),
     month: z
       .object({

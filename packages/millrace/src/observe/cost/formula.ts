@@ -1,7 +1,9 @@
 import { PLAN_USD, PRICES, type Priced, type Usage } from "./prices.ts";
 
-/** Queue operations for each delivery of a message of up to 64 KB: a write, a read and a deletion. */
+/** Queue operations for a message of up to 64 KB: a write, a read and a deletion. */
 export const OPERATIONS_PER_MESSAGE = 3;
+/** Queue operations for each further delivery of it: a read. */
+export const OPERATIONS_PER_RETRY = 1;
 
 /** Dollars by priced item. */
 export type Split = Readonly<Partial<Record<Priced, number>>>;

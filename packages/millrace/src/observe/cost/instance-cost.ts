@@ -1,7 +1,7 @@
 import { laneIn } from "../../contract/queue.ts";
 import { CLAIMED } from "../../store/inbox/classes.ts";
 import type { InstanceStatus } from "../../store/instances/status.ts";
-import { OPERATIONS_PER_MESSAGE } from "./formula.ts";
+import { OPERATIONS_PER_MESSAGE, OPERATIONS_PER_RETRY } from "./formula.ts";
 import { PRICES, type Priced } from "./prices.ts";
 import type { Spent } from "./spending.ts";
 import type { StoredUse } from "./stored.ts";
@@ -57,6 +57,7 @@ export function instanceCost(use: StoredUse): Cost {
   const inLane = use.queue !== null && laneIn(use.queue) !== undefined;
   const own = use.queue === null || use.emitted ? 0 : use.deliveries;
   const queued = inLane ? 0 : own;
+  const again = Math.max(0, queued - 1);
   const claims = use.classes.reduce((sum, { class: its, epochs }) => sum + (CLAIMED.has(its) ? epochs : 0), 0);
   const started = Math.max(1, runs.length);
   const mark = (counted: boolean): Mark => (counted ? "counted" : "estimated");
@@ -64,8 +65,8 @@ export function instanceCost(use: StoredUse): Cost {
   const parts: Record<(typeof COST_PARTS)[number], readonly [amount: number, mark: Mark]> = {
     steps: [steps, mark(once)],
     rowsWritten: [rowsOf(use, runs), mark(sure && isTidy && failed === 0)],
-    rowsRead: [READ.run + READ.step * all.entries, "estimated"],
-    queueOperations: [OPERATIONS_PER_MESSAGE * (queued + all.portions), mark(use.deliveries <= 1)],
+    rowsRead: [READ.run + READ.step * all.entries + READ.deliveredAgain * again, "estimated"],
+    queueOperations: [OPERATIONS_PER_MESSAGE * (queued - again + all.portions) + OPERATIONS_PER_RETRY * again, mark(use.deliveries <= 1)],
     requests: [(use.emitted || use.queue === null ? 0 : 1) + queued + all.messages + started, "estimated"],
     objectRequests: [all.done + claims + started + (all.lean > 0 ? 1 : 0) + (inLane ? LANE_CALLS : 0), "estimated"],
     // One for each delivery, each attempt at a step, and each end.
@@ -78,7 +79,7 @@ export function instanceCost(use: StoredUse): Cost {
   return {
     usd: usd(Object.values(priced)),
     usdCounted: usd(Object.values(priced).filter((part) => part.mark === "counted")),
-    messages: queued + all.messages,
+    messages: queued - again + all.messages,
     removalRows: ROWS.removed + all.entries + use.waits.asked + use.questions.asked,
     parts: priced,
   };

@@ -1,6 +1,6 @@
 import type { StepMode } from "../../contract/step-mode.ts";
 import { KEEPER_MONTH, MONTH_DAYS, recorderMonth } from "./fixed.ts";
-import { addUsage, type Bill, marginalUsd, monthlyBill, type Split, splitUsd, timesUsage } from "./formula.ts";
+import { addUsage, type Bill, marginalUsd, monthlyBill, OPERATIONS_PER_RETRY, type Split, splitUsd, timesUsage } from "./formula.ts";
 import { usageOfCode } from "./from-code.ts";
 import { COST_PARTS, type Cost } from "./instance-cost.ts";
 import type { Usage } from "./prices.ts";
@@ -35,7 +35,7 @@ export interface WorkflowCost {
 /** The monthly cost of a deployment at the rate of the last day. */
 export interface DeploymentCost {
   readonly workflows: readonly WorkflowCost[];
-  /** The usage without runs, the time of its objects, and its present storage. */
+  /** The usage without runs, the time of its objects, the reads of deliveries that returned to their queues, and its present storage. */
   readonly fixed: Usage;
   readonly bill: Bill;
 }
@@ -68,10 +68,17 @@ export function workflowCost(workflow: string, code: Code, rate: Rate, seen: rea
   };
 }
 
-/** The monthly cost of a whole deployment: its workflows, its fixed usage and its storage. */
-export function deploymentCost(workflows: readonly WorkflowCost[], recorders: number, storedGb: number): DeploymentCost {
+/** The monthly cost of a whole deployment: its workflows, its fixed usage, the day's returned deliveries, and its storage. */
+export function deploymentCost(
+  workflows: readonly WorkflowCost[],
+  recorders: number,
+  { retriedADay, storedGb }: { retriedADay: number; storedGb: number },
+): DeploymentCost {
   const runs = addUsage(...workflows.map(({ perRun, runsPerMonth }) => timesUsage(perRun, runsPerMonth)));
-  const fixed = addUsage(KEEPER_MONTH, recorderMonth(runs.objectRequests ?? 0, recorders), { d1Gb: storedGb });
+  const fixed = addUsage(KEEPER_MONTH, recorderMonth(runs.objectRequests ?? 0, recorders), {
+    d1Gb: storedGb,
+    queueOperations: OPERATIONS_PER_RETRY * retriedADay * MONTH_DAYS,
+  });
   return { workflows, fixed, bill: monthlyBill(addUsage(runs, fixed)) };
 }
 
