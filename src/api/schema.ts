@@ -6,4 +6,5 @@ export const schema: Schema = {
   "0002_targets": "article_pages_by_site",
   "0005_webhook_sent_at": "webhook_deliveries.sent_at",
   "0006_batch_parent": "batches.parent_id",
+  "0007_object_sizes": "object_sizes",
 };

@@ -1,6 +1,6 @@
 import type { AppGauges } from "millrace/worker";
 import { projections } from "../messages/queues.ts";
-import { largestObjects } from "./object-sizes.ts";
+import { largestObjects } from "./facts/object-sizes.ts";
 
 const OF_WAITING = ["queue_oldest_seconds", "queue_lag_seconds"];
 

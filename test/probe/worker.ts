@@ -14,12 +14,14 @@ import {
 } from "millrace";
 import { engineRoutes, pullRoutes, roomRoutes } from "millrace/http";
 import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper, laneObject } from "millrace/worker";
+import { cartConsumer, takeOrder } from "../docs/examples/cart.ts";
 import { chargeOrder, checkoutConsumers, mailReceipt } from "../docs/examples/checkout.ts";
 import { digestConsumers, mailDigest, sendDigest } from "../docs/examples/digest.ts";
 import { buildSite, recordPayment } from "../docs/examples/inbound.ts";
 import { runTask, taskConsumers } from "../docs/examples/order-tasks.ts";
 import { followParcel, parcelConsumers } from "../docs/examples/parcel.ts";
 import { changePlan, planConsumer } from "../docs/examples/plans.ts";
+import { routeConsumer } from "../docs/examples/router.ts";
 import { changeAddress, customerConsumer } from "../docs/examples/turns.ts";
 import { routesOf, startsOf } from "./consumers.ts";
 import { lab, labRoute } from "./lab.ts";
@@ -34,7 +36,9 @@ import { blocked, heldUp, paired, parked, turnConsumers } from "./turns.ts";
 import { countDone, followProbe, probe, whenDone } from "./workflows.ts";
 
 export { Counter, Lock, RateLimit, Recorder } from "millrace/worker";
+export { Cart } from "../docs/examples/cart.ts";
 export { OrderRoom } from "../docs/examples/order-room.ts";
+export { Router } from "../docs/examples/router.ts";
 export { Listener } from "./listener.ts";
 export { AlonePullQueues, PullQueues } from "./pull.ts";
 export { Rooms } from "./rooms.ts";
@@ -68,6 +72,8 @@ export const app = catalog({
     ...taskConsumers,
     planConsumer,
     defineConsumer({ queue: recordPayment.on.queue, starts: [recordPayment, buildSite] }),
+    cartConsumer,
+    routeConsumer,
     ...sharedConsumers,
     defineConsumer({ queue: AlertChanged.queue, routes: [on(AlertChanged, start(sendAlert))] }),
     defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] }),
@@ -105,6 +111,7 @@ export class MailReceipt extends entrypoint(mailReceipt, app) {}
 export class SendDigest extends entrypoint(sendDigest, app) {}
 export class MailDigest extends entrypoint(mailDigest, app) {}
 export class RunTask extends entrypoint(runTask, app) {}
+export class TakeOrder extends entrypoint(takeOrder, app) {}
 export class ChangePlan extends entrypoint(changePlan, app) {}
 /** The examples of docs/inbound.md. */
 export class RecordPayment extends entrypoint(recordPayment, app) {}

@@ -111,7 +111,7 @@ export const LIMIT_HEADER_COMPONENTS = {
   "Retry-After": { description: "Seconds to wait before the same request is sent again.", schema: { type: "integer" } },
   RateLimit: {
     description:
-      "The exceeded limit and the seconds until capacity is available, as a structured field. On other responses to a token: an upper bound of its remaining requests.",
+      "The limit, at most `r` remaining requests, and the seconds until capacity is available.",
     schema: { type: "string", example: '"token";r=0;t=4' },
   },
   "RateLimit-Policy": {

@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { SizeWatch } from "../../object-sizes.ts";
+import { SizeWatch } from "../object-sizes.ts";
 import { Tables } from "../../object-tables.ts";
 import { foldMerges, type Merge, type OrderedMerge, orderOf } from "../merges.ts";
 

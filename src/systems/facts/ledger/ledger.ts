@@ -3,7 +3,7 @@ import { codeOf, logLine, messageOf } from "millrace";
 import { type Outgoing, oldestWaiting, relay, UNKNOWN } from "millrace/worker";
 import type { Provenance, RecordedFact, StatedFact } from "../../../messages/fact.ts";
 import type { Person } from "../../contacts/traces.ts";
-import { SizeWatch } from "../../object-sizes.ts";
+import { SizeWatch } from "../object-sizes.ts";
 import { Tables } from "../../object-tables.ts";
 import { archiveFacts } from "../archive.ts";
 import { FactRows, type LedgerPage, type PageBounds } from "./fact-rows.ts";

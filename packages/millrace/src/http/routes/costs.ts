@@ -40,7 +40,7 @@ const CostsSchema = z
     workflows: z.array(WorkflowCostSchema),
     fixed: AmountsSchema.meta({
       description:
-        "The monthly usage of the deployment without any run: an upper bound of object time, a queue operation for each delivery that returned to its queue at the last day's rate, and the stored gigabytes.",
+        "The monthly usage of the deployment without any run: an upper bound of object time, returned deliveries at the last day's rate, and the stored gigabytes.",
     }),
     month: z
       .object({

@@ -56,7 +56,7 @@ const HealthSchema = z.object({
 const MinuteSchema = z
   .object({
     ...{ minute: timestamp, queue: z.string(), type: z.string(), outcomes: z.record(z.string(), z.int()) },
-    sources: z.record(z.string(), z.int()).meta({ description: "The same deliveries by kind of sender." }),
+    sources: z.record(z.string(), z.int()).meta({ description: "By kind of sender." }),
   })
   .meta({ id: "MinuteOfMessages" });
 
@@ -78,12 +78,12 @@ const byMinute = createRoute({
   method: "get",
   path: "/v1/messages/by-minute",
   operationId: "listMessagesByMinute",
-  summary: "Get deliveries by minute, queue, type, outcome and source",
-  description: "Newest minute first. A type that is not deployed is `unknown`, and a sender that is not the engine is `other`.",
+  summary: "Get deliveries by minute, queue, type and outcome",
+  description: "Newest minute first. A type that is not deployed is `unknown`, another sender `other`.",
   ...needs("observe"),
   request: {
     query: minutesOf(WINDOW_MINUTES).extend({
-      source: z.enum(SOURCE_KINDS).optional().meta({ description: "Only deliveries of messages from this kind of sender." }),
+      source: z.enum(SOURCE_KINDS).optional().meta({ description: "The kind of sender." }),
     }),
   },
   responses: {

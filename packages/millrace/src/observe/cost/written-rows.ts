@@ -53,5 +53,8 @@ export const ROWS = {
   errored: 7,
 } as const;
 
-/** Rows read, approximately: per run (acceptance and end), per recorded step, and per further delivery of its message. A thousand of them cost as much as one written row. */
+/**
+ * Rows read, approximately: per run (acceptance and end), per recorded step, and per further delivery of its message. A thousand of them
+ * cost as much as one written row.
+ */
 export const READ = { run: 15, step: 10, deliveredAgain: 12 } as const;

@@ -32,7 +32,7 @@ function typeOf(body: unknown, isKnown: (type: string) => boolean): string {
 }
 
 /** The kinds of senders that the engine names in `source`, before a slash or colon. A sender may name itself as it likes: the rest is one. */
-export const SOURCE_KINDS = ["api", "workflow", "schedule", "router", "operator", "keeper", "retention", "other"] as const;
+export const SOURCE_KINDS = ["api", "workflow", "schedule", "inbound", "router", "operator", "keeper", "retention", "other"] as const;
 
 function sourceOf(body: unknown): string {
   const source = (body as { source?: unknown } | null | undefined)?.source;

@@ -2,13 +2,13 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { query, sql } from "millrace";
 import { expect, it } from "vitest";
-import { ALERT_RULES } from "../../packages/millrace/src/alerts/rules.ts";
-import { budgetOf } from "../../src/systems/facts/derived/budgets.ts";
-import { appendFacts, ledgerOf } from "../../src/systems/facts/ledger/ledgers.ts";
-import { gauges } from "../../src/systems/gauges.ts";
-import { SizeWatch } from "../../src/systems/object-sizes.ts";
-import { callerWith, fresh, until } from "../api/client.ts";
-import { sent } from "./facts/facts.ts";
+import { ALERT_RULES } from "../../../packages/millrace/src/alerts/rules.ts";
+import { budgetOf } from "../../../src/systems/facts/derived/budgets.ts";
+import { appendFacts, ledgerOf } from "../../../src/systems/facts/ledger/ledgers.ts";
+import { gauges } from "../../../src/systems/gauges.ts";
+import { SizeWatch } from "../../../src/systems/facts/object-sizes.ts";
+import { callerWith, fresh, until } from "../../api/client.ts";
+import { sent } from "./facts.ts";
 
 const GB = 1_000_000_000;
 const rowsOf = (tenantId: string) =>
