@@ -69,7 +69,7 @@ describe("the router of docs/objects.md", () => {
   });
 
   it("publishes each decision once when it dies before or after their commit", async () => {
-    for (const point of ["A01 before an event commits", "A03 event committed, not sent", "A02 event committed, not answered"]) {
+    for (const point of ["A01 before an event commits", "A03 event committed, not sent", "A02 event committed, not answered"] as const) {
       const { object, decide, evict, recorded } = await market({ partner: "only", bid_cents: 10, budget_cents: 1_000 });
       const death = dieAt(point);
       await runInDurableObject(object, async (router) => {

@@ -1,12 +1,12 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { query, sql } from "millrace";
-import { expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { ALERT_RULES } from "../../../packages/millrace/src/alerts/rules.ts";
 import { budgetOf } from "../../../src/systems/facts/derived/budgets.ts";
 import { appendFacts, ledgerOf } from "../../../src/systems/facts/ledger/ledgers.ts";
-import { gauges } from "../../../src/systems/gauges.ts";
 import { SizeWatch } from "../../../src/systems/facts/object-sizes.ts";
+import { gauges } from "../../../src/systems/gauges.ts";
 import { callerWith, fresh, until } from "../../api/client.ts";
 import { sent } from "./facts.ts";
 
@@ -16,6 +16,8 @@ const rowsOf = (tenantId: string) =>
     env.DB,
     sql`SELECT binding, object_id, bytes FROM object_sizes WHERE tenant_id = ${tenantId} ORDER BY binding`,
   );
+beforeEach(async () => void (await query(env.DB, sql`DELETE FROM object_sizes`)));
+
 const gauged = async (binding: string) => (await gauges(env, [])).find(({ labels }) => labels.binding === binding)?.value;
 
 /** An object of any size, with the number of its writes. */

@@ -242,7 +242,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 8_000_000_000, forMs: 0 },
     critical: { above: 9_500_000_000, forMs: 0 },
     ...usual,
-    meaning: "A Durable Object is near its storage limit of 10 GB.",
+    meaning: "A Durable Object nears its limit of 10 GB.",
     doc: "docs/platform-limits.md",
   },
   {

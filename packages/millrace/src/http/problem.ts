@@ -110,8 +110,7 @@ const FRAME = /^ {4}at ([^\n]+:\d+:\d+\)?)$/gm;
 export const LIMIT_HEADER_COMPONENTS = {
   "Retry-After": { description: "Seconds to wait before the same request is sent again.", schema: { type: "integer" } },
   RateLimit: {
-    description:
-      "The limit, at most `r` remaining requests, and the seconds until capacity is available.",
+    description: "The limit, its remaining requests at most, and the seconds until a reset.",
     schema: { type: "string", example: '"token";r=0;t=4' },
   },
   "RateLimit-Policy": {

@@ -1,8 +1,8 @@
 import { DurableObject } from "cloudflare:workers";
 import { digest, signed } from "millrace";
 import { type Person, Traces } from "../../contacts/traces.ts";
-import { SizeWatch } from "../object-sizes.ts";
 import { Tables } from "../../object-tables.ts";
+import { SizeWatch } from "../object-sizes.ts";
 
 /** The state of a budget. Available for grants: `limit − spent − held`. */
 export interface BudgetState {

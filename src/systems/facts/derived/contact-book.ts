@@ -1,7 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
-import { SizeWatch } from "../object-sizes.ts";
 import { Tables } from "../../object-tables.ts";
 import { foldMerges, type Merge, type OrderedMerge, orderOf } from "../merges.ts";
+import { SizeWatch } from "../object-sizes.ts";
 
 /** A contact's current identity. */
 export interface KnownContact {

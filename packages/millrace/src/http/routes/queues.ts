@@ -56,7 +56,7 @@ const HealthSchema = z.object({
 const MinuteSchema = z
   .object({
     ...{ minute: timestamp, queue: z.string(), type: z.string(), outcomes: z.record(z.string(), z.int()) },
-    sources: z.record(z.string(), z.int()).meta({ description: "By kind of sender." }),
+    sources: z.record(z.string(), z.int()),
   })
   .meta({ id: "MinuteOfMessages" });
 
@@ -79,7 +79,7 @@ const byMinute = createRoute({
   path: "/v1/messages/by-minute",
   operationId: "listMessagesByMinute",
   summary: "Get deliveries by minute, queue, type and outcome",
-  description: "Newest minute first. A type that is not deployed is `unknown`, another sender `other`.",
+  description: "Newest minute first. A type that is not deployed is `unknown`. `sources`: by kind of sender.",
   ...needs("observe"),
   request: {
     query: minutesOf(WINDOW_MINUTES).extend({

@@ -99,7 +99,11 @@ export function messagesByMinute(seen: Seen, minutes: number, source?: string): 
         const [queue = "", type = ""] = labelValues(key);
         const by = (place: number) => {
           const counts: Record<string, number> = {};
-          for (const { labels: { [place]: label = "other" }, value } of those) counts[label] = (counts[label] ?? 0) + value;
+          for (const {
+            labels: { [place]: label = "other" },
+            value,
+          } of those)
+            counts[label] = (counts[label] ?? 0) + value;
           return counts;
         };
         return { minute, queue, type, outcomes: by(2), sources: by(3) };
