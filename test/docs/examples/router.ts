@@ -35,7 +35,7 @@ export class Router extends DurableObject<EngineEnv> {
   /** True while this object has set its alarm. */
   #isArmed = false;
 
-  /** Stores the partners with their bids and budgets. What they have spent remains. */
+  /** Stores the partners with their bids and budgets. The spent amounts remain. */
   configure(tenantId: string, partners: readonly Partner[]): void {
     this.ctx.storage.kv.put("tenant", tenantId);
     this.#sql.exec(SCHEMA);

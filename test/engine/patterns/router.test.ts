@@ -14,7 +14,7 @@ async function market(...partners: Partner[]) {
     object,
     evict: () => evictDurableObject(object),
     decide: async (request: string) => (await object.decide(`${name}/${request}`))?.partner ?? null,
-    /** The recorded decisions, once there are so many. */
+    /** The recorded decisions, at that number. */
     recorded: (count: number) =>
       until(
         () => rows<{ partner: string; bid_cents: number }>("SELECT partner, bid_cents FROM decisions WHERE request LIKE ?1", `${name}/%`),
@@ -51,7 +51,7 @@ describe("the router of docs/objects.md", () => {
     expect([await decide("a"), await decide("c")]).toEqual(["only", null]);
   });
 
-  it("prefers health to a slightly better bid, gives nothing to a failing partner, and returns to one that recovers", async () => {
+  it("prefers health to a slightly better bid, skips a failing partner, and returns to it when it recovers", async () => {
     const { object, decide } = await market(
       { partner: "high", bid_cents: 30, budget_cents: 1_000_000 },
       { partner: "low", bid_cents: 20, budget_cents: 1_000_000 },

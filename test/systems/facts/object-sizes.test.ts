@@ -46,7 +46,7 @@ it("an object below 1 GB writes nothing; above, it writes one row for each furth
   expect(await gauged("LEDGER")).toBe(8.25 * GB);
   const rule = ALERT_RULES.find(({ gauge }) => gauge === "object_bytes");
   expect([rule?.warning?.above, rule?.critical?.above]).toEqual([8 * GB, 9.5 * GB]);
-  // Nothing has repeated the record for a week.
+  // The record is older than a week, as of an object that is no longer used.
   await query(env.DB, sql`UPDATE object_sizes SET noted_at = noted_at - ${7 * 86_400_000 + 60_000} WHERE tenant_id = ${tenantId}`);
   expect(await gauged("LEDGER")).toBeUndefined();
 });

@@ -61,7 +61,7 @@ export async function withLock<T>(env: LockEnv, name: string, options: LockOptio
   return runHeld(env, wanted, turn.token, run);
 }
 
-/** The result of `tryLock`: what `run` returned, or the present holder. */
+/** The result of `tryLock`: the output of `run`, or the present holder. */
 export type Tried<T> =
   | { ran: true; result: T }
   /** `leftMs`: time until the lock expires if its holder does not renew it. `waiting`: callers that were queued before this one. */
