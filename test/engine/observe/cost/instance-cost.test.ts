@@ -138,6 +138,7 @@ describe("an estimate is marked as one for", () => {
     // The keeper may read meanwhile.
     expect(2 * Math.min(...reads)).toBe((third?.parts.rowsRead.amount ?? 0) - (first?.parts.rowsRead.amount ?? 0));
   });
+
   it("a failed run that an operator retried: its failed step is billed twice", async () => {
     const subject = fresh();
     await behave({ subject, mode: "refuse", status: 400, times: 1 });
