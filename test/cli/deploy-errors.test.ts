@@ -107,7 +107,7 @@ it("deploy prints the command to log in", async () => {
 
 it.each([
   ["is not installed", undefined, "wrangler is not installed in"],
-  ["is too old", "4.90.0", "wrangler 4.90.0 is too old: Millrace needs 4.156 or newer."],
+  ["is too old", "4.90.0", "wrangler 4.90.0 is too old: Millrace needs 4.156.0 or newer."],
 ])(
   "deploy names the version to install when wrangler %s",
   async (_, version, says) => {

@@ -1,10 +1,13 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
+import { databasesAtOnce } from "../../packages/millrace/cli/local/databases-at-once.ts";
+import { NAMED, type Told } from "../../packages/millrace/cli/local/told.ts";
 import { ROOT, WRANGLER } from "../../packages/millrace/cli/local/wrangler.ts";
+import { devArgs } from "../../packages/millrace/cli/local/wrangler-dev.ts";
 
 const script = (text: string) =>
   `data:text/javascript,${encodeURIComponent(`import { createRequire, registerHooks } from "node:module";\n${text}`)}`;
@@ -92,7 +95,7 @@ it("a local engine's first process loads it in a folder with URL delimiters in i
     execFileSync(process.execPath, ["--preserve-symlinks", "--preserve-symlinks-main", ...args], { encoding: "utf8" }).trim();
   const dev = pathToFileURL(join(root, "packages/millrace/cli/local/wrangler-dev.ts")).href;
   const told = `{ folder: "f", port: 1, secrets: "s", vars: {} }`;
-  const args = `devArgs("wrangler.js", ${told}, { script: "w.js", config: "c.json" })`;
+  const args = `devArgs(${JSON.stringify(WRANGLER)}, ${told}, { script: "w.js", config: "c.json" })`;
   const given: string[] = JSON.parse(
     run("--input-type=module", "--eval", `import { devArgs } from ${JSON.stringify(dev)}; console.log(JSON.stringify(${args}))`),
   );
@@ -122,4 +125,52 @@ it("a Worker's workflows share one additional Worker, as its queues do, and its 
   // The package's own asks a Worker, which asks the object that has the database.
   const bound = services.flatMap(({ worker }) => worker?.bindings ?? []).flatMap(({ wrapped }) => (wrapped ? [wrapped.moduleName] : []));
   expect(new Set(bound.filter((name) => /d1|database/.test(name)))).toEqual(new Set(["millrace:database"]));
+});
+
+/** A database whose fields are private, as from workerd 1.20261117.1 on. The pinned workerd is older. */
+const PRIVATE = `export default ({ fetcher }) => new (class {
+  #fetcher = fetcher;
+  ask(what) { return this.#fetcher.fetch(what, { method: "POST" }); }
+})();`;
+
+it.each([
+  ["calls its Durable Object", { fetch: () => "the Worker" }, "the object of left, for left"],
+  ["asks the Worker where the reference cannot be changed", Object.freeze({ fetch: () => "the Worker" }), "the Worker"],
+])("a database with private fields %s", async (_, fetcher, answer) => {
+  const asked = { name: "d1", props: { json: JSON.stringify({ [NAMED]: "left" }) } };
+  const told: Told = {
+    services: [
+      { name: "d1", worker: { bindings: [{ name: "OBJECT", durableObjectNamespace: { className: "D1DatabaseObject" } }] } },
+      {
+        name: "user",
+        worker: {
+          bindings: [
+            { name: "LEFT", wrapped: { moduleName: "cloudflare-internal:d1-api", innerBindings: [{ name: "fetcher", service: asked }] } },
+          ],
+        },
+      },
+    ],
+  };
+  databasesAtOnce(told);
+  const scriptOf = (text: string) => `data:text/javascript,${encodeURIComponent(text)}`;
+  const code = String(told.extensions?.[0]?.modules[0]?.esModule).replace("cloudflare-internal:d1-api", scriptOf(PRIVATE));
+  const { default: binding } = await import(scriptOf(code));
+  const object = (id: string) => ({
+    fetch: (_: string, { cf }: { cf: { miniflare: { name: string } } }) => `the object of ${id}, for ${cf.miniflare.name}`,
+  });
+  const objects = { idFromName: (name: string) => name, get: object };
+  expect(binding({ fetcher, objects, name: "left" }).ask("/query")).toBe(answer);
+});
+
+it.each([
+  ["4.164.0", true],
+  ["4.165.0", false],
+])("the faster start changes only a wrangler that was tried: %s", (version, isLighter) => {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-wrangler-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, "package.json"), JSON.stringify({ version }));
+  const told = { folder, port: 1, secrets: "s", vars: {} };
+  const args = devArgs(join(folder, "bin/wrangler.js"), told, { script: "w.js", config: "c.json" });
+  expect(args[0] === "--import").toBe(isLighter);
+  expect(args).toContain(join(folder, "bin/wrangler.js"));
 });

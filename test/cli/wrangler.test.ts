@@ -13,6 +13,11 @@ it.each([
     '\n{\n  "error": {\n    "text": "no such table: \\"tokens\\": SQLITE_ERROR"\n  }\n}\n',
     'no such table: "tokens": SQLITE_ERROR',
   ],
+  [
+    "the list after an error with a colon at its end",
+    '✘ [ERROR] Processing wrangler.json configuration:\n\n    - "durable_objects" is missing the required "bindings"\n  \n\n🪵  Logs were written',
+    'Processing wrangler.json configuration: - "durable_objects" is missing the required "bindings"',
+  ],
   ["the last words where nothing is called an error", "Starting.\nKilled.", "Killed."],
 ])("A failing start reports %s", (_, output, said) => {
   expect(lastError(output)).toBe(said);

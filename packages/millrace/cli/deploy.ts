@@ -5,11 +5,11 @@ import { applyRemotely, claimDatabase, lockDeployment, remoteDatabase } from "./
 import { type Plan, planLines, planOf, secretsOf } from "./deploy/plan.ts";
 import { type Deployed, KEY, type Resources, resourcesOf } from "./deploy/resources.ts";
 import { secretsIn, valuesOf, withSecretsFile } from "./deploy/secrets.ts";
-import { runProjectWrangler, wranglerRefusal, wranglerVersion } from "./deploy/wrangler.ts";
+import { runProjectWrangler } from "./deploy/wrangler.ts";
 import { tellFindings } from "./doctor/finding.ts";
 import { localFindings } from "./doctor/local.ts";
 import { remoteFindings } from "./doctor/remote.ts";
-import { shown } from "./local/wrangler.ts";
+import { requireWrangler, shown } from "./local/wrangler.ts";
 import { readOptions } from "./options.ts";
 import { findProject, type Project } from "./project.ts";
 import { paint, say, seconds } from "./terminal.ts";
@@ -36,8 +36,7 @@ async function deploy({ args, stop }: Call): Promise<number> {
   const began = Date.now();
   if (options.location !== undefined) assertLocation(options.location);
   const project = findProject({ config: options.config, env: options.env });
-  const tooOld = wranglerRefusal(wranglerVersion(project));
-  if (tooOld !== undefined) throw new Refusal(tooOld);
+  requireWrangler(project);
   const whole = readConfig(project.config);
   const config = configOf(whole, project.env) as Deployed;
   const wanted = resourcesOf(config, project.name, shown(project.config));

@@ -12,7 +12,7 @@ import { narrator } from "./local/narrator.ts";
 import { portFrom, requireCallable } from "./local/ports.ts";
 import { signInLink } from "./local/sign-in-link.ts";
 import { authOption } from "./local/token.ts";
-import { shown } from "./local/wrangler.ts";
+import { requireWrangler, shown, untriedWords, wranglerVersion } from "./local/wrangler.ts";
 import { wantsHelp } from "./options.ts";
 import { findProject, type Project } from "./project.ts";
 import { column, oneLine, paint, say, seconds } from "./terminal.ts";
@@ -50,7 +50,8 @@ async function dev({ args, stop }: Call): Promise<number> {
   if (beside !== undefined)
     throw new Misuse(`dev has no "${beside}". To choose a port: npx millrace dev --port ${Number(beside) || DEFAULT_PORT}`);
   const project = findProject({ config: optionIn(args, "--config"), env: optionIn(args, "--env") });
-  const { stateFolder: folder, secrets } = project;
+  requireWrangler(project);
+  const { stateFolder: folder, secrets, wrangler } = project;
   const settings = settingsOf(project);
   const tenant = optionIn(args, "--tenant");
   if (tenant !== undefined && !TENANT.test(tenant))
@@ -59,11 +60,11 @@ async function dev({ args, stop }: Call): Promise<number> {
   const port = portFrom(args, process.env.PORT, DEFAULT_PORT);
   await requireCallable(port);
   requireUnlocked(folder);
-  // Throws here if wrangler is not installed.
-  const { wrangler } = project;
   prepare(project);
   const with_ = existsSync(state) ? "the state of the last run" : "an empty database";
   say(paint("dim", `Starting ${project.name} on port ${port}, with ${with_} …`));
+  const untried = untriedWords(wranglerVersion(wrangler));
+  if (untried !== undefined) say(paint("yellow", `${untried} The engine starts more slowly with it.`));
 
   let began = Date.now();
   const at: { url: string; tokenFile: string; tenant?: string } = { url: `http://localhost:${port}`, tokenFile };

@@ -5,7 +5,7 @@ import { type Finding, tellFindings } from "./doctor/finding.ts";
 import { localFindings } from "./doctor/local.ts";
 import { versionsOf } from "./doctor/packages.ts";
 import { remoteFindings } from "./doctor/remote.ts";
-import { shown } from "./local/wrangler.ts";
+import { INSTALL_WRANGLER, shown, TRIED, untriedWords, wranglerVersion } from "./local/wrangler.ts";
 import { readOptions } from "./options.ts";
 import { findProject, type Project } from "./project.ts";
 import { paint, say } from "./terminal.ts";
@@ -40,8 +40,12 @@ async function doctor({ args, stop }: Call): Promise<number> {
 }
 
 function tell(project: Project, findings: readonly Finding[]): void {
-  const versions = Object.entries(versionsOf(project)).map(([name, version]) => `${name} ${version}`);
+  const versions = Object.entries(versionsOf(project)).map(
+    ([name, version]) => `${name} ${version}${name === "wrangler" ? ` (tried: ${TRIED.oldest} to ${TRIED.newest})` : ""}`,
+  );
   say(paint("dim", `${project.name}: ${versions.join(", ")}`));
+  const untried = untriedWords(wranglerVersion(project.wrangler));
+  if (untried !== undefined) say(`${paint("yellow", "!")} ${untried} If a command fails: ${INSTALL_WRANGLER}`);
   tellFindings(findings);
   const count = findings.length === 1 ? "1 mistake" : `${findings.length} mistakes`;
   say(findings.length === 0 ? `${paint("green", "●")} No mistake found.` : `${count} found.`);

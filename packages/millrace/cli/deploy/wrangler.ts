@@ -1,16 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { Refusal } from "../command.ts";
 import { closedFolder } from "../local/engine-process.ts";
 import { lastError, wranglerEnv } from "../local/wrangler.ts";
 import type { Project } from "../project.ts";
-
-/** The oldest version of wrangler that is tested with deployments. */
-const OLDEST = [4, 156];
 
 export interface Run {
   account?: string | undefined;
@@ -42,18 +37,6 @@ export async function runProjectWrangler(
   const [[code], out, err] = await Promise.all([once(child, "close"), read(child.stdout), read(child.stderr)]);
   if (code === 0) return out;
   throw new Refusal(`Could not ${doing}: ${errorOf(`${out}\n${err}`)}`);
-}
-
-export function wranglerVersion({ wrangler }: Project): string {
-  return (JSON.parse(readFileSync(join(dirname(wrangler), "../package.json"), "utf8")) as { version: string }).version;
-}
-
-/** The reason why a version of wrangler cannot deploy an engine. Undefined if it can. */
-export function wranglerRefusal(version: string): string | undefined {
-  const [major = 0, minor = 0] = version.split(".").map(Number);
-  const [oldestMajor = 0, oldestMinor = 0] = OLDEST;
-  if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) return undefined;
-  return `wrangler ${version} is too old: Millrace needs ${OLDEST.join(".")} or newer. Install it: npm install --save-dev wrangler@latest`;
 }
 
 /** The error of wrangler, with the reason from Cloudflare, which wrangler prints on a later line. */

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { wranglerRefusal, wranglerVersion } from "../deploy/wrangler.ts";
 import { packageFolder } from "../local/doors.ts";
+import { wranglerRefusal, wranglerVersion } from "../local/wrangler.ts";
 import { nodeRefusal } from "../node-version.js";
 import type { Project } from "../project.ts";
 import type { Finding } from "./finding.ts";
@@ -24,14 +24,14 @@ export function versionsOf(project: Project): Record<string, string> {
   });
   return {
     node: process.versions.node,
-    wrangler: wranglerVersion(project),
+    wrangler: wranglerVersion(project.wrangler),
     millrace: manifestIn(MILLRACE).version,
     ...Object.fromEntries(found),
   };
 }
 
 export function packageFindings(project: Project): Finding[] {
-  const refusals = [nodeRefusal(process.versions.node), wranglerRefusal(wranglerVersion(project))];
+  const refusals = [nodeRefusal(process.versions.node), wranglerRefusal(wranglerVersion(project.wrangler))];
   return [
     ...refusals.flatMap((says) => (says === undefined ? [] : [{ code: "version_old", says }])),
     ...Object.entries(manifestIn(MILLRACE).peerDependencies ?? {}).flatMap(([name, range]) => peer(project, name, range)),

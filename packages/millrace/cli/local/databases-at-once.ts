@@ -3,7 +3,11 @@ import { NAMED, type Told, type Worker } from "./told.ts";
 /** The module from which miniflare makes a D1 binding: it sends each statement to a Worker, which sends it to the Durable Object. */
 const THEIRS = "cloudflare-internal:d1-api";
 
-/** The same binding, which calls the Durable Object directly. Its constructor needs `fetcher`, the reference to that Worker. */
+/**
+ * The same binding, which calls the Durable Object directly: the `fetch` of its reference to that Worker is replaced. The fields of the
+ * binding differ between versions of workerd (private from 1.20261117 on), so they are not used. A reference that cannot be changed, or
+ * statements that leave by another method, take the way through the Worker.
+ */
 const AT_ONCE = {
   name: "millrace:database",
   internal: true,
@@ -11,11 +15,10 @@ const AT_ONCE = {
     import made from "${THEIRS}";
     export default function ({ fetcher, objects, name }) {
       const [id, cf] = [objects.idFromName(name), { miniflare: { name } }];
-      const object = { fetch: (asked, init) => objects.get(id).fetch(asked, { ...init, cf }) };
-      const database = made({ fetcher });
-      database.fetcher = object;
-      database.alwaysPrimarySession.fetcher = object;
-      return database;
+      try {
+        fetcher.fetch = (asked, init) => objects.get(id).fetch(asked, { ...init, cf });
+      } catch {}
+      return made({ fetcher });
     }`,
 };
 

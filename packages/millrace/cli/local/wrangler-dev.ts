@@ -8,7 +8,7 @@ import type { FolderLock } from "./folder-lock.ts";
 import { becomesWell } from "./health.ts";
 import { endGroup, groupOf, send } from "./processes.ts";
 import { openLog, sizeOf } from "./worker-log.ts";
-import { wranglerEnv } from "./wrangler.ts";
+import { untriedWords, wranglerEnv, wranglerVersion } from "./wrangler.ts";
 
 /** A local engine: `wrangler dev` with two workerds, or `serve.ts` with one. */
 export interface Engine {
@@ -115,10 +115,14 @@ interface Told {
   vars: Record<string, string>;
 }
 
-/** The arguments of `wrangler dev` for a Worker that is reloaded when it changes: loopback only, without questions and inspector. */
+/**
+ * The arguments of `wrangler dev` for a Worker that is reloaded when it changes: loopback only, without questions and inspector. A version
+ * that was not tried starts unchanged: the faster start changes the configuration of its runtime.
+ */
 export function devArgs(wrangler: string, told: Told, { script, config }: { script: string; config: string }): string[] {
   const alone = ["--ip", "127.0.0.1", "--inspector-port", "0", "--show-interactive-dev-session=false"];
-  return ["--import", LIGHTER_START, wrangler, "dev", script, "--config", config, ...alone, ...toldArgs(told)];
+  const lighter = untriedWords(wranglerVersion(wrangler)) === undefined ? ["--import", LIGHTER_START] : [];
+  return [...lighter, wrangler, "dev", script, "--config", config, ...alone, ...toldArgs(told)];
 }
 
 export function serveArgs(told: Told, bundle: string): string[] {

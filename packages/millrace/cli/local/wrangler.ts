@@ -1,11 +1,45 @@
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
-import { join, relative } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
 import { Refusal } from "../command.ts";
 import { oneLine } from "../terminal.ts";
 
 export const ROOT = join(import.meta.dirname, "../../../..");
 export const WRANGLER = join(ROOT, "node_modules/wrangler/bin/wrangler.js");
+
+/** The versions of wrangler that Millrace was tried with, from the oldest that it accepts. */
+export const TRIED = { oldest: "4.156.0", newest: "4.164.0" };
+
+/** Exact, because npm resolves a range or a tag to an old version on a Node that is older than wrangler needs. */
+export const INSTALL_WRANGLER = `npm install --save-dev wrangler@${TRIED.newest}`;
+
+export function wranglerVersion(wrangler: string): string {
+  return (JSON.parse(readFileSync(join(dirname(wrangler), "../package.json"), "utf8")) as { version: string }).version;
+}
+
+/** The reason why a version of wrangler cannot run or deploy an engine. Undefined if it can. */
+export function wranglerRefusal(version: string): string | undefined {
+  if (!isOlder(version, TRIED.oldest)) return undefined;
+  return `wrangler ${version} is too old: Millrace needs ${TRIED.oldest} or newer. Install it: ${INSTALL_WRANGLER}`;
+}
+
+/** Errors: a `Refusal` if the project's wrangler is not installed, or too old. */
+export function requireWrangler({ wrangler }: { wrangler: string }): void {
+  const refusal = wranglerRefusal(wranglerVersion(wrangler));
+  if (refusal !== undefined) throw new Refusal(refusal);
+}
+
+/** A sentence about a version after the newest that Millrace was tried with. Undefined for other versions. */
+export function untriedWords(version: string): string | undefined {
+  if (!isOlder(TRIED.newest, version)) return undefined;
+  return `wrangler ${version} is newer than ${TRIED.newest}, the newest version that Millrace was tried with.`;
+}
+
+function isOlder(one: string, other: string): boolean {
+  const [a, b] = [one, other].map((version) => version.split(/[.-]/).slice(0, 3).map(Number));
+  const at = a?.findIndex((part, index) => part !== b?.[index]) ?? -1;
+  return at >= 0 && (a?.[at] ?? 0) < (b?.[at] ?? 0);
+}
 
 export function requireInstalled(): void {
   if (!existsSync(WRANGLER)) throw new Refusal("The packages are not installed. Run `npm install` once, then this again.");
@@ -63,10 +97,18 @@ function jsonErrorIn(output: string): string | undefined {
 /** The error that the Worker threw while loading, or the last error line of wrangler or a program. Undefined if there is none. */
 export function errorIn(output: string): string | undefined {
   const lines = linesOf(output);
-  const errors = lines.map(errorOf).filter((error) => error !== undefined);
+  const errors = lines.flatMap((line, at) => wholeError(line, lines.slice(at + 1)) ?? []);
   const thrown = errors.findLast((error) => LOADING.test(error));
   const error = thrown ?? errors.at(-1) ?? lines.findLast((line) => /^(?:Uncaught )?\w*Error(?: \[\w+\])?: /.test(line));
   return error?.replace(LOADING, "");
+}
+
+/** An error of wrangler, with the items of a list that follow an error with a colon at its end. */
+function wholeError(line: string, after: readonly string[]): string | undefined {
+  const error = errorOf(line);
+  if (!error?.endsWith(":")) return error;
+  const end = after.findIndex((one) => !one.startsWith("- "));
+  return [error, ...after.slice(0, end < 0 ? undefined : end)].join(" ");
 }
 
 /** The text of an error line of wrangler, without its mark. Undefined for other lines, also for requests with the mark in their path. */
