@@ -13,9 +13,10 @@ import { newWorker, packageSpec, tarball } from "./init/new-worker.ts";
 import { editSource } from "./init/source.ts";
 import { type Beside, type Change, CONSOLE_ASSETS, changesOf, EVERY_MINUTE } from "./init/wanted.ts";
 import { packageFolder } from "./local/doors.ts";
-import { shown } from "./local/wrangler.ts";
+import { requireWrangler, shown } from "./local/wrangler.ts";
+import { shellWord } from "./operate/words.ts";
 import { MISUSED, wantsHelp } from "./options.ts";
-import { DATABASE, findProject, nearestConfig, type Project } from "./project.ts";
+import { DATABASE, findProject, nearestConfig, type Project, wranglerOf } from "./project.ts";
 import { paint, say } from "./terminal.ts";
 import { type Config, configIn, configOf } from "./wiring/config.ts";
 
@@ -62,7 +63,9 @@ async function init({ args, stop }: Call): Promise<number> {
   if (isDone) return ended(plan);
   if (!args.includes("--yes")) {
     if (!process.stdin.isTTY) {
-      say("Nothing is changed yet. To apply these changes: npx millrace init --yes");
+      say(
+        `Nothing is changed yet. To apply these changes: npx millrace init ${[...args, "--yes"].map((one) => (/^[\w./=-]+$/.test(one) ? one : shellWord(one))).join(" ")}`,
+      );
       return MISUSED;
     }
     if (!(await agreed("Apply these changes?", stop))) {
@@ -117,6 +120,7 @@ const BEFORE_A_WORKER = /^(?:\..*|node_modules|package\.json|tsconfig\.json|.*\.
 
 async function planOf(args: readonly string[], name: string | undefined): Promise<Plan> {
   const from = name === undefined ? process.cwd() : resolve(name);
+  if (existsSync(join(from, "package.json")) && isInstalled(from, "wrangler")) requireWrangler({ wrangler: wranglerOf(from) });
   const config = optionIn(args, "--config");
   const env = optionIn(args, "--env");
   const found = config ?? nearestConfig(from);
