@@ -1,5 +1,5 @@
 import { exec } from "node:child_process";
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -59,6 +59,16 @@ it("a command prints an instruction, and ends with exit code 4, when it reaches 
     ),
   });
   expect(elsewhere).toMatchObject({ code: 4, err: expect.stringContaining("Set MILLRACE_TOKEN to a token of shop.example: ") });
+});
+
+it("does not send the token of a folder without a running engine to the engine of another folder", async () => {
+  const folder = emptyFolder();
+  mkdirSync(join(folder, ".millrace"));
+  writeFileSync(join(folder, ".millrace/token"), "mr_x");
+  const call = `node ${join(ROOT, "packages/millrace/cli/launch.js")} instances list`;
+  const env = { ...process.env, MILLRACE_URL: "", MILLRACE_TOKEN: "" };
+  const err = "No engine of this folder runs: npx millrace dev starts one.";
+  await expect(promisify(exec)(call, { cwd: folder, env })).rejects.toMatchObject({ code: 4, stderr: expect.stringContaining(err) });
 });
 
 const REASON = ["--reason", "a test"];

@@ -23,7 +23,7 @@ export class NotReached extends Refusal {
 }
 
 /**
- * Selects the engine. Its address: `given`, else MILLRACE_URL, else the running engine of this project, else localhost:8787. Its token:
+ * Selects the engine. Its address: `given`, else MILLRACE_URL, else the running engine of this project, else, with MILLRACE_TOKEN, localhost:8787. Its token:
  * MILLRACE_TOKEN, or for a local engine the token file, which is sent to loopback addresses only. Errors: a `Misuse` for an invalid address
  * or token, `NotReached` without a token.
  */
@@ -40,9 +40,13 @@ export function askedEngine(given: string | undefined): AskedEngine {
     throw new NotReached(
       `There is no token for ${url}, which is not an engine of this checkout. Set MILLRACE_TOKEN to a token of that engine.`,
     );
+  if (named === undefined && !running)
+    throw new NotReached("No engine of this folder runs: npx millrace dev starts one. For another engine: --url, with MILLRACE_TOKEN.");
   const file = join(running?.folder ?? stateFolder(), "token");
   if (!existsSync(file))
-    throw new NotReached("There is no local engine yet: start one with npx millrace dev. For another engine: --url, with MILLRACE_TOKEN.");
+    throw new NotReached(
+      `There is no token for ${url}, because no engine of this folder runs. Set MILLRACE_TOKEN to a token of that engine.`,
+    );
   return { url, token: sendable(readFileSync(file, "utf8").trim(), shown(file)), tokenFrom: file };
 }
 
