@@ -1,5 +1,5 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { expect, it } from "vitest";
 import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
 import { Account } from "./account/account.ts";
@@ -42,6 +42,26 @@ const flags = '"compatibility_flags": ["nodejs_compat","queue_consumer_no_wait_f
 it("doctor finds no mistake in a correct project", async () => {
   const account = new Account();
   expect(await examined(greeter(), account)).toEqual({ code: 0, findings: [] });
+}, 60_000);
+
+it("doctor prints the versions of wrangler that were tried, and names a newer one", async () => {
+  const folder = greeter();
+  const tried = await millrace(folder, new Account(), ["doctor"]);
+  expect(tried.said).toMatch(/wrangler [\d.]+ \(tried: 4\.156\.0 to 4\.164\.0\)/);
+  expect(tried.said).not.toContain("is newer");
+  const manifest = join(folder, "node_modules/wrangler/package.json");
+  const [packages, wrangler] = [join(folder, "node_modules"), dirname(manifest)];
+  rmSync(packages);
+  mkdirSync(wrangler, { recursive: true });
+  for (const name of readdirSync(join(ROOT, "node_modules")))
+    if (name !== "wrangler") symlinkSync(join(ROOT, "node_modules", name), join(packages, name));
+  for (const name of readdirSync(join(ROOT, "node_modules/wrangler")))
+    symlinkSync(join(ROOT, "node_modules/wrangler", name), join(wrangler, name));
+  const real = readFileSync(manifest, "utf8");
+  rmSync(manifest);
+  writeFileSync(manifest, JSON.stringify({ ...JSON.parse(real), version: "4.999.0" }));
+  const untried = await millrace(folder, new Account(), ["doctor"]);
+  expect([untried.code, untried.said]).toEqual([0, expect.stringContaining("wrangler 4.999.0 is newer than 4.164.0, the newest version")]);
 }, 60_000);
 
 it("doctor finds no mistake in a Workflow and a queue of the Worker's own", async () => {

@@ -53,7 +53,7 @@ it("the first hour from a clone to a page succeeds, and each mistake is reported
   for (const [what, file, right, wrong, sentence] of mistakes) {
     const { took, meanwhile } = await terminal.mistake(file, right, wrong, sentence);
     times.push([what, took]);
-    if (!meanwhile.includes("It runs anyway.")) {
+    if (!meanwhile.includes("The Worker runs anyway.")) {
       expect(meanwhile).toContain("The previous version keeps running");
       expect(meanwhile, what).not.toContain("loaded anew");
     }

@@ -139,7 +139,7 @@ async function planOf(args: readonly string[], name: string | undefined): Promis
 }
 
 function planOfNew(root: string, above: string | undefined): Plan {
-  const { edits, notes } = beside(root, ["node_modules"]);
+  const { edits, notes } = beside(root);
   const other = above === undefined ? [] : [`This makes a new Worker. ${shown(above)} above it has another Worker, which is not changed.`];
   return { root, edits: [...newWorker(root, OLDEST_DATE), ...edits], copies: [], notes: [...other, ...notes], unchanged: [] };
 }

@@ -332,6 +332,28 @@ it("init without wrangler names the package to install, and changes nothing", ()
   expect(readFileSync(join(root, "src/index.ts"), "utf8")).toBe(before);
 });
 
+it("init and dev with an old wrangler name a version that works before they do anything else", () => {
+  const root = userFolder(built.folder, { "package.json": "{}", ...SHAPES[1]?.files });
+  rmSync(join(root, "node_modules/wrangler"));
+  mkdirSync(join(root, "node_modules/wrangler"));
+  writeFileSync(join(root, "node_modules/wrangler/package.json"), JSON.stringify({ name: "wrangler", version: "4.86.0" }));
+  for (const args of [["init", "--yes"], ["dev"]]) {
+    const { code, out, err } = run(root, "millrace", ...args);
+    const says = "wrangler 4.86.0 is too old: Millrace needs 4.156.0 or newer. Install it: npm install --save-dev wrangler@4.164.0";
+    expect([code, out, err], args[0]).toEqual([1, "", expect.stringContaining(says)]);
+  }
+  expect(existsSync(join(root, ".millrace"))).toBe(false);
+});
+
+it("init without a terminal prints the command with its folder, and a new .gitignore ignores the packages", () => {
+  const root = userFolder(built.folder, { "package.json": "{}", ...SHAPES[1]?.files });
+  const shown = run(root, "millrace", "init", "../new one/my-worker");
+  expect([shown.code, shown.out]).toEqual([2, expect.stringContaining("npx millrace init '../new one/my-worker' --yes\n")]);
+  rmSync(join(root, ".gitignore"), { force: true });
+  expect(run(root, "millrace", "init", "--yes").code).toBe(0);
+  expect(readFileSync(join(root, ".gitignore"), "utf8")).toBe("node_modules\n.dev.vars\n.millrace\n.wrangler\n");
+});
+
 it("init names a list or a table that TOML cannot extend with its value, and writes the rest", () => {
   const root = userFolder(built.folder, {
     "wrangler.toml": 'name = "x"\nmain = "i.ts"\nqueues = { producers = [] }\ncompatibility_date = "2026-10-01"\n',

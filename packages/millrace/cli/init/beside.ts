@@ -21,10 +21,12 @@ export function editOf(file: string, after: (before: string) => string): Edit {
 const withLines = (text: string, lines: string) =>
   lines === "" ? text : `${text}${text === "" || text.endsWith("\n") ? "" : "\n"}${lines}`;
 
-/** Edits .gitignore and .dev.vars, so that secrets and state are not committed. `more` are further names to ignore. */
-export function beside(root: string, more: readonly string[] = []): { edits: Edit[]; notes: string[] } {
+/** Edits .gitignore and .dev.vars, so that secrets and state are not committed. A new .gitignore ignores the packages, too. */
+export function beside(root: string): { edits: Edit[]; notes: string[] } {
   const gitignore = editOf(join(root, ".gitignore"), (text) => {
-    const missing = [...more, ".dev.vars", ".millrace", ".wrangler"].filter((name) => !isIgnored(text, name));
+    const missing = [...(text === "" ? ["node_modules"] : []), ".dev.vars", ".millrace", ".wrangler"].filter(
+      (name) => !isIgnored(text, name),
+    );
     return withLines(text, missing.map((name) => `${name}\n`).join(""));
   });
   const secrets = secretsOf(root);

@@ -205,7 +205,7 @@ export class Development {
     const told = mistakes.map(({ says }) => `${paint("red", "✗")} ${says}`).join("\n");
     if (told !== this.#told && told !== "") {
       const goesOn = this.#engine ? "The previous version keeps running" : "It starts with the next save";
-      say(`\n${told}\n  ${paint("dim", good ? "It runs anyway." : `${goesOn}; Ctrl-C ends.`)}`);
+      say(`\n${told}\n  ${paint("dim", good ? "The Worker runs anyway." : `${goesOn}; Ctrl-C ends.`)}`);
     }
     if (told === "" && this.#told !== "") say(`${paint("green", "●")} Fixed.`);
     this.#told = told;
