@@ -14,11 +14,11 @@ export const OWN_WORKER = readFileSync(join(ROOT, "docs/own-worker.md"), "utf8")
 export function greeter(): string {
   const beside = emptyFolder();
   symlinkSync(ROOT, join(beside, "millrace"), "dir");
-  const folder = join(beside, "greeter");
+  const folder = join(beside, "my-worker");
   const said = execFileSync("millrace", ["init", folder, "--yes"], { cwd: ROOT, env: withPrograms(), encoding: "utf8" });
   const pack = `npm pack ./packages/millrace --pack-destination ${relative(ROOT, folder)}`;
   expect(said).toContain(`Next: ${pack} && cd ${relative(ROOT, folder)} && npm install && npx millrace dev`);
-  expect(OWN_WORKER).toContain(`\n${pack.replace(relative(ROOT, folder), "../greeter")}\n`);
+  expect(OWN_WORKER).toContain(`\n${pack.replace(relative(ROOT, folder), "../my-worker")}\n`);
   const { dependencies: own } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
   expect(own.millrace).toBe("file:millrace-0.1.0.tgz");
   for (const { comment, text } of fencesOf(OWN_WORKER)) {

@@ -1,9 +1,10 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { writeAll } from "../../../packages/millrace/cli/init/files.ts";
 import { findProject } from "../../../packages/millrace/cli/project.ts";
 import { type Config, readConfig } from "../../../packages/millrace/cli/wiring/config.ts";
+import { apply, movesOf } from "../../docs/walk.ts";
 import { builtPackage, run, userFolder } from "./installed.ts";
 import { SHAPES } from "./shapes.ts";
 
@@ -331,6 +332,24 @@ it("init without wrangler names the package to install, and changes nothing", ()
   expect([code, out, err]).toEqual([1, "", expect.stringContaining("Install it there: npm install --save-dev wrangler")]);
   expect(readFileSync(join(root, "src/index.ts"), "utf8")).toBe(before);
 });
+
+it("the files and the types of docs/own-worker.md pass the check that init writes", () => {
+  const root = userFolder(built.folder, {});
+  for (const name of ["vitest", "@cloudflare/vitest-pool-workers"]) {
+    mkdirSync(dirname(join(root, "node_modules", name)), { recursive: true });
+    symlinkSync(resolve(import.meta.dirname, "../../../node_modules", name), join(root, "node_modules", name), "dir");
+  }
+  expect(run(root, "millrace", "init", "my-worker", "--yes").code).toBe(0);
+  const folder = join(root, "my-worker");
+  symlinkSync(join(root, "node_modules"), join(folder, "node_modules"), "dir");
+  const page = readFileSync(resolve(import.meta.dirname, "../../../docs/own-worker.md"), "utf8");
+  for (const move of movesOf(page)) if (move.do !== "run") apply(move, folder);
+  expect(existsSync(join(folder, "src/greet.test.ts"))).toBe(true);
+  expect(page).toMatch(/^npx wrangler types$[\s\S]+^npm run check$/m);
+  expect(run(folder, "wrangler", "types").code).toBe(0);
+  expect(JSON.parse(readFileSync(join(folder, "package.json"), "utf8")).scripts.check).toBe("tsc --noEmit");
+  expect(run(folder, "tsc", "--noEmit")).toEqual({ code: 0, out: "", err: "" });
+}, 60_000);
 
 it("init and dev with an old wrangler name a version that works before they do anything else", () => {
   const root = userFolder(built.folder, { "package.json": "{}", ...SHAPES[1]?.files });

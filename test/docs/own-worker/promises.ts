@@ -8,7 +8,7 @@ const expire = "UPDATE millrace_inbox SET lease_until = 0 WHERE state = 'claimed
 
 describe("The chain of docs/write-a-chain.md", () => {
   keepsItsPromises(async () => ({
-    ...{ worker, expire, audit: "millrace_actions", command: "welcome", queue: "greeter-millrace", event: undefined },
+    ...{ worker, expire, audit: "millrace_actions", command: "welcome", queue: "my-worker-millrace", event: undefined },
     ...(await callerWith()),
   }));
 });
