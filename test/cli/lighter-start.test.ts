@@ -127,7 +127,7 @@ it("a Worker's workflows share one additional Worker, as its queues do, and its 
   expect(new Set(bound.filter((name) => /d1|database/.test(name)))).toEqual(new Set(["millrace:database"]));
 });
 
-/** A database whose fields are private, as from workerd 1.20261117.1 on. The pinned workerd is older. */
+/** A database with private fields, as in workerd 1.20261117.1. The pinned workerd is older. */
 const PRIVATE = `export default ({ fetcher }) => new (class {
   #fetcher = fetcher;
   ask(what) { return this.#fetcher.fetch(what, { method: "POST" }); }

@@ -23,9 +23,9 @@ export class NotReached extends Refusal {
 }
 
 /**
- * Selects the engine. Its address: `given`, else MILLRACE_URL, else the running engine of this project, else, with MILLRACE_TOKEN, localhost:8787. Its token:
- * MILLRACE_TOKEN, or for a local engine the token file, which is sent to loopback addresses only. Errors: a `Misuse` for an invalid address
- * or token, `NotReached` without a token.
+ * Selects the engine. Its address: `given`, else MILLRACE_URL, else the running engine of this project, else localhost:8787 with
+ * MILLRACE_TOKEN. Its token: MILLRACE_TOKEN, or for a local engine the token file, which is sent to loopback addresses only. Errors: a
+ * `Misuse` for an invalid address or token, `NotReached` without a token or a running engine.
  */
 export function askedEngine(given: string | undefined): AskedEngine {
   const named = given ?? (process.env.MILLRACE_URL?.trim() || undefined);

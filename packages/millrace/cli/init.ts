@@ -63,9 +63,8 @@ async function init({ args, stop }: Call): Promise<number> {
   if (isDone) return ended(plan);
   if (!args.includes("--yes")) {
     if (!process.stdin.isTTY) {
-      say(
-        `Nothing is changed yet. To apply these changes: npx millrace init ${[...args, "--yes"].map((one) => (/^[\w./=-]+$/.test(one) ? one : shellWord(one))).join(" ")}`,
-      );
+      const again = [...args, "--yes"].map((one) => (/^[\w./=-]+$/.test(one) ? one : shellWord(one)));
+      say(`No file is changed yet. To apply these changes: npx millrace init ${again.join(" ")}`);
       return MISUSED;
     }
     if (!(await agreed("Apply these changes?", stop))) {
