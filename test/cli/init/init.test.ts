@@ -344,10 +344,9 @@ it("the files and the types of docs/own-worker.md pass the check that init write
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"), "dir");
   const page = readFileSync(resolve(import.meta.dirname, "../../../docs/own-worker.md"), "utf8");
   for (const move of movesOf(page)) if (move.do !== "run") apply(move, folder);
-  expect(existsSync(join(folder, "src/greet.test.ts"))).toBe(true);
   expect(page).toMatch(/^npx wrangler types$[\s\S]+^npm run check$/m);
   expect(run(folder, "wrangler", "types").code).toBe(0);
-  expect(JSON.parse(readFileSync(join(folder, "package.json"), "utf8")).scripts.check).toBe("tsc --noEmit");
+  expect(readFileSync(join(folder, "package.json"), "utf8")).toContain('"check": "tsc --noEmit"');
   expect(run(folder, "tsc", "--noEmit")).toEqual({ code: 0, out: "", err: "" });
 }, 60_000);
 
