@@ -62,6 +62,7 @@ export const ROUTES: Record<string, Kept> = {
   "POST /v1/events/batch": { none: "As one event." },
   "POST /v1/facts": { none: "Facts are the record themselves: their ledger keeps each, with its source." },
   "POST /v1/batches": { instance: true },
+  "POST /v1/webhooks/{id}/deliveries": { verb: "bulk", triedIn: "test/systems/webhooks/later.test.ts" },
   "POST /v1/batches/{id}/retry-failed": { verb: "retry", triedIn: "test/systems/batches/items.test.ts" },
   "POST /v1/webhooks/{id}/test": { instance: true },
   "POST /v1/projections/facts/rebuild": { instance: true },

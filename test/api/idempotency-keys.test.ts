@@ -36,6 +36,7 @@ describe("Idempotency-Key", () => {
       "POST /v1/instances/{id}/signals/{type}",
       "POST /v1/schedules/{name}/run",
       "POST /v1/webhooks",
+      "POST /v1/webhooks/{id}/deliveries",
       "POST /v1/webhooks/{id}/deliveries/{delivery}/redeliver",
       "POST /v1/webhooks/{id}/redeliver",
     ]);

@@ -124,14 +124,14 @@ export const DOOR = mutantsOf("door", {
   },
   "tokens are not counted": {
     file: "packages/millrace/src/http/request-limits.ts",
-    find: "const waitMs = await countedHere(env, `requests/token ${caller.rootId}`, window);",
-    put: "const waitMs = caller.id ? 0 : await countedHere(env, `requests/token ${caller.rootId}`, window);",
+    find: "const waitMs = await countedHere(env, name, window);",
+    put: "const waitMs = caller.id ? 0 : await countedHere(env, name, window);",
     killedBy: LIMITS,
   },
   "each descendant of a token has its own limit": {
     file: "packages/millrace/src/http/request-limits.ts",
-    find: "const waitMs = await countedHere(env, `requests/token ${caller.rootId}`, window);",
-    put: "const waitMs = await countedHere(env, `requests/token ${caller.id}`, window);",
+    find: "const name = `requests/token ${caller.rootId}`;",
+    put: "const name = `requests/token ${caller.id}`;",
     killedBy: LIMITS,
   },
   "a token that is gone mints": {

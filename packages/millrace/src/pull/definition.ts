@@ -48,9 +48,9 @@ export interface PullQueueDefinition<Body = unknown, E = Cloudflare.Env> {
   /** The scope that a token needs to pull and to acknowledge. Default: `pull`. */
   scope?: string;
   /**
-   * Receives each dead letter, inside the queue's object. A call that fails is retried with a back-off; after one that succeeds, the
-   * queue deletes the dead letter. A call may take 60 seconds. Default: with the engine, letters become its dead letters; without it, they stay in the queue until
-   * an operator removes them.
+   * Receives each dead letter, inside the queue's object. A call that fails is retried with a back-off; after one that succeeds, the queue
+   * deletes the dead letter. A call may take 60 seconds. Default: with the engine, letters become its dead letters; without it, they stay
+   * in the queue until an operator removes them.
    */
   onDeadLetter?: (letter: PullLetter<Body>, env: E) => unknown;
 }
