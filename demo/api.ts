@@ -2,6 +2,7 @@ import { apiOf, askerOf, type Output } from "../packages/millrace/cli/api-client
 import { Refusal } from "../packages/millrace/cli/command.ts";
 import type { EngineApi } from "../packages/millrace/src/http/engine-api.ts";
 import type { articles } from "../src/api/articles.ts";
+import type { brandCycles } from "../src/api/brand-cycles.ts";
 import type { brands } from "../src/api/brands.ts";
 
 type Listed<Answer> = Answer extends { items: (infer Item)[] } ? Item : never;
@@ -14,6 +15,7 @@ type BrandState = Output<Brands, "/v1/brands/:brand", "$get">;
 export type Article = Output<ReturnType<typeof articles>, "/v1/articles/:id", "$get">;
 type Settings = Output<Brands, "/v1/brands/:brand", "$put">;
 type DecisionPage = Output<Brands, "/v1/brands/:brand/decisions", "$get">;
+type CycleState = Output<ReturnType<typeof brandCycles>, "/v1/brands/:brand/cycles/:cycle", "$get">;
 export type Decision = DecisionPage["items"][number];
 
 /** A rule that makes an embedded upstream fail. With `remaining: null` it fails until the rule is removed. */
@@ -50,6 +52,7 @@ export function brandApi({ url, token }: { url: string; token: string }) {
       await ask<void>("POST", `/v1/effects/${key}/confirm`, { reason, output });
     },
     article: (id: string) => ask<Article>("GET", `/v1/articles/${id}`),
+    cycleState: (name: string, cycle: string) => ask<CycleState>("GET", `/v1/brands/${name}/cycles/${cycle}`),
     /** The decisions of a cycle, in order. */
     decisions: async (name: string, cycle: string): Promise<Decision[]> =>
       (await ask<DecisionPage>("GET", `/v1/brands/${name}/decisions?${new URLSearchParams({ cycle })}`)).items.reverse(),

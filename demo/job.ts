@@ -11,8 +11,8 @@ export const WAITING = "oat milk";
 
 /** Its page is refused until the rule is removed. */
 export const REFUSED_PAGE = { upstream: "pages", match: `${BRAND}/${UNLUCKY.replaceAll(" ", "-")}`, status: 403, remaining: null };
-/** Its article is refused permanently. */
-export const REFUSAL = { upstream: "text", match: REFUSED, status: 400, remaining: null };
+/** Its article is refused permanently; the synthesis of its research is not. */
+export const REFUSAL = { upstream: "text", match: `Keyword: ${REFUSED}`, status: 400, remaining: null };
 
 export const WORKFLOWS = [
   "plan-cycle",
@@ -38,10 +38,10 @@ export const MESSAGES: Readonly<Record<string, number>> = {
   "social.posted": KEYWORDS.length,
 };
 
-/** The expected upstream calls per keyword: each paid call once, despite failures and retries. */
+/** The expected upstream calls per keyword: each paid call once, despite failures and retries. A synthesis and an article are texts. */
 export const ONCE_EACH = [
-  { upstream: "search", outcome: "charged", words: "searches paid for" },
-  { upstream: "text", outcome: "charged", words: "articles paid for" },
-  { upstream: "pages", outcome: "created", words: "pages put up" },
-  { upstream: "social", outcome: "created", words: "posts made" },
+  { upstream: "search", outcome: "charged", each: 1, words: "searches paid for" },
+  { upstream: "text", outcome: "charged", each: 2, words: "texts paid for" },
+  { upstream: "pages", outcome: "created", each: 1, words: "pages put up" },
+  { upstream: "social", outcome: "created", each: 1, words: "posts made" },
 ] as const;

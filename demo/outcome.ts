@@ -50,9 +50,9 @@ export function differences({ pages, totals, messages }: Outcome): string[] {
 
 /** Wrong numbers of upstream calls for this many keywords, each as a sentence. */
 export function paidOtherwise(totals: LedgerTotals, count: number): string[] {
-  return ONCE_EACH.flatMap(({ upstream, outcome, words }) => {
+  return ONCE_EACH.flatMap(({ upstream, outcome, each, words }) => {
     const times = totals[upstream]?.[outcome] ?? 0;
-    return times === count ? [] : [`There were ${times} ${words} instead of ${count}.`];
+    return times === count * each ? [] : [`There were ${times} ${words} instead of ${count * each}.`];
   });
 }
 

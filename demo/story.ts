@@ -72,6 +72,7 @@ export async function tell(stage: Stage): Promise<void> {
   showOutcome(outcome);
   const wrong = differences(outcome);
   if (wrong.length > 0) throw new Refusal(`The demo did not end as it should. ${wrong.join(" ")}`);
+  await showEnd(api, stop);
 
   await laterCycles(api, stop, showDecisions);
   await severalPlaces(api, stop);
@@ -100,6 +101,19 @@ function failedOf(instances: readonly Instance[], expected: number): Instance[] 
   throw new Refusal(
     `${failed.length} instances did not complete instead of ${expected}${words.length > 0 ? `: ${words.join("; ")}` : ""}.`,
   );
+}
+
+/** Waits until the cycle is done, and shows the outcomes of its keywords. */
+async function showEnd(api: BrandApi, stop: AbortSignal): Promise<void> {
+  for (const deadline = Date.now() + RETRY_MS; Date.now() < deadline; await sleep(LOOK_EVERY_MS)) {
+    stop.throwIfAborted();
+    const { state, told } = await api.cycleState(BRAND, FIRST);
+    if (state !== "done" || told === null) continue;
+    if (told.published !== KEYWORDS.length) throw new Refusal(`The cycle ended with ${JSON.stringify(told)}.`);
+    const outcomes = Object.entries(told).map(([outcome, count]) => `${count} ${outcome}`);
+    return say(`\n  The cycle “${FIRST}” is done, and brand.cycle_ended was sent once: ${outcomes.join(", ")}.`);
+  }
+  throw new Refusal(`The cycle “${FIRST}” is not done ${RETRY_MS / 1000} s after its last page.`);
 }
 
 function showDecisions(decisions: readonly Decision[]): void {

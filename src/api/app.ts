@@ -2,9 +2,11 @@ import type { Hono } from "hono";
 import { type EngineRoutesOptions, engineRoutes, type HttpEnv } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import { finders } from "../systems/finders.ts";
+import { articleEdits } from "./article-edits.ts";
 import { articles } from "./articles.ts";
 import { batchReports } from "./batch-reports.ts";
 import { batches } from "./batches.ts";
+import { brandCycles } from "./brand-cycles.ts";
 import { brands } from "./brands.ts";
 import { budgets } from "./budgets.ts";
 import { contacts } from "./contacts.ts";
@@ -20,6 +22,7 @@ import { pages } from "./pages.ts";
 import { PROBLEMS } from "./problems.ts";
 import { projections } from "./projections.ts";
 import { qualificationRules } from "./qualification-rules.ts";
+import { research } from "./research.ts";
 import { schema } from "./schema.ts";
 import { syndication } from "./syndication.ts";
 import { tenant } from "./tenant.ts";
@@ -40,7 +43,18 @@ export function ownRoutes(catalog: Catalog): EngineRoutesOptions {
   const platform = [facts(), ledgers(), projections(catalog), batches(catalog), batchReports()];
   const derived = [qualificationRules(), budgets(catalog), contacts(catalog), tenant(catalog)];
   const hooks = [webhooks(catalog), webhookSecrets(), webhookDeliveries(catalog), webhookRedeliveries(catalog), describedDeliveries()];
-  const growth = [brands(), articles(catalog), textUsages(), syndication(), crmSyncs(), crmLinks(), crmHooks(catalog)];
+  const growth = [
+    brands(),
+    brandCycles(),
+    articles(catalog),
+    articleEdits(catalog),
+    research(),
+    textUsages(),
+    syndication(),
+    crmSyncs(),
+    crmLinks(),
+    crmHooks(catalog),
+  ];
   return {
     routes: [...platform, ...derived, ...hooks, ...growth, landing(catalog), pages(), embedded()],
     groups: GROUPS,
@@ -57,6 +71,7 @@ export function ownRoutes(catalog: Catalog): EngineRoutesOptions {
       why: "The embedded search refuses this keyword once: its instance fails, and a retry succeeds.",
     },
     namedBy: {
+      "PATCH /v1/articles/{id}": "`revision` names what it changes",
       "POST /v1/facts": "`fact_id` names each fact",
       "POST /v1/contacts/forget": "`request` names the occasion",
       "POST /v1/tenant/delete": "`request` names the occasion",

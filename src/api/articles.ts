@@ -35,6 +35,11 @@ const ArticleSchema = z
     brand: z.string(),
     keyword: z.string(),
     title: z.string().meta({ description: "Text from a model: never show it as HTML." }),
+    description: z.string().meta({ description: "Its summary in one or two sentences; empty for none." }),
+    key_points: z.array(z.string()).meta({ description: "What it says, from its research." }),
+    word_count: z.int().nullable().meta({ description: "The words of its body; null for articles from before this field." }),
+    template: z.string().nullable().meta({ description: "The template of the brand when it was written; null for older articles." }),
+    research_id: z.string().nullable().meta({ description: "Its research: GET /v1/research/{id}. Null for older articles." }),
     status: z.enum(STATUSES),
     revision: z.int().meta({ description: "Counts its changes: 1 is the draft." }),
     url: z.string().nullable().meta({
@@ -273,7 +278,7 @@ async function moved(sites: readonly OnSite[], act: (on: OnSite) => Promise<Move
 }
 
 /** The caller's article. Errors: `article_not_found`, also for another tenant's. */
-async function owned({ DB }: ApiEnv["Bindings"], { tenantId }: Token, id: string) {
+export async function owned({ DB }: ApiEnv["Bindings"], { tenantId }: Token, id: string) {
   const article = await findArticle(DB, tenantId, id);
   if (!article) throw new HttpRefusal("article_not_found", "There is no such article. List them with GET /v1/articles.");
   return article;
@@ -360,6 +365,11 @@ function articleView(row: ArticleRow): z.infer<typeof ArticleSchema> {
     brand: row.brand,
     keyword: row.keyword,
     title: row.title,
+    description: row.description,
+    key_points: row.keyPoints,
+    word_count: row.wordCount,
+    template: row.template,
+    research_id: row.researchId,
     status: row.status,
     revision: row.revision,
     url: row.url,

@@ -3,7 +3,6 @@ import {
   answers,
   BODY_REFUSALS,
   createRoute,
-  HttpRefusal,
   iso,
   isoOrNull,
   jsonBody,
@@ -36,6 +35,9 @@ import {
   SETTINGS_LIMITS,
 } from "../systems/brand/settings.ts";
 import type { BrandState } from "../systems/brand/state.ts";
+import { MAX_INSTRUCTIONS, TEMPLATES } from "../systems/brand/templates.ts";
+import { agentOf, unknownBrand } from "./brand-agent.ts";
+import { cycleSummary, cycleTimes } from "./brand-cycles.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
@@ -101,6 +103,10 @@ const settingsSchema = z.strictObject({
   announced_site: targetName.nullable().default(DEFAULT_SETTINGS.announced_site).meta({
     description: "The announced site: posts link to its page. Null: the first of `sites`.",
   }),
+  template: z.enum(TEMPLATES).default(DEFAULT_SETTINGS.template).meta({ description: "The form of new articles." }),
+  instructions: z.string().trim().max(MAX_INSTRUCTIONS).default(DEFAULT_SETTINGS.instructions).meta({
+    description: "Wishes for style and content, which the prompt of new articles quotes; empty for none.",
+  }),
   reason: z.string().trim().max(500).default("").meta({ description: "The reason; kept in the audit." }),
 });
 
@@ -113,6 +119,8 @@ const SettingsSchema = z.object({
   sites: z.array(siteSchema),
   accounts: z.array(accountSchema),
   announced_site: z.string().nullable(),
+  template: z.enum(TEMPLATES),
+  instructions: z.string(),
 });
 
 const BrandSchema = z
@@ -133,6 +141,17 @@ const CountsSchema = z.object({
 
 const BrandDetailSchema = BrandSchema.extend({
   counts: CountsSchema,
+  totals: z
+    .object({
+      pending_research: z.int().meta({ description: "Keywords whose research was requested, and is not complete." }),
+      generated: z.int().meta({ description: "Articles ever written." }),
+      published: z.int().meta({ description: "Articles ever published; an article that is published again counts once." }),
+    })
+    .meta({ description: "All articles of the brand, also the removed ones." }),
+  last_cycle: z
+    .object(cycleTimes)
+    .nullable()
+    .meta({ description: "The newest cycle. GET /v1/brands/{brand}/cycles/{cycle} has its keywords." }),
   last_audit: z
     .object({ at: timestamp, findings: z.array(z.string()) })
     .nullable()
@@ -246,10 +265,11 @@ export function brands() {
         findBrand(env.DB, caller.tenantId, brand),
         brandAgentOf(env, caller.tenantId, brand).state(),
       ]);
-      if (!known && !state) throw unknown(brand);
+      if (!known && !state) throw unknownBrand(brand);
       const view = brandView(known ?? { brand, ...DEFAULT_SETTINGS, updated_at: null, updated_by: null });
-      const { audit, counts = { live: 0, drafts: 0, on_their_way: 0, held: 0 } } = state ?? {};
-      return json({ ...view, counts, last_audit: audit ? { at: iso(audit.at), findings: audit.findings } : null }, 200);
+      const { audit, cycle, counts = NO_COUNTS, totals = NO_TOTALS } = state ?? {};
+      const last_audit = audit ? { at: iso(audit.at), findings: audit.findings } : null;
+      return json({ ...view, counts, totals, last_audit, last_cycle: cycle ? cycleSummary(cycle) : null }, 200);
     })
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
       const { brand } = req.valid("param");
@@ -304,21 +324,10 @@ function assertReachable(env: ApiEnv["Bindings"], of: { tenantId: string; brand:
   if (first) throw new MillraceError("invalid_payload", `${first.path}: ${first.message}`, { issues });
 }
 
+const NO_COUNTS = { live: 0, drafts: 0, on_their_way: 0, held: 0 };
+const NO_TOTALS = { pending_research: 0, generated: 0, published: 0 };
+
 type Keyword = ReturnType<BrandState["keywords"]>[number];
-
-async function agentOf(env: ApiEnv["Bindings"], tenantId: string, brand: string) {
-  const agent = brandAgentOf(env, tenantId, brand);
-  const [known, state] = await Promise.all([findBrand(env.DB, tenantId, brand), agent.state()]);
-  if (!known && !state) throw unknown(brand);
-  return agent;
-}
-
-function unknown(brand: string): HttpRefusal {
-  return new HttpRefusal(
-    "brand_not_found",
-    `There is no brand ${brand}. Create it with its first cycle, or with PUT /v1/brands/${brand}. GET /v1/brands lists all brands.`,
-  );
-}
 
 function brandView({ brand, updated_at, updated_by, ...settings }: KnownBrand): z.infer<typeof BrandSchema> {
   return {

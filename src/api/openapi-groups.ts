@@ -14,7 +14,11 @@ export const GROUPS: readonly Group[] = [
   { name: "Webhooks", paths: ["/v1/webhooks"], description: "Signed deliveries of facts to your receivers (Standard Webhooks)." },
   { name: "Batches", paths: ["/v1/batches"], description: "Files: import, export, reconcile." },
   { name: "Brands", paths: ["/v1/brands"], description: "A brand's settings, and its agent's decisions." },
-  { name: "Articles", paths: ["/v1/articles", "/v1/usage"], description: "Drafts, pages, and the tokens they cost." },
+  {
+    name: "Articles",
+    paths: ["/v1/articles", "/v1/research", "/v1/usage"],
+    description: "Research, drafts, pages, and the tokens they cost.",
+  },
   { name: "CRM", paths: ["/v1/crm", "/crm"], description: "Contacts in a CRM, both ways." },
   { name: "Pages", paths: ["/pages"], description: "Published pages, indexes and feeds." },
   {

@@ -50,6 +50,18 @@ const OWN = {
     means: "Your tenant has no brand of this name.",
     next: "List them with GET /v1/brands; PUT /v1/brands/{brand} makes one.",
   },
+  cycle_not_found: {
+    status: 404,
+    title: "No such cycle",
+    means: "The brand has no cycle of this name, or it was deleted 90 days after its end.",
+    next: "List them with GET /v1/brands/{brand}/cycles.",
+  },
+  research_not_found: {
+    status: 404,
+    title: "No such research",
+    means: "No research of your tenant has this id.",
+    next: "List it with GET /v1/brands/{brand}/research; an article names its research.",
+  },
   article_not_found: {
     status: 404,
     title: "No such article",
@@ -67,6 +79,12 @@ const OWN = {
     title: "No such sync",
     means: "No sync of your tenant has this id.",
     next: "List them with GET /v1/crm/syncs.",
+  },
+  revision_conflict: {
+    status: 412,
+    title: "The article has another revision",
+    means: "The article was changed after the revision that the edit names.",
+    next: "Read it with GET /v1/articles/{id}, then edit its current revision.",
   },
   length_required: {
     status: 411,

@@ -4,6 +4,7 @@ import type { Schema } from "millrace/http";
 export const schema: Schema = {
   "0001_app": "webhook_endpoints",
   "0002_targets": "article_pages_by_site",
+  "0003_articles": "research_by_keyword",
   "0005_webhook_sent_at": "webhook_deliveries.sent_at",
   "0006_batch_parent": "batches.parent_id",
   "0007_object_sizes": "object_sizes",

@@ -18,6 +18,7 @@ export const OWN_VERBS = [
   "end_secret",
   "publish",
   "unpublish",
+  "edit",
   "forget",
   "delete_tenant",
   "limit",

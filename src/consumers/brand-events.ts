@@ -1,5 +1,5 @@
 import { defineConsumer, digest, on, send, sendEach, signal, start, type Target, tell } from "millrace";
-import { BrandAudited, BrandCycle, KeywordTrending } from "../messages/brand.ts";
+import { BrandAudited, BrandCycle, BrandCycleEnded, KeywordTrending } from "../messages/brand.ts";
 import { BudgetSet } from "../messages/budgets.ts";
 import { ContentGenerated, ContentPublish, ContentPublished, ContentRejected, ContentUnpublished } from "../messages/content.ts";
 import { ContactSynced } from "../messages/crm.ts";
@@ -17,7 +17,12 @@ export const reacting = defineConsumer({
   routes: [
     on(
       KeywordTrending,
-      send(BrandCycle, ({ brand, keyword, seen_on }) => ({ brand, cycle: trend(keyword, seen_on), keywords: [keyword] })),
+      send(BrandCycle, ({ brand, keyword, seen_on }) => ({
+        brand,
+        cycle: trend(keyword, seen_on),
+        keywords: [keyword],
+        priority: "normal" as const,
+      })),
     ),
     on(ResearchCompleted, start(generateArticle), agent()),
     on(
@@ -30,6 +35,7 @@ export const reacting = defineConsumer({
     on(ContentRejected, agent()),
     on(SocialPosted),
     on(BrandAudited),
+    on(BrandCycleEnded, signal()),
     on(ContactSynced),
     on(WebhookSwitched, signal()),
     on(BudgetSet, signal()),

@@ -46,6 +46,37 @@ export function composeArticle(prompt: string): ComposedArticle {
   return { title: `${capitalized(topic)}: what to know before you start`, description: opening, body_markdown: parts.join("\n\n") };
 }
 
+/** The parts of a synthesis. */
+export interface ComposedSynthesis {
+  title: string;
+  summary: string;
+  key_points: string[];
+  tags: string[];
+}
+
+/** Most characters of a key point. */
+const POINT_CHARACTERS = 200;
+
+/** Summarizes the sources in a prompt: a key point for each. The same prompt always gives the same synthesis. */
+export function composeSynthesis(prompt: string): ComposedSynthesis {
+  const topic = topicOf(prompt);
+  const sources = sourcesIn(prompt).slice(0, MAX_SECTIONS);
+  const points = sources.map(({ title, note }) => (note || title).slice(0, POINT_CHARACTERS));
+  return {
+    title: `What is known about ${topic}`,
+    summary: `${sources.length} sources about ${topic} were compared. They agree on the essentials.`,
+    key_points: points.length > 0 ? points : [`There is little to find about ${topic}.`],
+    tags: [
+      ...new Set(
+        topic
+          .toLowerCase()
+          .split(/[^\p{L}\p{N}]+/u)
+          .filter(Boolean),
+      ),
+    ].slice(0, 8),
+  };
+}
+
 function introduction(topic: string, sourceCount: number): string {
   const basis =
     sourceCount > 0

@@ -1,15 +1,18 @@
 import { Hono } from "hono";
 import { beginning } from "millrace";
 import * as z from "zod";
-import { composeArticle } from "./composer.ts";
+import { composeArticle, composeSynthesis } from "./composer.ts";
 import { type EmbeddedEnv, hasBearer, ledgerOf } from "./env.ts";
 import type { BadAnswer } from "./ledger.ts";
 
 /** OpenAI's documented estimate for English. */
 const CHARACTERS_PER_TOKEN = 4;
 
-/** The only supported schema: articles. */
-const ArticleSchema = z.object({ required: z.array(z.enum(["title", "description", "body_markdown"])) });
+/** The supported schemas: articles and syntheses. */
+const AnswerSchema = z.union([
+  z.object({ required: z.array(z.enum(["title", "description", "body_markdown"])) }),
+  z.object({ required: z.array(z.enum(["title", "summary", "key_points", "tags"])) }),
+]);
 
 const ChatRequest = z.object({
   model: z.string().min(1),
@@ -21,7 +24,7 @@ const ChatRequest = z.object({
     .discriminatedUnion("type", [
       z.object({ type: z.literal("text") }),
       z.object({ type: z.literal("json_object") }),
-      z.object({ type: z.literal("json_schema"), json_schema: z.object({ name: z.string(), schema: ArticleSchema }) }),
+      z.object({ type: z.literal("json_schema"), json_schema: z.object({ name: z.string(), schema: AnswerSchema }) }),
     ])
     .optional(),
 });
@@ -71,11 +74,17 @@ function completionOf(request: ChatRequest, prompt: string, fault: BadAnswer | n
   };
 }
 
-/** The writer's answer and its finish reason: an article within the token limit, or the answer of a fault. */
+/** The writer's answer and its finish reason: an article or a synthesis within the token limit, or the answer of a fault. */
 function written(request: ChatRequest, prompt: string, fault: BadAnswer | null) {
   const article = composeArticle(prompt);
   const json = request.response_format !== undefined && request.response_format.type !== "text";
-  const whole = json ? JSON.stringify(article) : `# ${article.title}\n\n${article.body_markdown}`;
+  // The fields of the answer are in the prompt too, for models without schemas.
+  const isSynthesis = request.messages.some(({ content }) => content.includes('"key_points":') && content.includes('"tags":'));
+  const whole = isSynthesis
+    ? JSON.stringify(composeSynthesis(prompt))
+    : json
+      ? JSON.stringify(article)
+      : `# ${article.title}\n\n${article.body_markdown}`;
   const allowed = (request.max_completion_tokens ?? request.max_tokens ?? Number.POSITIVE_INFINITY) * CHARACTERS_PER_TOKEN;
   const content = beginning(whole, allowed);
   switch (fault) {

@@ -1,4 +1,4 @@
-import { defineCommand, defineEvent } from "millrace";
+import { defineCommand, defineEvent, digest } from "millrace";
 import * as z from "zod";
 import { brandEvents, smCommands } from "./queues.ts";
 
@@ -21,11 +21,17 @@ export const cycle = z
   .max(60)
   .meta({ examples: ["spring"] });
 
-/** Submits keywords for a brand: the brand's agent decides which ones to work on, and when. */
+/** The priority of a cycle's whole fan-out. */
+export const priority = z.enum(["high", "normal", "low"]);
+export type Priority = z.infer<typeof priority>;
+
+/** Submits keywords for a brand: the brand's agent decides which ones to work on, and when. `priority` applies to all its keywords. */
 export const BrandCycle = defineCommand({
   type: "brand.cycle",
-  payload: z.object({ brand: brandName, cycle, keywords: z.array(keyword).min(1).max(500) }),
+  payload: z.object({ brand: brandName, cycle, keywords: z.array(keyword).min(1).max(500), priority: priority.default("normal") }),
   key: ({ brand, cycle }) => `${brand}/${cycle}`,
+  // The name of a cycle may be free text, which may mention a person. A correlation id outlives it, so it has a hash of such a text.
+  correlation: ({ brand, cycle }) => `brand-cycle-${brand}-${/^[\w.-]+$/.test(cycle) ? cycle : digest(cycle).slice(0, 12)}`,
   subject: ({ brand }) => brand,
   queue: smCommands,
 });
@@ -62,6 +68,27 @@ export const BrandAudited = defineEvent({
     findings: z.array(z.string().max(500)).max(100),
   }),
   subject: ({ brand }) => brand,
+  queue: brandEvents,
+});
+
+const keywords = z.int().min(0);
+
+/**
+ * Every keyword of a cycle has an outcome. Told once for each round: a later `brand.cycle` of the same name with new keywords begins the
+ * next one.
+ */
+export const BrandCycleEnded = defineEvent({
+  type: "brand.cycle_ended",
+  payload: z.object({
+    brand: brandName,
+    cycle,
+    round: z.int().min(1),
+    published: keywords,
+    rejected: keywords,
+    failed: keywords,
+    skipped: keywords,
+  }),
+  subject: ({ brand, cycle }) => `${brand}/${cycle}`,
   queue: brandEvents,
 });
 

@@ -10,11 +10,30 @@ const subject = ({ content_id }: { content_id: string }) => content_id;
 /** A change of an article. `revision` counts its changes, so that events can arrive in any order. */
 const change = article.extend({ keyword, revision: z.int().min(1) });
 
-/** A draft is written and stored. */
-export const ContentGenerated = defineEvent({ type: "content.generated", payload: change, subject, queue: brandEvents });
+/** A draft is written and stored. `key_points` are those of its research. */
+export const ContentGenerated = defineEvent({
+  type: "content.generated",
+  payload: change.extend({
+    title: z.string().max(200).default(""),
+    description: z.string().max(500).default(""),
+    key_points: z.array(z.string().max(300)).max(12).default([]),
+    word_count: z.int().min(0).default(0),
+  }),
+  subject,
+  queue: brandEvents,
+});
 
-/** Publish a stored draft on the sites of its brand, after a person's approval if the brand requires it. */
-export const ContentPublish = defineCommand({ type: "content.publish", payload: article, key: subject, subject, queue: publishCommands });
+/**
+ * Publish a stored draft on the sites of its brand, after a person's approval if the brand requires it. `update`: put an edited article again,
+ * only on the sites where it is published.
+ */
+export const ContentPublish = defineCommand({
+  type: "content.publish",
+  payload: article.extend({ update: z.boolean().optional() }),
+  key: subject,
+  subject,
+  queue: publishCommands,
+});
 
 /**
  * Publish an approved article on one more site of its brand. `occasion` is the key of the `content.publish` with the approval, or names

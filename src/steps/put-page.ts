@@ -1,4 +1,4 @@
-import { DEFAULT_RETRIES, type Done, defineStep, type EffectCall } from "millrace";
+import { DEFAULT_RETRIES, type Done, defineStep, type EffectCall, notRetryable } from "millrace";
 import { isRepeatable, type SiteTarget } from "../providers/index.ts";
 import { pageAt } from "../systems/content/article-pages.ts";
 import { type Article, type ArticleKey, assertPublishable, loadArticleOf } from "../systems/content/articles.ts";
@@ -12,6 +12,11 @@ export type SiteArticle = ArticleKey & { brand: string; site: Pick<SiteTarget, "
 const remove = defineStep({
   effect: "natural",
   async run({ input: { input, output }, key, signal, trace, env }: EffectCall<Done<SiteArticle, LivePage>>): Promise<unknown> {
+    const article = await loadArticleOf(env.DB, input);
+    const page = await pageAt(env.DB, article, output.site);
+    if (page?.status === "published" && article.edits > (output.edits ?? 0)) {
+      throw notRetryable(`The page was updated since, in revision ${page.revision}: use POST /v1/articles/${input.id}/unpublish.`);
+    }
     await takeDown(env, await brandSite(env.DB, input, output.site), output, { key, signal, trace });
     return undefined;
   },
@@ -40,6 +45,8 @@ const putUnlessFound = defineStep({
   async lookup(call: EffectCall<SiteArticle>) {
     const { key, signal, trace, env } = call;
     const { article, site } = await current(call);
+    // Edited since a page may have been put: that page has the older text, and `put` finds and replaces it.
+    if (article.edits > 0) return undefined;
     const store = storeOf(env, site, await keptAt(env, article, site));
     const found = await store.find(pageOf(article, site, env), { key, signal, trace });
     return found && livePage(article, site, found, store);

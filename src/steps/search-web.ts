@@ -1,5 +1,6 @@
 import { defineStep, type EffectCall, notRetryable } from "millrace";
 import { type SearchResult, search } from "../providers/index.ts";
+import { SYNTHESIS_PROMPT } from "../systems/content/prompts.ts";
 import { maySpend, type Refused, type Spender, type Spent } from "./ceiling.ts";
 
 /** Searches the web, if that may be paid. A repeated search has no effect but its cost; a recorded one is not repeated. */
@@ -9,11 +10,14 @@ export const searchWeb = defineStep({
     const spent = await maySpend(env, "SEARCH_CENTS", input, key);
     if ("refused" in spent && input.isLast) throw notRetryable(spent.refused);
     if ("refused" in spent) return spent;
-    return { sources: await search(env).search(input.query, { key, signal, trace }), spent };
+    // The prompt is recorded with the sources, so that a newer deployment does not change a running instance.
+    return { sources: await search(env).search(input.query, { key, signal, trace }), prompt: SYNTHESIS_PROMPT, spent };
   },
 });
 
 interface Searched {
   sources: SearchResult[];
+  /** The prompt of their synthesis. */
+  prompt: string;
   spent: Spent;
 }

@@ -11,8 +11,13 @@ export const planCycle = defineWorkflow({
   name: "plan-cycle",
   on: BrandCycle,
   steps: "lean",
-  run({ payload: { brand, cycle, keywords }, step, envelope: { tenant_id, correlation_id, traceparent, tracestate }, instanceId }) {
-    const wanted = { instance_id: instanceId, tenant_id, brand, cycle, keywords, correlation_id, traceparent, tracestate };
+  run({
+    payload: { brand, cycle, keywords, priority },
+    step,
+    envelope: { tenant_id, correlation_id, traceparent, tracestate },
+    instanceId,
+  }) {
+    const wanted = { instance_id: instanceId, tenant_id, brand, cycle, keywords, priority, correlation_id, traceparent, tracestate };
     return step.effect("decide", decideCycle, wanted, { record: () => ({ statements: [weeklyAudit(tenant_id, brand)] }) });
   },
 });

@@ -13,13 +13,13 @@ import { toOtherSites, wasPublished, wasRemoved } from "../systems/content/publi
 export const publishArticle = defineWorkflow({
   name: "publish-article",
   on: ContentPublish,
-  async run({ payload: { content_id, brand }, step, env, envelope, instanceId }) {
+  async run({ payload: { content_id, brand, update }, step, env, envelope, instanceId }) {
     const article = { tenantId: envelope.tenant_id, id: content_id, brand };
     const occasion = envelope.idempotency_key;
 
     // Recorded and not only read: the brand's settings may change while the run waits, and must not change it.
     const { question, site, others } = await step.commit("see who must agree", async () => {
-      const plan = await publishPlan(env.DB, article);
+      const plan = await publishPlan(env.DB, article, update);
       return { output: plan, emit: plan.question ? [] : toOtherSites(article, plan.others, occasion) };
     });
     if (question) {
@@ -37,6 +37,7 @@ export const publishArticle = defineWorkflow({
       if (others.length > 0) await step.commit("publish on the other sites", () => ({ emit: toOtherSites(article, others, occasion) }));
     }
 
+    if (!site) return "It is not published any more, so there is no page to update.";
     await step.effect("put page", putPage(env, site.kind), { ...article, site }, { record: wasPublished(instanceId), undo: wasRemoved });
   },
 });

@@ -5,12 +5,16 @@ import { admitKeyword } from "../steps/ask-brand-agent.ts";
 import { onceAffordable } from "../steps/await-room.ts";
 import { chargesOf } from "../steps/ceiling.ts";
 import { searchWeb } from "../steps/search-web.ts";
+import { synthesize } from "../steps/synthesize.ts";
+import { recordAnswer, untilUsable } from "../steps/until-usable.ts";
+import { firstSynthesis } from "../systems/content/next-ask.ts";
+import { SYNTHESIS_PROMPT } from "../systems/content/prompts.ts";
 import { assertReusable, insertResearch } from "../systems/content/research.ts";
 
 /**
- * Finds sources for a keyword and stores them, or uses existing research. Requests from other sources than the brand's agent are first
- * submitted to it: a keyword with an article, published or in progress, is not paid for again. Its steps are the platform's: a search takes
- * seconds, and may wait for days until its budget has room.
+ * Finds sources for a keyword, has a model summarize them, and stores both, or uses existing research. Requests from other sources than the
+ * brand's agent are first submitted to it: a keyword with an article, published or in progress, is not paid for again. Its steps are the
+ * platform's: a search takes seconds, and may wait for days until its budget has room.
  */
 export const researchKeyword = defineWorkflow({
   name: "research-keyword",
@@ -34,7 +38,9 @@ export const researchKeyword = defineWorkflow({
       return { verdict: "reused", research_id: id };
     }
 
-    await onceAffordable(step, "", (key, isLast) =>
+    const completed = ResearchCompleted.from({ research_id: instanceId, brand, keyword });
+    const research = { id: instanceId, tenantId, brand, keyword };
+    const { sources, prompt } = await onceAffordable(step, "", (key, isLast) =>
       step.effect(
         "search the web",
         searchWeb,
@@ -43,14 +49,30 @@ export const researchKeyword = defineWorkflow({
           key,
           record(found) {
             if ("refused" in found) return {};
-            return {
-              statements: [insertResearch({ id: instanceId, tenantId, brand, keyword, sources: found.sources })],
-              emit: [
-                ResearchCompleted.from({ research_id: instanceId, brand, keyword }),
-                ...chargesOf(found.spent, `${instanceId}/search`),
-              ],
-            };
+            const charges = chargesOf(found.spent, `${instanceId}/search`);
+            // Without sources there is nothing to summarize, and a model would invent it.
+            if (found.sources.length > 0) return { emit: charges };
+            return { statements: [insertResearch({ ...research, sources: [] })], emit: [completed, ...charges] };
           },
+        },
+      ),
+    );
+    // Instances from before the synthesis recorded no prompt, and have handed the research on.
+    if (sources.length === 0 || prompt === undefined) return { verdict: "requested", research_id: instanceId };
+
+    const by = { tenantId, contentId: instanceId, brand };
+    await untilUsable(step, env, by, firstSynthesis({ brand, keyword, sources }, prompt), SYNTHESIS_PROMPT, (asking) =>
+      step.effect(
+        "synthesize",
+        synthesize,
+        { ...asking, tenantId, brand },
+        {
+          key: asking.key,
+          record: (outcome) =>
+            recordAnswer(outcome, by, asking, (synthesis, paid) => ({
+              statements: [insertResearch({ ...research, sources, synthesis }, { prompt: asking.ask.prompt, paid })],
+              emit: [completed],
+            })),
         },
       ),
     );

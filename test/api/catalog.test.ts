@@ -42,6 +42,7 @@ describe("The catalog", () => {
       steps: [
         { name: "decide", class: "natural" },
         { name: "search the web", class: "natural" },
+        { name: "synthesize", class: "keyed" },
       ],
       emits: expect.arrayContaining([{ kind: "event", type: "research.completed" }]),
     });

@@ -199,6 +199,7 @@ export const ROUTES: Record<string, Kept> = {
   "POST /v1/webhooks/{id}/redeliver": { verb: "redeliver", triedIn: "test/systems/webhooks/redeliver.test.ts" },
   "POST /v1/webhooks/{id}/deliveries/{delivery}/redeliver": { verb: "redeliver", triedIn: "test/systems/webhooks/redeliver.test.ts" },
   "POST /v1/articles/{id}/publish": { verb: "publish", triedIn: "test/systems/content/takedown.test.ts" },
+  "PATCH /v1/articles/{id}": { verb: "edit", triedIn: "test/systems/content/edits.test.ts" },
   "POST /v1/articles/{id}/unpublish": { verb: "unpublish", triedIn: "test/systems/content/takedown.test.ts" },
   "POST /v1/contacts/forget": { verb: "forget", triedIn: "test/systems/privacy/forget.test.ts" },
   "POST /v1/tenant/delete": { verb: "delete_tenant", triedIn: "test/systems/privacy/tenant.test.ts" },

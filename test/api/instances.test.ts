@@ -111,7 +111,7 @@ describe("A finished instance", () => {
     const at = `/v1/instances/${accepted.instance_id}`;
     expect(await reaches(caller, accepted.instance_id, "complete")).toMatchObject({
       platform_status: expect.any(String),
-      step: "search the web",
+      step: "synthesize",
       payload: { brand: "acme", keyword },
       payload_ref: null,
       result: { verdict: "requested", research_id: accepted.instance_id },
@@ -139,12 +139,14 @@ describe("A finished instance", () => {
           approval_id: null,
           effects: [{ key: expect.any(String), class: "natural", generation: 1, state: "done" }],
         },
+        expect.objectContaining({ name: "synthesize", state: "complete" }),
       ],
       truncated: false,
     });
     expect((await caller.get(`${at}/effects`)).body.items).toMatchObject([
       { step: "decide", class: "natural", state: "done" },
       { step: "search the web", instance_id: accepted.instance_id, class: "natural", state: "done", generation: 1, error: null },
+      { step: "synthesize", class: "keyed", state: "done" },
     ]);
 
     const events = await until(
@@ -152,7 +154,7 @@ describe("A finished instance", () => {
       ({ body }) => body.items[0]?.confirmed,
     );
     expect(events.body.items).toMatchObject([
-      { step: "search the web", confirmed: true, message_type: "research.completed", correlation_id: accepted.correlation_id },
+      { step: "synthesize", confirmed: true, message_type: "research.completed", correlation_id: accepted.correlation_id },
     ]);
     expect(JSON.stringify(events.body)).not.toContain("payload");
     const withPayload = await caller.get(`${at}/events?payload=true`);

@@ -58,6 +58,7 @@ async function possessions({ tenantId, call, post }: Caller): Promise<Record<str
     "/v1/locks": nothing,
     "/v1/ledgers": nothing,
     "/v1/articles": nothing,
+    "/v1/research": nothing,
     "/v1/contacts": nothing,
     "/v1/crm": nothing,
     "/v1/qualification-rules": nothing,

@@ -58,7 +58,7 @@ it("three keywords become three pages and three posts in the messages the brand 
   await vi.waitUntil(settled, { timeout: 30_000, interval: 20 });
   const failed = (await instancesOf(job)).filter(({ status }) => status === "errored");
   expect(failed).toMatchObject([{ workflow: "publish-article" }]);
-  expect(await paidFor(brand)).toEqual({ search: 3, text: 3 });
+  expect(await paidFor(brand)).toEqual({ search: 3, text: 6 });
 
   await fail();
   await retryInstance(env, operator, failed[0]?.id ?? "", { reason: "the page store is repaired" });
@@ -77,7 +77,7 @@ it("three keywords become three pages and three posts in the messages the brand 
     "content.published": 3,
     "social.posted": 3,
   });
-  expect(await paidFor(brand)).toEqual({ search: 3, text: 3 });
+  expect(await paidFor(brand)).toEqual({ search: 3, text: 6 });
   const articles = await env.DB.prepare("SELECT title, url, post_uri FROM articles WHERE status = 'published' AND tenant_id = ?1")
     .bind(operator.tenantId)
     .all<{ title: string; url: string; post_uri: string }>();

@@ -28,10 +28,11 @@ it("the demo shows the brand's decisions, the kill, the refused page, the retry 
   for (const line of [
     "1  brand.cycle",
     "3  searches paid for",
-    "3  articles paid for",
+    "6  texts paid for",
     "3  pages put up",
     "3  posts made",
     "3  social.posted",
+    "The cycle “first” is done, and brand.cycle_ended was sent once: 3 published, 0 rejected, 0 failed, 0 skipped.",
   ])
     expect(out).toContain(line);
   expect(out.match(/^ {2}200 {2}http:\/\/localhost:\d+\/pages\/acme\//gm)).toHaveLength(3);

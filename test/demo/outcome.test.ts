@@ -4,7 +4,7 @@ import { differences, type Outcome } from "../../demo/outcome.ts";
 const page = { keyword: "k", url: "http://localhost/pages/k", status: 200, title: "K", hasTitle: true };
 const good: Outcome = {
   pages: [page, page, page],
-  totals: { search: { charged: 3 }, text: { charged: 3, repeated: 1 }, pages: { created: 3, refused: 3 }, social: { created: 3 } },
+  totals: { search: { charged: 3 }, text: { charged: 6, repeated: 1 }, pages: { created: 3, refused: 3 }, social: { created: 3 } },
   messages: {
     "brand.cycle": 1,
     "research.requested": 3,
@@ -27,14 +27,14 @@ it("every difference is a sentence", () => {
       { ...page, status: 404 },
       { ...page, hasTitle: false },
     ],
-    totals: { ...good.totals, text: { charged: 4 }, social: {} },
+    totals: { ...good.totals, text: { charged: 7 }, social: {} },
     messages: { ...good.messages, "social.posted": 2 },
   };
   expect(differences(wrong)).toEqual([
     "2 pages were published instead of 3.",
     "http://localhost/pages/k answered 404 instead of 200.",
     "http://localhost/pages/k does not show its title, “K”.",
-    "There were 4 articles paid for instead of 3.",
+    "There were 7 texts paid for instead of 6.",
     "There were 0 posts made instead of 3.",
     "There were 2 of the message social.posted instead of 3.",
   ]);

@@ -136,7 +136,7 @@ function handlerOf<Env extends object>(app: Catalog, { http, fetch, queue, sched
   };
 }
 
-const METHODS = ["GET", "POST", "PUT", "DELETE"];
+const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
 /** False for middleware. */
 const isRoute = ([[, { method }]]: readonly [readonly [unknown, { method: string }], ...unknown[]]): boolean => method !== "ALL";

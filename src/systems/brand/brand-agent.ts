@@ -1,11 +1,26 @@
 import { DurableObject } from "cloudflare:workers";
-import { type Accepted, codeOf, type Envelope, type EventListener, enqueue, logLine, MillraceError, messageOf, query } from "millrace";
+import {
+  type Accepted,
+  codeOf,
+  type Envelope,
+  type EventListener,
+  enqueue,
+  instanceId,
+  logLine,
+  MillraceError,
+  messageOf,
+  query,
+  stateEvents,
+} from "millrace";
 import type { Rewritten } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
-import { BRAND_AGENT } from "../../messages/brand.ts";
+import { BRAND_AGENT, BrandCycleEnded } from "../../messages/brand.ts";
+import { ContentPublish } from "../../messages/content.ts";
+import { keyPart } from "../../messages/key-part.ts";
 import { ResearchCompleted, ResearchRequested } from "../../messages/research.ts";
 import type { Person } from "../contacts/traces.ts";
 import { Tables } from "../object-tables.ts";
+import { CycleBook, type CycleKeyword, type CycleOutcomes, type CycleRow } from "./cycles.ts";
 import { type Decided, FRESH_MS } from "./decide.ts";
 import { type Decision, type DecisionFilter, DecisionLog } from "./decision-log.ts";
 import { brandOf, foldEvent } from "./fold.ts";
@@ -15,10 +30,10 @@ import { Pacer } from "./pace.ts";
 import { type PlannedKeyword, Planner } from "./planner.ts";
 import { bounded, progressed, reconcile } from "./reconcile.ts";
 import { type AskedKeyword, askedElsewhere, type Cycle, commandOf } from "./requests.ts";
-import { type AgentRow, BRAND_SCHEMA } from "./schema.ts";
+import { type AgentRow, BRAND_CHANGES, BRAND_SCHEMA } from "./schema.ts";
 import { type BrandSettings, brandSettings, noteBrand } from "./settings.ts";
-import { BrandState, type Counts, type KeywordRequest } from "./state.ts";
-import { type Beliefs, progressOf, type Truth } from "./truth.ts";
+import { BrandState, type Counts, type KeywordRequest, type Totals } from "./state.ts";
+import { type Beliefs, endedAmong, progressOf, revivedAmong, type Truth } from "./truth.ts";
 
 export interface Audit {
   /** In milliseconds. */
@@ -28,9 +43,15 @@ export interface Audit {
   findings: string[];
 }
 
+/** A cycle with the present states of its keywords by number, and the outcomes that its last event told. */
+export interface CycleView extends CycleRow {
+  counts: CycleOutcomes & { running: number };
+  told: CycleOutcomes | null;
+}
+
 /** Commands accepted in one round trip. */
 const SEND = 100;
-/** While requests are held back, how often the agent checks for work that has failed. */
+/** While requests are held back or a cycle is running, how often the agent checks for work that has failed. */
 const LOOK_EVERY_MS = 300_000;
 /** Delays after failed rounds; the last one repeats. */
 const PAUSES_MS = [1_000, 5_000, 30_000, 120_000, LOOK_EVERY_MS] as const;
@@ -42,10 +63,11 @@ const PAUSES_MS = [1_000, 5_000, 30_000, 120_000, LOOK_EVERY_MS] as const;
 export class BrandAgent extends DurableObject<Env> implements EventListener {
   protected readonly catalog: Catalog | undefined;
   readonly #sql = this.ctx.storage.sql;
-  readonly #tables = new Tables(this.ctx.storage, "agent", BRAND_SCHEMA);
+  readonly #tables = new Tables(this.ctx.storage, "agent", BRAND_SCHEMA, BRAND_CHANGES);
   readonly #state = new BrandState(this.#sql);
   readonly #log = new DecisionLog(this.#sql);
-  readonly #planner = new Planner(this.#state, this.#log, () => this.#catalog().performer(ResearchRequested.type).name);
+  readonly #cycles = new CycleBook(this.#sql);
+  readonly #planner = new Planner(this.#state, this.#log, this.#cycles, () => this.#catalog().performer(ResearchRequested.type).name);
   readonly #pacer = new Pacer(this.#sql);
   /** Consecutive failed rounds. */
   #failures = 0;
@@ -61,8 +83,9 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       const now = Date.now();
       this.#state.prune(now, FRESH_MS);
       this.#log.prune(now);
+      this.#cycles.prune(now);
       this.#planner.resume(settings, now);
-      const answer = distinct(cycle.keywords).map((keyword) => this.#planner.plan(cycle, keyword, settings, now));
+      const answer = this.#planner.plan(cycle, distinct(cycle.keywords), settings, now);
       this.#sql.exec("INSERT INTO cycles (instance_id, at, answer) VALUES (?, ?, ?)", cycle.instance_id, now, JSON.stringify(answer));
       return answer;
     });
@@ -93,9 +116,10 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     this.wake();
   }
 
-  /** Checks after a possible change: whether held requests may start, and whether a lost alarm left commands unsent. */
+  /** Checks after a possible change: whether held requests may start, whether a cycle may end, and whether a lost alarm left work. */
   wake(): void {
-    if (this.#tables.made && (this.#state.waiting() > 0 || this.#self().noted === 0)) void this.ctx.storage.setAlarm(Date.now());
+    if (!this.#tables.made) return;
+    if (this.#state.waiting() > 0 || this.#self().noted === 0 || this.#cycles.isDue()) void this.ctx.storage.setAlarm(Date.now());
   }
 
   beliefs(): Beliefs {
@@ -120,11 +144,27 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     return audit;
   }
 
-  /** The brand's counts, and its last audit; undefined before its first event. */
-  state(): { counts: Counts; audit: Audit | undefined } | undefined {
+  /** The brand's counts, its last audit and its last cycle; undefined before its first event. */
+  state(): { counts: Counts; totals: Totals; audit: Audit | undefined; cycle: CycleRow | undefined } | undefined {
     if (!this.#tables.made) return undefined;
     const [last] = this.#sql.exec<{ answer: string }>("SELECT answer FROM audits ORDER BY at DESC LIMIT 1");
-    return { counts: this.#state.counts(), audit: last && (JSON.parse(last.answer) as Audit) };
+    const audit = last && (JSON.parse(last.answer) as Audit);
+    const [cycle] = this.#cycles.list(Number.MAX_SAFE_INTEGER, 1);
+    return { counts: this.#state.counts(), totals: this.#state.totals(), audit, cycle };
+  }
+
+  /** A cycle with its keywords; undefined if the agent has not decided it, or has deleted it. */
+  cycle(cycle: string): (CycleView & { keywords: CycleKeyword[] }) | undefined {
+    const row = this.#tables.made ? this.#cycles.find(cycle) : undefined;
+    return row && { ...this.#view(row), keywords: this.#cycles.keywords(cycle) };
+  }
+
+  cycles(before: number, limit: number): CycleView[] {
+    return this.#tables.made ? this.#cycles.list(before, limit).map((row) => this.#view(row)) : [];
+  }
+
+  #view(row: CycleRow): CycleView {
+    return { ...row, counts: this.#cycles.counts(row.cycle), told: this.#cycles.lastEnd(row.cycle) };
   }
 
   decisions(filter: DecisionFilter): Decision[] {
@@ -150,7 +190,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     try {
       await this.#round();
       this.#failures = 0;
-      if (this.#state.held() > 0) await this.#wakeBy(Date.now() + LOOK_EVERY_MS);
+      if (this.#state.held() > 0 || this.#cycles.isOpen()) await this.#wakeBy(Date.now() + LOOK_EVERY_MS);
     } catch (error) {
       const pause = PAUSES_MS[Math.min(this.#failures++, PAUSES_MS.length - 1)] ?? LOOK_EVERY_MS;
       logLine("error", { log: "brand_agent", code: codeOf(error), error: messageOf(error), again_in_ms: pause });
@@ -172,8 +212,8 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
         this.#planner.resume(settings, now);
         return this.#leave(settings, now);
       });
-      if (due.length === 0) return;
-      const requests = due.map((request, index) => ({ ...commandOf(brand, request), delaySeconds: delays[index] ?? 0 }));
+      if (due.length === 0) break;
+      const requests = due.map((request, index) => commandOf(brand, request, delays[index] ?? 0));
       const answers = await enqueue(this.env, this.#catalog(), { tenantId: tenant_id, source: BRAND_AGENT }, requests);
       const misconfigured = answers.find((answer) => codeOf(answer) === "config_invalid");
       this.ctx.storage.transactionSync(() => {
@@ -182,17 +222,63 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       });
       if (misconfigured) throw misconfigured;
     }
+    await this.#endCycles(tenant_id, brand);
   }
 
-  /** While requests are held back: failed work makes room. */
+  /** While requests are held back, failed work makes room; while a cycle is running, it is an outcome. */
   async #lookAtOpenWork(tenantId: string): Promise<void> {
     const now = Date.now();
-    if (this.#state.held() === 0 || now - this.#self().looked_at < LOOK_EVERY_MS) return;
+    if (now - this.#self().looked_at < LOOK_EVERY_MS || (this.#state.held() === 0 && !this.#cycles.isOpen())) return;
     const progress = await progressOf(this.env.DB, tenantId, this.#state.open());
     this.ctx.storage.transactionSync(() => {
       progressed(this.#state, progress, now);
       this.#sql.exec("UPDATE agent SET looked_at = ?", now);
     });
+    await this.#lookAtCycles(tenantId);
+  }
+
+  /** Of running cycles: failed work that an operator has retried is under way again, and a draft whose publication stopped has failed. */
+  async #lookAtCycles(tenantId: string): Promise<void> {
+    const publisher = this.#catalog().performer(ContentPublish.type).name;
+    const drafts = this.#cycles.drafts().map(({ content_id, at }) => ({
+      content_id,
+      instance_id: instanceId(tenantId, publisher, content_id),
+      at,
+    }));
+    const [revived, stopped] = [
+      await revivedAmong(this.env.DB, tenantId, this.#cycles.failed()),
+      await endedAmong(this.env.DB, tenantId, drafts),
+    ];
+    this.ctx.storage.transactionSync(() => {
+      for (const id of revived) this.#state.revived(id, Date.now());
+      for (const { content_id, instance_id } of drafts) this.#cycles.stuck(content_id, stopped.has(instance_id));
+    });
+  }
+
+  /** Ends the cycles whose keywords all have an outcome, and tells each end once: the event is named by cycle and round. */
+  async #endCycles(tenantId: string, brand: string): Promise<void> {
+    // A failure counts as the instance is now: it may have been retried since.
+    if (this.#cycles.isDue()) await this.#lookAtCycles(tenantId);
+    this.ctx.storage.transactionSync(() => this.#cycles.end(Date.now()));
+    const ends = this.#cycles.untold();
+    if (ends.length === 0) return;
+    const events = ends.map(({ correlation_id, causation_id, traceparent, tracestate, ...end }) => ({
+      type: BrandCycleEnded.type,
+      payload: { brand, ...end },
+      idempotencyKey: `${brand}/${keyPart(end.cycle)}/${end.round}`,
+      correlationId: correlation_id,
+      uncorrelated: true,
+      causationId: causation_id,
+      traceparent,
+      tracestate: tracestate ?? undefined,
+    }));
+    const answers = await stateEvents(this.env, this.#catalog(), { tenantId, source: BRAND_AGENT }, events);
+    for (const [index, end] of ends.entries()) {
+      const answer = answers[index];
+      if (answer instanceof MillraceError) throw answer;
+      this.#cycles.told(end);
+    }
+    if (this.#cycles.isDue()) await this.#wakeBy(Date.now());
   }
 
   /** The commands to send next, the delay of each, and the start of their spacing. */
@@ -211,6 +297,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     const reason = answer instanceof MillraceError ? answer.message : askedElsewhere(answer, correlation_id);
     if (reason === undefined) return void this.#state.move(instance_id, "to_send", "sent", now);
     if (!this.#state.move(instance_id, "to_send", "dropped", now)) return;
+    this.#cycles.decided(instance_id, "refused");
     this.#log.add(cycle, spelled, { verdict: "refused", reason, grounds: { instance_id } }, now);
   }
 

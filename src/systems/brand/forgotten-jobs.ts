@@ -11,11 +11,25 @@ const TEXTS = [
   ["cycles", "instance_id", "answer"],
   ["audits", "instance_id", "answer"],
   ["trace_states", "instance_id", "tracestate"],
+  ["cycle_runs", "place", "correlation_id"],
+  ["cycle_runs", "place", "causation_id"],
+  ["cycle_runs", "place", "tracestate"],
+  ["cycle_runs", "place", "cycle"],
+  ["cycle_keywords", "place", "cycle"],
+  ["cycle_ends", "place", "cycle"],
 ] as const;
+
+/** A row's state, as far as it matters: a request's own, and `to_send` for a cycle while the event of its end is in transit. */
+function stateOf(table: (typeof TEXTS)[number][0]): string {
+  if (table === "requests") return "state";
+  if (!table.startsWith("cycle_")) return "''";
+  return `iif(EXISTS (SELECT 1 FROM cycle_ends e WHERE e.cycle = ${table}.cycle AND e.is_told = 0), 'to_send', '')`;
+}
 
 /**
  * Replaces a person's ids by pseudonyms in an agent's job names. A request in transit is left for later, because its command has the same
- * name; so is a held request whose cycle contains the id, because its command's key contains the cycle. `apply: false` only counts.
+ * name; so is a held request whose cycle contains the id, because its command's key contains the cycle, and a cycle's end. `apply: false`
+ * only counts.
  */
 export function forgetInBrand(sql: SqlStorage, person: Person, apply: boolean): Rewritten {
   const traces = new Traces(person);
@@ -23,7 +37,7 @@ export function forgetInBrand(sql: SqlStorage, person: Person, apply: boolean): 
   const found = { changed: 0, waiting: 0, next: null };
   for (const [table, key, column] of TEXTS) {
     const said = sql.exec<{ key: SqlStorageValue; text: string; state: string }>(
-      `SELECT ${key} AS key, ${column} AS text, ${table === "requests" ? "state" : "''"} AS state FROM ${table}
+      `SELECT ${key} AS key, ${column} AS text, ${stateOf(table)} AS state FROM ${table}
        WHERE EXISTS (SELECT 1 FROM json_each(?) m WHERE instr(lower(${column}), m.value) > 0)`,
       mentions,
     );
@@ -34,7 +48,8 @@ export function forgetInBrand(sql: SqlStorage, person: Person, apply: boolean): 
       found[isFree ? "changed" : "waiting"]++;
       if (!apply || !isFree) continue;
       if (table === "trace_states") sql.exec("DELETE FROM trace_states WHERE instance_id = ?", of);
-      else sql.exec(`UPDATE ${table} SET ${column} = ? WHERE ${key} = ?`, rewritten, of);
+      // A later cycle of the same name has the same pseudonym, and takes the place of the earlier one.
+      else sql.exec(`UPDATE OR REPLACE ${table} SET ${column} = ? WHERE ${key} = ?`, rewritten, of);
     }
   }
   return found;

@@ -1,3 +1,4 @@
+import type { CycleBook, CycleEntry } from "./cycles.ts";
 import { type Decided, decide, decideAgain, decideAsked } from "./decide.ts";
 import type { Decision, DecisionLog } from "./decision-log.ts";
 import { keywordKey } from "./keyword.ts";
@@ -14,23 +15,33 @@ export type PlannedKeyword = Pick<Decision, "keyword" | "verdict" | "reason">;
 export class Planner {
   readonly #state: BrandState;
   readonly #log: DecisionLog;
+  readonly #cycles: CycleBook;
   readonly #researcher: () => string;
 
   /** `researcher`: the name of the workflow that researches a keyword. */
-  constructor(state: BrandState, log: DecisionLog, researcher: () => string) {
+  constructor(state: BrandState, log: DecisionLog, cycles: CycleBook, researcher: () => string) {
     this.#state = state;
     this.#log = log;
+    this.#cycles = cycles;
     this.#researcher = researcher;
   }
 
-  /** Decides one keyword of a cycle. */
-  plan(asked: Cycle, keyword: string, settings: BrandSettings, now: number): PlannedKeyword {
+  /** Decides the keywords of a cycle. */
+  plan(asked: Cycle, keywords: readonly string[], settings: BrandSettings, now: number): PlannedKeyword[] {
+    const planned = keywords.map((keyword) => this.#plan(asked, keyword, settings, now));
+    this.#cycles.plan(asked, planned, now);
+    return planned.map(({ request: _, ...told }) => told);
+  }
+
+  #plan(asked: Cycle, keyword: string, settings: BrandSettings, now: number): PlannedKeyword & CycleEntry {
     const { cycle } = asked;
     const request = requestOf(asked, keyword, this.#researcher());
     let decided = decide(this.#state.known(this.#state.name(keyword)), this.#state.room(settings.max_drafts), now);
     if (decided.verdict !== "skipped" && !this.#begin(request, decided, now)) decided = refusedAsRepeated(cycle, request.instance_id);
     this.#log.add(cycle, keyword, decided, now);
-    return { keyword, verdict: decided.verdict, reason: decided.reason };
+    const { verdict, reason } = decided;
+    const isRequest = verdict !== "skipped" && verdict !== "refused";
+    return { keyword, verdict, reason, request: isRequest ? request.instance_id : null };
   }
 
   /** The decision about a keyword outside a cycle, without writing it. */
@@ -50,13 +61,14 @@ export class Planner {
     return decided;
   }
 
-  /** Starts held requests in order of arrival, up to the limit. */
+  /** Starts held requests, the highest priority first, then in order of arrival, up to the limit. */
   resume({ max_drafts }: BrandSettings, now: number): void {
     for (const { instance_id, spelled, cycle } of this.#state.requests("held")) {
       const decided = decideAgain(this.#state.known(keywordKey(spelled)), this.#state.room(max_drafts), now);
       if (!decided) return;
       const { verdict, grounds } = decided;
       this.#state.move(instance_id, "held", verdict === "skipped" ? "dropped" : "to_send", now, grounds.research_id);
+      if (verdict === "skipped") this.#cycles.decided(instance_id, "skipped");
       this.#log.add(cycle, spelled, decided, now);
     }
   }

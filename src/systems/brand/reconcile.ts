@@ -23,7 +23,8 @@ export function reconcile(state: BrandState, truth: Truth, at: number): string[]
     const before = state.article(article.content_id);
     const { content_id, keyword, revision, state: now } = article;
     const changed = state.became(article, at) || state.correct(content_id, revision, now);
-    if (!changed) continue;
+    // An operator's edit of a draft changes its revision alone, and is no event.
+    if (!changed || before?.state === now) continue;
     const believed = before ? `it was recorded as ${WORDS[before.state]}` : "it was not known";
     findings.push(`“${keyword}”: the article ${content_id} is ${WORDS[now]} at revision ${revision}; ${believed}.`);
   }

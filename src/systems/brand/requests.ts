@@ -1,4 +1,5 @@
 import { type Accepted, instanceId } from "millrace";
+import type { Priority } from "../../messages/brand.ts";
 import { ResearchRequested } from "../../messages/research.ts";
 import type { Decided } from "./decide.ts";
 import type { KeywordRequest } from "./state.ts";
@@ -11,18 +12,24 @@ export interface Cycle {
   brand: string;
   cycle: string;
   keywords: readonly string[];
+  priority: Priority;
   correlation_id: string;
   traceparent: string;
   tracestate?: string | undefined;
 }
 
 /** A single requested keyword, and the instance that would research it. */
-export type AskedKeyword = Omit<Cycle, "keywords"> & { keyword: string; causation_id: string };
+export type AskedKeyword = Omit<Cycle, "keywords" | "priority"> & { keyword: string; causation_id: string };
 
 /** The request for one keyword of a cycle. `workflow`: the one that researches. */
-export function requestOf({ instance_id, tenant_id, brand, cycle, ...job }: Cycle, keyword: string, workflow: string): KeywordRequest {
+export function requestOf(
+  { instance_id, tenant_id, brand, cycle, priority, ...job }: Cycle,
+  keyword: string,
+  workflow: string,
+): KeywordRequest {
   const id = instanceId(tenant_id, workflow, ResearchRequested.key?.({ brand, cycle, keyword }) ?? "");
-  return askedRequest({ ...job, instance_id: id, tenant_id, brand, cycle, keyword, causation_id: `${instance_id}/decide` });
+  const request = askedRequest({ ...job, instance_id: id, tenant_id, brand, cycle, keyword, causation_id: `${instance_id}/decide` });
+  return { ...request, priority };
 }
 
 /** The request for an instance that was started outside a cycle. */
@@ -35,15 +42,19 @@ export function askedRequest({
   traceparent,
   tracestate,
 }: AskedKeyword): KeywordRequest {
-  return { instance_id, spelled: keyword, cycle, reuse: null, correlation_id, causation_id, traceparent, tracestate: tracestate ?? null };
+  const job = { correlation_id, causation_id, traceparent, tracestate: tracestate ?? null };
+  return { instance_id, spelled: keyword, cycle, reuse: null, priority: "normal", ...job };
 }
 
-/** The command of a request. */
-export function commandOf(brand: string, { spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate }: KeywordRequest) {
+/** The command of a request. A high priority goes ahead of the queue, unless the brand's rate delays the command. */
+export function commandOf(brand: string, request: KeywordRequest, delaySeconds: number) {
+  const { spelled, cycle, reuse, priority, correlation_id, causation_id, traceparent, tracestate } = request;
   const payload = { brand, keyword: spelled, cycle, ...(reuse !== null && { reuse }) };
   return {
     command: ResearchRequested,
     payload,
+    delaySeconds,
+    priority: priority === "high" && delaySeconds > 0 ? "normal" : priority,
     correlationId: correlation_id,
     causationId: causation_id,
     traceparent,

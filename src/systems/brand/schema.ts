@@ -3,7 +3,8 @@ export const KEEP_MS = 90 * 86_400_000;
 
 /**
  * The agent's tables. `agent` is one row: its tenant and brand, and its own progress. `paced` is one row: the rate by which `next_at` was
- * computed.
+ * computed. `begun` has the articles of requests, `milestones` an article's first draft and first publication, each counted once in
+ * `totals`.
  */
 export const BRAND_SCHEMA = `
   CREATE TABLE IF NOT EXISTS agent (
@@ -40,7 +41,31 @@ export const BRAND_SCHEMA = `
   CREATE INDEX IF NOT EXISTS decisions_by_keyword ON decisions (keyword, place);
   CREATE INDEX IF NOT EXISTS decisions_by_cycle ON decisions (cycle, place);
   CREATE TABLE IF NOT EXISTS cycles (instance_id TEXT PRIMARY KEY, at INTEGER NOT NULL, answer TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS begun (content_id TEXT PRIMARY KEY, request TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS begun_by_request ON begun (request);
+  CREATE TABLE IF NOT EXISTS cycle_runs (
+    place INTEGER PRIMARY KEY, cycle TEXT NOT NULL UNIQUE, round INTEGER NOT NULL, priority TEXT NOT NULL, correlation_id TEXT NOT NULL,
+    causation_id TEXT NOT NULL, traceparent TEXT NOT NULL, tracestate TEXT, started_at INTEGER NOT NULL, ended_at INTEGER
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS cycle_runs_open ON cycle_runs (ended_at);
+  CREATE TABLE IF NOT EXISTS cycle_keywords (
+    place INTEGER PRIMARY KEY, cycle TEXT NOT NULL, keyword TEXT NOT NULL, spelled TEXT NOT NULL, verdict TEXT NOT NULL, request TEXT,
+    is_stuck INTEGER NOT NULL DEFAULT 0, UNIQUE (cycle, keyword)
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS cycle_keywords_by_request ON cycle_keywords (request);
+  CREATE TABLE IF NOT EXISTS cycle_ends (
+    place INTEGER PRIMARY KEY, cycle TEXT NOT NULL, round INTEGER NOT NULL, outcomes TEXT NOT NULL, is_told INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (cycle, round)
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS cycle_ends_untold ON cycle_ends (is_told);
+  CREATE TABLE IF NOT EXISTS milestones (
+    content_id TEXT NOT NULL, what TEXT NOT NULL CHECK (what IN ('generated', 'published')), PRIMARY KEY (content_id, what)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS totals (what TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT, WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS audits (instance_id TEXT PRIMARY KEY, at INTEGER NOT NULL, answer TEXT NOT NULL) STRICT, WITHOUT ROWID;`;
+
+/** Columns that the first version of the tables lacks. `rank` orders requests: 0 for high priority, 1 for normal, 2 for low. */
+export const BRAND_CHANGES = ["ALTER TABLE requests ADD COLUMN rank INTEGER NOT NULL DEFAULT 1"];
 
 /** The agent's tenant and brand, and its own progress. */
 export interface AgentRow extends Record<string, SqlStorageValue> {

@@ -1,9 +1,10 @@
 import { type Duration, fragment, MillraceError, namedBatch, notRetryable, now, query, type Statement, sql } from "millrace";
 import { audit, type Operator } from "millrace/operate";
 import { MAIN, type Platform, type SiteKind } from "../../messages/targets.ts";
+import { DEFAULT_STYLE, type Style } from "./templates.ts";
 
-/** The operator's settings of a brand. */
-export interface BrandSettings {
+/** The operator's settings of a brand: also the template and the instructions of its articles. */
+export interface BrandSettings extends Style {
   /** Maximum number of articles that are drafts or in progress. At the limit, new keywords wait. Default 5. */
   max_drafts: number;
   /** Most commands per second that the agent sends. Default 2. */
@@ -52,6 +53,7 @@ export const DEFAULT_SETTINGS: BrandSettings = {
   sites: [{ name: MAIN, kind: "deployment" }],
   accounts: [{ name: MAIN, platform: "bluesky" }],
   announced_site: null,
+  ...DEFAULT_STYLE,
 };
 
 /** Most sites and accounts of one brand: each is an instance per article. */
@@ -60,10 +62,8 @@ export const MAX_TARGETS = 20;
 /** Limits of the settings. The lowest rate and the most drafts together stay within the 12 hours by which a queue can delay a message. */
 export const SETTINGS_LIMITS = { maxDrafts: 1000, rate: { least: 0.05, most: 100 } } as const;
 
-const COLUMNS = fragment(
-  `brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default,
-    sites, accounts, announced_site, updated_at, updated_by`,
-);
+const COLUMNS = fragment(`brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, template, instructions,
+    sites, accounts, announced_site, updated_at, updated_by`);
 
 /** Most brands of one tenant: each has an agent and an audit schedule. */
 const MAX_BRANDS = 1000;
@@ -101,6 +101,12 @@ export function announcedSite({ sites, announced_site }: BrandSettings): Site | 
   return announced_site === null ? sites[0] : sites.find(({ name }) => name === announced_site);
 }
 
+/** What a brand wants of its articles. */
+export async function brandStyle(db: D1Database, tenantId: string, brand: string): Promise<Style> {
+  const { template, instructions } = await brandSettings(db, tenantId, brand);
+  return { template, instructions };
+}
+
 /** A brand of a tenant; undefined without settings and decisions. */
 export async function findBrand(db: D1Database, tenantId: string, brand: string): Promise<KnownBrand | undefined> {
   const [row] = await query<Row>(db, sql`SELECT ${COLUMNS} FROM brands WHERE tenant_id = ${tenantId} AND brand = ${brand}`);
@@ -122,7 +128,7 @@ export async function listBrands(db: D1Database, tenantId: string, after: string
  */
 export async function putSettings(db: D1Database, by: Operator, brand: string, settings: BrandSettings, reason = ""): Promise<KnownBrand> {
   const { tenantId, actor: who } = by;
-  const { max_drafts, rate_per_second, approval, approval_timeout, approval_default, announced_site } = settings;
+  const { max_drafts, rate_per_second, approval, approval_timeout, approval_default, template, instructions, announced_site } = settings;
   const [sites, accounts] = [orDefault(settings, "sites"), orDefault(settings, "accounts")];
   const changed = { detail: { ...settings }, before: { ...(await brandSettings(db, tenantId, brand)) }, after: { ...settings } };
   const action = { id: crypto.randomUUID(), verb: "settings", target: brand, instanceId: null, reason, ...changed } as const;
@@ -130,11 +136,12 @@ export async function putSettings(db: D1Database, by: Operator, brand: string, s
     brands: sql`
       INSERT INTO brands (tenant_id, ${COLUMNS})
       SELECT ${tenantId}, ${brand}, ${max_drafts}, ${rate_per_second}, ${approval}, ${approval_timeout}, ${approval_default},
-        ${sites}, ${accounts}, ${announced_site}, ${now}, ${who}
+        ${template}, ${instructions}, ${sites}, ${accounts}, ${announced_site}, ${now}, ${who}
       WHERE ${hasRoom(tenantId, brand)}
       ON CONFLICT (tenant_id, brand) DO UPDATE SET
         max_drafts = excluded.max_drafts, rate_per_second = excluded.rate_per_second, approval = excluded.approval,
         approval_timeout = excluded.approval_timeout, approval_default = excluded.approval_default,
+        template = excluded.template, instructions = excluded.instructions,
         sites = excluded.sites, accounts = excluded.accounts, announced_site = excluded.announced_site,
         updated_at = excluded.updated_at, updated_by = excluded.updated_by
       WHERE tenant_id = ${tenantId}
@@ -163,9 +170,10 @@ function orDefault(settings: BrandSettings, list: "sites" | "accounts"): string 
 
 function asBrand({ brand, updated_at, updated_by, sites, accounts, ...set }: Row): KnownBrand {
   if (updated_at === null) return { brand, ...DEFAULT_SETTINGS, updated_at, updated_by };
+  const style = { template: set.template ?? DEFAULT_STYLE.template, instructions: set.instructions ?? DEFAULT_STYLE.instructions };
   const targets = {
     sites: sites === null ? DEFAULT_SETTINGS.sites : (JSON.parse(sites) as Site[]),
     accounts: accounts === null ? DEFAULT_SETTINGS.accounts : (JSON.parse(accounts) as Account[]),
   };
-  return { brand, ...(set as BrandSettings), ...targets, updated_at, updated_by };
+  return { brand, ...(set as BrandSettings), ...style, ...targets, updated_at, updated_by };
 }

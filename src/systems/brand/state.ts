@@ -1,3 +1,4 @@
+import type { Priority } from "../../messages/brand.ts";
 import type { KnownKeyword, Room } from "./decide.ts";
 import { keywordKey, spelled } from "./keyword.ts";
 import { KEEP_MS } from "./schema.ts";
@@ -28,6 +29,13 @@ export interface Counts {
   held: number;
 }
 
+/** All articles that the brand ever had, and its research under way. */
+export interface Totals {
+  pending_research: number;
+  generated: number;
+  published: number;
+}
+
 /** A requested keyword, from the decision to the article. */
 export interface KeywordRequest {
   /** The instance that researches it, or will. */
@@ -36,12 +44,16 @@ export interface KeywordRequest {
   cycle: string;
   /** The reused research. */
   reuse: string | null;
+  priority: Priority;
   /** The cycle's job and trace. */
   correlation_id: string;
   causation_id: string;
   traceparent: string;
   tracestate: string | null;
 }
+
+/** The order of priorities, as `rank` has it. */
+const PRIORITIES: readonly Priority[] = ["high", "normal", "low"];
 
 /** A request's state only moves forward: from `held` to `to_send` to `sent` and `done`; `failed` and `dropped` no longer count. */
 type RequestState = "held" | "to_send" | "sent" | "failed" | "dropped" | "done";
@@ -74,6 +86,7 @@ export class BrandState {
   /** Records that research has led to an article in progress, which ends its request. False if the article was known. */
   begun(request: string, contentId: string, keyword: string, at: number): boolean {
     this.#sql.exec("UPDATE requests SET state = 'done' WHERE instance_id = ? AND state IN ('to_send', 'sent', 'failed')", request);
+    this.#sql.exec("INSERT INTO begun (content_id, request) VALUES (?, ?) ON CONFLICT DO NOTHING", contentId, request);
     const insert = "INSERT INTO articles (content_id, keyword, revision, state, at) VALUES (?, ?, 0, 'writing', ?) ON CONFLICT DO NOTHING";
     return this.#sql.exec(insert, contentId, this.name(keyword), at).rowsWritten > 0;
   }
@@ -82,6 +95,8 @@ export class BrandState {
   became({ content_id, keyword, revision, state }: KnownArticle, at: number): boolean {
     const upsert = `INSERT INTO articles (content_id, keyword, revision, state, at) VALUES (?, ?, ?, ?, ?)
       ON CONFLICT DO UPDATE SET revision = excluded.revision, state = excluded.state, at = excluded.at WHERE excluded.revision > revision`;
+    if (state !== "writing" && state !== "failed") this.#reached(content_id, "generated");
+    if (state === "live" || state === "unpublished") this.#reached(content_id, "published");
     return this.#sql.exec(upsert, content_id, this.name(keyword), revision, state, at).rowsWritten > 0;
   }
 
@@ -90,6 +105,8 @@ export class BrandState {
    * or a rejection of a later revision stays.
    */
   paged({ content_id, keyword, site, revision, live }: KnownPage, at: number): void {
+    this.#reached(content_id, "generated");
+    this.#reached(content_id, "published");
     const page = `INSERT INTO pages (content_id, site, revision, live, at) VALUES (?, ?, ?, ?, ?)
       ON CONFLICT DO UPDATE SET revision = excluded.revision, live = excluded.live, at = excluded.at WHERE excluded.revision > revision`;
     if (this.#sql.exec(page, content_id, site, revision, live ? 1 : 0, at).rowsWritten === 0) return;
@@ -98,6 +115,22 @@ export class BrandState {
       ON CONFLICT DO UPDATE SET revision = max(revision, excluded.revision), state = excluded.state, at = excluded.at
         WHERE excluded.revision >= revision OR state IN ('live', 'unpublished')`;
     this.#sql.exec(upsert, content_id, this.name(keyword));
+  }
+
+  /** Counts an article's first draft or first publication. */
+  #reached(contentId: string, what: "generated" | "published"): void {
+    const insert = "INSERT INTO milestones (content_id, what) VALUES (?, ?) ON CONFLICT DO NOTHING";
+    if (this.#sql.exec(insert, contentId, what).rowsWritten === 0) return;
+    this.#sql.exec("INSERT INTO totals (what, count) VALUES (?, 1) ON CONFLICT DO UPDATE SET count = count + 1", what);
+  }
+
+  totals(): Totals {
+    const totals = { generated: 0, published: 0 };
+    for (const { what, count } of this.#rows<{ what: keyof typeof totals; count: number }>("SELECT what, count FROM totals")) {
+      totals[what] = count;
+    }
+    const pending = "SELECT count(*) AS count FROM requests WHERE state IN ('to_send', 'sent')";
+    return { pending_research: this.#rows<{ count: number }>(pending)[0]?.count ?? 0, ...totals };
   }
 
   /** Sets an article to the state of the known revision in D1. */
@@ -122,6 +155,12 @@ export class BrandState {
       ),
     ];
     return row?.keyword;
+  }
+
+  /** Records that failed work is under way again. */
+  revived(instanceId: string, at: number): void {
+    this.#sql.exec("UPDATE requests SET state = 'sent', at = ? WHERE instance_id = ? AND state = 'failed'", at, instanceId);
+    this.#sql.exec("UPDATE articles SET state = 'writing', at = ? WHERE content_id = ? AND state = 'failed'", at, instanceId);
   }
 
   forgetArticle(contentId: string): boolean {
@@ -183,8 +222,9 @@ export class BrandState {
   /** Adds a request. False if its instance was requested before. */
   ask(request: KeywordRequest, state: "held" | "to_send" | "sent", at: number): boolean {
     const { instance_id, spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate } = request;
-    const insert = `INSERT INTO requests (instance_id, keyword, spelled, cycle, reuse, correlation_id, causation_id, traceparent, state, at)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (instance_id) DO NOTHING`;
+    const insert = `INSERT INTO requests
+        (instance_id, keyword, spelled, cycle, reuse, correlation_id, causation_id, traceparent, state, at, rank)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (instance_id) DO NOTHING`;
     const key = this.name(spelled);
     const written = this.#sql.exec(
       insert,
@@ -198,6 +238,7 @@ export class BrandState {
       traceparent,
       state,
       at,
+      PRIORITIES.indexOf(request.priority),
     ).rowsWritten;
     if (written > 0 && tracestate !== null) {
       this.#sql.exec("INSERT INTO trace_states (instance_id, tracestate) VALUES (?, ?) ON CONFLICT DO NOTHING", instance_id, tracestate);
@@ -210,11 +251,15 @@ export class BrandState {
     return this.#rows("SELECT 1 FROM requests WHERE instance_id = ? AND state NOT IN ('held', 'dropped')", instanceId).length > 0;
   }
 
-  /** Requests in a state, oldest first. */
+  /** Requests in a state: the highest priority first, then the oldest. */
   requests(state: "held" | "to_send" | "sent", limit = -1): KeywordRequest[] {
-    const columns = "instance_id, spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate";
+    const columns = "instance_id, spelled, cycle, reuse, rank, correlation_id, causation_id, traceparent, tracestate";
     const all = "requests LEFT JOIN trace_states USING (instance_id)";
-    return this.#rows<KeywordRequest>(`SELECT ${columns} FROM ${all} WHERE state = ? ORDER BY place LIMIT ?`, state, limit);
+    const select = `SELECT ${columns} FROM ${all} WHERE state = ? ORDER BY rank, place LIMIT ?`;
+    return this.#rows<Omit<KeywordRequest, "priority"> & { rank: number }>(select, state, limit).map(({ rank, ...request }) => ({
+      ...request,
+      priority: PRIORITIES[rank] ?? "normal",
+    }));
   }
 
   /** Changes a request's state. False if it had changed already. */
@@ -248,12 +293,20 @@ export class BrandState {
     return rows.map(({ place, keyword, spelled }) => ({ place, spelled, known: this.known(keyword) }));
   }
 
-  /** Deletes obsolete records: old research, finished requests, removed articles. */
+  /** Deletes obsolete records: old research, and finished requests and removed articles of ended cycles. */
   prune(now: number, freshMs: number): void {
+    const open = "SELECT request FROM cycle_keywords JOIN cycle_runs USING (cycle) WHERE ended_at IS NULL AND request IS NOT NULL";
     this.#sql.exec("DELETE FROM research WHERE at < ?", now - freshMs);
-    this.#sql.exec("DELETE FROM requests WHERE state IN ('failed', 'dropped', 'done') AND at < ?", now - KEEP_MS);
+    this.#sql.exec(
+      `DELETE FROM requests WHERE state IN ('failed', 'dropped', 'done') AND at < ? AND instance_id NOT IN (${open})`,
+      now - KEEP_MS,
+    );
     this.#sql.exec("DELETE FROM trace_states WHERE instance_id NOT IN (SELECT instance_id FROM requests)");
-    this.#sql.exec("DELETE FROM articles WHERE state IN ('failed', 'unpublished', 'rejected') AND at < ?", now - KEEP_MS);
+    this.#sql.exec(
+      `DELETE FROM articles WHERE state IN ('failed', 'unpublished', 'rejected') AND at < ?
+         AND content_id NOT IN (SELECT content_id FROM begun WHERE request IN (${open}))`,
+      now - KEEP_MS,
+    );
     this.#sql.exec("DELETE FROM pages WHERE content_id NOT IN (SELECT content_id FROM articles)");
     this.#sql.exec("DELETE FROM cycles WHERE at < ?", now - KEEP_MS);
     this.#sql.exec("DELETE FROM audits WHERE at < ?", now - KEEP_MS);

@@ -1,5 +1,5 @@
 import { query, sql } from "millrace";
-import { followersOf, STOPPED, statusesOf } from "millrace/operate";
+import { followersOf, STOPPED, statusesOf, UNDER_WAY } from "millrace/operate";
 import { FRESH_MS } from "./decide.ts";
 import type { ArticleState, KnownArticle } from "./state.ts";
 
@@ -74,6 +74,35 @@ export async function progressOf(db: D1Database, tenantId: string, open: readonl
     .filter(({ instance_id }) => !led.has(instance_id))
     .flatMap(({ instance_id, at }) => howItEnded(instance_id, status.get(instance_id), Date.now() - at));
   return { begun, ended };
+}
+
+/** Of failed work, the instances that are under way again, or have just completed: an event will report their result. */
+export async function revivedAmong(
+  db: D1Database,
+  tenantId: string,
+  failed: readonly { instance_id: string; at: number }[],
+): Promise<string[]> {
+  if (failed.length === 0) return [];
+  const ids = failed.map(({ instance_id }) => instance_id);
+  const status = await statusesOf(db, tenantId, ids);
+  const isBack = ({ instance_id, at }: (typeof failed)[number]) => {
+    const is = status.get(instance_id);
+    return is !== undefined && (UNDER_WAY.has(is) || (is === "complete" && Date.now() - at < BETWEEN_MS));
+  };
+  return failed.filter(isBack).map(({ instance_id }) => instance_id);
+}
+
+/** Of instances, the ones that have ended without a result. */
+export async function endedAmong(
+  db: D1Database,
+  tenantId: string,
+  open: readonly { instance_id: string; at: number }[],
+): Promise<ReadonlySet<string>> {
+  if (open.length === 0) return new Set();
+  const ids = open.map(({ instance_id }) => instance_id);
+  const status = await statusesOf(db, tenantId, ids);
+  const ended = open.flatMap(({ instance_id, at }) => howItEnded(instance_id, status.get(instance_id), Date.now() - at));
+  return new Set(ended.map(({ instance_id }) => instance_id));
 }
 
 function howItEnded(instance_id: string, status: string | undefined, ageMs: number): Progress["ended"] {

@@ -24,30 +24,43 @@ const LIMITS: Record<Platform, Limits> = {
 /** Shortest useful title. */
 const TITLE_CHARACTERS = 20;
 
-/** The post about an article: its title, cut if necessary, and its page's whole URL. */
-export function announcement(
-  { brand, title, url }: Pick<Article, "brand" | "title"> & { url: string },
-  platform: Platform = "bluesky",
-): string {
+/** Shortest useful description. */
+const DESCRIPTION_CHARACTERS = 40;
+
+/** What a post can be made of. */
+export type AnnouncementContext = Pick<Article, "brand" | "title"> &
+  Partial<Pick<Article, "description" | "keyPoints" | "wordCount">> & { url: string };
+
+/** The post about an article: its title, cut if necessary, its description where there is room, and its page's whole URL. */
+export function announcement({ brand, title, description = "", url }: AnnouncementContext, platform: Platform = "bluesky"): string {
   const { characters, bytes, lengthOf, weigh, mentions } = LIMITS[platform];
   const byteCount = (text: string) => new TextEncoder().encode(text).byteLength;
-  const [before, after] = [`New on ${brand}: `, ` ${url}`];
-  const line = (mentions ? withoutMentions(title) : title).replaceAll(/\s+/g, " ").trim();
-  const fits = (text: string) => Math.max(lengthOf(text) - characters, byteCount(text) - bytes);
+  const excess = (text: string) => Math.max(lengthOf(text) - characters, byteCount(text) - bytes);
+  const oneLine = (text: string) => (mentions ? withoutMentions(text) : text).replaceAll(/\s+/g, " ").trim();
+  /** Cuts a line between two texts. Undefined if fewer than `least` characters have room. */
+  const fitted = (before: string, line: string, after: string, least: number) => {
+    // Links within the line count for more than their characters, so the room may shrink.
+    for (let room = characters - lengthOf(before + after); room >= least; ) {
+      const text = before + cut(line, { characters: room, bytes: bytes - byteCount(before + after), weigh }) + after;
+      const over = excess(text);
+      if (over <= 0) return text;
+      room -= over;
+    }
+    return undefined;
+  };
 
-  // Links within the title count for more than their characters, so the room may shrink.
-  for (let room = characters - lengthOf(before + after); room >= TITLE_CHARACTERS; ) {
-    const text = before + cut(line, { characters: room, bytes: bytes - byteCount(before + after), weigh }) + after;
-    const over = fits(text);
-    if (over <= 0) return text;
-    room -= over;
+  const [before, after, line, said] = [`New on ${brand}: `, ` ${url}`, oneLine(title), oneLine(description)];
+  const short = fitted(before, line, after, TITLE_CHARACTERS);
+  if (short !== undefined) {
+    const isWhole = short === before + line + after;
+    return (isWhole && said !== "" && fitted(`${before}${line}\n\n`, said, after, DESCRIPTION_CHARACTERS)) || short;
   }
   // If the URL leaves no room for a title, it would be cut too and lead nowhere.
   const only = cut(before + line, { characters, bytes, weigh });
-  return fits(only) <= 0 ? only : `New on ${brand}${after}`;
+  return excess(only) <= 0 ? only : `New on ${brand}${after}`;
 }
 
-/** A zero-width space behind each @, so that a title by a model notifies no account of a stranger. */
-function withoutMentions(title: string): string {
-  return title.replaceAll(/[@＠](?=[\p{L}\p{N}_])/gu, "$&\u200b");
+/** A zero-width space behind each @, so that a text by a model notifies no account of a stranger. */
+function withoutMentions(text: string): string {
+  return text.replaceAll(/[@＠](?=[\p{L}\p{N}_])/gu, "$&\u200b");
 }

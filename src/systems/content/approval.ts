@@ -3,27 +3,27 @@ import type { BrandSettings } from "../brand/settings.ts";
 import { type ArticleKey, loadPublishable } from "./articles.ts";
 import { cut } from "./cut.ts";
 import { excerpt } from "./excerpt.ts";
+import { wordCount } from "./word-count.ts";
 
-const words = new Intl.Segmenter(undefined, { granularity: "word" });
 /** A question has room for 500 characters. */
 const TITLE = { characters: 200, bytes: 400 };
 
-/** The question before an article's publication, with context; null if the brand requires no approval. */
+/**
+ * The question before an article's publication, with context; null if the brand requires no approval, and for a published article: it was
+ * approved before, and an operator has written each edit since.
+ */
 export async function publishQuestion(
   db: D1Database,
   settings: BrandSettings,
   { brand, ...key }: ArticleKey & { brand: string },
 ): Promise<ApprovalRequest | null> {
   if (settings.approval === "none") return null;
-  const { id, keyword, title, body } = await loadPublishable(db, { brand, ...key });
+  const { id, keyword, title, body, status } = await loadPublishable(db, { brand, ...key });
+  if (status === "published") return null;
   return {
     question: `Publish “${cut(title, TITLE)}” on ${brand}?`,
     details: { content_id: id, title: cut(title, TITLE), keyword, excerpt: excerpt(body), words: wordCount(body) },
     timeout: settings.approval_timeout,
     otherwise: settings.approval_default,
   };
-}
-
-function wordCount(text: string): number {
-  return Array.from(words.segment(text)).filter(({ isWordLike }) => isWordLike).length;
 }

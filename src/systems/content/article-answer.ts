@@ -1,9 +1,9 @@
-import { beginning } from "millrace";
 import * as z from "zod";
 import type { TextAnswer } from "../../providers/index.ts";
-import type { BadAnswer } from "./bad-answer.ts";
 import { behindReasoning, jsonIn } from "./json-in-text.ts";
 import { promptOf } from "./prompts.ts";
+import { line } from "./quoted.ts";
+import { type Unusable, unusable } from "./usable.ts";
 
 /** The parts of an article that a model writes. */
 export interface WrittenArticle {
@@ -15,11 +15,18 @@ export interface WrittenArticle {
 }
 
 /** The result of reading an answer: an article, or the problem, worded for a person and for the model. */
-export type ReadArticle = { article: WrittenArticle } | { bad: BadAnswer; problem: string };
+export type ReadArticle = { good: WrittenArticle } | Unusable;
+
+/** Longest texts of an article, in characters, and its most key points. */
+export const ARTICLE_LIMITS = { title: 200, description: 500, body: 100_000, keyPoint: 300, keyPoints: 12 } as const;
 
 const text = (max: number) => z.string().trim().min(1, "is empty").max(max, `is longer than ${max} characters`);
 
-const Answer = z.object({ title: text(200), description: text(500), body_markdown: text(100_000) });
+const Answer = z.object({
+  title: text(ARTICLE_LIMITS.title),
+  description: text(ARTICLE_LIMITS.description),
+  body_markdown: text(ARTICLE_LIMITS.body),
+});
 
 /** The schema for the model, in the subset that OpenAI enforces: all fields required, no others, no lengths. */
 export const ANSWER_SCHEMA = {
@@ -29,27 +36,17 @@ export const ANSWER_SCHEMA = {
   additionalProperties: false,
 };
 
-const MAX_REFUSAL_CHARACTERS = 300;
-
-const UNREADABLE = "It was no chat completion: check that TEXT_URL points at the right service, and that TEXT_MODEL names a chat model.";
-
 /** Reads a model's answer by the prompt it was asked with. */
 export function readArticle(promptId: string, answer: TextAnswer): ReadArticle {
-  if (answer.ending === "refused") {
-    const words = answer.refusal && beginning(answer.refusal.replaceAll(/\s+/g, " ").trim(), MAX_REFUSAL_CHARACTERS);
-    return { bad: "refused", problem: words ? `The model refused: "${words}"` : "The model, or its provider's filter, refused." };
-  }
-  // A reasoning model can use up its tokens before the first word. That is truncated too, and more tokens help.
-  if (answer.ending === "truncated") return { bad: "truncated", problem: "It was truncated." };
-  if (answer.ending === "unreadable") return { bad: "empty", problem: UNREADABLE };
-  if (answer.text === "") return { bad: "empty", problem: "It was empty." };
+  const problem = unusable(answer);
+  if (problem) return problem;
   return promptOf(promptId).answer === "json" ? readJson(answer.text) : readMarkdown(answer.text);
 }
 
 function readJson(answer: string): ReadArticle {
   const found = jsonIn(answer, articleIn);
   if (found === undefined) return { bad: "malformed", problem: "It was not JSON." };
-  return "value" in found ? { article: found.value } : { bad: "malformed", problem: found.problem };
+  return "value" in found ? { good: found.value } : { bad: "malformed", problem: found.problem };
 }
 
 function articleIn(json: unknown): { value: WrittenArticle } | { problem: string } {
@@ -62,13 +59,9 @@ function articleIn(json: unknown): { value: WrittenArticle } | { problem: string
   return { value: { title: line(title), description: line(description), body } };
 }
 
-function line(text: string): string {
-  return text.replaceAll(/\s+/g, " ");
-}
-
 function readMarkdown(answer: string): ReadArticle {
   const article = markdownIn(answer) ?? markdownIn(behindReasoning(answer));
-  return article ? { article } : { bad: "malformed", problem: "It did not have a # title followed by a body." };
+  return article ? { good: article } : { bad: "malformed", problem: "It did not have a # title followed by a body." };
 }
 
 function markdownIn(answer: string): WrittenArticle | undefined {

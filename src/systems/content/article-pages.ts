@@ -49,13 +49,13 @@ function live(of: { tenant_id: string; content_id: string }): Statement {
 }
 
 /**
- * The page is published. The time of its first publication is kept. If the article was rejected since it was read, the whole commit fails,
- * because the column refuses NULL.
+ * The page is published. The time of its first publication is kept. If the article was rejected or edited since it was read, the whole
+ * commit fails, because the column refuses NULL: the page has an older text.
  */
 export function markPublished(
-  live: PageChange & { url: string; store: string; kind: PagesKind; place: number; instanceId: string },
+  live: PageChange & { url: string; store: string; kind: PagesKind; place: number; instanceId: string; edits?: number },
 ): Statement[] {
-  const { tenant_id, content_id, brand, site, kind, place, revision, url, store, instanceId } = live;
+  const { tenant_id, content_id, brand, site, kind, place, revision, url, store, instanceId, edits = 0 } = live;
   return [
     sql`
       INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, store, instance_id,
@@ -65,7 +65,7 @@ export function markPublished(
       ON CONFLICT (tenant_id, content_id, site) DO UPDATE SET kind = excluded.kind, place = excluded.place, status = excluded.status,
         revision = excluded.revision, url = excluded.url, store = excluded.store, instance_id = excluded.instance_id,
         changed_at = excluded.changed_at`,
-    changed(live, sql`iif(status = 'rejected', NULL, 'published')`),
+    changed(live, sql`iif(status = 'rejected' OR edits <> ${edits}, NULL, 'published')`),
   ];
 }
 

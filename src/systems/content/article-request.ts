@@ -1,12 +1,19 @@
 import type { TextRequest } from "../../providers/index.ts";
+import { DEFAULT_STYLE, type Style } from "../brand/templates.ts";
 import { ANSWER_SCHEMA } from "./article-answer.ts";
 import { filled } from "./prompt-file.ts";
 import { promptOf } from "./prompts.ts";
+import { line, quoted, quotedJson } from "./quoted.ts";
 import type { Research } from "./research.ts";
+
+/** The research that an article is written from; older research has no synthesis. */
+export type ArticleResearch = Pick<Research, "brand" | "keyword" | "sources"> & Partial<Pick<Research, "synthesis">>;
 
 /** A request for an article. It determines the whole prompt, so each attempt sends the same request. */
 export interface ArticleAsk {
-  research: Pick<Research, "brand" | "keyword" | "sources">;
+  research: ArticleResearch;
+  /** What the brand wants. Undefined in instances from before templates. */
+  style?: Style;
   /** The prompt's id. */
   prompt: string;
   /** The most tokens the answer may have. */
@@ -16,12 +23,15 @@ export interface ArticleAsk {
 }
 
 /** The request to the model. */
-export function articleRequest({ research, prompt: id, maxTokens, problem }: ArticleAsk): TextRequest {
+export function articleRequest({ research, style = DEFAULT_STYLE, prompt: id, maxTokens, problem }: ArticleAsk): TextRequest {
   const prompt = promptOf(id);
-  const { brand, keyword, sources } = research;
+  const { brand, keyword, sources, synthesis } = research;
   const user = filled(prompt.user, {
     brand: line(brand),
     keyword: line(keyword),
+    template: prompt.templates[style.template] ?? "",
+    instructions: style.instructions ? quotedJson(style.instructions) : "",
+    synthesis: synthesis ? quotedJson({ summary: synthesis.summary, key_points: synthesis.key_points }) : "",
     sources: sources.map(quoted).join("\n"),
     source_list: sources.map(({ title, url, description }) => `- ${line(title)} ${line(url)}\n  ${line(description)}`).join("\n"),
   });
@@ -32,20 +42,4 @@ export function articleRequest({ research, prompt: id, maxTokens, problem }: Art
     maxTokens,
     ...(prompt.answer === "json" && { json: { name: "article", schema: ANSWER_SCHEMA } }),
   };
-}
-
-/**
- * A source as one line of JSON. Line breaks and angle brackets are escaped, so its text cannot start a new line or close the surrounding
- * block.
- */
-function quoted({ title, url, description }: Research["sources"][number]): string {
-  return JSON.stringify({ title, url, description })
-    .replaceAll("<", "\\u003c")
-    .replaceAll(">", "\\u003e")
-    .replaceAll("\u2028", "\\u2028")
-    .replaceAll("\u2029", "\\u2029");
-}
-
-function line(text: string): string {
-  return text.replaceAll(/\s+/g, " ").trim();
 }

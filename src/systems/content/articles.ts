@@ -4,6 +4,7 @@ import { MAIN } from "../../messages/targets.ts";
 import { sitePath } from "./addresses.ts";
 import type { WrittenArticle } from "./article-answer.ts";
 import type { Paid } from "./text-calls.ts";
+import { wordCount } from "./word-count.ts";
 
 /** An article, from draft to published page. */
 export interface Article {
@@ -17,6 +18,12 @@ export interface Article {
   description: string;
   /** Markdown, without the title. */
   body: string;
+  /** What it says, from its research: short sentences. */
+  keyPoints: string[];
+  /** The words of its body; null for articles from before this column. */
+  wordCount: number | null;
+  /** Counts the edits of its text. */
+  edits: number;
   status: "draft" | "published" | "unpublished" | "rejected";
   /** Counts its changes: 1 is the draft. */
   revision: number;
@@ -34,23 +41,39 @@ export type ArticleKey = Pick<Article, "tenantId" | "id">;
 /** Longest slug, which is made from the article's keyword. */
 const SLUG_CHARACTERS = 80;
 
-/** A draft from a model's text. */
-export function draftArticle(id: string, tenantId: string, brand: string, keyword: string, written: WrittenArticle): Article {
+/** A draft from a model's text and the key points of its research. */
+export function draftArticle(
+  id: string,
+  tenantId: string,
+  brand: string,
+  keyword: string,
+  written: WrittenArticle,
+  keyPoints: string[] = [],
+): Article {
   const words = slugify(keyword).slice(0, SLUG_CHARACTERS).replace(/-+$/, "");
   // The id's first digits distinguish two articles about one keyword.
   const slug = `${words || "article"}-${id.slice(0, 6)}`;
-  return { id, tenantId, brand, keyword, slug, ...written, status: "draft", revision: 1, url: null, store: null, publishedAt: null };
+  const texts = { ...written, keyPoints, wordCount: wordCount(written.body), edits: 0 };
+  return { id, tenantId, brand, keyword, slug, ...texts, status: "draft", revision: 1, url: null, store: null, publishedAt: null };
 }
 
-/** Stores a draft with its prompt and its cost: the known tokens of all answers that were paid for it. */
-export function insertDraft(article: Article, prompt: string, paid: readonly Paid[]): Statement {
+/** What a draft was written from: the prompt's id, the brand's template, and the research. */
+export interface WrittenFrom {
+  prompt: string;
+  template?: string;
+  researchId?: string;
+}
+
+/** Stores a draft with its origin and its cost: the known tokens of all answers that were paid for it. */
+export function insertDraft(article: Article, { prompt, template, researchId }: WrittenFrom, paid: readonly Paid[]): Statement {
   const tokens = (kind: "input" | "output") => paid.reduce((sum, { usage }) => sum + (usage[kind] ?? 0), 0);
   return sql`
-    INSERT INTO articles (id, tenant_id, brand, keyword, slug, title, description, body, prompt,
-      model, input_tokens, output_tokens, status, created_at)
+    INSERT INTO articles (id, tenant_id, brand, keyword, slug, title, description, body, key_points, word_count, prompt, template,
+      research_id, model, input_tokens, output_tokens, status, created_at)
     VALUES (${article.id}, ${article.tenantId}, ${article.brand}, ${article.keyword},
       ${article.slug}, ${article.title}, ${article.description},
-      ${article.body}, ${prompt}, ${paid.at(-1)?.model ?? ""}, ${tokens("input")}, ${tokens("output")}, 'draft', ${now})`;
+      ${article.body}, ${JSON.stringify(article.keyPoints)}, ${article.wordCount}, ${prompt}, ${template ?? null},
+      ${researchId ?? null}, ${paid.at(-1)?.model ?? ""}, ${tokens("input")}, ${tokens("output")}, 'draft', ${now})`;
 }
 
 /** A change of an article, as its events report it. */
@@ -68,13 +91,34 @@ export function nextChange({ tenantId, id, brand, keyword, revision }: Article):
   return { tenant_id: tenantId, content_id: id, brand, keyword, revision: revision + 1 };
 }
 
+/** What an operator may change of an article. */
+export type ArticleEdit = Partial<Pick<Article, "title" | "description" | "body" | "keyPoints">>;
+
 /**
- * A draft was rejected, or its approval timed out. If the article was published since it was read, the whole commit fails, because the
- * column refuses NULL.
+ * Changes the text of an article in this revision and status, as its next revision. Otherwise the whole commit fails, because the column
+ * refuses NULL.
+ */
+export function editText(
+  { tenantId, id, revision, status }: ArticleKey & Pick<Article, "revision" | "status">,
+  edit: ArticleEdit,
+): Statement {
+  const { title = null, description = null, body = null, keyPoints } = edit;
+  return sql`
+    UPDATE articles SET
+      title = coalesce(${title}, title), description = coalesce(${description}, description), body = coalesce(${body}, body),
+      key_points = coalesce(${keyPoints ? JSON.stringify(keyPoints) : null}, key_points),
+      word_count = coalesce(${body === null ? null : wordCount(body)}, word_count),
+      revision = iif(revision = ${revision} AND status = ${status}, revision + 1, NULL), edits = edits + 1
+    WHERE id = ${id} AND tenant_id = ${tenantId}`;
+}
+
+/**
+ * A draft was rejected, or its approval timed out. If the article was published or edited since it was read, the whole commit fails,
+ * because the column refuses NULL.
  */
 export function markRejected({ tenant_id, content_id, revision }: ArticleChange): Statement {
   return sql`
-    UPDATE articles SET status = iif(status = 'draft', 'rejected', NULL), revision = ${revision}
+    UPDATE articles SET status = iif(status = 'draft' AND revision = ${revision - 1}, 'rejected', NULL), revision = ${revision}
     WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
 }
 
@@ -85,14 +129,15 @@ export function stillIs({ tenantId, id, revision }: ArticleKey & Pick<Article, "
 
 /** A tenant's article. Throws if it is missing: it was stored before it was announced. */
 export async function loadArticle(db: D1Database, { tenantId, id }: ArticleKey): Promise<Article> {
-  const [row] = await query<Omit<Article, "id" | "tenantId">>(
+  const [row] = await query<Omit<Article, "id" | "tenantId" | "keyPoints"> & { keyPoints: string }>(
     db,
     sql`
-      SELECT brand, keyword, slug, title, description, body, status, revision, url, store, published_at AS publishedAt
+      SELECT brand, keyword, slug, title, description, body, key_points AS keyPoints, word_count AS wordCount, edits, status, revision,
+        url, store, published_at AS publishedAt
       FROM articles WHERE id = ${id} AND tenant_id = ${tenantId}`,
   );
   if (!row) throw new Error(`There is no article ${id}.`);
-  return { id, tenantId, ...row };
+  return { id, tenantId, ...row, keyPoints: JSON.parse(row.keyPoints) };
 }
 
 /**

@@ -1,14 +1,21 @@
-import type { ArticleAsk } from "./article-request.ts";
+import type { Style } from "../brand/templates.ts";
+import type { ArticleAsk, ArticleResearch } from "./article-request.ts";
 import type { BadAnswer } from "./bad-answer.ts";
 import { promptOf } from "./prompts.ts";
-import type { Research } from "./research.ts";
+import type { SynthesisAsk } from "./synthesis.ts";
 
 /** Below the output limit of current models, and above the need of any article. */
 const MAX_TOKENS = 32_768;
 
 /** The first request for an article. */
-export function firstAsk({ brand, keyword, sources }: Research, prompt: string): ArticleAsk {
-  return { research: { brand, keyword, sources }, prompt, maxTokens: promptOf(prompt).maxTokens };
+export function firstAsk({ brand, keyword, sources, synthesis }: ArticleResearch, prompt: string, style?: Style): ArticleAsk {
+  const research = { brand, keyword, sources, ...(synthesis && { synthesis }) };
+  return { research, ...(style && { style }), prompt, maxTokens: promptOf(prompt).maxTokens };
+}
+
+/** The first request for a synthesis. */
+export function firstSynthesis(research: SynthesisAsk["research"], prompt: string): SynthesisAsk {
+  return { research, prompt, maxTokens: promptOf(prompt).maxTokens };
 }
 
 /**
@@ -20,15 +27,15 @@ export function mayAskAgain(attempt: number, bad: BadAnswer): boolean {
 }
 
 /** The request after a bad answer: twice the tokens after truncation, the problem after an invalid answer, otherwise the same. */
-export function nextAsk(
-  { research, maxTokens }: ArticleAsk,
+export function nextAsk<Ask extends ArticleAsk | SynthesisAsk>(
+  { problem: _, ...ask }: Ask,
   { bad, problem }: { bad: BadAnswer; problem: string },
   prompt: string,
-): ArticleAsk {
+): Ask {
   return {
-    research,
+    ...ask,
     prompt,
-    maxTokens: bad === "truncated" ? Math.min(maxTokens * 2, MAX_TOKENS) : maxTokens,
+    maxTokens: bad === "truncated" ? Math.min(ask.maxTokens * 2, MAX_TOKENS) : ask.maxTokens,
     ...(bad === "malformed" && { problem }),
-  };
+  } as Ask;
 }

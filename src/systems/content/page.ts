@@ -9,7 +9,9 @@ import { dayElement, feedLink, htmlDocument } from "./frame.ts";
 import type { BrandSite } from "./sites.ts";
 
 /** A published page: the article's change and the page's location. */
-export type LivePage = PageChange & Pick<Page, "path" | "slug"> & Pick<Pages, "store" | "kind"> & { url: string; place: number };
+export type LivePage = PageChange &
+  Pick<Page, "path" | "slug"> &
+  Pick<Pages, "store" | "kind"> & { url: string; place: number; edits?: number };
 
 interface PageAddresses {
   /** The page's own URL; undefined if only the store knows it, after the publication. */
@@ -33,7 +35,7 @@ export function pageOf(article: Article, { name: site, kind }: BrandSite, env: C
 }
 
 export function livePage(article: Article, { name: site, place }: BrandSite, { url }: PublishedPage, { store, kind }: Pages): LivePage {
-  return { ...nextChange(article), site, place, kind, path: pagePath(article, site), slug: article.slug, store, url };
+  return { ...nextChange(article), site, place, kind, path: pagePath(article, site), slug: article.slug, edits: article.edits, store, url };
 }
 
 /** An article as an HTML document, with the date of its publication (time in milliseconds). */

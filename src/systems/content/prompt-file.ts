@@ -1,4 +1,5 @@
 import { MillraceError } from "millrace";
+import { TEMPLATES, type Template } from "../brand/templates.ts";
 
 /** A prompt from its file. A released file is never changed: a better prompt is a new file with the next version. */
 export interface Prompt {
@@ -15,20 +16,22 @@ export interface Prompt {
   user: string;
   /** Added after an unusable answer; if empty, the same prompt is sent again. */
   again: string;
+  /** The forms of an article, by the template's name. */
+  templates: Partial<Record<Template, string>>;
 }
 
 /** The required and optional placeholders of each section. Values are inserted as they are; placeholders in them are not replaced. */
 const PLACEHOLDERS = {
   system: { needed: [], known: [] },
-  user: { needed: ["keyword", "brand"], known: ["keyword", "brand", "sources", "source_list"] },
+  user: { needed: ["keyword", "brand"], known: ["keyword", "brand", "sources", "source_list", "template", "instructions", "synthesis"] },
   again: { needed: ["problem"], known: ["problem"] },
 } as const;
 
 const PLACEHOLDER = /\{\{([^{}]*)\}\}/g;
 
 /**
- * Reads a prompt file: front matter, then the sections # System, # User and optionally # Again. Errors: `config_invalid`, at the Worker's
- * start, for a missing or unknown field, section or placeholder.
+ * Reads a prompt file: front matter, then the sections # System, # User and optionally # Again, and one for each template, such as # Guide.
+ * Errors: `config_invalid`, at the Worker's start, for a missing or unknown field, section or placeholder.
  */
 export function readPrompt(text: string): Prompt {
   const [, front = "", rest = ""] = /^---\n([\s\S]*?)\n---\n([\s\S]*)$/.exec(text.replaceAll("\r\n", "\n")) ?? [];
@@ -49,8 +52,12 @@ export function readPrompt(text: string): Prompt {
       .slice(1)
       .map((section) => [section.slice(0, section.indexOf("\n")), section.slice(section.indexOf("\n")).trim()]),
   );
-  const stray = [...sections.keys()].find((title) => !["System", "User", "Again"].includes(title));
-  if (stray) throw wrong(`has a section "# ${stray}"; it may have # System, # User and # Again`);
+  const named = new Map(TEMPLATES.map((template) => [`${template.charAt(0).toUpperCase()}${template.slice(1)}`, template]));
+  const stray = [...sections.keys()].find((title) => !["System", "User", "Again", ...named.keys()].includes(title));
+  if (stray) throw wrong(`has a section "# ${stray}"; it may have # System, # User, # Again and a template's name`);
+  const templates = Object.fromEntries(
+    [...named].flatMap(([title, template]) => (sections.has(title) ? [[template, sections.get(title)]] : [])),
+  );
   const prompt = { system: sections.get("System") ?? "", user: sections.get("User") ?? "", again: sections.get("Again") ?? "" };
   if (!prompt.system || !prompt.user) throw wrong("needs the sections # System and # User");
 
@@ -62,7 +69,7 @@ export function readPrompt(text: string): Prompt {
     const missing = said === "" ? undefined : needed.find((placeholder) => !used.includes(placeholder));
     if (missing) throw wrong(`never says {{${missing}}}`);
   }
-  return { id, name, version: Number(version), description, answer, maxTokens: Number(max_tokens), ...prompt };
+  return { id, name, version: Number(version), description, answer, maxTokens: Number(max_tokens), ...prompt, templates };
 }
 
 /** A section with its placeholders replaced in one pass. */

@@ -2,12 +2,17 @@ import { MillraceError } from "millrace";
 import { type Prompt, readPrompt } from "./prompt-file.ts";
 import articleV1 from "./prompts/article.v1.md";
 import articleV2 from "./prompts/article.v2.md";
+import articleV3 from "./prompts/article.v3.md";
+import synthesisV1 from "./prompts/synthesis.v1.md";
 
 /** All released prompts: an instance continues with the prompt it began with. */
-const PROMPTS: readonly Prompt[] = [articleV1, articleV2].map(readPrompt);
+const PROMPTS: readonly Prompt[] = [articleV1, articleV2, articleV3, synthesisV1].map(readPrompt);
 
 /** The prompt of new articles. */
 export const ARTICLE_PROMPT = newest("article").id;
+
+/** The prompt of new syntheses. */
+export const SYNTHESIS_PROMPT = newest("synthesis").id;
 
 /** The prompt with this id. Errors: `config_invalid` if it was removed while it is still used. */
 export function promptOf(id: string): Prompt {

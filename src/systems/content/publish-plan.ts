@@ -2,7 +2,8 @@ import type { ApprovalRequest } from "millrace";
 import type { SiteTarget } from "../../providers/index.ts";
 import { brandSettings } from "../brand/settings.ts";
 import { publishQuestion } from "./approval.ts";
-import type { ArticleKey } from "./articles.ts";
+import { pagesOf } from "./article-pages.ts";
+import { type ArticleKey, loadArticle } from "./articles.ts";
 
 /** A site at the time of a publication's request. */
 export type PlannedSite = Pick<SiteTarget, "name" | "kind">;
@@ -11,14 +12,19 @@ export type PlannedSite = Pick<SiteTarget, "name" | "kind">;
 interface PublishPlan {
   /** Null if the brand requires no approval. */
   question: ApprovalRequest | null;
-  site: PlannedSite;
+  /** Undefined for an update of an article that is not published any more. */
+  site: PlannedSite | undefined;
   others: PlannedSite[];
 }
 
-export async function publishPlan(db: D1Database, article: ArticleKey & { brand: string }): Promise<PublishPlan> {
+/** `update`: only for the sites where the article is published. */
+export async function publishPlan(db: D1Database, article: ArticleKey & { brand: string }, update = false): Promise<PublishPlan> {
   const settings = await brandSettings(db, article.tenantId, article.brand);
-  const question = await publishQuestion(db, settings, article);
-  const [site, ...others] = settings.sites.map(({ name, kind }) => ({ name, kind }));
-  // The settings have at least one site.
-  return { question, site: site as PlannedSite, others };
+  // An operator has written the text of an update.
+  const question = update ? null : await publishQuestion(db, settings, article);
+  const pages = update ? await pagesOf(db, article.tenantId, await loadArticle(db, article)) : [];
+  const isUp = (name: string) => pages.some((page) => page.site === name && page.status === "published");
+  const sites = settings.sites.filter(({ name }) => !update || isUp(name)).map(({ name, kind }) => ({ name, kind }));
+  const [site, ...others] = sites;
+  return { question, site, others };
 }

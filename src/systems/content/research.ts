@@ -1,6 +1,16 @@
 import { notRetryable, now, query, type Statement, sql } from "millrace";
+import { keysetPage, type Page, type PageRequest } from "millrace/operate";
 import type { SearchResult } from "../../providers/index.ts";
 import { keywordKey } from "../brand/keyword.ts";
+import type { Paid } from "./text-calls.ts";
+
+/** A model's summary of a keyword's sources. */
+export interface Synthesis {
+  title: string;
+  summary: string;
+  key_points: string[];
+  tags: string[];
+}
 
 /** The research of a keyword. */
 export interface Research {
@@ -9,26 +19,106 @@ export interface Research {
   brand: string;
   keyword: string;
   sources: SearchResult[];
+  /** Undefined for a search without results, and for older research. */
+  synthesis?: Synthesis;
 }
 
-export function insertResearch(research: Research): Statement {
+/** The prompt of a synthesis, and all answers that were paid for it. */
+export interface SynthesizedBy {
+  prompt: string;
+  paid: readonly Paid[];
+}
+
+/** Stores research with its synthesis and the known tokens of all answers that were paid for it. */
+export function insertResearch({ id, tenantId, brand, keyword, sources, synthesis }: Research, by?: SynthesizedBy): Statement {
+  const { title = null, summary = null, key_points = [], tags = [] } = synthesis ?? {};
+  const { prompt = null, paid = [] } = by ?? {};
+  const tokens = (kind: "input" | "output") => paid.reduce((sum, { usage }) => sum + (usage[kind] ?? 0), 0);
   return sql`
-    INSERT INTO research (id, tenant_id, brand, keyword, sources, researched_at)
-    VALUES (${research.id}, ${research.tenantId}, ${research.brand}, ${research.keyword}, ${JSON.stringify(research.sources)}, ${now})`;
+    INSERT INTO research (id, tenant_id, brand, keyword, sources, title, summary, key_points, tags, prompt, model, input_tokens,
+      output_tokens, researched_at)
+    VALUES (${id}, ${tenantId}, ${brand}, ${keyword}, ${JSON.stringify(sources)}, ${title}, ${summary}, ${JSON.stringify(key_points)},
+      ${JSON.stringify(tags)}, ${prompt}, ${paid.at(-1)?.model ?? null}, ${tokens("input")}, ${tokens("output")}, ${now})`;
+}
+
+/** Research as its row keeps it. */
+interface Row {
+  id: string;
+  brand: string;
+  keyword: string;
+  sources: string;
+  title: string | null;
+  summary: string | null;
+  key_points: string;
+  tags: string;
+  prompt: string | null;
+  model: string | null;
+  input_tokens: number;
+  output_tokens: number;
+  /** In milliseconds. */
+  researched_at: number;
+}
+
+/** Research for display. */
+export interface ResearchView extends Omit<Row, "sources" | "key_points" | "tags"> {
+  sources: SearchResult[];
+  key_points: string[];
+  tags: string[];
+}
+
+/** A tenant's research; undefined if the tenant has none with this id. */
+export async function findResearch(db: D1Database, tenantId: string, id: string): Promise<ResearchView | undefined> {
+  const [row] = await query<Row>(
+    db,
+    sql`
+      SELECT id, brand, keyword, sources, title, summary, key_points, tags, prompt, model, input_tokens, output_tokens, researched_at
+      FROM research WHERE id = ${id} AND tenant_id = ${tenantId}`,
+  );
+  return row && parsed(row);
+}
+
+/** A brand's research, newest first, of one keyword or of all. Case makes no difference. */
+export function listResearch(
+  db: D1Database,
+  tenantId: string,
+  { brand, keyword, ...request }: PageRequest & { brand: string; keyword?: string | undefined },
+): Promise<Page<ResearchView>> {
+  return keysetPage<ResearchView>(
+    request,
+    ({ researched_at, id }) => ({ at: researched_at, id }),
+    async (before, limit) => {
+      const rows = await query<Row>(
+        db,
+        sql`
+          SELECT id, brand, keyword, sources, title, summary, key_points, tags, prompt, model, input_tokens, output_tokens, researched_at
+          FROM research
+          WHERE tenant_id = ${tenantId} AND brand = ${brand} ${keyword === undefined ? sql`` : sql`AND keyword = ${keyword} COLLATE NOCASE`}
+            AND (researched_at, id) < (${before.at}, ${before.id})
+          ORDER BY researched_at DESC, id DESC LIMIT ${limit}`,
+      );
+      return rows.map(parsed);
+    },
+  );
+}
+
+function parsed({ sources, key_points, tags, ...row }: Row): ResearchView {
+  return { ...row, sources: JSON.parse(sources), key_points: JSON.parse(key_points), tags: JSON.parse(tags) };
 }
 
 /** A tenant's research. Throws if it is missing: it was stored before it was announced. */
 export async function loadResearch(db: D1Database, tenantId: string, id: string): Promise<Research> {
-  const row = await db
-    .prepare("SELECT * FROM research WHERE id = ?1 AND tenant_id = ?2")
-    .bind(id, tenantId)
-    .first<Record<string, string>>();
+  const row = await findResearch(db, tenantId, id);
   if (!row) throw new Error(`There is no research ${id}.`);
-  return { id, tenantId, brand: String(row.brand), keyword: String(row.keyword), sources: JSON.parse(String(row.sources)) };
+  const { brand, keyword, sources, title, summary, key_points, tags } = row;
+  const synthesis = title !== null && summary !== null ? { title, summary, key_points, tags } : undefined;
+  return { id, tenantId, brand, keyword, sources, ...(synthesis && { synthesis }) };
 }
 
 /** Checks that research to reuse exists, and is about this brand and keyword. Errors: `not_retryable`. */
-export async function assertReusable(db: D1Database, { id, tenantId, brand, keyword }: Omit<Research, "sources">): Promise<void> {
+export async function assertReusable(
+  db: D1Database,
+  { id, tenantId, brand, keyword }: Pick<Research, "id" | "tenantId" | "brand" | "keyword">,
+): Promise<void> {
   const [found] = await query<{ brand: string; keyword: string }>(
     db,
     sql`SELECT brand, keyword FROM research WHERE id = ${id} AND tenant_id = ${tenantId}`,

@@ -6,10 +6,10 @@ import type { BrandKey } from "./live.ts";
 /** A site of a brand, with its position in the brand's settings. */
 export type BrandSite = SiteTarget & { place: number };
 
-/** One of a brand's sites. Errors: `config_invalid` for another name. */
-export async function brandSite(db: D1Database, { tenantId, brand }: BrandKey, name: string): Promise<BrandSite> {
+/** One of a brand's sites, by default the first. Errors: `config_invalid` for another name. */
+export async function brandSite(db: D1Database, { tenantId, brand }: BrandKey, name?: string): Promise<BrandSite> {
   const { sites } = await brandSettings(db, tenantId, brand);
-  const place = sites.findIndex((one) => one.name === name);
+  const place = name === undefined ? 0 : sites.findIndex((one) => one.name === name);
   const site = sites[place];
   if (site) return { tenantId, brand, ...site, place };
   throw new MillraceError(

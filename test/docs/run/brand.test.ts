@@ -15,7 +15,7 @@ it("every command of docs/brand.md prints the output under it", { timeout: 90_00
       if (url.endsWith("/v1/brands/coffee/keywords")) await stands(caller, "coffee", { live: 3 });
     },
   });
-  expect(count).toBe(19);
+  expect(count).toBe(21);
 });
 
 it("docs/brand.md names every verdict and every default", () => {

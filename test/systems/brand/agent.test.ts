@@ -161,7 +161,7 @@ it.each(["before", "after"] as const)("a crash %s the engine has accepted the de
   await ring(caller, brand);
   await heal(caller.tenantId);
   expect(await stands(caller, brand, { live: 3 })).toEqual({ live: 3, drafts: 0, on_their_way: 0, held: 0 });
-  expect(await paidFor(word)).toEqual({ search: 2, text: 2 });
+  expect(await paidFor(word)).toEqual({ search: 2, text: 4 });
   expect(await states()).toEqual(["done", "done", "done"]);
 });
 
@@ -177,6 +177,7 @@ it("a cycle that repeats its planning gets the same answer", async () => {
     brand,
     cycle: "w1",
     keywords: ["a", "b"],
+    priority: "normal" as const,
     correlation_id: "j",
     traceparent: newTrace(),
   };

@@ -6,9 +6,10 @@ it("settings are replaced as a whole, with their author, and are shown", async (
   const caller = await callerWith();
   const put = await caller.call("PUT", "/v1/brands/acme", { max_drafts: 7, approval: "required", approval_timeout: "90 minutes" });
   const settings = { max_drafts: 7, rate_per_second: 2, approval: "required", approval_timeout: "90 minutes", approval_default: "reject" };
+  const totals = { pending_research: 0, generated: 0, published: 0 };
   expect(put).toMatchObject({ status: 200, body: { brand: "acme", settings, updated_by: "ada", updated_at: expect.any(String) } });
   const counts = { live: 0, drafts: 0, on_their_way: 0, held: 0 };
-  expect((await caller.get("/v1/brands/acme")).body).toEqual({ ...put.body, counts, last_audit: null });
+  expect((await caller.get("/v1/brands/acme")).body).toEqual({ ...put.body, counts, totals, last_audit: null, last_cycle: null });
   expect((await caller.call("PUT", "/v1/brands/acme", { approval_timeout: "365 days" })).status).toBe(200);
   await caller.call("PUT", "/v1/brands/acme", { reason: "back to what it was" });
   const { items } = (await caller.get("/v1/audit")).body;

@@ -87,7 +87,7 @@ it("failed work is not counted, and is counted again when an operator has retrie
 it("research with a lost event is applied by the audit", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
-  await fail({ upstream: "text", match: brand, status: 503, remaining: null });
+  await fail({ upstream: "text", match: `Keyword: a ${brand}`, status: 503, remaining: null });
   await cycle(caller, { brand, cycle: "w1", keywords: [`a ${brand}`] });
   await until(
     () => caller.get(`/v1/brands/${brand}/keywords`),

@@ -60,7 +60,7 @@ export function ring(caller: Caller, brand: string): Promise<boolean> {
   return runDurableObjectAlarm(brandAgentOf(env, caller.tenantId, brand));
 }
 
-/** The outside world's record of payments for these keywords. */
+/** The outside world's record of payments for these keywords: searches, and texts, each a synthesis or an article. */
 export async function paidFor(match: string): Promise<{ search: number; text: number }> {
   const answer = await env.UPSTREAMS.fetch(`https://control.embedded/ledger?match=${encodeURIComponent(match)}`);
   const { totals } = (await answer.json()) as { totals: Record<"search" | "text", { charged?: number }> };

@@ -30,7 +30,7 @@ it("a keyword without content is researched once, in any spelling; a live one is
   expect(two).toMatchObject({ cycle: "w2", verdict: "skipped", reason: "It has a published article." });
   const article = await env.DB.prepare("SELECT tenant_id, status FROM articles WHERE id = ?1").bind(two.grounds.content_id).first();
   expect(article).toEqual({ tenant_id: caller.tenantId, status: "published" });
-  expect(await paidFor(word)).toEqual({ search: 1, text: 1 });
+  expect(await paidFor(word)).toEqual({ search: 1, text: 2 });
 });
 
 it("a keyword with running work, or with a draft, is skipped", async () => {
@@ -48,7 +48,7 @@ it("a keyword with running work, or with a draft, is skipped", async () => {
 it("research younger than 7 days is reused at no cost; older research is not", async () => {
   const { caller, brand } = await stranger();
   const word = fresh("oats");
-  await fail({ upstream: "text", match: word, status: 400, remaining: null });
+  await fail({ upstream: "text", match: `Keyword: ${word}`, status: 400, remaining: null });
   await decided(caller, await cycle(caller, { brand, cycle: "w1", keywords: [word] }));
   // Its article cannot be written: an audit finds that it was given up.
   await until(
@@ -63,7 +63,7 @@ it("research younger than 7 days is reused at no cost; older research is not", a
   await stands(caller, brand, { live: 1 });
   const [, reused] = await decisions(caller, brand);
   expect(reused).toMatchObject({ verdict: "reused", reason: expect.stringMatching(/^Its research is less than an hour old/) });
-  expect(await paidFor(word)).toEqual({ search: 1, text: 1 });
+  expect(await paidFor(word)).toEqual({ search: 1, text: 2 });
   const { results } = await env.DB.prepare("SELECT id FROM research WHERE tenant_id = ?1").bind(caller.tenantId).all();
   expect(results).toEqual([{ id: reused.grounds.research_id }]);
 
@@ -75,7 +75,7 @@ it("research younger than 7 days is reused at no cost; older research is not", a
   await decided(caller, await cycle(caller, { brand, cycle: "w3", keywords: [word] }));
   await stands(caller, brand, { live: 1 });
   expect((await verdicts(caller, brand)).at(-1)).toBe(`${word} requested`);
-  expect(await paidFor(word)).toEqual({ search: 2, text: 2 });
+  expect(await paidFor(word)).toEqual({ search: 2, text: 4 });
 });
 
 it("twenty keywords never exceed the brand's limit of drafts: the rest is deferred, and begins automatically in order", async () => {
@@ -182,7 +182,7 @@ it("a keyword that is requested twice at once outside cycles is paid for once: t
   expect(by.skipped).toMatchObject({ reason: expect.stringMatching(/research is running|being written|published article|draft/) });
   expect(by.requested).toMatchObject({ research_id: expect.any(String) });
   expect(await resultOf(await ask("three"))).toMatchObject({ verdict: "skipped", reason: "It has a published article." });
-  expect(await paidFor(word)).toEqual({ search: 1, text: 1 });
+  expect(await paidFor(word)).toEqual({ search: 1, text: 2 });
 });
 
 it("a request outside cycles reuses fresh research and free capacity, and does not wait for failed research", async () => {
@@ -199,7 +199,7 @@ it("a request outside cycles reuses fresh research and free capacity, and does n
   await inside(caller, brand, ({ sql }) => sql.exec("UPDATE articles SET state = 'unpublished'").rowsWritten);
   expect((await reaches(caller, await ask("three"), "complete")).result).toMatchObject({ verdict: "reused" });
   await stands(caller, brand, { drafts: 1, on_their_way: 0 });
-  expect(await paidFor(word)).toEqual({ search: 1, text: 2 });
+  expect(await paidFor(word)).toEqual({ search: 1, text: 3 });
 });
 
 it("a command that repeats a cycle's keyword is refused for that keyword, with the reason", async () => {

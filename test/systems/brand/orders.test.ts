@@ -6,6 +6,7 @@ import { play } from "./playing.ts";
 const CYCLE = {
   messages: {
     "brand.cycle": 1,
+    "brand.cycle_ended": 1,
     "research.requested": 3,
     "research.completed": 3,
     "content.generated": 3,

@@ -92,7 +92,10 @@ export async function play(seeds: readonly number[], { settings, messages, insta
   for (const { seed, caller, brand } of told) {
     expect(shuffler.counts(caller.tenantId), `seed ${seed}`).toEqual(messages);
     expect(await counts(caller, brand), `seed ${seed}`).toEqual({ live: 3, drafts: 0, on_their_way: 0, held: 0 });
-    expect(await paidFor(brand), `seed ${seed}`).toEqual({ search: 3, text: 3 });
+    const { body } = await caller.get(`/v1/brands/${brand}/cycles/w1`);
+    const outcomes = { published: 3, rejected: 0, failed: 0, skipped: 0 };
+    expect(body, `seed ${seed}`).toMatchObject({ state: "done", round: 1, counts: { ...outcomes, running: 0 }, told: outcomes });
+    expect(await paidFor(brand), `seed ${seed}`).toEqual({ search: 3, text: 6 });
   }
   return told;
 }

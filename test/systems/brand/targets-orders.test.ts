@@ -13,6 +13,7 @@ const CYCLE = {
   settings: TARGETS,
   messages: {
     "brand.cycle": 1,
+    "brand.cycle_ended": 1,
     "research.requested": 3,
     "research.completed": 3,
     "content.generated": 3,

@@ -6,13 +6,13 @@ import { writeArticle } from "../../../src/steps/write-article.ts";
 import { firstAsk } from "../../../src/systems/content/next-ask.ts";
 import { fresh } from "../../api/client.ts";
 import { inject, ledger } from "../../providers/embedded.ts";
-import { asked } from "./writing.ts";
+import { about, asked } from "./writing.ts";
 
 afterEach(() => inject());
 
 /** The writer's next answers about this keyword, in order. */
 function spoil(keyword: string, ...answers: AnswerFault["answer"][]): Promise<void> {
-  return inject(...answers.map((answer) => ({ upstream: "text" as const, match: keyword, answer, remaining: 1 })));
+  return inject(...answers.map((answer) => ({ upstream: "text" as const, match: about(keyword), answer, remaining: 1 })));
 }
 
 describe("An ordinary article", () => {
@@ -26,7 +26,7 @@ describe("An ordinary article", () => {
     expect(call).toMatchObject({
       attempt: 1,
       outcome: "written",
-      prompt: "article.v2",
+      prompt: "article.v3",
       model: "embedded-writer-1",
       answer_id: expect.stringMatching(/^chatcmpl-/),
       max_tokens: 4096,
@@ -35,7 +35,7 @@ describe("An ordinary article", () => {
     });
     const article = await writing.article(id);
     expect(article).toMatchObject({
-      prompt: "article.v2",
+      prompt: "article.v3",
       title: expect.stringMatching(/^Keyword-.*: what to know before you start$/),
       description: expect.stringMatching(/^Interest in keyword-/),
       input_tokens: call.input_tokens,
@@ -63,7 +63,7 @@ describe("An ordinary article", () => {
     await spoil(keyword, "cut");
     const writing = await asked(keyword);
     const { id } = await writing.reaches("complete");
-    const { calls } = await ledger({ upstream: "text", match: keyword });
+    const { calls } = await ledger({ upstream: "text", match: about(keyword) });
     expect(calls.map(({ outcome }) => outcome)).toEqual(["charged", "repeated"]);
     expect(new Set(calls.map(({ key }) => key)).size).toBe(1);
     expect(await writing.calls(id)).toMatchObject([{ attempt: 1, outcome: "written" }]);
@@ -89,7 +89,7 @@ describe("An invalid answer of the model", () => {
 
   it("is cached by a gateway under its key for days, so that it is an outcome and a repeat uses another key", async () => {
     const { UPSTREAMS, comesBack } = gateway();
-    const ask = firstAsk({ brand: "acme", keyword: fresh("keyword"), sources: [] } as never, "article.v2");
+    const ask = firstAsk({ brand: "acme", keyword: fresh("keyword"), sources: [] }, "article.v3");
     const input = { ask, tenantId: fresh("tenant"), brand: "acme", isLast: false };
     const trace = { traceparent: newTrace() };
     const write = (key: string) =>
@@ -98,7 +98,7 @@ describe("An invalid answer of the model", () => {
     expect(await write(first)).toMatchObject({ bad: "empty", problem: expect.stringContaining("TEXT_URL") });
     comesBack();
     expect(await write(first)).toMatchObject({ bad: "empty" });
-    expect(await write(second)).toMatchObject({ article: { title: expect.any(String) } });
+    expect(await write(second)).toMatchObject({ good: { title: expect.any(String) } });
   });
 });
 
@@ -128,7 +128,7 @@ describe("A bad answer", () => {
   it("sends the model the error of an invalid answer", async () => {
     const keyword = fresh("keyword");
     await inject(
-      { upstream: "text", match: keyword, answer: "malformed", remaining: 1 },
+      { upstream: "text", match: about(keyword), answer: "malformed", remaining: 1 },
       // Refuses only a request with this text.
       { upstream: "text", match: "could not be used: It was not JSON.", answer: "refused", remaining: 1 },
     );
@@ -205,8 +205,8 @@ describe("A retry", () => {
   it("after an unrelated failure permits no additional paid answer", async () => {
     const keyword = fresh("keyword");
     await inject(
-      { upstream: "text", match: keyword, status: 401, remaining: 1 },
-      { upstream: "text", match: keyword, answer: "refused", remaining: 1 },
+      { upstream: "text", match: about(keyword), status: 401, remaining: 1 },
+      { upstream: "text", match: about(keyword), answer: "refused", remaining: 1 },
     );
     const writing = await asked(keyword);
     const { id, error } = await writing.reaches("errored");

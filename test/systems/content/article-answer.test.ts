@@ -18,7 +18,7 @@ const LONG = 500_000;
 
 it("An article with half a surrogate pair in its JSON is read without it", () => {
   const found = read(String.raw`{"title":"Tea \ud83d","description":"\udf75","body_markdown":"\ud83c\udf75 \\ud83d"}`);
-  expect(found).toEqual({ article: { title: "Tea \ufffd", description: "\ufffd", body: "\u{1f375} \\ud83d" } });
+  expect(found).toEqual({ good: { title: "Tea \ufffd", description: "\ufffd", body: "\u{1f375} \\ud83d" } });
 });
 
 describe("An article is read from", () => {
@@ -46,14 +46,14 @@ describe("An article is read from", () => {
     ["in front of many braces", `${J}\n${"{".repeat(LONG)}`],
   ])("%s", (_, text) => {
     const { title, description, body_markdown: body } = article();
-    expect(read(text)).toEqual({ article: { title, description, body } });
+    expect(read(text)).toEqual({ good: { title, description, body } });
   });
 
   it.each([
     ["Markdown", "# Tea\n\nIt is a plant."],
     ["Markdown behind reasoning", "<think>\n# A draft\n\nHm.</think>\n\n# Tea\n\nIt is a plant."],
   ])("%s", (_, text) => {
-    expect(read(text, "article.v1")).toEqual({ article: { title: "Tea", description: "", body: "It is a plant." } });
+    expect(read(text, "article.v1")).toEqual({ good: { title: "Tea", description: "", body: "It is a plant." } });
   });
 });
 

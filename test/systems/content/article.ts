@@ -18,7 +18,7 @@ export async function draft(
   const [, title = keyword, body = text] = /^# (.+)\n\n([\s\S]*)$/.exec(text) ?? [];
   const article = draftArticle(hexId(), caller.tenantId, brand, keyword, { title, description: "", body });
   const paid = { id: "answer-1", model: "test", finish: "stop", usage: { input: 12, output: 34, cached: 0, reasoning: 0 } };
-  await atomically(env.DB, [insertDraft(article, "article.v2", [paid])]);
+  await atomically(env.DB, [insertDraft(article, { prompt: "article.v2" }, [paid])]);
   return article;
 }
 

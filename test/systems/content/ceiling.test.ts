@@ -38,20 +38,20 @@ const paid = async ({ keyword }: Writing) => {
 };
 
 it("An answer beyond a brand's limit is not paid for: it waits, and is written once the limit is raised", async () => {
-  const writing = await asking({ [BRAND]: 5 });
+  const writing = await asking({ [BRAND]: 25 });
   const found = await waiting(writing, "generate-article");
   expect(found.waiting_for).toMatchObject([{ event_type: "budget.set", subject: BRAND }]);
-  expect(await paid(writing)).toEqual({ search: 1, text: 0 });
+  expect(await paid(writing)).toEqual({ search: 1, text: 1 });
   const { body } = await writing.caller.get(`/v1/instances/${found.id}/effects`);
   expect(JSON.stringify(body)).toContain(`has 2 cents left, and this may cost 20: raise its limit with PUT /v1/budgets/${BRAND}`);
 
-  await limit(writing.caller, BRAND, 22);
+  await limit(writing.caller, BRAND, 42);
   await waiting(writing, "generate-article");
-  expect(await paid(writing)).toEqual({ search: 1, text: 0 });
-  await limit(writing.caller, BRAND, 23);
-  await writing.reaches("complete");
   expect(await paid(writing)).toEqual({ search: 1, text: 1 });
-  expect(await spent(writing.caller, BRAND, 23)).toMatchObject({ spent_cents: 23, held_cents: 0, remaining_cents: 0 });
+  await limit(writing.caller, BRAND, 43);
+  await writing.reaches("complete");
+  expect(await paid(writing)).toEqual({ search: 1, text: 2 });
+  expect(await spent(writing.caller, BRAND, 43)).toMatchObject({ spent_cents: 43, held_cents: 0, remaining_cents: 0 });
 });
 
 it("A search beyond the limit of the tenant or the brand is not paid for, and holds nothing in the other account", async () => {
@@ -64,7 +64,7 @@ it("A search beyond the limit of the tenant or the brand is not paid for, and ho
   await limit(writing.caller, BRAND, 100);
   await writing.reaches("complete");
   for (const account of [TENANT, BRAND]) {
-    expect(await spent(writing.caller, account, 23)).toMatchObject({ held_cents: 0, remaining_cents: 77 });
+    expect(await spent(writing.caller, account, 43)).toMatchObject({ held_cents: 0, remaining_cents: 57 });
   }
 });
 

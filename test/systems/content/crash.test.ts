@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, expect, it } from "vitest";
 import { fresh } from "../../api/client.ts";
 import { inject } from "../../providers/embedded.ts";
-import { asked, hurried } from "./writing.ts";
+import { about, asked, hurried } from "./writing.ts";
 
 afterEach(() => inject());
 
@@ -10,8 +10,8 @@ it.each(["refused", "truncated"] as const)("an answer that is lost in transit is
   await using _ = await hurried();
   const keyword = fresh("keyword");
   await inject(
-    { upstream: "text", match: keyword, status: 502, remaining: 1, afterEffect: true },
-    { upstream: "text", match: keyword, answer, remaining: null },
+    { upstream: "text", match: about(keyword), status: 502, remaining: 1, afterEffect: true },
+    { upstream: "text", match: about(keyword), answer, remaining: null },
   );
   const writing = await asked(keyword);
   const { id, error } = await writing.reaches("errored");
@@ -27,9 +27,11 @@ it.each([
 ] as const)("a %s answer with a lost record is paid for once, and recorded once", async (_, answer) => {
   await using _instances = await hurried();
   const keyword = fresh("keyword");
-  if (answer) await inject({ upstream: "text", match: keyword, answer, remaining: 1 });
+  if (answer) await inject({ upstream: "text", match: about(keyword), answer, remaining: 1 });
   // The record cannot be written: the answer has arrived and is paid for, and its step fails afterwards.
-  await env.DB.prepare(`CREATE TRIGGER no_record BEFORE INSERT ON text_calls BEGIN SELECT RAISE(ABORT, 'disk full'); END`).run();
+  await env.DB.prepare(
+    `CREATE TRIGGER no_record BEFORE INSERT ON text_calls WHEN NEW.prompt LIKE 'article.%' BEGIN SELECT RAISE(ABORT, 'disk full'); END`,
+  ).run();
   const writing = await asked(keyword);
   const { id, error } = await writing.reaches("errored");
   expect(error).toMatchObject({ step: "write article", code: "step_failed", message: expect.stringContaining("disk full") });

@@ -4,7 +4,7 @@ import { ANSWER_SCHEMA, readArticle } from "../../../src/systems/content/article
 import { articleRequest } from "../../../src/systems/content/article-request.ts";
 import { firstAsk, nextAsk } from "../../../src/systems/content/next-ask.ts";
 import { filled, readPrompt } from "../../../src/systems/content/prompt-file.ts";
-import { ARTICLE_PROMPT } from "../../../src/systems/content/prompts.ts";
+import { ARTICLE_PROMPT, SYNTHESIS_PROMPT } from "../../../src/systems/content/prompts.ts";
 import { asked, begunWith } from "./writing.ts";
 
 const files = import.meta.glob<string>("../../../src/systems/content/prompts/*.md", { query: "?raw", import: "default", eager: true });
@@ -16,6 +16,8 @@ const files = import.meta.glob<string>("../../../src/systems/content/prompts/*.m
 const RELEASED = {
   "article.v1.md": "7046c96b1d27e5c44cbf6c6c98bfcbd43f2326132c1377b98a44ea05ccc304a8",
   "article.v2.md": "b3734f9b043154d7db1796715cf0f38bd28d42312f743e196a97da7d0cc0bd1b",
+  "article.v3.md": "86120e2fafb7769067578cec0f730cb2897e02df786486257fdbb140f99a355e",
+  "synthesis.v1.md": "197b57980c9d71be929cd6d5039286d21ebc6b3cb649c628173b5f33a704ed69",
 };
 
 describe("A released prompt", () => {
@@ -30,7 +32,9 @@ describe("A released prompt", () => {
   it("contains its own file's name and version, and the newest is the current one", () => {
     const prompts = Object.entries(files).map(([path, text]) => ({ path, prompt: readPrompt(text) }));
     for (const { path, prompt } of prompts) expect(path).toContain(`/${prompt.id}.md`);
-    expect(ARTICLE_PROMPT).toBe(`article.v${Math.max(...prompts.map(({ prompt }) => prompt.version))}`);
+    const newest = (name: string) => Math.max(...prompts.filter(({ prompt }) => prompt.name === name).map(({ prompt }) => prompt.version));
+    expect(ARTICLE_PROMPT).toBe(`article.v${newest("article")}`);
+    expect(SYNTHESIS_PROMPT).toBe(`synthesis.v${newest("synthesis")}`);
   });
 });
 
@@ -49,6 +53,7 @@ describe("A prompt file", () => {
       system: "Write.",
       user: "About {{keyword}} for {{brand}}.",
       again: "Wrong: {{problem}}",
+      templates: {},
     });
   });
 
@@ -129,7 +134,7 @@ describe("An answer", () => {
     ["in a fence with a word before and after it", `Here it is:\n\n\`\`\`\n${JSON.stringify(article)}\n\`\`\`\nI hope it helps.`],
   ])("that is JSON, %s, is an article", (_, text) => {
     expect(readArticle("article.v2", answer(text))).toEqual({
-      article: { title: "Cold brew", description: "How.", body: article.body_markdown },
+      good: { title: "Cold brew", description: "How.", body: article.body_markdown },
     });
   });
 
@@ -145,7 +150,7 @@ describe("An answer", () => {
 
   it("to the first prompt is Markdown with a title", () => {
     expect(readArticle("article.v1", answer("# Cold brew\n\nSteep it."))).toEqual({
-      article: { title: "Cold brew", description: "", body: "Steep it." },
+      good: { title: "Cold brew", description: "", body: "Steep it." },
     });
     expect(readArticle("article.v1", answer("Steep it."))).toMatchObject({ bad: "malformed" });
   });

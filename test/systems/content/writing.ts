@@ -11,6 +11,9 @@ export async function asked(keyword = fresh("keyword")): Promise<Writing> {
   return new Writing(caller, keyword);
 }
 
+/** The part of an article's prompt that no other prompt has. */
+export const about = (keyword: string) => `Keyword: ${keyword}`;
+
 /** One running article. */
 export class Writing {
   constructor(
@@ -35,13 +38,13 @@ export class Writing {
 
   /** The payments for it, by the writer's own ledger. */
   async charged(): Promise<{ charged: number; repeated: number }> {
-    const { charged, repeated } = (await ledger({ upstream: "text", match: this.keyword })).totals.text;
+    const { charged, repeated } = (await ledger({ upstream: "text", match: about(this.keyword) })).totals.text;
     return { charged, repeated };
   }
 
   /** The writer's requests, in order, by its own ledger. */
   async prompts(): Promise<string[]> {
-    return (await ledger({ upstream: "text", match: this.keyword })).calls.map(({ subject }) => subject);
+    return (await ledger({ upstream: "text", match: about(this.keyword) })).calls.map(({ subject }) => subject);
   }
 
   async retry(id: string, from?: string): Promise<void> {

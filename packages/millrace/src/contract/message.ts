@@ -27,6 +27,8 @@ export interface CommandDefinition<Payload = unknown, Type extends string = stri
    * key.
    */
   readonly key: (payload: Payload) => string;
+  /** The correlation id of a request without one; default: a new one. */
+  readonly correlation?: ((payload: Payload) => string) | undefined;
 }
 
 /** A fact that has happened. Identified by the step that emitted it. */
@@ -34,6 +36,7 @@ export interface EventDefinition<Payload = unknown, Type extends string = string
   extends Definition<Payload, Type, Given> {
   readonly kind: "event";
   readonly key: undefined;
+  readonly correlation?: undefined;
 }
 
 interface Definition<Payload, Type extends string, Given> {
@@ -95,10 +98,10 @@ export type GivenAs<Payload, Given> = unknown extends Given ? Payload : Given;
 
 /**
  * Declares a command: a request for work with one owner. `key` derives the idempotency key from the payload, so that a repeated request is
- * the same command. `door` restricts access beyond the scope `enqueue`.
+ * the same command. `correlation` derives the correlation id of a request without one. `door` restricts access beyond the scope `enqueue`.
  */
 export function defineCommand<Payload, Type extends string, Given = unknown>(
-  options: Options<Payload, Type, Given> & { key: (payload: Payload) => string },
+  options: Options<Payload, Type, Given> & { key: (payload: Payload) => string; correlation?: (payload: Payload) => string },
 ): CommandDefinition<Payload, Type, GivenAs<Payload, Given>> {
   assertMessage("command", options);
   return define("command", { door: OPEN, ...options }) as never;
@@ -130,7 +133,7 @@ export function defineEvent<Payload, Type extends string, Given = unknown>(
 
 function define<Payload>(
   kind: Envelope["kind"],
-  options: Options<Payload> & { key?: ((payload: Payload) => string) | undefined },
+  options: Options<Payload> & { key?: ((payload: Payload) => string) | undefined; correlation?: (payload: Payload) => string },
 ): MessageDefinition<Payload> {
   const definition = {
     kind,
@@ -138,6 +141,7 @@ function define<Payload>(
     version: options.version ?? 1,
     payload: options.payload,
     key: options.key ? derived(options.type, "key", options.key) : kind === "command" ? () => keyless(options.type) : undefined,
+    correlation: options.correlation && derived(options.type, "correlation id", options.correlation),
     subject: derived(options.type, "subject", options.subject),
     queue: options.queue,
     door: options.door,

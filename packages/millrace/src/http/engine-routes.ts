@@ -188,7 +188,7 @@ const noStore: MiddlewareHandler<HttpEnv> = async (context, next) => {
 };
 
 function refusalOf(api: Routes<HttpEnv>, { req: { method, path } }: Context<HttpEnv>): HttpRefusal {
-  const methods = ["GET", "POST", "PUT", "DELETE"].filter((method) =>
+  const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"].filter((method) =>
     api.router.match(method, path)[0].some(([[, route]]) => route.method !== "ALL"),
   );
   if (methods.length === 0) return new HttpRefusal("route_not_found", "There is no such route. GET /openapi.json lists them.");

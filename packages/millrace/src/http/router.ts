@@ -27,7 +27,7 @@ interface Answer {
 
 /** A route of the document. The schemas of `request` also parse its parameters; its handler reads the body. */
 export interface Route {
-  readonly method: "get" | "post" | "put" | "delete";
+  readonly method: "get" | "post" | "put" | "patch" | "delete";
   /** With names in braces: `/v1/instances/{id}`. */
   readonly path: string;
   readonly operationId: string;

@@ -35,7 +35,9 @@ export const commandSchema = z.strictObject({
   type: z.string().min(1).max(100).meta({ description: "The type of the command, such as `content.publish`." }),
   payload: z.unknown().meta({ description: "The payload, by the schema of the command.", examples: [{ order: "1042" }] }),
   schema_version: z.int().min(1).optional().meta({ description: "The version of the payload. Default: the current one." }),
-  correlation_id: chosenName(200).optional().meta({ description: "The correlation id of the job. Default: a new one." }),
+  correlation_id: chosenName(200)
+    .optional()
+    .meta({ description: "The correlation id of the job. Default: derived by the command, else a new one." }),
   causation_id: chosenName(300).optional().meta({ description: "What caused this." }),
   must_end_by: z.string().max(100).optional().meta({
     description:

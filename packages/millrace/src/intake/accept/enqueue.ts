@@ -25,7 +25,7 @@ import { keyReused, sameWork } from "./reuse.ts";
 interface RequestOptions extends DraftOptions, AskedEnd {
   /** Identifies the work; default: derived from the payload by the command's `key`. 1 to 500 characters. */
   idempotencyKey?: string | undefined;
-  /** Default: a new one. */
+  /** Default: the one that the command derives from its payload, else a new one. */
   correlationId?: string | undefined;
   causationId?: string | undefined;
   /** W3C trace context of the caller. Default, and if invalid: a new trace. */
@@ -302,7 +302,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   const envelope = await address(env.PAYLOADS, definition.from(payload), {
     tenantId: by.tenantId,
     source: by.source,
-    correlationId: request.correlationId ?? crypto.randomUUID(),
+    correlationId: request.correlationId ?? definition.correlation?.(payload) ?? crypto.randomUUID(),
     causationId: request.causationId ?? `request/${crypto.randomUUID()}`,
     ...nextHop(request),
     ...end,

@@ -20,6 +20,11 @@ import { insertStated, isRepeat, type Statable, statable, statedId } from "./sta
 export interface EventRequest extends Omit<UntypedRequest, "delaySeconds" | "idempotencyKey"> {
   /** Identifies the event among those of its type: the same key is the same event. 1 to 500 characters. */
   idempotencyKey: string;
+  /**
+   * True: the record of the key, which is kept longer than the event, has no correlation id, because that may mention a person. Then a
+   * repeat is answered with the event's id in its place.
+   */
+  uncorrelated?: boolean;
 }
 
 export interface Stated {

@@ -15,6 +15,8 @@ export interface Statable {
   readonly said: string;
   readonly envelope: Envelope;
   readonly message: Outgoing;
+  /** True: the record of the key has no correlation id. */
+  readonly isUncorrelated: boolean;
 }
 
 /**
@@ -29,6 +31,7 @@ export function statedId(tenantId: string, type: string, key: string): string {
 interface Asked {
   readonly schemaVersion?: number | undefined;
   readonly payload: unknown;
+  readonly uncorrelated?: boolean | undefined;
 }
 
 export function statable(id: string, envelope: Envelope, queue: string, asked: Asked): Statable {
@@ -38,6 +41,7 @@ export function statable(id: string, envelope: Envelope, queue: string, asked: A
     said: digest("said", String(asked.schemaVersion ?? ""), fingerprintOf(asked.payload)),
     envelope,
     message: { id: messageId(envelope), queue, delaySeconds: 0, body: JSON.stringify(envelope) },
+    isUncorrelated: asked.uncorrelated === true,
   };
 }
 
@@ -53,11 +57,11 @@ export function isRepeat({ fingerprint, said }: Statable, known: KnownEvent): bo
 export function insertStated(events: readonly Statable[]): { messages: Statement[]; fresh: Statement[] } {
   const messages = rowChunks(events.map(({ id, message }) => ({ id, message })));
   const keys = rowChunks(
-    events.map(({ id, fingerprint, said, envelope: { correlation_id } }) => ({
+    events.map(({ id, fingerprint, said, isUncorrelated, envelope: { correlation_id } }) => ({
       id,
       fingerprint,
       said,
-      correlationId: correlation_id === id ? null : correlation_id,
+      correlationId: isUncorrelated || correlation_id === id ? null : correlation_id,
     })),
   );
   return { messages: messages.map(insertStatedMessages), fresh: keys.map(insertStatedEvents) };

@@ -1,0 +1,129 @@
+import { atomically, MillraceError } from "millrace";
+import { answers, BODY_REFUSALS, createRoute, HttpRefusal, invalidRequest, jsonBody, needs, Routes, readBody } from "millrace/http";
+import { auditLate, type Token } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
+import * as z from "zod";
+import { PAGE_HEADERS } from "../embedded/pages.ts";
+import { ARTICLE_LIMITS } from "../systems/content/article-answer.ts";
+import type { ArticleRow } from "../systems/content/article-rows.ts";
+import { loadArticle } from "../systems/content/articles.ts";
+import { editArticle } from "../systems/content/edit.ts";
+import { pageOf } from "../systems/content/page.ts";
+import { brandSite } from "../systems/content/sites.ts";
+import { owned } from "./articles.ts";
+import type { ApiEnv } from "./env.ts";
+import { problems } from "./problems.ts";
+
+/** A body of 100,000 characters in any language, escaped as JSON. */
+const MAX_BODY_BYTES = 1024 * 1024;
+
+const { title, description, body, keyPoint, keyPoints } = ARTICLE_LIMITS;
+const line = (max: number) => z.string().trim().max(max);
+
+const editSchema = z.strictObject({
+  title: line(title).min(1).optional(),
+  description: line(description).optional().meta({ description: "The summary for search engines and posts; empty for none." }),
+  body: line(body).min(1).optional().meta({ description: "Markdown, without the title." }),
+  key_points: z.array(line(keyPoint).min(1)).max(keyPoints).optional(),
+  revision: z.int().min(1).optional().meta({
+    description: "The revision that the edit is based on. Alternative: the header `If-Match` with the revision in quotes.",
+  }),
+  update: z.boolean().default(false).meta({
+    description: "True: also edits a published article, and puts its page again at the same URL. Default: that is refused.",
+  }),
+  reason: z.string().trim().max(500).default("").meta({ description: "Why; kept in the audit." }),
+});
+
+const EditedSchema = z.object({
+  revision: z.int().meta({ description: "The new revision of the article." }),
+  action_id: z.string(),
+  instance_id: z.string().nullable().meta({ description: "The instance that puts the page again; null if the article is not published." }),
+});
+
+const id = z.object({ id: z.string() });
+
+const preview = createRoute({
+  method: "get",
+  path: "/v1/articles/{id}/preview",
+  operationId: "previewArticle",
+  summary: "Preview the page of an article",
+  description:
+    "Returns the page as its publication on the first site would make it now, in any status. It runs no script (`Content-Security-Policy: sandbox`), and search engines must not index it.",
+  ...needs("read"),
+  request: { params: id },
+  responses: {
+    200: { description: "The page", content: { "text/html": { schema: z.string() } } },
+    ...problems("unauthorized", "forbidden", "article_not_found"),
+  },
+});
+
+const edit = createRoute({
+  method: "patch",
+  path: "/v1/articles/{id}",
+  operationId: "editArticle",
+  summary: "Edit an article",
+  description:
+    "Changes the text of a draft or of an unpublished article; a pending approval then publishes the new text. With `update`, it also changes a published article: its pages are put again at the same URLs, on each site where it is published, without a new post. A rejected article cannot be edited.",
+  ...needs("operate"),
+  request: {
+    params: id,
+    headers: z.object({
+      "if-match": z.string().optional().meta({ description: "The revision that the edit is based on.", example: '"1"' }),
+    }),
+    body: jsonBody(editSchema),
+  },
+  responses: {
+    200: answers("The edit", EditedSchema),
+    ...problems(...BODY_REFUSALS, "article_not_found", "invalid_transition", "revision_conflict"),
+  },
+});
+
+export function articleEdits(catalog: Catalog) {
+  return new Routes<ApiEnv>()
+    .openapi(preview, async ({ env, req, var: { caller } }) => {
+      const { id } = await owned(env, caller, req.valid("param").id);
+      const article = await loadArticle(env.DB, { tenantId: caller.tenantId, id });
+      const { document } = pageOf(article, await brandSite(env.DB, article), env);
+      return new Response(document, {
+        headers: { ...PAGE_HEADERS, ...PREVIEW_HEADERS, "content-type": "text/html; charset=utf-8" },
+      });
+    })
+    .openapi(edit, async ({ env, req, var: { caller }, json }) => {
+      const asked = await readBody(req, editSchema, { maxBytes: MAX_BODY_BYTES });
+      const { revision: said, update, reason, key_points: keyPoints, ...texts } = asked;
+      const based = said ?? revisionIn(req.header("if-match"));
+      if (based === undefined) throw invalidRequest([{ path: "revision", message: "is missing: name the revision that you have read" }]);
+      const change = { ...texts, ...(keyPoints && { keyPoints }) };
+      if (Object.keys(change).length === 0)
+        throw invalidRequest([{ path: "", message: "changes nothing: pass title, description, body or key_points" }]);
+      const article = await owned(env, caller, req.valid("param").id);
+      if (article.revision !== based) throw changed(article, based);
+      if (article.status === "rejected" || (article.status === "published" && !update)) throw await refused(env, caller, article, reason);
+      const edited = await editArticle(env, catalog, caller, article, change, reason);
+      if (!edited) throw changed(await owned(env, caller, article.id), based);
+      return json({ revision: edited.revision, action_id: edited.actionId, instance_id: edited.instanceId }, 200);
+    });
+}
+
+/** A draft must not be the result of a search. Answers of the API are not stored by caches. */
+const PREVIEW_HEADERS = { "x-robots-tag": "noindex" };
+
+/** The revision in an `If-Match` header. */
+function revisionIn(header: string | undefined): number | undefined {
+  const [, revision] = /^\s*(?:W\/)?"(\d{1,9})"\s*$/.exec(header ?? "") ?? [];
+  return revision === undefined ? undefined : Number(revision);
+}
+
+function changed({ revision, status }: ArticleRow, based: number): HttpRefusal {
+  return new HttpRefusal(
+    "revision_conflict",
+    `The article is ${status} in revision ${revision}, and the edit is based on ${based}: read it again, then edit that revision.`,
+  );
+}
+
+async function refused(env: ApiEnv["Bindings"], caller: Token, { id, status }: ArticleRow, reason: string): Promise<MillraceError> {
+  const action = { id: crypto.randomUUID(), verb: "edit", target: id, instanceId: null, reason, detail: { status } };
+  await atomically(env.DB, [auditLate(caller, action)]);
+  const next = status === "published" ? "pass `update: true` to change its page too" : "have another one written";
+  return new MillraceError("invalid_transition", `The article is ${status}: ${next}.`, { from: status, to: status, audited: true });
+}

@@ -1,0 +1,84 @@
+import type { Draft, Statement, Steps } from "millrace";
+import type { ArticleAsk } from "../systems/content/article-request.ts";
+import { mayAskAgain, nextAsk } from "../systems/content/next-ask.ts";
+import type { SynthesisAsk } from "../systems/content/synthesis.ts";
+import { insertTextCall, type Paid } from "../systems/content/text-calls.ts";
+import type { Unusable } from "../systems/content/usable.ts";
+import { onceAffordable } from "./await-room.ts";
+import { chargesOf, type Refused, type Spent } from "./ceiling.ts";
+import { requireRetry } from "./require-retry.ts";
+
+/** A paid answer: a good one, or why it is unusable. */
+export type Answered<Good> = ({ good: Good } | Unusable) & { paid: Paid; spent: Spent };
+
+/** One call of a model, and what is known of it. */
+export interface Asking<Ask> {
+  ask: Ask;
+  /** Which answer of the instance: 1 is the first. */
+  attempt: number;
+  /** The key of the call's step. */
+  key: string;
+  isLast: boolean;
+  /** The unusable answers that were paid before. */
+  before: readonly Paid[];
+}
+
+/**
+ * Calls a model until its answer is usable. An unusable answer is requested once more if that may help. Then the instance fails until an
+ * operator retries it, and each retry pays for one more answer, with the newest prompt.
+ */
+export async function untilUsable<Ask extends ArticleAsk | SynthesisAsk, Good>(
+  step: Steps,
+  env: Cloudflare.Env,
+  of: { tenantId: string; contentId: string },
+  first: Ask,
+  newest: string,
+  call: (asking: Asking<Ask>) => Promise<Answered<Good> | Refused>,
+): Promise<Good> {
+  let ask = first;
+  const before: Paid[] = [];
+  for (let attempt = 1; ; attempt++) {
+    const nth = attempt === 1 ? "" : String(attempt);
+    const answered = await onceAffordable(step, nth, (key, isLast) => call({ ask, attempt, key, isLast, before }));
+    if ("good" in answered) return answered.good;
+
+    before.push(answered.paid);
+    const { bad, problem } = answered;
+    let prompt = ask.prompt;
+    if (!mayAskAgain(attempt, bad)) {
+      // A separate step: a retry continues from here, after the prompt may have been fixed.
+      prompt = await step.read(
+        "ask again",
+        async () => {
+          await requireRetry(env, { ...of, attempt, bad, problem });
+          return newest;
+        },
+        { key: String(attempt) },
+      );
+    }
+    ask = nextAsk(ask, answered, prompt);
+  }
+}
+
+/** The rows and messages of a usable answer. */
+interface Recorded {
+  statements: Statement[];
+  emit: Draft[];
+}
+
+/** Records a paid answer with its cost; a usable one with its rows and messages, which get all answers that were paid for it. */
+export function recordAnswer<Good>(
+  answered: Answered<Good> | Refused,
+  by: { tenantId: string; contentId: string; brand: string },
+  { ask: { prompt, maxTokens }, attempt, before }: Asking<ArticleAsk | SynthesisAsk>,
+  record: (good: Good, paid: readonly Paid[]) => Recorded,
+): Partial<Recorded> {
+  if ("refused" in answered) return {};
+  const { paid, spent } = answered;
+  const outcome = "bad" in answered ? answered.bad : "written";
+  const call = insertTextCall({ ...by, attempt, prompt, maxTokens, paid, outcome });
+  const charges = chargesOf(spent, `${by.contentId}/text/${attempt}`);
+  if ("bad" in answered) return { statements: [call], emit: charges };
+  const { statements, emit } = record(answered.good, [...before, paid]);
+  return { statements: [call, ...statements], emit: [...emit, ...charges] };
+}

@@ -1,0 +1,242 @@
+import type { Priority } from "../../messages/brand.ts";
+import type { Verdict } from "./decide.ts";
+import { keywordKey } from "./keyword.ts";
+import type { Cycle } from "./requests.ts";
+import { KEEP_MS } from "./schema.ts";
+
+/** Outcomes of a keyword in its cycle. They are counted at the cycle's end. */
+const OUTCOMES = ["published", "rejected", "failed", "skipped"] as const;
+/** The states before an outcome. */
+const RUNNING = ["held", "researching", "writing", "draft"] as const;
+export const CYCLE_KEYWORD_STATES = [...RUNNING, ...OUTCOMES] as const;
+export type CycleKeywordState = (typeof CYCLE_KEYWORD_STATES)[number];
+
+export type CycleOutcomes = Record<(typeof OUTCOMES)[number], number>;
+
+/** A keyword of a cycle with its present state. */
+export interface CycleKeyword {
+  keyword: string;
+  state: CycleKeywordState;
+  verdict: Verdict;
+  /** The instance that researches it; null if there is none. */
+  research_instance_id: string | null;
+  /** Its article; null before it is written. */
+  content_id: string | null;
+}
+
+/** A cycle without its keywords. Times in milliseconds. */
+export interface CycleRow {
+  place: number;
+  cycle: string;
+  /** 1, and one more each time that new keywords were added after an end. */
+  round: number;
+  priority: Priority;
+  correlation_id: string;
+  started_at: number;
+  /** Null while it is running. */
+  ended_at: number | null;
+}
+
+/** The end of a cycle's round, with everything that its event says. */
+export interface CycleEnd extends CycleOutcomes {
+  cycle: string;
+  round: number;
+  correlation_id: string;
+  causation_id: string;
+  traceparent: string;
+  tracestate: string | null;
+}
+
+/** A keyword's place in the plan: its decision, and its request unless there is none. */
+export interface CycleEntry {
+  keyword: string;
+  verdict: Verdict;
+  request: string | null;
+}
+
+/**
+ * The state of a keyword `k`, derived from the rows of its request and of its articles at each read. So the order and the number of the
+ * events do not matter. A restarted instance may have led to several articles: the best one counts.
+ */
+const STATE = `CASE
+  WHEN k.verdict = 'skipped' THEN 'skipped'
+  WHEN k.verdict = 'refused' THEN 'failed'
+  ELSE coalesce(
+    (SELECT CASE WHEN a.state IN ('live', 'unpublished') THEN 'published' WHEN a.state = 'draft' AND k.is_stuck = 1 THEN 'failed'
+       ELSE coalesce(a.state, 'failed') END
+     FROM begun b LEFT JOIN articles a ON a.content_id = b.content_id WHERE b.request = k.request
+     ORDER BY CASE a.state WHEN 'live' THEN 0 WHEN 'unpublished' THEN 0 WHEN 'draft' THEN 1 WHEN 'writing' THEN 2 WHEN 'rejected' THEN 3
+       WHEN 'failed' THEN 4 ELSE 5 END LIMIT 1),
+    (SELECT CASE q.state WHEN 'held' THEN 'held' WHEN 'failed' THEN 'failed' WHEN 'dropped' THEN 'failed' ELSE 'researching' END
+     FROM requests q WHERE q.instance_id = k.request),
+    'failed')
+  END`;
+const IS_RUNNING = `${STATE} IN (${RUNNING.map((state) => `'${state}'`).join(", ")})`;
+const COLUMNS = "place, cycle, round, priority, correlation_id, started_at, ended_at";
+
+/** An agent's cycles: which keywords each one has, and whether all of them have an outcome. */
+export class CycleBook {
+  readonly #sql: SqlStorage;
+
+  /** Requires the tables of `BRAND_SCHEMA`. */
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** Adds the keywords of a plan. A cycle that had ended goes on in its next round, if one of them is new. */
+  plan(asked: Cycle, entries: readonly CycleEntry[], now: number): void {
+    const { cycle, priority, correlation_id, instance_id, traceparent, tracestate = null } = asked;
+    this.#sql.exec(
+      `INSERT INTO cycle_runs (cycle, round, priority, correlation_id, causation_id, traceparent, tracestate, started_at)
+       VALUES (?, 1, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+      cycle,
+      priority,
+      correlation_id,
+      `${instance_id}/decide`,
+      traceparent,
+      tracestate,
+      now,
+    );
+    let added = 0;
+    for (const { keyword, verdict, request } of entries) {
+      const insert = `INSERT INTO cycle_keywords (cycle, keyword, spelled, verdict, request) VALUES (?, ?, ?, ?, ?)
+        ON CONFLICT (cycle, keyword) DO UPDATE SET verdict = excluded.verdict, request = excluded.request
+        WHERE excluded.request IS NOT NULL AND cycle_keywords.request IS NULL`;
+      added += this.#sql.exec(insert, cycle, keywordKey(keyword), keyword, verdict, request).rowsWritten;
+    }
+    if (added === 0) return;
+    this.#sql.exec("UPDATE cycle_runs SET round = round + 1, ended_at = NULL WHERE cycle = ? AND ended_at IS NOT NULL", cycle);
+  }
+
+  /** The request of a keyword came to nothing: the agent skipped it after all, or the engine refused it. */
+  decided(request: string, verdict: "skipped" | "refused"): void {
+    this.#sql.exec("UPDATE cycle_keywords SET verdict = ? WHERE request = ?", verdict, request);
+  }
+
+  /** Records whether the publication of a draft has stopped. */
+  stuck(contentId: string, isStuck: boolean): void {
+    const update = `UPDATE cycle_keywords SET is_stuck = ?1 WHERE is_stuck <> ?1
+      AND request IN (SELECT request FROM begun WHERE content_id = ?2)`;
+    this.#sql.exec(update, isStuck ? 1 : 0, contentId);
+  }
+
+  /** True while a cycle is running. */
+  isOpen(): boolean {
+    return this.#rows("SELECT 1 FROM cycle_runs WHERE ended_at IS NULL LIMIT 1").length > 0;
+  }
+
+  /** True if there is a cycle to end, or the end of one to tell. */
+  isDue(): boolean {
+    return this.#complete().length > 0 || this.untold().length > 0;
+  }
+
+  /** Drafts of running cycles, with the time of their last change in milliseconds. */
+  drafts(): { content_id: string; at: number }[] {
+    return this.#rows(
+      `SELECT a.content_id, a.at FROM cycle_runs r JOIN cycle_keywords k USING (cycle) JOIN begun b USING (request)
+         JOIN articles a USING (content_id)
+       WHERE r.ended_at IS NULL AND a.state = 'draft'`,
+    );
+  }
+
+  /** Failed work of running cycles: instances of research and articles, with the time of their start in milliseconds. */
+  failed(): { instance_id: string; at: number }[] {
+    return this.#rows(
+      `SELECT q.instance_id, q.at FROM cycle_runs r JOIN cycle_keywords k USING (cycle) JOIN requests q ON q.instance_id = k.request
+       WHERE r.ended_at IS NULL AND q.state = 'failed'
+       UNION SELECT a.content_id, a.at FROM cycle_runs r JOIN cycle_keywords k USING (cycle) JOIN begun b USING (request)
+         JOIN articles a USING (content_id)
+       WHERE r.ended_at IS NULL AND a.state = 'failed'`,
+    );
+  }
+
+  /** Ends the cycles whose keywords all have an outcome. Each round ends once. */
+  end(now: number): void {
+    for (const { cycle, round } of this.#complete()) {
+      const { running: _, ...outcomes } = this.counts(cycle);
+      const insert = "INSERT INTO cycle_ends (cycle, round, outcomes) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
+      this.#sql.exec(insert, cycle, round, JSON.stringify(outcomes));
+      this.#sql.exec("UPDATE cycle_runs SET ended_at = ? WHERE cycle = ?", now, cycle);
+    }
+  }
+
+  /** Ends without their event. */
+  untold(): CycleEnd[] {
+    const rows = this.#rows<Omit<CycleEnd, keyof CycleOutcomes> & { outcomes: string }>(
+      `SELECT e.cycle, e.round, e.outcomes, r.correlation_id, r.causation_id, r.traceparent, r.tracestate
+       FROM cycle_ends e JOIN cycle_runs r USING (cycle) WHERE e.is_told = 0 ORDER BY e.place LIMIT 100`,
+    );
+    return rows.map(({ outcomes, ...end }) => ({ ...end, ...(JSON.parse(outcomes) as CycleOutcomes) }));
+  }
+
+  told({ cycle, round }: Pick<CycleEnd, "cycle" | "round">): void {
+    this.#sql.exec("UPDATE cycle_ends SET is_told = 1 WHERE cycle = ? AND round = ?", cycle, round);
+  }
+
+  /** The present states of a cycle's keywords, by number. */
+  counts(cycle: string): CycleOutcomes & { running: number } {
+    const counts = { published: 0, rejected: 0, failed: 0, skipped: 0, running: 0 };
+    for (const { state, count } of this.#rows<{ state: CycleKeywordState; count: number }>(
+      `SELECT ${STATE} AS state, count(*) AS count FROM cycle_keywords k WHERE k.cycle = ? GROUP BY 1`,
+      cycle,
+    )) {
+      counts[isOutcome(state) ? state : "running"] += count;
+    }
+    return counts;
+  }
+
+  /** The outcomes in the event of a cycle's last end; null before the first. */
+  lastEnd(cycle: string): CycleOutcomes | null {
+    const select = "SELECT outcomes FROM cycle_ends WHERE cycle = ? ORDER BY round DESC LIMIT 1";
+    const [row] = this.#rows<{ outcomes: string }>(select, cycle);
+    return row ? JSON.parse(row.outcomes) : null;
+  }
+
+  find(cycle: string): CycleRow | undefined {
+    return this.#rows<CycleRow>(`SELECT ${COLUMNS} FROM cycle_runs WHERE cycle = ?`, cycle)[0];
+  }
+
+  /** Newest first, before a position. */
+  list(before: number, limit: number): CycleRow[] {
+    return this.#rows(`SELECT ${COLUMNS} FROM cycle_runs WHERE place < ? ORDER BY place DESC LIMIT ?`, before, limit);
+  }
+
+  /** A cycle's keywords, in their order. */
+  keywords(cycle: string): CycleKeyword[] {
+    return this.#rows(
+      `SELECT k.spelled AS keyword, ${STATE} AS state, k.verdict, k.request AS research_instance_id,
+         (SELECT b.content_id FROM begun b JOIN articles a USING (content_id) WHERE b.request = k.request AND a.revision > 0
+          ORDER BY a.state IN ('live', 'unpublished') DESC LIMIT 1) AS content_id
+       FROM cycle_keywords k WHERE k.cycle = ? ORDER BY k.place`,
+      cycle,
+    );
+  }
+
+  /** Deletes ended cycles of long ago. */
+  prune(now: number): void {
+    this.#sql.exec(
+      "DELETE FROM cycle_runs WHERE ended_at < ? AND cycle NOT IN (SELECT cycle FROM cycle_ends WHERE is_told = 0)",
+      now - KEEP_MS,
+    );
+    for (const table of ["cycle_keywords", "cycle_ends"]) {
+      this.#sql.exec(`DELETE FROM ${table} WHERE cycle NOT IN (SELECT cycle FROM cycle_runs)`);
+    }
+    this.#sql.exec("DELETE FROM begun WHERE request NOT IN (SELECT request FROM cycle_keywords WHERE request IS NOT NULL)");
+  }
+
+  /** Running cycles without a keyword that is under way. */
+  #complete(): { cycle: string; round: number }[] {
+    return this.#rows(
+      `SELECT r.cycle, r.round FROM cycle_runs r
+       WHERE r.ended_at IS NULL AND NOT EXISTS (SELECT 1 FROM cycle_keywords k WHERE k.cycle = r.cycle AND ${IS_RUNNING})`,
+    );
+  }
+
+  #rows<Row extends object>(select: string, ...bindings: SqlStorageValue[]): Row[] {
+    return this.#sql.exec(select, ...bindings).toArray() as unknown as Row[];
+  }
+}
+
+function isOutcome(state: CycleKeywordState): state is keyof CycleOutcomes {
+  return (OUTCOMES as readonly string[]).includes(state);
+}

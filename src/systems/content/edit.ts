@@ -1,0 +1,45 @@
+import { digest, type EngineEnv, enqueueOne, namedBatch } from "millrace";
+import { audit, type Operator } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
+import { ContentPublish } from "../../messages/content.ts";
+import type { ArticleRow } from "./article-rows.ts";
+import { type ArticleEdit, editText } from "./articles.ts";
+
+/** An edited article: its new revision, the audit's id, and the instance that puts its page again; null if it has none. */
+interface Edited {
+  revision: number;
+  actionId: string;
+  instanceId: string | null;
+}
+
+/**
+ * Changes the text of an article in its present revision. The pages of a published one are put again by an instance of its own, at the
+ * same URLs. The change, its audit and that command are one write. Undefined if the article has changed since it was read.
+ */
+export async function editArticle(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: Operator,
+  { id, brand, revision, status }: ArticleRow,
+  edit: ArticleEdit,
+  reason: string,
+): Promise<Edited | undefined> {
+  const { tenantId } = by;
+  const next = revision + 1;
+  // Texts stay out of the audit, which is kept for longer.
+  const detail = { revision: next, fields: Object.keys(edit) };
+  const action = { id: digest("article", "edit", tenantId, id, String(next)), verb: "edit", target: id, instanceId: null, reason, detail };
+  const write = { edited: editText({ tenantId, id, revision, status }, edit), audited: audit(by, action, false) };
+  try {
+    if (status !== "published") {
+      await namedBatch(env.DB, write);
+      return { revision: next, actionId: action.id, instanceId: null };
+    }
+    const command = { command: ContentPublish, payload: { content_id: id, brand, update: true }, idempotencyKey: `${id}/edit/${next}` };
+    const { instanceId } = await enqueueOne(env, catalog, { tenantId, source: "api" }, command, Object.values(write));
+    return { revision: next, actionId: action.id, instanceId };
+  } catch (error) {
+    if (error instanceof Error && error.message.includes("articles.revision")) return undefined;
+    throw error;
+  }
+}

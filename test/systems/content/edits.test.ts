@@ -1,0 +1,208 @@
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it, onTestFinished } from "vitest";
+import { type Caller, callerWith, expectProblem, type Json, reaches, send, until } from "../../api/client.ts";
+import { inject, ledger } from "../../providers/embedded.ts";
+import { askToPublish, becomes, draft, pathOf, publish, wantsApproval } from "./article.ts";
+import { child, parseXml } from "./xml.ts";
+
+afterEach(() => inject());
+
+const edit = (caller: Caller, { id }: { id: string }, body: object, headers: Record<string, string> = {}) =>
+  caller.call("PATCH", `/v1/articles/${id}`, body, headers);
+const preview = (caller: Caller, { id }: { id: string }) => caller.get(`/v1/articles/${id}/preview`);
+const read = async (caller: Caller, { id }: { id: string }): Promise<Json> => (await caller.get(`/v1/articles/${id}`)).body;
+
+/** The page without the day of its publication. */
+const dateless = (html: string) => html.replaceAll(/<time[\s\S]*?<\/time>|content="\d{4}-\d\d-\d\d"/g, "");
+
+/** Holds every answer of the store about a page with this in its path, once it is published, until it is released. */
+function holdPut(slug: string): { isHeld: () => boolean; release: () => void } {
+  const prototype = Object.getPrototypeOf(env.PAGES);
+  const { put } = prototype;
+  let [isHeld, isReleased] = [false, false];
+  onTestFinished(() => {
+    prototype.put = put;
+    isReleased = true;
+  });
+  prototype.put = async function (path: string, ...rest: unknown[]) {
+    const stored = await put.call(this, path, ...rest);
+    isHeld ||= path.includes(slug);
+    while (path.includes(slug) && !isReleased) await scheduler.wait(10);
+    return stored;
+  };
+  return { isHeld: () => isHeld, release: () => (isReleased = true) };
+}
+
+describe("The preview of a draft", () => {
+  it("is the page that its publication makes, for readers with a token, and for no search engine", async () => {
+    const caller = await callerWith();
+    const article = await draft(caller, { text: "# Green *tea*\n\nIt is a <b>plant</b>." });
+    const { status, body, headers } = await preview(caller, article);
+    expect(status).toBe(200);
+    expect(headers.get("content-type")).toBe("text/html; charset=utf-8");
+    expect(headers.get("content-security-policy")).toContain("sandbox");
+    expect(headers.get("x-robots-tag")).toBe("noindex");
+    expect(headers.get("cache-control")).toBe("no-store");
+    const published = await publish(caller, article);
+    const page = await send(pathOf(published.url));
+    expect(dateless(body)).toBe(dateless(page.body));
+    expect((await send(`/v1/articles/${article.id}/preview`)).status).toBe(401);
+    expectProblem(await preview(await callerWith(), article), 404, "article_not_found");
+  });
+});
+
+describe("An edit", () => {
+  it("of a draft that waits for an approval is what the approval publishes: its preview shows it before", async () => {
+    const caller = await callerWith();
+    await wantsApproval(caller, "careful");
+    const article = await draft(caller, { brand: "careful" });
+    await askToPublish(caller, article);
+    const { body } = await until(
+      () => caller.get(`/v1/articles/${article.id}`),
+      ({ body }) => body.approval_id !== null,
+    );
+    const change = { title: "Tea, whole", description: "All of it.", body: "Two words.", key_points: ["It is a plant."], revision: 1 };
+    expect((await edit(caller, article, change)).body).toMatchObject({ revision: 2, instance_id: null });
+    expect((await preview(caller, article)).body).toContain("<h1>Tea, whole</h1>");
+    expect(await read(caller, article)).toMatchObject({
+      status: "draft",
+      revision: 2,
+      title: "Tea, whole",
+      key_points: ["It is a plant."],
+      word_count: 2,
+    });
+
+    await caller.post(`/v1/approvals/${body.approval_id}/approve`, { reason: "Better." });
+    const published = await becomes(caller, article, "published");
+    expect(published).toMatchObject({ revision: 3, title: "Tea, whole" });
+    const page = (await send(pathOf(published.url))).body;
+    expect(page).toContain("<h1>Tea, whole</h1>");
+    expect(page).toContain('<meta name="description" content="All of it.">');
+    const { items } = (await caller.get(`/v1/audit?target=${article.id}`)).body;
+    expect(items.find(({ verb }: Json) => verb === "edit")).toMatchObject({ result: "applied", detail: { revision: 2 } });
+  });
+
+  it("names the revision that it is based on, in the body or as If-Match; a second editor of the same one is refused", async () => {
+    const caller = await callerWith();
+    const article = await draft(caller);
+    expectProblem(await edit(caller, article, { title: "A" }), 422, "invalid_payload");
+    expectProblem(await edit(caller, article, { revision: 1 }), 422, "invalid_payload");
+    expectProblem(await edit(caller, article, { title: "A", revision: 2 }), 412, "revision_conflict");
+    const [one, other] = await Promise.all([
+      edit(caller, article, { title: "One", revision: 1 }),
+      edit(caller, article, { title: "Other" }, { "if-match": '"1"' }),
+    ]);
+    expect([one.status, other.status].sort()).toEqual([200, 412]);
+    expect(await read(caller, article)).toMatchObject({ revision: 2, title: one.status === 200 ? "One" : "Other" });
+    expectProblem(await edit(await callerWith(["read"], caller.tenantId), article, { title: "B", revision: 2 }), 403, "forbidden");
+    expectProblem(await edit(await callerWith(), article, { title: "B", revision: 2 }), 404, "article_not_found");
+  });
+
+  it("while the page is being put is on the page in the end", async () => {
+    const caller = await callerWith();
+    const article = await draft(caller);
+    const { isHeld, release } = holdPut(article.slug);
+    const instance = await askToPublish(caller, article);
+    await until(async () => isHeld(), Boolean);
+    expect((await edit(caller, article, { body: "Written meanwhile.", revision: 1 })).status).toBe(200);
+    release();
+    await reaches(caller, instance, "complete");
+    const published = await read(caller, article);
+    expect(published).toMatchObject({ status: "published", revision: 3 });
+    expect((await send(pathOf(published.url))).body).toContain("Written meanwhile.");
+  });
+
+  it("of a rejected article is refused, and of an unpublished one is what the next publication shows", async () => {
+    const caller = await callerWith();
+    const article = await draft(caller);
+    const published = await publish(caller, article);
+    await caller.post(`/v1/articles/${article.id}/unpublish`, { reason: "because" });
+    const gone = await becomes(caller, article, "unpublished");
+    expect((await edit(caller, article, { title: "Green again", revision: gone.revision })).status).toBe(200);
+    await env.DB.prepare("UPDATE millrace_instances SET updated_at = updated_at - 3000 WHERE id = ?1")
+      .bind(published.instances.publish.id)
+      .run();
+    await caller.post(`/v1/articles/${article.id}/publish`, { reason: "because" });
+    await becomes(caller, article, "published");
+    expect((await send(pathOf(published.url))).body).toContain("<h1>Green again</h1>");
+
+    await env.DB.prepare("UPDATE articles SET status = 'rejected' WHERE id = ?1").bind(article.id).run();
+    const { revision } = await read(caller, article);
+    expectProblem(await edit(caller, article, { title: "No", revision }), 409, "invalid_transition");
+  });
+});
+
+describe("An update of a published article", () => {
+  it("puts its page again at the same address, keeps its place in the feed, and announces nothing", async () => {
+    const caller = await callerWith();
+    const article = await draft(caller);
+    await publish(caller, article);
+    const posted = await until(
+      () => read(caller, article),
+      ({ post_uri }) => post_uri !== null,
+    );
+    const item = async () => {
+      const { body } = await send(`/pages/${caller.tenantId}/acme/feed.xml`);
+      const entry = child(child(parseXml(body), "channel"), "item");
+      return { guid: child(entry, "guid").text, at: child(entry, "pubDate").text, title: child(entry, "title").text };
+    };
+    const before = await item();
+    expectProblem(await edit(caller, article, { title: "Newer tea", revision: 2 }), 409, "invalid_transition");
+
+    const edited = await edit(caller, article, { title: "Newer tea", revision: 2, update: true });
+    expect(edited).toMatchObject({ status: 200, body: { revision: 3, instance_id: expect.any(String) } });
+    await reaches(caller, edited.body.instance_id, "complete");
+    const after = await read(caller, article);
+    expect(after).toMatchObject({ status: "published", revision: 4, url: posted.url, published_at: posted.published_at });
+    expect(after.post_uri).toBe(posted.post_uri);
+    expect((await send(pathOf(after.url))).body).toContain("<h1>Newer tea</h1>");
+    expect(await item()).toEqual({ ...before, title: "Newer tea" });
+    expect((await ledger({ upstream: "pages", match: article.slug })).calls.map(({ outcome }) => outcome)).toEqual(["created", "replaced"]);
+    const { body } = await until(
+      () => caller.get(`/v1/instances/${edited.body.instance_id}/events`),
+      ({ body }) => body.items.every(({ confirmed }: Json) => confirmed),
+    );
+    expect(body.items.map(({ message_type }: Json) => message_type)).toEqual(["content.published"]);
+    expect((await ledger({ upstream: "social", match: posted.url })).calls).toHaveLength(1);
+
+    await caller.post(`/v1/articles/${article.id}/unpublish`, { reason: "because" });
+    expect(await becomes(caller, article, "unpublished")).toMatchObject({ revision: 5 });
+    expect((await send(pathOf(after.url))).status).toBe(404);
+  });
+
+  it("is refused to the undo of the older publication: its revision is not the present one", async () => {
+    const caller = await callerWith();
+    const article = await draft(caller);
+    const published = await publish(caller, article);
+    const edited = await edit(caller, article, { title: "Newer tea", revision: 2, update: true });
+    await reaches(caller, edited.body.instance_id, "complete");
+    const { id } = published.instances.publish;
+    await caller.post(`/v1/instances/${id}/undo`, { reason: "because" });
+    const { error } = await reaches(caller, id, "errored");
+    expect(error).toMatchObject({ code: "not_retryable", message: expect.stringContaining("updated since, in revision 4") });
+    expect(await read(caller, article)).toMatchObject({ status: "published", revision: 4 });
+  });
+
+  it("needs no approval, also of a brand with one: an operator has written it", async () => {
+    const caller = await callerWith();
+    const article = await draft(caller);
+    await publish(caller, article);
+    await wantsApproval(caller, "acme");
+    const edited = await edit(caller, article, { body: "By hand.", revision: 2, update: true });
+    await reaches(caller, edited.body.instance_id, "complete");
+    expect((await caller.get("/v1/approvals")).body.items).toEqual([]);
+  });
+});
+
+it("content.unpublish, sent directly, removes the page of the published revision; it needs the scope operate", async () => {
+  const caller = await callerWith();
+  const article = await draft(caller);
+  const published = await publish(caller, article);
+  const command = { type: "content.unpublish", payload: { content_id: article.id, brand: "acme", revision: 2 } };
+  const clerk = await callerWith(["enqueue", "read"], caller.tenantId);
+  expectProblem(await clerk.post("/v1/commands", command), 403, "forbidden");
+  const { body } = await caller.post("/v1/commands", command);
+  await reaches(caller, body.instance_id, "complete");
+  expect(await becomes(caller, article, "unpublished")).toMatchObject({ revision: 3 });
+  expect((await send(pathOf(published.url))).status).toBe(404);
+});
