@@ -1,8 +1,10 @@
 import { env } from "cloudflare:workers";
+import { instanceId } from "millrace";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
-import { type Caller, callerWith, expectProblem, type Json, reaches, send, until } from "../../api/client.ts";
+import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, send, until } from "../../api/client.ts";
 import { inject, ledger } from "../../providers/embedded.ts";
 import { askToPublish, becomes, draft, pathOf, publish, wantsApproval } from "./article.ts";
+import { standsAt, withTargets } from "./targets.ts";
 import { child, parseXml } from "./xml.ts";
 
 afterEach(() => inject());
@@ -181,6 +183,46 @@ describe("An update of a published article", () => {
     const { error } = await reaches(caller, id, "errored");
     expect(error).toMatchObject({ code: "not_retryable", message: expect.stringContaining("updated since, in revision 4") });
     expect(await read(caller, article)).toMatchObject({ status: "published", revision: 4 });
+  });
+
+  it("reaches each site with its page, leaves a removed page removed, and announces nothing", async () => {
+    const caller = await callerWith();
+    await withTargets(caller, "acme");
+    const article = await draft(caller, { text: `# ${fresh("Tea")}\n\nText.` });
+    await askToPublish(caller, article);
+    const posted = { "main on bluesky": "posted", "fedi on mastodon": "posted", "birds on x": "posted" };
+    const before = await standsAt(caller, article.id, { main: "published", shop: "published", ...posted });
+    const outcomes = async (upstream: string, match: string) => (await ledger({ upstream, match })).calls.map(({ outcome }) => outcome);
+    const has = (title: string) => async () => {
+      const pages = await Promise.all(before.published_to.map(({ url }: Json) => send(pathOf(url))));
+      return pages.map(({ status, body }) => (status === 200 ? String(body).includes(`<h1>${title}</h1>`) : status));
+    };
+    const update = async (title: string) => {
+      const { revision } = await read(caller, article);
+      const { body } = await edit(caller, article, { title, revision, update: true });
+      await reaches(caller, body.instance_id, "complete");
+      return body.instance_id;
+    };
+
+    const shop = instanceId(caller.tenantId, "publish-to-site", `${article.id}/edit/${before.revision + 1}/shop`);
+    const main = await update("Newer");
+    await reaches(caller, shop, "complete");
+    expect(await has("Newer")()).toEqual([true, true]);
+
+    await caller.post(`/v1/articles/${article.id}/unpublish`, { reason: "because", site: "shop" });
+    await standsAt(caller, article.id, { main: "published", shop: "unpublished" });
+    const last = await update("Newest");
+    expect(await has("Newest")()).toEqual([true, 404]);
+    const { body } = await caller.get(`/v1/instances/${last}/events`);
+    expect(body.items.map(({ message_type }: Json) => message_type)).toEqual(["content.published"]);
+    expect(await outcomes("pages", article.slug)).toHaveLength(6);
+
+    // Each event names the announced site, and its commands are those of the first publication.
+    await until(
+      async () => Promise.all([main, shop, last].map((id) => caller.get(`/v1/instances/${id}/events`))),
+      (all) => all.every(({ body }) => body.items.every(({ confirmed }: Json) => confirmed)),
+    );
+    for (const upstream of ["social", "mastodon", "x"]) expect(await outcomes(upstream, before.url)).toEqual(["created"]);
   });
 
   it("needs no approval, also of a brand with one: an operator has written it", async () => {

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { mastodonLength, xLength } from "../../../src/providers/index.ts";
 import { secretVariable } from "../../../src/providers/target-secret.ts";
 import { announcement } from "../../../src/systems/content/announcement.ts";
+import { characterCount } from "../../../src/systems/content/cut.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, send, until } from "../../api/client.ts";
 import { inject, ledger } from "../../providers/embedded.ts";
 import { siteOf } from "../../wordpress/site.ts";
@@ -356,8 +357,29 @@ describe("The text of a post", () => {
     expect(lengthOf(announcement({ brand: "acme", title: "four ".repeat(200), url }, platform))).toBeGreaterThan(most - 8);
   });
 
-  it("notifies no account that a title names", () => {
+  it.each([
+    ["mastodon", mastodonLength, 500],
+    ["x", xLength, 280],
+    ["bluesky", characterCount, 300],
+  ] as const)("has the description on %s if it has room behind the whole title", (platform, lengthOf, most) => {
+    const [short, address] = ["A plant, and what to do with it.", "https://a.example/tea"];
+    const post = { brand: "acme", title: "Green tea", url: address };
+    expect(announcement({ ...post, description: short }, platform)).toBe(`New on acme: Green tea\n\n${short} ${address}`);
+    for (const description of ["five ".repeat(200), "茶".repeat(900)]) {
+      const text = announcement({ ...post, description }, platform);
+      expect(lengthOf(text)).toBeLessThanOrEqual(most);
+      expect(lengthOf(text)).toBeGreaterThan(most - 60);
+      expect(text.startsWith("New on acme: Green tea\n\n") && text.endsWith(` ${address}`)).toBe(true);
+    }
+    expect(lengthOf(announcement({ ...post, description: "example.com ".repeat(60) }, platform))).toBeLessThanOrEqual(most);
+    expect(announcement({ ...post, title: "four ".repeat(200), description: short }, platform)).not.toContain("\n");
+  });
+
+  it("notifies no account that a title or a description names", () => {
     const title = "Ask @jack＠ada or mail a@b";
+    expect(announcement({ brand: "acme", title: "Tea", description: "By @jack", url: "https://a.example" }, "x")).toContain(
+      "By @\u200bjack",
+    );
     expect(announcement({ brand: "acme", title, url: "https://a.example" }, "x")).toContain("Ask @\u200bjack＠\u200bada or mail a@\u200bb");
   });
 });
