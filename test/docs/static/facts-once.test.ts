@@ -100,7 +100,7 @@ const FACTS: readonly Fact[] = [
     states: has(new RegExp(`\\b(?:${DAYS.join("|")}) days\\b`)),
     others: {
       "docs/alerts.md": /a time in the next 30 days/,
-      "docs/brand.md": /\| cycles, audits, ended requests and articles, verdicts \| 90 days/,
+      "docs/brand.md": /\| ended cycles, audits, requests and articles, verdicts \| 90 days/,
       "docs/derived.md": /`expires_in_seconds` \(1 s to 30 days\)|an ended hold .*remembered for 30 days/,
       "docs/operating.md": /A token lasts 90 days by default/,
       "docs/platform-limits.md": /^\| (?:retention .*14 days, default 4|backlog .*2 days old|point-in-time recovery .*30 days)/,
