@@ -27,7 +27,7 @@ const TITLE_CHARACTERS = 20;
 /** Shortest useful description. */
 const DESCRIPTION_CHARACTERS = 40;
 
-/** What a post can be made of. */
+/** The data of a post. */
 export type AnnouncementContext = Pick<Article, "brand" | "title"> &
   Partial<Pick<Article, "description" | "keyPoints" | "wordCount">> & { url: string };
 

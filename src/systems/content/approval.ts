@@ -9,8 +9,8 @@ import { wordCount } from "./word-count.ts";
 const TITLE = { characters: 200, bytes: 400 };
 
 /**
- * The question before an article's publication, with context; null if the brand requires no approval, and for a published article: it was
- * approved before, and an operator has written each edit since.
+ * The question before an article's publication, with context. Null if the brand requires no approval, and for a published article: it was
+ * approved before, and an operator has written each later edit.
  */
 export async function publishQuestion(
   db: D1Database,

@@ -91,7 +91,7 @@ export function nextChange({ tenantId, id, brand, keyword, revision }: Article):
   return { tenant_id: tenantId, content_id: id, brand, keyword, revision: revision + 1 };
 }
 
-/** What an operator may change of an article. */
+/** The texts of an article that an operator may change. */
 export type ArticleEdit = Partial<Pick<Article, "title" | "description" | "body" | "keyPoints">>;
 
 /**

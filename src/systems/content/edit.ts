@@ -13,8 +13,8 @@ interface Edited {
 }
 
 /**
- * Changes the text of an article in its present revision. The pages of a published one are put again by an instance of its own, at the
- * same URLs. The change, its audit and that command are one write. Undefined if the article has changed since it was read.
+ * Changes the text of an article in its present revision. The pages of a published article are put again by a separate instance, at
+ * the same URLs. The change, its audit and that command are one write. Undefined if the article has changed since it was read.
  */
 export async function editArticle(
   env: EngineEnv,
