@@ -188,6 +188,7 @@ export const EMPTY_AT_REST = [
   "millrace_tenant_objects",
   "millrace_tombstones",
   "millrace_waits",
+  "object_sizes",
 ];
 
 /** Tables of the platform and of the tests. */

@@ -113,8 +113,11 @@ describe.each(MESSAGES)("A replay of $type", (definition) => {
     const nobodys = await letterOf(caller, definition, { tenant_id: "No Tenant" });
     await env.DB.prepare("UPDATE millrace_dead_letters SET tenant_id = NULL WHERE id = ?1").bind(nobodys.id).run();
     expectProblem(await nobodys.replay({ tenant_id: other.tenantId }), 403, "forbidden");
-    const reused = await letterOf(caller, definition, {}, "idempotency_key_reused");
-    expectProblem(await reused.asItCame(), 422, "idempotency_key_reused");
+    // An event starts no work under its own key: the code of its routes has thrown that about another key, and it can be replayed.
+    if (definition.kind === "command") {
+      const reused = await letterOf(caller, definition, {}, "idempotency_key_reused");
+      expectProblem(await reused.asItCame(), 422, "idempotency_key_reused");
+    }
     await nothingSent(caller);
     await nothingSent(other);
   });

@@ -9,7 +9,7 @@ export const consumer = {
 };
 export const letters = { queue: "orders-dlq", max_batch_size: 100, max_batch_timeout: 1, max_retries: 100, max_concurrency: 1 };
 
-export const message = { file: "src/messages/orders.ts", queue: "orders", known: true };
+const message = { file: "src/messages/orders.ts", queue: "orders", known: true };
 export const command: KnownMessage = { ...message, name: "OrderPlace", kind: "command", type: "order.place", signals: false };
 export const event: KnownMessage = { ...message, name: "OrderPacked", kind: "event", type: "order.packed", signals: true };
 export const credit: KnownWorkflow = {

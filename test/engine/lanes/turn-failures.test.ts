@@ -182,8 +182,12 @@ describe("a message that cannot be accepted", () => {
     await key.ask("b");
     const standing = await key.stands(({ head }) => (head?.attempts ?? 0) > 1);
     expect(standing).toMatchObject({ depth: 2, head: { error: expect.stringContaining("invalid_payload") } });
-    const skipped = await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", ...why });
-    expect(skipped.messageId).toBe(standing.head?.id);
+    // While the handler processes the head, a skip is refused.
+    const skipped = await until(
+      () => steerLane(probeEnv, key.by, key.name, { verb: "skip_head", ...why }).catch(() => undefined),
+      (answer) => answer !== undefined,
+    );
+    expect(skipped?.messageId).toBe(standing.head?.id);
     await key.seenBy("b ends");
     expect(await key.letters()).toEqual([{ reason: "skipped", queue: "lane:blocked" }]);
   });

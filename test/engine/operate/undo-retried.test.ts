@@ -201,13 +201,13 @@ describe("An undo", () => {
     expect(world).toEqual(["van"]);
     released = true;
     await asked;
-    await keeperRound();
-    expect(
-      await until(
-        async () => world.length,
-        (length) => length === 4,
-      ),
-    ).toBe(4);
+    await until(
+      async () => {
+        await keeperRound();
+        return world.length;
+      },
+      (length) => length === 4,
+    );
     expect(world).toEqual(["van", "late van", "late van back", "van back"]);
   });
 

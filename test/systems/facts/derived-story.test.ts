@@ -37,7 +37,7 @@ it("a story in shuffled orders, with each delivery twice, ends as in order and o
     ["payout", "o3", 100],
     ["payout", "o8", 100_000],
   ]);
-  expect(expected.budgets).toEqual([
+  expect(expected.budgets).toMatchObject([
     { limit_cents: 20_000, spent_cents: 2_591, held_cents: 0, remaining_cents: 17_409, over_cents: 0, limit_set_by: "ada" },
     { limit_cents: 20_000, spent_cents: 2_022, held_cents: 700, remaining_cents: 17_278, over_cents: 0, limit_set_by: "ada" },
   ]);

@@ -81,7 +81,7 @@ export async function followed(tenantId: string) {
     .map(({ tenant_id: _, sequence: __, recorded_at: ___, traceparent: ____, ...fact }) => fact)
     .sort((a, b) => (a.fact_id < b.fact_id ? -1 : 1));
   const states = await Promise.all(ACCOUNTS.map((account) => budgetOf(env, tenantId, account).state()));
-  const budgets = states.map(({ limit_set_at: _, ...state }) => state);
+  const budgets = states.map(({ limit_set_at: _, bytes: __, ...state }) => state);
   return { facts: what, budgets, contacts: Object.fromEntries(await resolveContacts(env, tenantId, CONTACTS)) };
 }
 
