@@ -25,7 +25,7 @@ CREATE TABLE article_pages (
   PRIMARY KEY (tenant_id, content_id, site)
 ) STRICT, WITHOUT ROWID;
 
--- The post about an article on one account.
+-- The post on one account that announces an article.
 CREATE TABLE article_posts (
   tenant_id  TEXT    NOT NULL,
   content_id TEXT    NOT NULL,

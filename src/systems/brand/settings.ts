@@ -15,9 +15,9 @@ export interface BrandSettings extends Style {
   approval_timeout: Duration;
   /** The decision after the time limit. Default `reject`: an unread article is not published. */
   approval_default: "approve" | "reject";
-  /** The sites of its pages. Default: the site of the deployment's variables, named `main`. */
+  /** The sites of its pages. Default: one site named `main`, from the deployment's variables. */
   sites: readonly Site[];
-  /** The accounts that announce its pages. Default: the account of the deployment's variables, named `main`. */
+  /** The accounts that announce its pages. Default: one account named `main`, from the deployment's variables. */
   accounts: readonly Account[];
   /** The name of the announced site: posts link to its page. Default null: the first. */
   announced_site: string | null;

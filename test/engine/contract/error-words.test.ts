@@ -115,7 +115,7 @@ it("the messages of causes and of objects have a maximum length, and are not cut
   }
 });
 
-it("an endless chain of causes gives a message, and a long error of the code leaves space for the step's error", async () => {
+it("an endless chain of causes still gives a message, and a long error of the workflow code is cut so that the step's error fits", async () => {
   class Endless extends Error {
     override get cause() {
       return new Endless("again");

@@ -159,7 +159,7 @@ describe("W17 A refused skip", () => {
     const at = bank();
     const state = { broken: false };
     const { instanceId: id } = await runLab(async ({ step }) => {
-      if (state.broken) throw new Error("The code is broken before it.");
+      if (state.broken) throw new Error("The workflow code throws before it reaches the step.");
       return (await step.effect("pay", pays(at, "lookup"), null)).paid;
     });
     await failed(id);
@@ -237,14 +237,14 @@ describe("W17 A step that was skipped with an output that its rows reject", () =
     const state = { broken: false };
     const { instanceId: id } = await runLab(async ({ step }) => {
       await step.effect("van", van([]), null);
-      if (state.broken) throw new Error("The code is broken before it.");
+      if (state.broken) throw new Error("The workflow code throws before it reaches the step.");
       await step.effect("pay", pays(bank(), "keyed", "refuses"), null);
     });
     await failed(id);
     state.broken = true;
     await skip(id, "pay", { output: { paid: 7 } });
     await failed(id);
-    expect((await standing(id)).error).toMatchObject({ message: "The code is broken before it." });
+    expect((await standing(id)).error).toMatchObject({ message: "The workflow code throws before it reaches the step." });
     expect((await standing(id)).error?.hint).toBeUndefined();
     state.broken = false;
     await retryInstance(probeEnv, operator, id, { reason: "mended" });

@@ -166,7 +166,7 @@ describe("A schedule that is written with a revision", () => {
 });
 
 describe("A resume of an active schedule", () => {
-  it("is reported as already active, and a time that became due in between runs once", async () => {
+  it("is reported as already active, and a time that became due meanwhile runs once", async () => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     await dueSince(caller, due - HOUR_MS);

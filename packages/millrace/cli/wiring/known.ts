@@ -11,7 +11,7 @@ export interface Known {
   declared: DeclaredConsumer[];
 }
 
-/** As `ConsumerDefinition` of the engine. */
+/** The fields of the engine's `ConsumerDefinition` that the wiring reads. */
 export interface KnownConsumer {
   /** The queue's own name. */
   queue: string;

@@ -11,7 +11,7 @@ const MAX_REF_BYTES = 1024 + "r2://".length;
 /** Maximum number of instances in a message's chain. */
 export const MAX_PATH = 100;
 
-/** A name chosen by a caller: bounded, well-formed, and without NUL, where SQL's functions end a text. */
+/** A name chosen by a caller: bounded, well-formed, and without NUL, because SQL functions read a text up to its first NUL. */
 const name = (max: number) =>
   z
     .string()

@@ -112,7 +112,7 @@ async function endOf(intake: Intake, seen: Seen, row: Owner | undefined, before:
   return { envelope, letter: deadLetter({ ...given, instanceId: own ? row.id : null }), dead: own ? row : null, kept: null, noted: before };
 }
 
-/** Writes all ends at once. When the database refuses one, the list is halved until that one is isolated. Returns the refused ones. */
+/** Writes all ends at once. When the database refuses one, the list is halved until that one is isolated. Returns the refused ends. */
 async function store(intake: Intake, ends: readonly End[]): Promise<ReadonlyMap<End, { failed: unknown }>> {
   try {
     await write(intake, ends);
