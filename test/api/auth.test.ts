@@ -40,7 +40,11 @@ const ASKED: Record<string, object> = {
 };
 
 const body = (method: string, path = "") =>
-  method === "POST" ? { reason: "because", ...(/^.v1.(effects|instances)/.test(path) && ASKED[path.split("/").at(-1) ?? ""]) } : undefined;
+  method === "PATCH"
+    ? { revision: 1, title: "Another" }
+    : method === "POST"
+      ? { reason: "because", ...(/^.v1.(effects|instances)/.test(path) && ASKED[path.split("/").at(-1) ?? ""]) }
+      : undefined;
 
 describe("A token", () => {
   it("is stored as a hash only", async () => {
