@@ -82,8 +82,9 @@ const NAMED = /\bid IN \(SELECT (unhex\()?value/;
 function growing(plan: readonly Step[], text: string): string[] {
   return plan
     .filter(({ detail, parent }) => {
-      // Rows that are named one by one, and searched among all of a tenant: +tenant_id makes the query use their names.
-      if (/^SEARCH .*\(tenant_id=\?\)$/.test(detail)) return NAMED.test(text);
+      // Rows that are named one by one, and searched among all of a tenant or of a state: `+state` makes the query use their names.
+      if (/^SEARCH (?!.*\b(?:\w+_)?id=\?).*\(\w+=\?(?: AND \w+[=<>]\?)*\)$|^SEARCH .*\(tenant_id=\?\)$/.test(detail))
+        return NAMED.test(text);
       if (detail.startsWith("SCAN ")) return !/VIRTUAL TABLE|CONSTANT ROW|^SCAN (pair|entries|given|told|\(subquery)/.test(detail);
       const searched = plan.filter((one) => one.parent === parent && one.detail.startsWith("SEARCH ")).map((one) => one.detail);
       return (

@@ -90,7 +90,7 @@ export function selectEscalations(ids: readonly string[]): Statement {
 
 /** The open dead letters among these without a repair. */
 export function selectUnrepaired(ids: readonly string[]): Statement {
-  return sql`SELECT id FROM millrace_dead_letters WHERE id IN ${among(ids)} AND state = 'open' AND repair IS NULL`;
+  return sql`SELECT id FROM millrace_dead_letters WHERE id IN ${among(ids)} AND +state = 'open' AND repair IS NULL`;
 }
 
 /** Records a failed repair. Returns the id, unless a repair was recorded before. */
@@ -109,13 +109,13 @@ export function repairLetter(id: string, repair: TriedRepair): Statement {
 
 /** Removes dead letters that are still open. Returns their ids. */
 export function removeOpenLetters(ids: readonly string[]): Statement {
-  return sql`DELETE FROM millrace_dead_letters WHERE id IN ${among(ids)} AND state = 'open' RETURNING id`;
+  return sql`DELETE FROM millrace_dead_letters WHERE id IN ${among(ids)} AND +state = 'open' RETURNING id`;
 }
 
 /** Removes old open dead letters of commands that never started, in the same write as their instances. */
 export function removeLettersOfDead(ids: readonly string[], old: Old): Statement {
   return sql`
-    DELETE FROM millrace_dead_letters WHERE state = 'open' AND captured_at <= ${now} - ${old.keepMs}
+    DELETE FROM millrace_dead_letters INDEXED BY millrace_dead_letters_of_instance WHERE state = 'open' AND captured_at <= ${now} - ${old.keepMs}
       AND instance_id IN (SELECT id FROM millrace_instances WHERE id IN ${among(ids)} AND status = 'dead' AND ${isOver(old)})`;
 }
 

@@ -136,10 +136,8 @@ describe("an estimate is marked as one for", () => {
       ...{ rows: 2, operations: 2, requests: 2 },
     });
     expect([third?.messages, third?.parts.queueOperations.mark]).toEqual([1, "estimated"]);
-    // Leftovers of other tests may read meanwhile, so the measured reads are at least those that are billed.
-    const billed = (third?.parts.rowsRead.amount ?? 0) - (first?.parts.rowsRead.amount ?? 0);
-    expect(billed).toBe(24);
-    expect(2 * Math.min(...reads)).toBeGreaterThanOrEqual(billed);
+    // Leftovers of other tests may read meanwhile.
+    expect(2 * Math.min(...reads)).toBe((third?.parts.rowsRead.amount ?? 0) - (first?.parts.rowsRead.amount ?? 0));
   });
 
   it("a failed run that an operator retried: its failed step is billed twice", async () => {

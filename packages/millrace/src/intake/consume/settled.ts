@@ -29,7 +29,7 @@ export async function settledBefore(
     env.DB,
     sql`
       SELECT id FROM millrace_dead_letters
-      WHERE id IN ${among(old.map(({ letter }) => letter))} AND state IN ('replayed', 'skipped')`,
+      WHERE id IN ${among(old.map(({ letter }) => letter))} AND +state IN ('replayed', 'skipped')`,
   );
   const settled = new Set(rows.map(({ id }) => id));
   const copies = old.filter(({ letter }) => settled.has(letter));
