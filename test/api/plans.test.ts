@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { createApi } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";
+import { selectStanding } from "../../src/systems/webhooks/deliveries.ts";
 import { watched } from "../systems/facts/watched.ts";
 import { ALL_SCOPES, callerWith, send } from "./client.ts";
 import { reads } from "./reads.ts";
@@ -132,4 +133,12 @@ it("every list and every single item, by each filter and by two of them, is read
   expect(looked).toBeGreaterThan(200);
   expect(found.filter((one) => !Object.keys(SORTS).some((known) => one.startsWith(known)))).toEqual([]);
   expect(Object.keys(SORTS).filter((known) => !found.some((one) => one.startsWith(known)))).toEqual([]);
+});
+
+it("named deliveries are found by their names, and not among all of their tenant", async () => {
+  const { text, params } = selectStanding("acme", ["a"]);
+  const { results } = await env.DB.prepare(`EXPLAIN QUERY PLAN ${text}`)
+    .bind(...params)
+    .all<Step>();
+  expect(results.map(({ detail }) => detail)).toContainEqual(expect.stringMatching(/^SEARCH d USING .*\(id=\?\)$/));
 });

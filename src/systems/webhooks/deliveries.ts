@@ -126,7 +126,7 @@ export function selectRepeatable(tenantId: string, endpointId: string, which: Ex
 /** The states and targets of deliveries, by their ids. */
 export function selectStanding(tenantId: string, ids: readonly string[]): Statement {
   return sql`
-    SELECT id, endpoint_id, ${STATE} AS state FROM webhook_deliveries d WHERE id IN ${among(ids)} AND tenant_id = ${tenantId}`;
+    SELECT id, endpoint_id, ${STATE} AS state FROM webhook_deliveries d WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId}`;
 }
 
 /** The states in which a delivery was not sent, and can be sent again. */
