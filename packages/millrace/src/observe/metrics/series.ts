@@ -74,7 +74,7 @@ export const GAUGES = {
   instances_unchecked: { help: "Instances with a keeper check that is overdue by a minute or more, up to 10000.", labels: ["stage"] },
   outbox_unconfirmed: { help: "Messages that no consumer has confirmed yet, up to 10000.", labels: [] },
   outbox_overdue_seconds: { help: "How long the next send of an unconfirmed message is overdue, at most.", labels: [] },
-  outbox_refused: { help: "Messages whose latest send was refused by their queue; the count stops at 10000.", labels: [] },
+  outbox_refused: { help: "Messages with a latest send that their queue refused; the count stops at 10000.", labels: [] },
   actions_overdue: { help: "Operators' actions that are overdue by a minute or more, up to 10000.", labels: [] },
   schedules_overdue_seconds: { help: "How long the most overdue schedule is overdue.", labels: [] },
   lanes_blocked: { help: "Lanes that need an operator: held, paused or unknown.", labels: ["lane", "state"] },
