@@ -13,8 +13,8 @@ const PATHS = {
 const TICK_US = 10_000;
 
 /**
- * Microseconds of the runtime's processor time, including D1's: for a message in the usual pattern and in the engine's consumer, for a
- * command in `POST /v1/commands`, for an outcome in the recorder. The time to create as many messages is subtracted. Undefined without
+ * Microseconds of the runtime's processor time, including D1's: a message in the usual pattern and in the engine's consumer, a command
+ * in `POST /v1/commands`, an outcome in the recorder. The time to create as many messages is subtracted. Undefined without
  * /proc.
  */
 export async function processorFigures(ask: AskWorker, runtime: () => number[], rounds: number) {

@@ -16,8 +16,8 @@ export const PORTION = 25_000;
 const DAYS = 20;
 
 /**
- * SQL that fills the engine's tables with plausible data: runs of four workflows in jobs of eight, three entries each, a letter for every
- * tenth, some stopped, a few running. The database itself generates the rows from numbers; ids are distributed like hashes.
+ * SQL that fills the engine's tables with plausible data: runs of four workflows in jobs of eight, with three entries each. Every tenth
+ * has a dead letter, some are stopped, a few are running. The database itself generates the rows from numbers; ids are distributed like hashes.
  */
 export function fillStatements({ tenantId, mark, from, to, of }: Portion): string[] {
   const text = (value: string) => `'${value.replaceAll("'", "''")}'`;

@@ -12,8 +12,8 @@ interface SeedMessage {
 const BATCH = 10;
 
 /**
- * The design that lanes are compared with: one key-value entry per message, under a key of time, sequence and id; an alarm that lists ten,
- * passes them to the handler, deletes them, and repeats until there are none. It waits no longer than the original.
+ * The design that lanes are compared with: one key-value entry per message, under a key of time, sequence and id. An alarm lists ten, passes
+ * them to the handler, deletes them, and repeats until there are none. It waits no longer than the original.
  */
 export class SeedLane extends DurableObject {
   #sequence = 0;
