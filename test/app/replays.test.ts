@@ -1,9 +1,10 @@
 import { env } from "cloudflare:workers";
-import type { MessageDefinition } from "millrace";
+import { instanceId, type MessageDefinition } from "millrace";
 import { describe, expect, it } from "vitest";
+import { app } from "../../src/catalog.ts";
 import { ALL_SCOPES, type Caller, callerWith, expectProblem, fresh, type Json } from "../api/client.ts";
-import { seedLetter } from "../api/seed.ts";
-import { MESSAGES, messageOf } from "./messages.ts";
+import { seedInstance, seedLetter } from "../api/seed.ts";
+import { EVENTS, MESSAGES, messageOf } from "./messages.ts";
 import { settled } from "./other-tenant.ts";
 import { type Names, payloadsOf } from "./payloads.ts";
 
@@ -49,6 +50,14 @@ async function nothingSent({ tenantId }: Caller): Promise<void> {
 
 /** Messages that only the deployment's own code sends: no token corrects one. */
 const isClosed = ({ door }: MessageDefinition) => door?.scope === null;
+
+const targetsOf = ({ type, kind }: MessageDefinition) => (kind === "event" ? app.subscribers(type).targets : []);
+const startedBy = (definition: MessageDefinition) => targetsOf(definition).flatMap((one) => (one.do === "start" ? [one.workflow] : []));
+
+/** Of other events, only the code of their routes can throw `idempotency_key_reused`, about another key. */
+function isWorkOfItsKey(definition: MessageDefinition): boolean {
+  return definition.kind === "command" || targetsOf(definition).some((target) => target.do === "signal");
+}
 
 /** Expects that a message passes as its type, or that it cannot be corrected; payload errors are found after that. */
 function expectRead(answer: Parameters<typeof expectProblem>[0], definition: MessageDefinition): void {
@@ -113,8 +122,7 @@ describe.each(MESSAGES)("A replay of $type", (definition) => {
     const nobodys = await letterOf(caller, definition, { tenant_id: "No Tenant" });
     await env.DB.prepare("UPDATE millrace_dead_letters SET tenant_id = NULL WHERE id = ?1").bind(nobodys.id).run();
     expectProblem(await nobodys.replay({ tenant_id: other.tenantId }), 403, "forbidden");
-    // An event starts no work under its own key: the code of its routes has thrown that about another key, and it can be replayed.
-    if (definition.kind === "command") {
+    if (isWorkOfItsKey(definition)) {
       const reused = await letterOf(caller, definition, {}, "idempotency_key_reused");
       expectProblem(await reused.asItCame(), 422, "idempotency_key_reused");
     }
@@ -130,6 +138,21 @@ describe.each(MESSAGES)("A replay of $type", (definition) => {
     await nothingSent(caller);
   });
 });
+
+it.each(EVENTS.filter((definition) => startedBy(definition).length > 0))(
+  "The replay of $type is refused while its key belongs to an instance with another payload",
+  async (definition) => {
+    const caller = await callerWith();
+    const { id, asItCame } = await letterOf(caller, definition, {}, "idempotency_key_reused");
+    const letter = await env.DB.prepare("SELECT body->>'idempotency_key' AS key FROM millrace_dead_letters WHERE id = ?1").bind(id).first();
+    for (const { name } of startedBy(definition)) {
+      const seeded = await seedInstance(caller.tenantId, { workflow: name });
+      const started = instanceId(caller.tenantId, name, String(letter?.key));
+      await env.DB.prepare("UPDATE millrace_instances SET id = ?2 WHERE id = ?1").bind(seeded, started).run();
+    }
+    expectProblem(await asItCame(), 422, "idempotency_key_reused");
+  },
+);
 
 it("A message that only the deployment's own code may send is replayed unchanged, by an operator with no other scope", async () => {
   const caller = await callerWith(["operate"]);

@@ -1,11 +1,12 @@
-import { on, send } from "millrace";
+import { call, MillraceError, on, send, start } from "millrace";
 import { planReplay, replayDeadLetter } from "millrace/operate";
 import { catalog } from "millrace/worker";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { routesOf, startsOf } from "../../probe/consumers.ts";
-import { ProbeFollow, ProbeRouted } from "../../probe/messages.ts";
-import { followProbe } from "../../probe/workflows.ts";
-import { event, fresh, probeEnv } from "../harness.ts";
+import { ProbeDone, ProbeFollow, ProbeRouted } from "../../probe/messages.ts";
+import { app } from "../../probe/worker.ts";
+import { countDone, followProbe } from "../../probe/workflows.ts";
+import { deliver, event, fresh, probeEnv, rows } from "../harness.ts";
 import { lettersAbout, outboxAbout, reader } from "../intake/letter.ts";
 import { routed } from "../intake/routed.ts";
 
@@ -35,4 +36,52 @@ it("the replay of an event that its route cannot process is refused, also as a d
 
   expect(await planReplay(probeEnv, app(right), reader, id, undefined)).toMatchObject({ outcome: "follows", refused: null });
   expect(await replayDeadLetter(probeEnv, app(right), reader, id, { reason: "r" })).toMatchObject({ sent: true });
+});
+
+describe("An event with a start route, and the key of other work", () => {
+  /** Two events with one key, and the letter of the second. */
+  async function reused() {
+    const name = fresh("reused");
+    const said = ["first", "second"].map((step) => event("probe.done", name, { name, step }, `${name}/done`));
+    for (const one of said) expect(await deliver("probe-events", [one])).toEqual({ acked: 1, retried: 0 });
+    const letters = await lettersAbout(name);
+    expect(letters).toMatchObject([{ state: "open", reason: "idempotency_key_reused" }]);
+    return { name, second: said[1], id: letters[0]?.id ?? "" };
+  }
+
+  it.each(["known", "pruned"])("is not replayed while the key is %s, and its dead letter stays open", async (key) => {
+    const { name, id } = await reused();
+    if (key === "pruned") {
+      const where = "FROM millrace_instances WHERE workflow = 'count-done' AND subject = ?1";
+      await rows(`INSERT INTO millrace_tombstones SELECT unhex(id), unhex(fingerprint), unixepoch() / 86400 ${where}`, name);
+      await rows(`DELETE ${where}`, name);
+    }
+    const refused = { code: "idempotency_key_reused" };
+    expect(await planReplay(probeEnv, app, reader, id, undefined)).toMatchObject({ outcome: "refused", refused });
+    await expect(replayDeadLetter(probeEnv, app, reader, id, { reason: "r" })).rejects.toMatchObject(refused);
+    expect(await lettersAbout(name)).toMatchObject([{ id, state: "open" }]);
+    expect(await outboxAbout(name)).toEqual([]);
+  });
+
+  it("is a new dead letter if it is replayed all the same, because the key was used meanwhile", async () => {
+    const { name, second, id } = await reused();
+    await rows("UPDATE millrace_dead_letters SET state = 'replayed' WHERE id = ?1", id);
+    expect(await deliver("probe-events", [{ ...second, replay: "an-action" }])).toEqual({ acked: 1, retried: 0 });
+    const letters = await lettersAbout(name);
+    expect(letters.map(({ state }) => state).toSorted()).toEqual(["open", "replayed"]);
+  });
+
+  it("is replayed if the code of its routes has thrown that about another key", async () => {
+    const name = fresh("another");
+    const throws = call(
+      () => {
+        throw new MillraceError("idempotency_key_reused", "Another key.");
+      },
+      { after: "commit" },
+    );
+    await routed(on(ProbeDone, start(countDone), throws))([event("probe.done", name, { name, step: "s" })]);
+    const [letter] = await lettersAbout(name);
+    expect(letter).toMatchObject({ reason: "idempotency_key_reused", error: "Another key." });
+    expect(await replayDeadLetter(probeEnv, app, reader, letter?.id ?? "", { reason: "r" })).toMatchObject({ sent: true });
+  });
 });

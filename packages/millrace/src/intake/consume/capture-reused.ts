@@ -42,8 +42,9 @@ async function captureCommands(intake: Intake, repeated: readonly { one: Accepta
   );
   const reused = others.filter(({ one }) => !same.has(one));
   const letters = reused.map(({ one, plan: { message, envelope } }): Captured => {
-    // A command that follows from an event is captured as it would have been sent: the event itself is accepted.
-    const body = envelope.kind === "command" ? message.body : one.envelope;
+    // A command that follows from an event is captured as it would have been sent: the event itself is accepted. An event that starts an
+    // instance keeps the mark of its replay: a replay is another message.
+    const body = one.envelope.kind === envelope.kind ? message.body : one.envelope;
     const given = { queue: one.queue ?? consumer.queue.name, body, attempts: message.attempts, firstAt: message.timestamp.getTime() };
     const letter = deadLetter({ ...given, error: keyReused(one.envelope) });
     return body === message.body ? { letter, delivery: message, takenAt } : { letter, delivery: { id: message.id, body } };

@@ -69,6 +69,7 @@ export async function readAgain(
   const original = envelopeIn(letter.body);
   const before = original ? payloadFingerprint(original) : null;
   if (command) await assertKeyIsFree(env, catalog, command, before);
+  else if (letter.reason === "idempotency_key_reused") await assertMayStart(env, catalog, envelope);
   return { envelope, command, before, queue };
 }
 
@@ -98,7 +99,7 @@ function assertSameIdentity(catalog: Catalog, by: Resender, letter: ReadableLett
   if (letter.reason === "idempotency_key_reused" && mayBeKeyOf(catalog, envelope)) throw keyReused(envelope);
 }
 
-/** False for an event without waits: the code of its routes has thrown that about another key. */
+/** False for an event without waits: the code of its routes may have thrown that about another key. */
 function mayBeKeyOf(catalog: Catalog, { kind, message_type }: Envelope): boolean {
   return kind === "command" || catalog.subscribers(message_type).targets.some((target) => target.do === "signal");
 }
@@ -137,8 +138,17 @@ function isMistake(catalog: Catalog, letter: ReadableLetter, field: string): boo
  */
 async function assertKeyIsFree(env: EngineEnv, catalog: Catalog, command: Acceptance, before: string | null): Promise<void> {
   const [row] = await query<{ fingerprint: string; status: string }>(env.DB, selectKnown([command.id]));
-  if (row === undefined || row.status === "pruned" || row.fingerprint === command.fingerprint || row.fingerprint === before) return;
+  if (row === undefined || row.fingerprint === command.fingerprint || row.fingerprint === before) return;
+  // The replay of a command returns this status. An event would be captured again.
+  if (row.status === "pruned" && command.envelope.kind === "command") return;
   if (!(await sameWork(env, catalog, [command])).has(command)) throw keyReused(command.envelope);
+}
+
+/** Errors: `idempotency_key_reused` if other work has the key of an instance that the event starts. */
+async function assertMayStart(env: EngineEnv, catalog: Catalog, event: Envelope): Promise<void> {
+  for (const target of catalog.subscribers(event.message_type).targets) {
+    if (target.do === "start") await assertKeyIsFree(env, catalog, acceptance(target.workflow, event, null), null);
+  }
 }
 
 /** Errors: `invalid_envelope` for a payload reference without an object; `invalid_payload`. */
