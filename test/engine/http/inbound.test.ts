@@ -135,6 +135,18 @@ describe("a webhook", () => {
     expect(await reaches(buildOf(id, "github"), "complete")).toBe("complete");
   });
 
+  it.each(["stripe", "github"] as const)(
+    "of %s with signed JSON is not read as a form, whose fields its text could contain",
+    async (source) => {
+      const id = fresh("forged");
+      const forged = JSON.stringify({ id, type: "invoice.paid", ref: id, data: { object: { id, amount_paid: 1 } } });
+      const body = JSON.stringify({ id: fresh("evt"), type: "push", note: `&payload=${encodeURIComponent(forged)}&` });
+      const headers = { ...FORM, ...sign[source](body), "x-github-event": "push", "x-github-delivery": id };
+      expect(await send(source, { body, headers })).toMatchObject({ status: 415, body: { code: "unsupported_media_type" } });
+      expect([...(await instances(paymentOf(id))), ...(await instances(buildOf(id, "github")))]).toEqual([]);
+    },
+  );
+
   it("with a failed instance runs again when an operator retries it, with the sender's payload", async () => {
     const id = fresh("evt");
     failAt("W06 about to record", notRetryable("The books are closed."), paymentOf(id));

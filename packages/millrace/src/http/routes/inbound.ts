@@ -181,7 +181,8 @@ function keysOf(env: object, { name, scheme, secrets }: InboundSource): Uint8Arr
 
 function parsed(text: string, mediaType: string): unknown {
   if (isJsonType(mediaType)) return parseBounded(text);
-  if (mediaType !== FORM) throw notTaken(mediaType, "application/json", FORM);
+  // No signature covers the media type: as a form, a signed JSON text would have fields that its sender did not write.
+  if (mediaType !== FORM || /^\s*[[{]/.test(text)) throw notTaken(mediaType, "application/json", FORM);
   const fields = Object.fromEntries(new URLSearchParams(text));
   if (fields.payload !== undefined) return parseBounded(fields.payload);
   assertBounded(fields);
