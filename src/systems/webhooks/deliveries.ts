@@ -143,8 +143,11 @@ export function selectOwed(tenantId: string, endpointId: string, { since, until 
       AND type IN (SELECT t.value FROM webhook_versions v, json_each(v.fact_types) t
         WHERE v.tenant_id = ${tenantId} AND v.endpoint_id = ${endpointId} AND v.replaced_at IS NULL)
       AND (entity, fact_id) NOT IN (SELECT entity, fact_id FROM webhook_deliveries d
-        WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND NOT (${UNSENT}))`;
+        WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND matched_at >= ${since - CLOCKS_DIFFER_MS} AND NOT (${UNSENT}))`;
 }
+
+/** A fact is matched after it is recorded, by the clocks of two machines. Earlier deliveries are not read. */
+const CLOCKS_DIFFER_MS = 3_600_000;
 
 /** A delivery for a request that sends it later: whether it is this request's own, whether it was sent, and the state. */
 export async function laterOf(db: D1Database, tenantId: string, id: string, request: string) {

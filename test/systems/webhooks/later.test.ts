@@ -3,6 +3,7 @@ import { dieAt } from "millrace/testing";
 import { describe, expect, it } from "vitest";
 import type { RecordedFact } from "../../../src/messages/fact.ts";
 import { type Caller, callerWith, type Json, until } from "../../api/client.ts";
+import { rowsRead } from "../../rows-read.ts";
 import { endpoint, hookUrl, ledger, outcome, received, tell } from "./hook.ts";
 
 const REASON = { reason: "it was off on Monday" };
@@ -108,6 +109,24 @@ describe("Facts that came while an endpoint was off", () => {
     expect((await named(hook, 8)).toSorted()).toEqual(missed.toSorted());
     const facts = await ledger(caller.tenantId, id, 16);
     expect(facts.filter(({ type }) => type === "webhook_triggered")).toHaveLength(8);
+  });
+
+  it("are found without reading the deliveries from before their period", async () => {
+    const caller = await callerWith();
+    const { hook, id, path } = await endpoint(caller);
+    await env.DB.prepare(
+      `WITH RECURSIVE n (at) AS (SELECT 1 UNION ALL SELECT at + 1 FROM n WHERE at < 2000)
+       INSERT INTO webhook_deliveries (id, tenant_id, endpoint_id, config_version, entity, fact_id, fact_type, state, matched_at)
+       SELECT lower(hex(randomblob(16))), ?1, ?2, 1, 'cart/1', 'old-' || at, 'outcome', 'sent', at FROM n`,
+    )
+      .bind(caller.tenantId, id)
+      .run();
+    await outcomes(caller, 1);
+    await received(hook, 1);
+    const count = () => caller.post(`${path}/deliveries`, { ...REASON, ...SINCE, dry_run: true });
+    const { read, answer } = await rowsRead(count);
+    expect(answer.body).toMatchObject({ matched: 0 });
+    expect(read).toBeLessThan(500);
   });
 
   it("of another tenant's endpoint are refused, and so is a token without the scope", async () => {
