@@ -67,7 +67,7 @@ async function deliverOne(call: BulkCall, id: string) {
     return instanceIds.length > 0 ? { changed: true } : unchanged("Another request has redelivered it.");
   }
   if (!known && !(await send(call, fact, { payload, delivery, request }))) {
-    return unchanged("It was delivered before: its delivery is not kept any more.");
+    return unchanged("Its delivery is not kept any more: whether it was sent is unknown, so it is not sent again.");
   }
   // After the delivery, so that the match names it. The audit comes last: until then a repeat does the rest.
   const { tenant_id, trace_id, traceparent, tracestate, correlation_id, causation_id } = fact;
@@ -84,7 +84,7 @@ interface Sending {
   request: string;
 }
 
-/** Commits the delivery and its command; false if the key is known, from the delivery of the time. */
+/** Commits the delivery and its command; false if the key is known, from a delivery that is removed. */
 async function send({ env, catalog, by }: BulkCall, fact: RecordedFact, { payload, delivery, request }: Sending): Promise<boolean> {
   const { tenantId } = by;
   const { correlation_id, entity, fact_id, trace_id, traceparent = `00-${trace_id}-${"1".padStart(16, "0")}-01`, tracestate } = fact;

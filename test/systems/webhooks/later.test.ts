@@ -111,6 +111,20 @@ describe("Facts that came while an endpoint was off", () => {
     expect(facts.filter(({ type }) => type === "webhook_triggered")).toHaveLength(8);
   });
 
+  it("are not delivered again after retention has removed their delivery, sent or not", async () => {
+    const caller = await callerWith();
+    const { hook, id, path, delivery } = await endpoint(caller);
+    await outcomes(caller, 1);
+    const sent = await delivery("sent");
+    await env.DB.prepare("DELETE FROM webhook_deliveries WHERE endpoint_id = ?1").bind(id).run();
+    const { body } = await caller.post(`${path}/deliveries`, { ...REASON, ...SINCE });
+    expect(await ended(caller, body.bulk_action)).toMatchObject({ state: "complete", done: 0, skipped: 1, failed: 0 });
+    const { items } = (await caller.get(`/v1/bulk-actions/${body.bulk_action}/items`)).body;
+    expect(items).toMatchObject([{ why: expect.stringContaining("whether it was sent is unknown") }]);
+    expect((await caller.get(`${path}/deliveries`)).body.items).toEqual([]);
+    expect((await received(hook)).map((one) => one.id)).toEqual([sent.id]);
+  });
+
   it("are found without reading the deliveries from before their period", async () => {
     const caller = await callerWith();
     const { hook, id, path } = await endpoint(caller);
