@@ -34,7 +34,11 @@ export interface InboundWebhook {
 }
 
 /** The message that a webhook becomes. Its payload is validated by the schema of the message. */
-export type InboundMessage = { readonly payload: unknown /** Default: the tenant of the source. */; readonly tenantId?: string } & (
+export type InboundMessage = {
+  readonly payload: unknown;
+  /** Default: the tenant of the source. */
+  readonly tenantId?: string;
+} & (
   | {
       // biome-ignore lint/suspicious/noExplicitAny: the payload is validated when the webhook arrives
       readonly command: CommandDefinition<any, string, any>;
@@ -59,7 +63,6 @@ export interface InboundSource {
   readonly maxBytes?: number;
 }
 
-const DEFAULT_MAX_BYTES = 1024 * 1024;
 /** A key has at most 500 characters, with the name of the source. */
 const MAX_ID_CHARACTERS = 400;
 
@@ -97,7 +100,7 @@ export function inboundRoutes(sources: readonly InboundSource[]): (catalog: Cata
 }
 
 function checkedSource(source: InboundSource): InboundSource {
-  const { name, scheme, secrets, tenantId, map, maxBytes = DEFAULT_MAX_BYTES } = source;
+  const { name, scheme, secrets, tenantId, map, maxBytes = INTAKE_LIMITS.maxBytes } = source;
   const named = `The source of webhooks "${shortened(String(name), 60)}"`;
   assertDeclared(/^[a-z][a-z0-9-]{0,39}$/.test(name), `${named} needs a name of lower case letters, digits and -, at most 40.`);
   assertDeclared(isFunction(scheme?.read), `${named} has no scheme: pass stripe, github, slack or standardWebhooks of millrace/http.`);
