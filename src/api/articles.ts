@@ -219,17 +219,18 @@ export function articles(catalog: Catalog) {
 type Env = ApiEnv["Bindings"];
 type Moved = { site: string; action_id: string; instance_id: string };
 
-/** Removes the page of one site: by the undo of its instance, or by a command if that instance is gone or did something else since. */
+/** Removes the page of one site: by the undo of its instance, or by a command if that instance is gone, or the page is another one's since. */
 async function takeDown(env: Env, catalog: Catalog, caller: Token, article: ArticleRow, on: OnSite, reason: string): Promise<Moved> {
   const { site, page, instanceId: id } = on;
   const instance = await instanceOf(env, caller, id);
-  // A failed undo is retried like any instance, and continues.
-  const failed = instance?.undo !== null && instance?.status === "errored";
-  if (page && !(instance && (failed || (await hasPutUp(env, caller, instance, page))))) {
+  if (page && !(instance && (await hasPutUp(env, caller, instance, page)))) {
     const asked = await askToUnpublish(env, catalog, caller, { article, site, page }, reason);
     return { site: site.name, action_id: asked.actionId, instance_id: asked.instanceId };
   }
-  const { actionId } = await (failed ? retryInstance(env, caller, id, { reason }) : undoInstance(env, caller, id, reason));
+  // A failed undo is retried like any instance, and continues.
+  const { actionId } = await (instance && hasFailedUndo(instance)
+    ? retryInstance(env, caller, id, { reason })
+    : undoInstance(env, caller, id, reason));
   return { site: site.name, action_id: actionId, instance_id: id };
 }
 
@@ -240,7 +241,7 @@ async function putUp(env: Env, catalog: Catalog, caller: Token, article: Article
   return moved(sites, async (on) => {
     const { site, page, instanceId: id, isFirst } = on;
     const instance = await instanceOf(env, caller, id);
-    if (isUnpublished && (!instance || instance.status === "complete")) {
+    if (isUnpublished && (!instance || instance.status === "complete" || hasFailedUndo(instance))) {
       if (!isFirst && includesOthers) return undefined;
       includesOthers ||= isFirst;
       const asked = await askToPublish(env, catalog, caller, { article, site, page, isFirst }, reason);
@@ -326,6 +327,10 @@ function instanceOf(env: Env, caller: Token, id: string): Promise<Instance | und
     if (codeOf(error) !== "instance_not_found") throw error;
     return undefined;
   });
+}
+
+function hasFailedUndo({ undo, status }: Instance): boolean {
+  return undo !== null && status === "errored";
 }
 
 /** True if an instance published the present page. Its undo would not know a page that another instance published. */

@@ -36,12 +36,12 @@ export const ContentPublish = defineCommand({
 });
 
 /**
- * Publish an approved article on one more site of its brand. `occasion` is the key of the `content.publish` with the approval, or names
+ * Publish an approved article on one more site of its brand. `update`: only while it is published there. `occasion` is the key of the `content.publish` with the approval, or names
  * the request of an operator. No token can send it, because it asks for no approval.
  */
 export const ContentPublishToSite = defineCommand({
   type: "content.publish_to_site",
-  payload: article.extend({ site: targetName, kind: siteKind, occasion: z.string().min(1).max(450) }),
+  payload: article.extend({ site: targetName, kind: siteKind, occasion: z.string().min(1).max(450), update: z.boolean().optional() }),
   key: ({ occasion, site }) => `${occasion}/${site}`,
   subject,
   queue: publishCommands,

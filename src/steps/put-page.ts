@@ -1,21 +1,24 @@
 import { DEFAULT_RETRIES, type Done, defineStep, type EffectCall, notRetryable } from "millrace";
-import { isRepeatable, type SiteTarget } from "../providers/index.ts";
-import { pageAt } from "../systems/content/article-pages.ts";
+import { isRepeatable, type Pages, type SiteTarget } from "../providers/index.ts";
+import { type ArticlePage, pageAt } from "../systems/content/article-pages.ts";
 import { type Article, type ArticleKey, assertPublishable, loadArticleOf } from "../systems/content/articles.ts";
-import { type LivePage, livePage, pageOf } from "../systems/content/page.ts";
+import { livePage, type PutPage, pageOf } from "../systems/content/page.ts";
 import { storeOf, takeDown } from "../systems/content/page-store.ts";
 import { type BrandSite, brandSite, brandSiteOf } from "../systems/content/sites.ts";
 
-/** An article of a brand, and one of the brand's sites. */
-export type SiteArticle = ArticleKey & { brand: string; site: Pick<SiteTarget, "name" | "kind"> };
+/** An article of a brand, and one of the brand's sites. `update`: only while its page there is published. */
+export type SiteArticle = ArticleKey & { brand: string; site: Pick<SiteTarget, "name" | "kind">; update?: boolean | undefined };
 
 const remove = defineStep({
   effect: "natural",
-  async run({ input: { input, output }, key, signal, trace, env }: EffectCall<Done<SiteArticle, LivePage>>): Promise<unknown> {
+  async run({ input: { input, output }, key, signal, trace, env }: EffectCall<Done<SiteArticle, PutPage>>): Promise<unknown> {
+    if ("why" in output) return undefined;
     const article = await loadArticleOf(env.DB, input);
     const page = await pageAt(env.DB, article, output.site);
-    if (page?.status === "published" && article.edits > (output.edits ?? 0)) {
-      throw notRetryable(`The page was updated since, in revision ${page.revision}: use POST /v1/articles/${input.id}/unpublish.`);
+    if (page?.status === "published" && page.revision !== output.revision) {
+      throw notRetryable(
+        `The page was published again or updated since, in revision ${page.revision}: use POST /v1/articles/${input.id}/unpublish.`,
+      );
     }
     await takeDown(env, await brandSite(env.DB, input, output.site), output, { key, signal, trace });
     return undefined;
@@ -26,12 +29,13 @@ const put = defineStep({
   effect: "natural",
   // Retried soon, because a person may be waiting, and for four minutes in total, which covers an outage of a minute.
   retries: { limit: 7, delay: "2 seconds", backoff: "exponential" },
-  async run(call: EffectCall<SiteArticle>) {
-    const { key, signal, trace, env } = call;
-    const { article, site } = await current(call);
+  async run(call: EffectCall<SiteArticle>): Promise<PutPage> {
+    const { input, key, signal, trace, env } = call;
+    const { article, site, page, store } = await current(call);
     assertPublishable(article);
-    const store = storeOf(env, site, await keptAt(env, article, site));
-    return livePage(article, site, await store.put(pageOf(article, site, env), { key, signal, trace }), store);
+    if (isStale(input, page)) return { why: `The article has no published page on ${site.name} any more, so there is none to update.` };
+    const put = await store.put(pageOf(article, site, env), { key, signal, trace });
+    return livePage(article, site, put, store, { again: page !== undefined, update: input.update === true });
   },
   undo: remove,
 });
@@ -42,14 +46,13 @@ const putUnlessFound = defineStep({
   effect: "lookup",
   retries: DEFAULT_RETRIES,
   timeout: "1 minute",
-  async lookup(call: EffectCall<SiteArticle>) {
+  async lookup(call: EffectCall<SiteArticle>): Promise<PutPage | undefined> {
     const { key, signal, trace, env } = call;
-    const { article, site } = await current(call);
+    const { article, site, page, store } = await current(call);
     // Edited since a page may have been put: that page has the older text, and `put` finds and replaces it.
     if (article.edits > 0) return undefined;
-    const store = storeOf(env, site, await keptAt(env, article, site));
     const found = await store.find(pageOf(article, site, env), { key, signal, trace });
-    return found && livePage(article, site, found, store);
+    return found && livePage(article, site, found, store, { again: page !== undefined, update: false });
   },
 });
 
@@ -59,20 +62,32 @@ const putUnlessFound = defineStep({
  */
 export const putPage = (env: Cloudflare.Env, kind: SiteTarget["kind"]) => (isRepeatable(env, kind) ? put : putUnlessFound);
 
-/**
- * The present article and its site. If it was rejected while an earlier attempt published its page, the page is removed here. Errors:
- * `config_invalid` for a site that the brand does not have any more.
- */
-async function current({ input, key, signal, trace, env }: EffectCall<SiteArticle>): Promise<{ article: Article; site: BrandSite }> {
-  const article = await loadArticleOf(env.DB, input);
-  const site = await brandSiteOf(env.DB, input, input.site);
-  if (article.status !== "rejected") return { article, site };
-  const [page, store] = [pageOf(article, site, env), storeOf(env, site, await keptAt(env, article, site))];
-  // WordPress may have scheduled the post: it is not published yet, and is not found.
-  if (!store.repeatable || (await store.find(page, { key, signal, trace }))) await takeDown(env, site, page, { key, signal, trace });
-  return { article, site };
+/** The present article, its site, and its page there. */
+interface Current {
+  article: Article;
+  site: BrandSite;
+  page: ArticlePage | undefined;
+  store: Pages;
 }
 
-async function keptAt(env: Cloudflare.Env, article: Article, { name }: BrandSite) {
-  return { store: (await pageAt(env.DB, article, name))?.store };
+/**
+ * Reads them. If the article was rejected, or its page was unpublished, while an earlier attempt put the page, the page is removed here.
+ * Errors: `config_invalid` for a site that the brand does not have any more.
+ */
+async function current({ input, key, signal, trace, env }: EffectCall<SiteArticle>): Promise<Current> {
+  const article = await loadArticleOf(env.DB, input);
+  const site = await brandSiteOf(env.DB, input, input.site);
+  const page = await pageAt(env.DB, article, site.name);
+  const store = storeOf(env, site, { store: page?.store });
+  if (article.status === "rejected" || isStale(input, page)) {
+    const gone = pageOf(article, site, env);
+    // WordPress may have scheduled the post: it is not published yet, and is not found.
+    if (!store.repeatable || (await store.find(gone, { key, signal, trace }))) await takeDown(env, site, gone, { key, signal, trace });
+  }
+  return { article, site, page, store };
+}
+
+/** True for an update of a page that is not published any more. */
+function isStale({ update }: SiteArticle, page: ArticlePage | undefined): boolean {
+  return update === true && page?.status !== "published";
 }

@@ -14,12 +14,12 @@ export const publishArticle = defineWorkflow({
   name: "publish-article",
   on: ContentPublish,
   async run({ payload: { content_id, brand, update }, step, env, envelope, instanceId }) {
-    const article = { tenantId: envelope.tenant_id, id: content_id, brand };
+    const article = { tenantId: envelope.tenant_id, id: content_id, brand, update };
     const occasion = envelope.idempotency_key;
 
     // Recorded and not only read: the brand's settings may change while the run waits, and must not change it.
     const { question, site, others } = await step.commit("see who must agree", async () => {
-      const plan = await publishPlan(env.DB, article, update);
+      const plan = await publishPlan(env.DB, article);
       return { output: plan, emit: plan.question ? [] : toOtherSites(article, plan.others, occasion) };
     });
     if (question) {

@@ -10,8 +10,8 @@ import { wasPublished, wasRemoved } from "../systems/content/published.ts";
 export const publishToSite = defineWorkflow({
   name: "publish-to-site",
   on: ContentPublishToSite,
-  async run({ payload: { content_id, brand, site, kind }, step, env, envelope, instanceId }) {
-    const article = { tenantId: envelope.tenant_id, id: content_id, brand, site: { name: site, kind } };
+  async run({ payload: { content_id, brand, site, kind, update }, step, env, envelope, instanceId }) {
+    const article = { tenantId: envelope.tenant_id, id: content_id, brand, site: { name: site, kind }, update };
     await step.effect("put page", putPage(env, kind), article, { record: wasPublished(instanceId), undo: wasRemoved });
   },
 });

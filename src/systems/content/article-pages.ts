@@ -49,22 +49,22 @@ function live(of: { tenant_id: string; content_id: string }): Statement {
 }
 
 /**
- * The page is published. The time of its first publication is kept. If the article was rejected or edited since it was read, the whole
- * commit fails, because the column refuses NULL: the page has an older text.
+ * The page is published. The time of its first publication is kept. If the article was rejected or edited since it was read, or a page to
+ * update was unpublished, the whole commit fails, because the column refuses NULL.
  */
 export function markPublished(
-  live: PageChange & { url: string; store: string; kind: PagesKind; place: number; instanceId: string; edits?: number },
+  live: PageChange & { url: string; store: string; kind: PagesKind; place: number; instanceId: string; edits?: number; update?: boolean },
 ): Statement[] {
-  const { tenant_id, content_id, brand, site, kind, place, revision, url, store, instanceId, edits = 0 } = live;
+  const { tenant_id, content_id, brand, site, kind, place, revision, url, store, instanceId, edits = 0, update = false } = live;
   return [
     sql`
       INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, store, instance_id,
         published_at, changed_at)
       VALUES (${tenant_id}, ${content_id}, ${site}, ${brand}, ${kind}, ${place}, 'published', ${revision}, ${url}, ${store}, ${instanceId},
         ${now}, ${now})
-      ON CONFLICT (tenant_id, content_id, site) DO UPDATE SET kind = excluded.kind, place = excluded.place, status = excluded.status,
-        revision = excluded.revision, url = excluded.url, store = excluded.store, instance_id = excluded.instance_id,
-        changed_at = excluded.changed_at`,
+      ON CONFLICT (tenant_id, content_id, site) DO UPDATE SET kind = excluded.kind, place = excluded.place,
+        status = iif(${Number(update)} AND status <> 'published', NULL, 'published'), revision = excluded.revision, url = excluded.url,
+        store = excluded.store, instance_id = excluded.instance_id, changed_at = excluded.changed_at`,
     changed(live, sql`iif(status = 'rejected' OR edits <> ${edits}, NULL, 'published')`),
   ];
 }
@@ -78,8 +78,8 @@ export function markUnpublished(gone: PageChange): Statement[] {
       INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, published_at, changed_at)
       SELECT tenant_id, id, ${site}, brand, 'store', 0, 'unpublished', ${revision}, url, coalesce(published_at, ${now}), ${now} FROM articles
       WHERE id = ${content_id} AND tenant_id = ${tenant_id}
-      ON CONFLICT (tenant_id, content_id, site) DO UPDATE SET status = excluded.status, revision = excluded.revision, store = NULL,
-        changed_at = excluded.changed_at`,
+      ON CONFLICT (tenant_id, content_id, site) DO UPDATE SET status = excluded.status,
+        revision = max(revision, excluded.revision), store = NULL, changed_at = excluded.changed_at`,
     changed(gone, sql`iif(EXISTS (SELECT 1 ${live(gone)}), 'published', 'unpublished')`),
   ];
 }

@@ -8,10 +8,16 @@ import { excerpt } from "./excerpt.ts";
 import { dayElement, feedLink, htmlDocument } from "./frame.ts";
 import type { BrandSite } from "./sites.ts";
 
-/** A published page: the article's change and the page's location. */
+/**
+ * A published page: the article's change and the page's location. `again`: the site had the page before. `update`: it replaces a page that
+ * has to be published.
+ */
 export type LivePage = PageChange &
   Pick<Page, "path" | "slug"> &
-  Pick<Pages, "store" | "kind"> & { url: string; place: number; edits?: number };
+  Pick<Pages, "store" | "kind"> & { url: string; place: number; edits?: number; again?: boolean; update?: boolean };
+
+/** The result of a publication: the page, or why there was nothing to publish. */
+export type PutPage = LivePage | { why: string };
 
 interface PageAddresses {
   /** The page's own URL; undefined if only the store knows it, after the publication. */
@@ -34,8 +40,15 @@ export function pageOf(article: Article, { name: site, kind }: BrandSite, env: C
   };
 }
 
-export function livePage(article: Article, { name: site, place }: BrandSite, { url }: PublishedPage, { store, kind }: Pages): LivePage {
-  return { ...nextChange(article), site, place, kind, path: pagePath(article, site), slug: article.slug, edits: article.edits, store, url };
+export function livePage(
+  article: Article,
+  { name: site, place }: BrandSite,
+  { url }: PublishedPage,
+  { store, kind }: Pages,
+  how: Pick<LivePage, "again" | "update">,
+): LivePage {
+  const { slug, edits } = article;
+  return { ...nextChange(article), site, place, kind, path: pagePath(article, site), slug, edits, store, url, ...how };
 }
 
 /** An article as an HTML document, with the date of its publication (time in milliseconds). */

@@ -18,7 +18,10 @@ interface PublishPlan {
 }
 
 /** `update`: only for the sites where the article is published. */
-export async function publishPlan(db: D1Database, article: ArticleKey & { brand: string }, update = false): Promise<PublishPlan> {
+export async function publishPlan(
+  db: D1Database,
+  { update = false, ...article }: ArticleKey & { brand: string; update?: boolean | undefined },
+): Promise<PublishPlan> {
   const settings = await brandSettings(db, article.tenantId, article.brand);
   // An operator has written the text of an update.
   const question = update ? null : await publishQuestion(db, settings, article);

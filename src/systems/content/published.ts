@@ -2,28 +2,34 @@ import { type Draft, digest, type Writes } from "millrace";
 import { ContentPublished, ContentPublishToSite, ContentUnpublished } from "../../messages/content.ts";
 import { markPublished, markUnpublished } from "./article-pages.ts";
 import type { ArticleKey } from "./articles.ts";
-import type { LivePage } from "./page.ts";
+import type { PutPage } from "./page.ts";
 import type { PlannedSite } from "./publish-plan.ts";
 
 /** Longest occasion that is kept as it is: a key has room for the name of a site behind it. */
 const OCCASION_CHARACTERS = 400;
 
 /** The commands that publish an article on more sites. `occasion`: the key of the command with its approval. */
-export function toOtherSites({ id, brand }: ArticleKey & { brand: string }, sites: readonly PlannedSite[], occasion: string): Draft[] {
+export function toOtherSites(
+  { id, brand, update }: ArticleKey & { brand: string; update?: boolean | undefined },
+  sites: readonly PlannedSite[],
+  occasion: string,
+): Draft[] {
   const short = occasion.length > OCCASION_CHARACTERS ? digest("occasion", occasion) : occasion;
-  return sites.map(({ name, kind }) => ContentPublishToSite.from({ content_id: id, brand, site: name, kind, occasion: short }));
+  return sites.map(({ name, kind }) => ContentPublishToSite.from({ content_id: id, brand, site: name, kind, occasion: short, update }));
 }
 
 /** The writes about a page that an instance has published. */
-export function wasPublished(instanceId: string): (live: LivePage) => Writes {
+export function wasPublished(instanceId: string): (put: PutPage) => Writes {
   return (live) => {
+    if ("why" in live) return {};
     const { kind: platform, ...change } = live;
     return { statements: markPublished({ ...live, instanceId }), emit: [ContentPublished.from({ ...change, platform })] };
   };
 }
 
 /** The writes about a page that an undo has removed. */
-export function wasRemoved(live: LivePage): Writes {
+export function wasRemoved(live: PutPage): Writes {
+  if ("why" in live) return {};
   const gone = { ...live, revision: live.revision + 1 };
   return { statements: markUnpublished(gone), emit: [ContentUnpublished.from(gone)] };
 }

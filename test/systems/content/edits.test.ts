@@ -185,6 +185,73 @@ describe("An update of a published article", () => {
     expect(await read(caller, article)).toMatchObject({ status: "published", revision: 4 });
   });
 
+  it("is refused to the undo of a publication that another instance has repeated", async () => {
+    const caller = await callerWith();
+    const article = await draft(caller);
+    const { instances } = await publish(caller, article);
+    const command = { type: "content.publish", payload: { content_id: article.id, brand: "acme" } };
+    const { body } = await caller.post("/v1/commands", command, { "idempotency-key": fresh("again") });
+    await reaches(caller, body.instance_id, "complete");
+    await caller.post(`/v1/instances/${instances.publish.id}/undo`, { reason: "because" });
+    await reaches(caller, instances.publish.id, "errored");
+    expect(await read(caller, article)).toMatchObject({ status: "published", published_to: [{ status: "published", revision: 3 }] });
+  });
+
+  it("that fails at one of two sites leaves its page to be unpublished, and does not bring it back by a retry", async () => {
+    const caller = await callerWith();
+    await withTargets(caller, "acme");
+    const article = await draft(caller);
+    await askToPublish(caller, article);
+    const { revision, published_to } = await standsAt(caller, article.id, { main: "published", shop: "published" });
+    await inject({ upstream: "pages", match: `acme/${article.slug}`, status: 400, remaining: null });
+    const { body: edited } = await edit(caller, article, { title: "Newer", revision, update: true });
+    await reaches(caller, edited.instance_id, "errored");
+    await inject();
+
+    await caller.post(`/v1/articles/${article.id}/unpublish`, { reason: "because", site: "main" });
+    await standsAt(caller, article.id, { main: "unpublished", shop: "published" });
+    await caller.post(`/v1/instances/${edited.instance_id}/retry`, { reason: "it works again" });
+    await reaches(caller, edited.instance_id, "complete");
+    expect((await caller.get(`/v1/instances/${edited.instance_id}/events`)).body.items).not.toContainEqual(
+      expect.objectContaining({ message_type: "content.published" }),
+    );
+    await standsAt(caller, article.id, { main: "unpublished", shop: "published" });
+    expect((await send(pathOf(published_to[0].url))).status).toBe(404);
+    expect((await send(pathOf(published_to[1].url))).body).toContain("<h1>Newer</h1>");
+  });
+
+  it("whose page is unpublished while it is being put leaves the page removed", async () => {
+    const caller = await callerWith();
+    const article = await draft(caller);
+    const { url, revision } = await publish(caller, article);
+    const held = holdPut(article.slug);
+    const { body: edited } = await edit(caller, article, { title: "Newer", revision, update: true });
+    await until(async () => held.isHeld(), Boolean);
+    await caller.post(`/v1/articles/${article.id}/unpublish`, { reason: "because" });
+    await becomes(caller, article, "unpublished");
+    held.release();
+    await reaches(caller, edited.instance_id, "complete");
+    expect(await read(caller, article)).toMatchObject({ status: "unpublished" });
+    expect((await send(pathOf(url))).status).toBe(404);
+  });
+
+  it("after a failed undo is unpublished by its own instance, and published again", async () => {
+    const caller = await callerWith();
+    const article = await draft(caller);
+    const { instances, revision } = await publish(caller, article);
+    const say = (verb: string) => caller.post(`/v1/articles/${article.id}/${verb}`, { reason: "because" });
+    await inject({ upstream: "pages", match: article.slug, status: 400, remaining: null });
+    await say("unpublish");
+    await reaches(caller, instances.publish.id, "errored");
+    await inject();
+    const { body: edited } = await edit(caller, article, { title: "Newer", revision, update: true });
+    await reaches(caller, edited.instance_id, "complete");
+    await say("unpublish");
+    await becomes(caller, article, "unpublished");
+    await say("publish");
+    await becomes(caller, article, "published");
+  });
+
   it("reaches each site with its page, leaves a removed page removed, and announces nothing", async () => {
     const caller = await callerWith();
     await withTargets(caller, "acme");

@@ -71,6 +71,7 @@ describe("An article's page", () => {
       env: { ...env, ...site.vars },
     };
     const live = await step.run(call);
+    if ("why" in live) throw new Error(live.why);
     await atomically(env.DB, [markRejected(nextChange(article))]);
     await expect(atomically(env.DB, markPublished({ ...live, instanceId: "i" }))).rejects.toThrow(
       "NOT NULL constraint failed: articles.status",
