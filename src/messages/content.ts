@@ -61,10 +61,15 @@ export const ContentUnpublish = defineCommand({
   door: { scope: "operate", route: "POST /v1/articles/{id}/unpublish" },
 });
 
-/** The page is published on a site of the brand. `platform` is the software behind it. */
+/** The page is published on a site of the brand. `platform` is the software behind it. `again`: the site had the page before. */
 export const ContentPublished = defineEvent({
   type: "content.published",
-  payload: change.extend({ site: targetName.default(MAIN), platform: z.enum(["store", "wordpress", "http"]), url: z.url() }),
+  payload: change.extend({
+    site: targetName.default(MAIN),
+    platform: z.enum(["store", "wordpress", "http"]),
+    url: z.url(),
+    again: z.boolean().default(false),
+  }),
   subject,
   queue: brandEvents,
 });

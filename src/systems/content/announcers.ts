@@ -6,13 +6,20 @@ interface PublishedPage {
   content_id: string;
   brand: string;
   site: string;
+  again: boolean;
 }
 
 /**
- * One announcement for each account of the brand, if the page is on the announced site. A repeated event gives the same commands, and
- * later accounts get their own.
+ * One announcement for each account of the brand, if the page is new on the announced site. A repeated event gives the same commands. An
+ * update and a republish announce nothing, also on an account that the brand got later.
  */
-export async function announcers({ payload: { content_id, brand, site }, envelope: { tenant_id }, env, once }: Routed<PublishedPage>) {
+export async function announcers({
+  payload: { content_id, brand, site, again },
+  envelope: { tenant_id },
+  env,
+  once,
+}: Routed<PublishedPage>) {
+  if (again) return [];
   const settings = await once(`settings of ${tenant_id}/${brand}`, () => brandSettings(env.DB, tenant_id, brand));
   if (announcedSite(settings)?.name !== site) return [];
   return settings.accounts.map(({ name, platform }) => ({ content_id, brand, account: name, platform }));

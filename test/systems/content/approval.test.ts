@@ -87,7 +87,7 @@ describe("An article of a brand with approval", () => {
     expect(await emitted(caller, instance)).toEqual([
       {
         type: "content.published",
-        payload: { ...of, revision: 2, site: "main", platform: "store", url: published.url },
+        payload: { ...of, revision: 2, site: "main", platform: "store", url: published.url, again: false },
       },
     ]);
     expect(await putUp(article.slug)).toEqual(["created"]);

@@ -252,6 +252,30 @@ describe("An update of a published article", () => {
     await becomes(caller, article, "published");
   });
 
+  it("announces nothing on an account that the brand got later, nor again after the first post's instance is pruned", async () => {
+    const caller = await callerWith();
+    await withTargets(caller, "acme", { accounts: [{ name: "main", platform: "bluesky" }] });
+    const article = await draft(caller);
+    await askToPublish(caller, article);
+    const { url, revision, posts } = await standsAt(caller, article.id, { main: "published", "main on bluesky": "posted" });
+    const { id } = posts[0].instance;
+    await env.DB.batch([
+      env.DB.prepare("DELETE FROM millrace_inbox WHERE instance_id = ?1").bind(id),
+      env.DB.prepare("DELETE FROM millrace_instances WHERE id = ?1").bind(id),
+    ]);
+    await withTargets(caller, "acme");
+    const { body: edited } = await edit(caller, article, { title: "Newer", revision, update: true });
+    await reaches(caller, edited.instance_id, "complete");
+    const { body } = await until(
+      () => caller.get(`/v1/instances/${edited.instance_id}/events?payload=true`),
+      ({ body }) => body.items.length > 0 && body.items.every(({ confirmed }: Json) => confirmed),
+    );
+    const told = body.items.find(({ message_type }: Json) => message_type === "content.published");
+    expect(told.payload_inline).toMatchObject({ again: true });
+    expect((await caller.get(`/v1/instances?workflow=post-to-social`)).body.items).toEqual([]);
+    expect((await ledger({ upstream: "social", match: url })).calls).toHaveLength(1);
+  });
+
   it("reaches each site with its page, leaves a removed page removed, and announces nothing", async () => {
     const caller = await callerWith();
     await withTargets(caller, "acme");
