@@ -212,7 +212,7 @@ export function articles(catalog: Catalog) {
       const article = await ownedAs(env, caller, req.valid("param").id, "publish", reason, site);
       const { sites } = await whereIs(env.DB, caller.tenantId, article);
       const down = sites.filter((one) => one.page?.status !== "published" && (site === undefined || one.site.name === site));
-      return json(await putUp(env, catalog, caller, article, down, reason), 202);
+      return json(await putUp(env, catalog, caller, article, down, { reason, named: site !== undefined }), 202);
     });
 }
 
@@ -234,12 +234,23 @@ async function takeDown(env: Env, catalog: Catalog, caller: Token, article: Arti
   return { site: site.name, action_id: actionId, instance_id: id };
 }
 
-/** Publishes on sites: by a retry of each instance, or by a command where it is gone. A command for the first site includes the others. */
-async function putUp(env: Env, catalog: Catalog, caller: Token, article: ArticleRow, sites: readonly OnSite[], reason: string) {
+/**
+ * Publishes on sites: by a retry of each instance, or by a command where it is gone. A command for the first site includes the others, unless
+ * the site is `named` by the caller.
+ */
+async function putUp(
+  env: Env,
+  catalog: Catalog,
+  caller: Token,
+  article: ArticleRow,
+  sites: readonly OnSite[],
+  { reason, named }: { reason: string; named: boolean },
+) {
   const isUnpublished = article.status !== "draft";
   let includesOthers = false;
   return moved(sites, async (on) => {
-    const { site, page, instanceId: id, isFirst } = on;
+    const { site, page, instanceId: id } = on;
+    const isFirst = on.isFirst && !named;
     const instance = await instanceOf(env, caller, id);
     if (isUnpublished && (!instance || instance.status === "complete" || hasFailedUndo(instance))) {
       if (!isFirst && includesOthers) return undefined;
@@ -248,7 +259,7 @@ async function putUp(env: Env, catalog: Catalog, caller: Token, article: Article
       return { site: site.name, action_id: asked.actionId, instance_id: asked.instanceId };
     }
     if (!instance) {
-      const said = isFirst
+      const said = on.isFirst
         ? "publish-article instance: send content.publish."
         : `instance for the site ${site.name}: it is published with the first one.`;
       throw new MillraceError("instance_not_found", `This article has no ${said}`);

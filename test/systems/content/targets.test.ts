@@ -1,4 +1,5 @@
 import { env } from "cloudflare:workers";
+import { instanceId } from "millrace";
 import { skipPauses } from "millrace/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { mastodonLength, xLength } from "../../../src/providers/index.ts";
@@ -331,6 +332,26 @@ describe("A page that is removed from one site", () => {
     expect((await say("publish")).body.sites).toMatchObject([{ site: "main" }]);
     await standsAt(caller, article.id, { main: "published", shop: "published" });
   });
+});
+
+it("A request for one site leaves the others as they are, also if a command publishes the page", async () => {
+  const { caller, article } = await drafted();
+  await askToPublish(caller, article);
+  const { revision } = await standsAt(caller, article.id, EVERYWHERE);
+  const body = { title: "Newer", revision, update: true };
+  const { body: edited } = await caller.call("PATCH", `/v1/articles/${article.id}`, body);
+  await reaches(caller, edited.instance_id, "complete");
+  await reaches(caller, instanceId(caller.tenantId, "publish-to-site", `${article.id}/edit/${revision + 1}/shop`), "complete");
+  const say = (verb: string, site: string) => caller.post(`/v1/articles/${article.id}/${verb}`, { reason: "because", site });
+  for (const site of ["shop", "main"]) {
+    await say("unpublish", site);
+    await standsAt(caller, article.id, { [site]: "unpublished" });
+  }
+  const { body: asked } = await say("publish", "main");
+  expect(asked.sites).toMatchObject([{ site: "main" }]);
+  await reaches(caller, asked.instance_id, "complete");
+  await standsAt(caller, article.id, { main: "published", shop: "unpublished" });
+  expect((await caller.get(`/v1/instances/${asked.instance_id}/events`)).body.items).toHaveLength(1);
 });
 
 describe("The text of a post", () => {
