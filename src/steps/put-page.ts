@@ -2,7 +2,7 @@ import { DEFAULT_RETRIES, type Done, defineStep, type EffectCall, notRetryable }
 import { isRepeatable, type Pages, type SiteTarget } from "../providers/index.ts";
 import { type ArticlePage, pageAt } from "../systems/content/article-pages.ts";
 import { type Article, type ArticleKey, assertPublishable, loadArticleOf } from "../systems/content/articles.ts";
-import { livePage, type PutPage, pageOf } from "../systems/content/page.ts";
+import { livePage, type PutPage, pageOf, siteOf } from "../systems/content/page.ts";
 import { storeOf, takeDown } from "../systems/content/page-store.ts";
 import { type BrandSite, brandSite, brandSiteOf } from "../systems/content/sites.ts";
 
@@ -14,13 +14,13 @@ const remove = defineStep({
   async run({ input: { input, output }, key, signal, trace, env }: EffectCall<Done<SiteArticle, PutPage>>): Promise<unknown> {
     if ("why" in output) return undefined;
     const article = await loadArticleOf(env.DB, input);
-    const page = await pageAt(env.DB, article, output.site);
+    const page = await pageAt(env.DB, article, siteOf(output));
     if (page?.status === "published" && page.revision !== output.revision) {
       throw notRetryable(
         `The page was published again or updated since, in revision ${page.revision}: use POST /v1/articles/${input.id}/unpublish.`,
       );
     }
-    await takeDown(env, await brandSite(env.DB, input, output.site), output, { key, signal, trace });
+    await takeDown(env, await brandSite(env.DB, input, siteOf(output)), output, { key, signal, trace });
     return undefined;
   },
 });

@@ -57,6 +57,7 @@ export function markPublished(
 ): Statement[] {
   const { tenant_id, content_id, brand, site, kind, place, revision, url, store, instanceId, edits = 0, update = false } = live;
   return [
+    ...(site === MAIN ? [] : [keepEarlier(live)]),
     sql`
       INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, store, instance_id,
         published_at, changed_at)
@@ -67,6 +68,15 @@ export function markPublished(
         store = excluded.store, instance_id = excluded.instance_id, changed_at = excluded.changed_at`,
     changed(live, sql`iif(status = 'rejected' OR edits <> ${edits}, NULL, 'published')`),
   ];
+}
+
+/** Writes the row of a page from before the table. Otherwise the first row, of another site, would hide it. */
+function keepEarlier({ tenant_id, content_id }: PageChange): Statement {
+  return sql`
+    INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, store, published_at, changed_at)
+    SELECT tenant_id, id, ${MAIN}, brand, 'store', 0, status, revision, url, store, published_at, ${now} FROM articles
+    WHERE id = ${content_id} AND tenant_id = ${tenant_id} AND status IN ('published', 'unpublished') AND url IS NOT NULL
+      AND published_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM article_pages WHERE tenant_id = ${tenant_id} AND content_id = ${content_id})`;
 }
 
 /** The page is removed. Its URL is kept, because readers have it. The article stays published while another page is. */

@@ -1,3 +1,4 @@
+import { MAIN } from "../../messages/targets.ts";
 import { type Page, type Pages, type PublishedPage, pageAddress } from "../../providers/index.ts";
 import { siteAddresses } from "./addresses.ts";
 import type { PageChange } from "./article-pages.ts";
@@ -15,6 +16,11 @@ import type { BrandSite } from "./sites.ts";
 export type LivePage = PageChange &
   Pick<Page, "path" | "slug"> &
   Pick<Pages, "store" | "kind"> & { url: string; place: number; edits?: number; again?: boolean; update?: boolean };
+
+/** The site of a published page. Outputs from before the sites of brands do not name it. */
+export function siteOf({ site }: { site?: string }): string {
+  return site ?? MAIN;
+}
 
 /** The result of a publication: the page, or why there was nothing to publish. */
 export type PutPage = LivePage | { why: string };

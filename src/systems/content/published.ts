@@ -2,7 +2,7 @@ import { type Draft, digest, type Writes } from "millrace";
 import { ContentPublished, ContentPublishToSite, ContentUnpublished } from "../../messages/content.ts";
 import { markPublished, markUnpublished } from "./article-pages.ts";
 import type { ArticleKey } from "./articles.ts";
-import type { PutPage } from "./page.ts";
+import { type PutPage, siteOf } from "./page.ts";
 import type { PlannedSite } from "./publish-plan.ts";
 
 /** Longest occasion that is kept as it is: a key has room for the name of a site behind it. */
@@ -30,6 +30,6 @@ export function wasPublished(instanceId: string): (put: PutPage) => Writes {
 /** The writes about a page that an undo has removed. */
 export function wasRemoved(live: PutPage): Writes {
   if ("why" in live) return {};
-  const gone = { ...live, revision: live.revision + 1 };
+  const gone = { ...live, site: siteOf(live), revision: live.revision + 1 };
   return { statements: markUnpublished(gone), emit: [ContentUnpublished.from(gone)] };
 }

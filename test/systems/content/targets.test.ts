@@ -354,6 +354,39 @@ it("A request for one site leaves the others as they are, also if a command publ
   expect((await caller.get(`/v1/instances/${asked.instance_id}/events`)).body.items).toHaveLength(1);
 });
 
+describe("A page from before the sites of brands", () => {
+  /** An article on one site, as the version before its table of pages left it. */
+  async function earlier() {
+    const made = await drafted({ sites: [TARGETS.sites[0]] });
+    await askToPublish(made.caller, made.article);
+    const { url } = await standsAt(made.caller, made.article.id, { main: "published" });
+    await env.DB.batch([
+      env.DB.prepare("DELETE FROM article_pages WHERE content_id = ?1").bind(made.article.id),
+      env.DB.prepare(
+        `UPDATE millrace_inbox SET output = json_remove(output, '$.site', '$.place', '$.kind', '$.edits', '$.again', '$.update')
+         WHERE instance_id = ?1 AND step = 'put page'`,
+      ).bind(made.instances.main),
+    ]);
+    return { ...made, url };
+  }
+
+  it("remains when the article gets one more site", async () => {
+    const { caller, article, url } = await earlier();
+    await withTargets(caller, "acme");
+    await caller.post(`/v1/articles/${article.id}/publish`, { reason: "a new site", site: "shop" });
+    const after = await standsAt(caller, article.id, { main: "published", shop: "published" });
+    expect(after).toMatchObject({ url, published_to: [{ site: "main", url }, { site: "shop" }] });
+  });
+
+  it("is removed by the undo of its instance", async () => {
+    const { caller, article, instances, url } = await earlier();
+    await caller.post(`/v1/articles/${article.id}/unpublish`, { reason: "because" });
+    await reaches(caller, instances.main, "terminated");
+    await standsAt(caller, article.id, { main: "unpublished" });
+    expect((await send(pathOf(url))).status).toBe(404);
+  });
+});
+
 describe("The text of a post", () => {
   const url = `https://shop.example.com/pages/t/acme/${"tea".repeat(60)}`;
 
