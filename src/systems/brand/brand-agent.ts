@@ -15,7 +15,7 @@ import {
 import type { Rewritten } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { BRAND_AGENT, BrandCycleEnded } from "../../messages/brand.ts";
-import { ContentPublish } from "../../messages/content.ts";
+import { ContentPublish, ContentPublishToSite } from "../../messages/content.ts";
 import { keyPart } from "../../messages/key-part.ts";
 import { ResearchCompleted, ResearchRequested } from "../../messages/research.ts";
 import type { Person } from "../contacts/traces.ts";
@@ -205,7 +205,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       this.#sql.exec("UPDATE agent SET noted = 1");
     }
     const settings = await brandSettings(this.env.DB, tenant_id, brand);
-    await this.#lookAtOpenWork(tenant_id);
+    await this.#lookAtOpenWork(tenant_id, settings);
     for (;;) {
       const now = Date.now();
       const { due, delays, from } = this.ctx.storage.transactionSync(() => {
@@ -222,11 +222,11 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       });
       if (misconfigured) throw misconfigured;
     }
-    await this.#endCycles(tenant_id, brand);
+    await this.#endCycles(tenant_id, brand, settings);
   }
 
   /** While requests are held back, failed work makes room; while a cycle is running, it is an outcome. */
-  async #lookAtOpenWork(tenantId: string): Promise<void> {
+  async #lookAtOpenWork(tenantId: string, settings: BrandSettings): Promise<void> {
     const now = Date.now();
     if (now - this.#self().looked_at < LOOK_EVERY_MS || (this.#state.held() === 0 && !this.#cycles.isOpen())) return;
     const progress = await progressOf(this.env.DB, tenantId, this.#state.open());
@@ -234,12 +234,16 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       progressed(this.#state, progress, now);
       this.#sql.exec("UPDATE agent SET looked_at = ?", now);
     });
-    await this.#lookAtCycles(tenantId);
+    await this.#lookAtCycles(tenantId, settings);
   }
 
-  /** Of running cycles: failed work that an operator has retried is under way again, and a draft whose publication stopped has failed. */
-  async #lookAtCycles(tenantId: string): Promise<void> {
+  /**
+   * Of running cycles: failed work that an operator has retried is under way again, and a draft has failed if its publication stopped on
+   * every site.
+   */
+  async #lookAtCycles(tenantId: string, { sites }: BrandSettings): Promise<void> {
     const publisher = this.#catalog().performer(ContentPublish.type).name;
+    const toSite = this.#catalog().performer(ContentPublishToSite.type).name;
     const drafts = this.#cycles.drafts().map(({ content_id, at }) => ({
       content_id,
       instance_id: instanceId(tenantId, publisher, content_id),
@@ -249,16 +253,25 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       await revivedAmong(this.env.DB, tenantId, this.#cycles.failed()),
       await endedAmong(this.env.DB, tenantId, drafts),
     ];
+    const further = drafts
+      .filter(({ instance_id }) => stopped.has(instance_id))
+      .flatMap(({ content_id, at }) =>
+        sites.map(({ name }) => ({ content_id, instance_id: instanceId(tenantId, toSite, `${content_id}/${name}`), at })),
+      );
+    const underWay = new Set(await revivedAmong(this.env.DB, tenantId, further));
+    const onItsWay = new Set(further.flatMap(({ content_id, instance_id }) => (underWay.has(instance_id) ? content_id : [])));
     this.ctx.storage.transactionSync(() => {
       for (const id of revived) this.#state.revived(id, Date.now());
-      for (const { content_id, instance_id } of drafts) this.#cycles.stuck(content_id, stopped.has(instance_id));
+      for (const { content_id, instance_id } of drafts) {
+        this.#cycles.stuck(content_id, stopped.has(instance_id) && !onItsWay.has(content_id));
+      }
     });
   }
 
   /** Ends the cycles whose keywords all have an outcome, and tells each end once: the event is named by cycle and round. */
-  async #endCycles(tenantId: string, brand: string): Promise<void> {
+  async #endCycles(tenantId: string, brand: string, settings: BrandSettings): Promise<void> {
     // A failure counts as the instance is now: it may have been retried since.
-    if (this.#cycles.isDue()) await this.#lookAtCycles(tenantId);
+    if (this.#cycles.isDue()) await this.#lookAtCycles(tenantId, settings);
     this.ctx.storage.transactionSync(() => this.#cycles.end(Date.now()));
     const ends = this.#cycles.untold();
     if (ends.length === 0) return;

@@ -14,6 +14,7 @@ import { BRAND_CHANGES, BRAND_SCHEMA } from "../../../src/systems/brand/schema.t
 import { BrandState } from "../../../src/systems/brand/state.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "../../api/client.ts";
 import { becomes, wantsApproval } from "../content/article.ts";
+import { standsAt, withTargets } from "../content/targets.ts";
 import { chances, shuffled } from "../facts/derived.ts";
 import { cycle, decided, fail, inside, ring, stands } from "./brand.ts";
 
@@ -238,6 +239,27 @@ describe("A cycle", () => {
     }
     expect(await done(caller, brand)).toMatchObject({ told: { ...NONE, published: 1, rejected: 1 } });
     expect(await ends(caller, brand)).toBe(1);
+  });
+
+  it("waits for a further site after the first one has failed, and counts the article as published", async () => {
+    const { caller, brand } = await stranger();
+    await withTargets(caller, brand, { rate_per_second: 100 });
+    const faults = { upstream: "pages", remaining: null } as const;
+    await fail({ ...faults, match: `${brand}/oolong`, status: 400 }, { ...faults, match: `${brand}/shop/`, status: 503 });
+    await decided(caller, await cycle(caller, { brand, cycle: "w1", keywords: ["oolong"] }));
+    const { body } = await until(
+      () => caller.get("/v1/instances?workflow=publish-article"),
+      ({ body }) => body.items[0]?.status === "errored",
+    );
+    await until(
+      () => caller.get("/v1/instances?workflow=publish-to-site"),
+      ({ body }) => body.items.length > 0,
+    );
+    await look(caller, brand);
+    expect(await shown(caller, brand)).toMatchObject({ state: "running", told: null, counts: { running: 1 } });
+    await fail();
+    await standsAt(caller, body.items[0].subject, { main: "failed", shop: "published" });
+    expect((await done(caller, brand)).told).toEqual({ ...NONE, published: 1 });
   });
 
   it("does not end with a failure that was retried since the agent saw it", async () => {
