@@ -1,10 +1,11 @@
 import { defineCommand, defineConsumer, defineEvent, defineQueue, defineWorkflow, enqueueOne, on, send } from "millrace";
-import { describeInstance } from "millrace/operate";
+import { describeInstance, listLocks } from "millrace/operate";
 import { catalog, keeperOf } from "millrace/worker";
 import { afterAll, expect, it, vi } from "vitest";
 import * as z from "zod";
 import { workflowBinding } from "../../../packages/millrace/src/contract/bindings.ts";
 import { elsewhere } from "../../../packages/millrace/src/contract/elsewhere.ts";
+import { locks } from "../../../packages/millrace/src/reconcile/checks/locks.ts";
 import { queuesIn } from "../../../packages/millrace/src/topology/described.ts";
 import { missingIn } from "../../../packages/millrace/src/topology/missing.ts";
 import { fresh, operator, probeEnv, rows } from "../harness.ts";
@@ -68,4 +69,17 @@ it("a Worker accepts a command for another one, and its keeper leaves the instan
   expect(() => workflowBinding(env, "far-work")).toThrow('"far-work" runs in another Worker');
   await probeEnv.DB.prepare("DELETE FROM millrace_outbox WHERE id = ?1").bind(name).run();
   await probeEnv.DB.prepare("UPDATE millrace_instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(id).run();
+});
+
+it("a Worker without the object Lock leaves the listed locks to the Worker that has it", async () => {
+  const name = fresh("lock");
+  await probeEnv.DB.prepare("INSERT INTO millrace_locks (tenant_id, name, token) VALUES ('acme', ?1, 7)").bind(name).run();
+  const listed = () => rows("SELECT token FROM millrace_locks WHERE name = ?1", name);
+  const without = { ...probeEnv, LOCK: undefined };
+  expect(await listLocks(without as never, operator, { after: "", limit: 100 })).toEqual({ items: [], next: null });
+  expect(await listed()).toEqual([{ token: 7 }]);
+  expect((await locks.slice(without as never, null)).found).toEqual([]);
+  // The Worker with the object removes a lock that its object does not hold.
+  await listLocks(probeEnv as never, operator, { after: "", limit: 100 });
+  expect(await listed()).toEqual([]);
 });

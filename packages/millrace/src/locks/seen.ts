@@ -6,7 +6,7 @@ import { type LockName, selectLocks, unlistLock } from "../store/locks.ts";
 import { type LockEnv, lockObject } from "./client.ts";
 import type { LockSeen } from "./lock.ts";
 
-/** The bindings for reading locks: the list of long-held locks, and their objects. A deployment without the LOCK binding has no locks. */
+/** The bindings for reading locks: the list of long-held locks, and their objects. A Worker without the LOCK binding sees no locks. */
 export type LocksEnv = LockEnv & { DB: D1Database };
 
 /** A held lock in its tenant's list. */
@@ -23,6 +23,8 @@ export async function listLocks(
   { tenantId }: Pick<Operator, "tenantId">,
   { after, limit }: { after: string; limit: number },
 ): Promise<{ items: HeldLock[]; next: string | null }> {
+  // Another Worker with the same database may hold the listed locks.
+  if (!objectsIn(env, "LOCK")) return { items: [], next: null };
   const rows = await query<{ name: string; token: number }>(env.DB, selectLocks(tenantId, after, limit + 1));
   const page = rows.slice(0, limit);
   const seen = await Promise.all(
