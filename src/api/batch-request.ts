@@ -7,7 +7,7 @@ import { type Batch, OPERATIONS } from "../systems/batches/batch.ts";
 import { DATASETS } from "../systems/batches/datasets.ts";
 import { findFile, type StoredFile, storeUpload } from "../systems/batches/file.ts";
 import { FORMATS } from "../systems/batches/layout.ts";
-import { MAX_FILE_BYTES, MAX_ITEMS, MAX_ITEMS_BYTES, MAX_ROW_BYTES } from "../systems/batches/limits.ts";
+import { MAX_FILE_BYTES, MAX_ITEMS, MAX_ITEMS_BYTES, MAX_KEY_BYTES, MAX_ROW_BYTES } from "../systems/batches/limits.ts";
 import { countUpload } from "../systems/batches/uploads.ts";
 import type { ApiEnv } from "./env.ts";
 
@@ -26,8 +26,6 @@ const formulas = z.enum(["escape", "keep"]).default("escape").meta({
 });
 /** Most issues of one response. */
 const MAX_ISSUES = 20;
-/** R2's longest name. */
-const MAX_KEY_BYTES = 1024;
 const manifest = z.strictObject({
   key: z
     .string()

@@ -2,7 +2,7 @@ import type { Commit } from "millrace";
 import { advance } from "./batch.ts";
 import { type BatchCall, openBatch } from "./open.ts";
 import { keepPart } from "./parts.ts";
-import { toJsonl } from "./report.ts";
+import { problemsText, toJsonl } from "./report.ts";
 import { firstPlace, type Place, readChunk } from "./rows.ts";
 import { withoutForgotten } from "./unsaid.ts";
 
@@ -29,21 +29,13 @@ export async function importChunk(call: BatchCall, from: Place | undefined): Pro
     }),
   ]);
   failures.sort((one, other) => one.row - other.row);
-  const reported = failures.map(({ input: _, ...problem }) => problem);
   // The texts of a forgotten person are not kept for another try.
-  const again = failures.flatMap(({ input, raw }) => (input === undefined || raw === "" ? [] : [{ input }]));
+  const again = failures.flatMap(({ input, raw }) => (input === undefined || raw === "" ? [] : [input as object]));
 
   return {
     statements: [
       ...statements,
-      ...(await keepPart(
-        env.PAYLOADS,
-        batch,
-        "errors",
-        place.offset,
-        toJsonl(reported),
-        again.map(({ input }) => `${JSON.stringify(input)}\n`).join(""),
-      )),
+      ...(await keepPart(env.PAYLOADS, batch, "errors", place.offset, problemsText(failures), toJsonl(again))),
       advance(batch, {
         readBytes: next.offset,
         done: rows.length - skipped - refused.size,

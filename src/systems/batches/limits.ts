@@ -3,6 +3,9 @@ import { notRetryable } from "millrace";
 /** Largest file in bytes, so that its chunks stay below the platform's 10,000 steps. */
 export const MAX_FILE_BYTES = 1024 ** 3;
 
+/** The longest name of an object in R2. R2 answers a longer one with an error. */
+export const MAX_KEY_BYTES = 1024;
+
 /** Most rows in a request, and the largest such request in bytes. */
 export const MAX_ITEMS = 1000;
 export const MAX_ITEMS_BYTES = 1024 ** 2;

@@ -6,7 +6,7 @@ import type { Dataset } from "./dataset.ts";
 import { COMPARED_ROWS } from "./limits.ts";
 import { type BatchCall, openBatch } from "./open.ts";
 import { keepPart } from "./parts.ts";
-import { type Finding, findingsText, toJsonl } from "./report.ts";
+import { type Finding, findingsText, problemsText } from "./report.ts";
 import { firstPlace, type Place, readChunk } from "./rows.ts";
 import { forgetKeys, insertKeys, selectKeys } from "./seen.ts";
 import { withoutForgotten } from "./unsaid.ts";
@@ -59,7 +59,7 @@ export async function compareChunk(call: BatchCall, from: Place | undefined): Pr
   return {
     statements: [
       insertKeys(batch, shared),
-      ...(await keepPart(bucket, batch, "errors", place.offset, toJsonl(await withoutForgotten(call.env, batch.tenantId, problems)))),
+      ...(await keepPart(bucket, batch, "errors", place.offset, problemsText(await withoutForgotten(call.env, batch.tenantId, problems)))),
       ...(await keepPart(bucket, batch, "result", place.offset, findingsText(batch, findings))),
       advance(batch, {
         readBytes: next.offset,

@@ -31,6 +31,11 @@ export function toJsonl(rows: readonly object[]): string {
   return rows.map((row) => `${JSON.stringify(row)}\n`).join("");
 }
 
+/** Refused rows as JSON Lines, without their inputs. */
+export function problemsText(problems: readonly Problem[]): string {
+  return toJsonl(problems.map(({ row, line, problem, raw }) => ({ row, line, problem, raw })));
+}
+
 /** Findings in the format of their report. */
 export function findingsText({ format, formulas }: Batch, findings: readonly Finding[]): string {
   if (format === "jsonl") return toJsonl(findings);

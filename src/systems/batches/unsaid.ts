@@ -1,22 +1,28 @@
 import { FORGOTTEN, forgottenAmong } from "../contacts/forgotten.ts";
 import { cellsOf, isDistinct } from "../contacts/traces.ts";
-import type { Problem } from "./report.ts";
+import type { FailedRow } from "./rows.ts";
 
 /** Words of one row that are checked. */
 const WORDS = 200;
 
 /**
  * Removes the texts of problems whose rows name a forgotten contact. Unreadable rows are checked too: each word may be an id, and each cell
- * an id that is not distinct. One query for all, and none without problems.
+ * an id that is not distinct. A row that was read is checked by its id, which may be beyond its first characters. One query for all, and
+ * none without problems.
  */
-export async function withoutForgotten<Refused extends Problem>(
-  env: Cloudflare.Env,
-  tenantId: string,
-  problems: readonly Refused[],
-): Promise<Refused[]> {
-  const words = problems.map(({ raw }) => [...raw.split(/[\s,;:"{}[\]]+/, WORDS).filter(isDistinct), ...cellsOf(raw).slice(0, WORDS)]);
+export async function withoutForgotten(env: Cloudflare.Env, tenantId: string, problems: readonly FailedRow[]): Promise<FailedRow[]> {
+  const words = problems.map(({ raw, input }) => [
+    ...raw.split(/[\s,;:"{}[\]]+/, WORDS).filter(isDistinct),
+    ...cellsOf(raw).slice(0, WORDS),
+    ...idIn(input),
+  ]);
   const forgotten = await forgottenAmong(env, tenantId, [...new Set(words.flat())]);
   return problems.map((one, index) =>
     one.problem === FORGOTTEN || words[index]?.some((word) => forgotten.has(word)) ? { ...one, raw: "" } : one,
   );
+}
+
+function idIn(input: unknown): string[] {
+  const { contact_id: id } = (input ?? {}) as { contact_id?: unknown };
+  return typeof id === "string" ? [id] : [];
 }

@@ -1,8 +1,10 @@
 import { env } from "cloudflare:workers";
+import { query } from "millrace";
 import { expect, it, vi } from "vitest";
 import { app } from "../../../src/catalog.ts";
+import { markForgotten, pseudonymOf } from "../../../src/systems/contacts/forgotten.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, until } from "../../api/client.ts";
-import { batchIn, contactsOf, problemsOf } from "./batch.ts";
+import { batchIn, completed, contactsOf, problemsOf } from "./batch.ts";
 import { holdAt } from "./hold.ts";
 
 const row = (id: string, more: object = {}) => ({ contact_id: id, email: `${id}@example.com`, ...more });
@@ -51,6 +53,16 @@ it("a reconciliation takes rows in the request too", async () => {
   expect(await batchIn(caller, "check", "complete")).toMatchObject({ findings: { same: 1, only_there: 1, only_here: 0 } });
 });
 
+it("a report has the first characters of a refused row and no more, also of a reconciliation", async () => {
+  const caller = await callerWith();
+  const line = `${JSON.stringify({ contact_id: "c1", email: "none", name: "x".repeat(300) })}\n`;
+  const refused = [{ row: 1, line: 1, problem: expect.stringMatching(/^email: /), raw: line.slice(0, 200) }];
+  for (const operation of ["import", "reconcile"]) {
+    await completed(caller, line, { type: "application/x-ndjson", id: operation, operation });
+    expect(await problemsOf(caller, operation)).toEqual(refused);
+  }
+});
+
 it("an invalid row refuses the request with its place, and nothing is kept", async () => {
   const caller = await callerWith();
   const issuesOf = async (request: object) => expectProblem(await caller.post("/v1/batches", request), 422, "invalid_payload").issues;
@@ -84,6 +96,25 @@ it("a row names a picture in the bucket; a missing picture, or a picture of anot
     { row: 3, problem: `properties.picture: is not below r2://files/${caller.tenantId}/` },
   ]);
   expect(await contactsOf(caller.tenantId)).toMatchObject([{ contact_id: "c1" }]);
+});
+
+it("a reference with a longer name than R2 permits fails its row alone", async () => {
+  const caller = await callerWith();
+  const named = (bytes: number) => "x".repeat(bytes - `files/${caller.tenantId}/`.length);
+  await put(caller, named(1024));
+  await caller.post("/v1/batches", asked([withPicture(caller, "fits", named(1024)), withPicture(caller, "long", named(1025))], "names"));
+  expect(await batchIn(caller, "names", "complete")).toMatchObject({ rows: { done: 1, failed: 1 } });
+  expect(await problemsOf(caller, "names")).toMatchObject([{ row: 2, problem: "properties.picture: names a file that is missing" }]);
+});
+
+it("a failed row of a forgotten contact is kept neither for the report nor for another try, wherever its id is in the row", async () => {
+  const caller = await callerWith();
+  await query(env.DB, markForgotten(caller.tenantId, [pseudonymOf(env, caller.tenantId, "zoe")]));
+  const line = { name: "Zoe ".repeat(50), email: "not an address", contact_id: "zoe" };
+  await completed(caller, `${JSON.stringify(line)}\n`, { type: "application/x-ndjson", id: "late" });
+  expect(await problemsOf(caller, "late")).toMatchObject([{ row: 1, raw: "" }]);
+  expect((await env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/late/rows/` })).objects).toEqual([]);
+  expectProblem(await retry(caller, "late"), 409, "invalid_transition");
 });
 
 it("failed rows are tried again as a batch that names its parent: each once, however often it is asked for", async () => {
