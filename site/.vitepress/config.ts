@@ -16,11 +16,16 @@ const markdown: MarkdownOptions = {
   attrs: false,
   emoji: false,
   linkify: false,
+  // A text of the OpenAPI document must not read files of this machine.
+  include: false,
+  snippet: false,
   anchor: { slugify: slug },
   theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
   config: (md) => {
-    const { text } = md.renderer.rules;
-    md.renderer.rules.text = (...all) => (text?.(...all) ?? "").replaceAll("{", "&#123;");
+    for (const rule of ["text", "code_block"] as const) {
+      const render = md.renderer.rules[rule];
+      md.renderer.rules[rule] = (...all) => (render?.(...all) ?? "").replaceAll("{", "&#123;");
+    }
   },
 };
 

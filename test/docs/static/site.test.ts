@@ -18,6 +18,8 @@ const SITE = join(FOLDER, "site");
 const BUILD = join(ROOT, "node_modules/vitepress/bin/vitepress.js");
 /** A text that would be a picture, an element, an expression of Vue and a cell, where it were not shown as it is. */
 const HOSTILE = "Read <img src=x onerror=alert(1)> and <script>alert(1)</script> {{ 6 * 7 }} ![](http://x.example/a.png) a|b";
+/** Code that would be an expression of Vue, or the content of a file of this machine. */
+const HOSTILE_CODE = ["{{ 42 }}", "<!-- @include: @/../../../../package.json -->"] as const;
 
 let document: OpenApi;
 let chrome: BrowserServer;
@@ -29,7 +31,8 @@ const found = (pattern: string) => globSync(pattern, { cwd: SITE, exclude: ["404
 
 beforeAll(async () => {
   document = await openApiDocument();
-  const hostile = { summary: "Read a hostile text", description: HOSTILE, tags: ["Locks"], security: [], responses: {} };
+  const description = `${HOSTILE}\n\n- Code:\n\n      ${HOSTILE_CODE[0]}\n\nAnd \`${HOSTILE_CODE[1]}\``;
+  const hostile = { summary: "Read a hostile text", description, tags: ["Locks"], security: [], responses: {} };
   const field = { type: "object", properties: { hostile: { type: "string", description: HOSTILE } } };
   document.paths["/v1/hostile"] = { post: { ...hostile, requestBody: { content: { "application/json": { schema: field } } } } };
   const file = join(FOLDER, "openapi.json");
@@ -149,6 +152,7 @@ it("shows the texts of the OpenAPI document as they are", async () => {
   await page.getByRole("heading", { name: "Read a hostile text" }).waitFor();
   expect(await page.locator("main img, main script").count()).toBe(0);
   for (const place of ["p", "td"]) expect(await page.locator(`main ${place}`, { hasText: "Read <img" }).textContent()).toBe(HOSTILE);
+  for (const code of HOSTILE_CODE) expect(await page.locator("main code", { hasText: code }).count()).toBe(1);
 });
 
 it("finds pages and operations, without a request to another host, and opens the twin of a page", async () => {
