@@ -48,6 +48,14 @@ it("a lane needs no queue, but the object in which all lanes wait", () => {
   expect(told({ ...bound, known: { ...bound.known, classes: { ...bound.known.classes, Lanes: null } } })).toEqual([]);
 });
 
+it("a lane of another Worker needs no object here, and may be bound with script_name", () => {
+  const apart = shop();
+  apart.known.consumers.push({ ...orders, queue: "lane:customers", isElsewhere: true });
+  expect(told(apart)).toEqual([]);
+  apart.config.durable_objects?.bindings?.push({ name: "LANES", class_name: "Lanes", script_name: "customers" });
+  expect(told(apart)).toEqual([]);
+});
+
 /** A Worker of `millrace({ … })`, with its classes declared in `exports`. */
 function greeter(): Shop {
   const object = { type: "durable-object", storage: "sqlite" };

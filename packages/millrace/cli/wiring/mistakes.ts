@@ -177,7 +177,7 @@ const lostLetters = (queue: string, retries: number | undefined, letters: string
 
 /** Lanes need the object `Lanes`, and no queue. */
 function lanes({ durable_objects, exports = {}, migrations }: Config, known: Known): string[] {
-  const [lane] = known.consumers.filter(({ queue }) => isLane(queue));
+  const [lane] = known.consumers.filter(({ queue, isElsewhere }) => isLane(queue) && !isElsewhere);
   if (!lane || exports.Lanes) return [];
   if (migrations === undefined && !durable_objects?.bindings?.some(({ name }) => name === "LANES"))
     return [
