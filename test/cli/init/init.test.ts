@@ -2,6 +2,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, st
 import { dirname, join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { writeAll } from "../../../packages/millrace/cli/init/files.ts";
+import { changesOf } from "../../../packages/millrace/cli/init/wanted.ts";
 import { findProject } from "../../../packages/millrace/cli/project.ts";
 import { type Config, readConfig } from "../../../packages/millrace/cli/wiring/config.ts";
 import { apply, movesOf } from "../../docs/walk.ts";
@@ -116,6 +117,18 @@ it("init binds a database under another name as DB too, and a Worker's cron runs
   const [tasks, own] = config.d1_databases ?? [];
   expect(own).toEqual({ ...tasks, binding: "DB" });
   expect(readFileSync(join(root, "src/index.ts"), "utf8")).toContain('  scheduled: worker.scheduled,\n  engineCron: "* * * * *",');
+});
+
+it("init keeps the objects in exports when the Worker binds an object of another Worker, or a class of exports", () => {
+  const object = { type: "durable-object", storage: "sqlite" };
+  const bindings = [
+    { name: "LOCK", class_name: "Lock", script_name: "orders" },
+    { name: "KEEPER", class_name: "Keeper" },
+  ];
+  const exports = { Recorder: object, Keeper: object, Runs: { type: "workflow", name: "shop-runs" } };
+  const changes = changesOf({ name: "shop", exports, durable_objects: { bindings } }, { name: "shop", env: undefined, secrets: [] });
+  expect(changes.filter(({ path: [section = ""] }) => ["migrations", "exports"].includes(section))).toEqual([]);
+  expect(changes.map(({ path }) => path.join("."))).not.toContain("durable_objects.bindings");
 });
 
 it("init binds the engine's objects beside migrations of Durable Objects, with a migration", () => {

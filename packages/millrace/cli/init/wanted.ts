@@ -159,8 +159,9 @@ function objects(config: Config): Change[] {
     { mode: "deferred", max_delay: 60 },
     "Optional: after a deployment, an object that works keeps its code for up to 60 s.",
   );
-  const bound = durable_objects?.bindings ?? [];
-  if (migrations.length === 0 && bound.length === 0) {
+  const bound = (durable_objects?.bindings ?? []).filter(({ script_name }) => script_name === undefined);
+  const isDeclared = ({ class_name }: { class_name: string }) => Object.hasOwn(exports, class_name);
+  if (migrations.length === 0 && bound.every(isDeclared)) {
     return [
       ...classes
         .filter((one) => !Object.hasOwn(exports, one))
