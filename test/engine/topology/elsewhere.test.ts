@@ -1,11 +1,13 @@
-import { defineCommand, defineConsumer, defineEvent, defineQueue, defineWorkflow, enqueueOne, on, send } from "millrace";
+import { defineCommand, defineConsumer, defineEvent, defineQueue, defineWorkflow, type Envelope, enqueueOne, on, send } from "millrace";
 import { describeInstance, listLocks } from "millrace/operate";
 import { catalog, keeperOf } from "millrace/worker";
 import { afterAll, expect, it, vi } from "vitest";
 import * as z from "zod";
 import { workflowBinding } from "../../../packages/millrace/src/contract/bindings.ts";
 import { elsewhere } from "../../../packages/millrace/src/contract/elsewhere.ts";
+import { signalId } from "../../../packages/millrace/src/contract/ids.ts";
 import { locks } from "../../../packages/millrace/src/reconcile/checks/locks.ts";
+import { wake } from "../../../packages/millrace/src/signals/assign.ts";
 import { queuesIn } from "../../../packages/millrace/src/topology/described.ts";
 import { missingIn } from "../../../packages/millrace/src/topology/missing.ts";
 import { fresh, operator, probeEnv, rows } from "../harness.ts";
@@ -69,6 +71,15 @@ it("a Worker accepts a command for another one, and its keeper leaves the instan
   expect(() => workflowBinding(env, "far-work")).toThrow('"far-work" runs in another Worker');
   await probeEnv.DB.prepare("DELETE FROM millrace_outbox WHERE id = ?1").bind(name).run();
   await probeEnv.DB.prepare("UPDATE millrace_instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(id).run();
+});
+
+it("an event for a waiting run of another Worker is left to its keeper, without a warning", async () => {
+  catalog({ consumers: [near], elsewhere: [far] });
+  const event = { tenant_id: "acme", message_type: "near.done", idempotency_key: fresh() } as Envelope;
+  const wait = { instance_id: fresh(), workflow: "far-work", event_type: "near.done", signal_id: signalId(event) };
+  const warned = vi.spyOn(console, "warn");
+  expect(await wake(env, [wait], [event])).toEqual([]);
+  expect(warned).not.toHaveBeenCalled();
 });
 
 it("a Worker without the object Lock leaves the listed locks to the Worker that has it", async () => {

@@ -1,4 +1,4 @@
-import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
+import { type EngineEnv, isElsewhere, workflowBinding } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { messageOf } from "../contract/errors.ts";
 import { signalId } from "../contract/ids.ts";
@@ -62,6 +62,8 @@ export async function wake<Waiting extends Assigned>(
 }
 
 async function tell(env: EngineEnv, { workflow, instance_id, event_type }: Assigned, payload: object): Promise<boolean> {
+  // The keeper of its Worker does it.
+  if (isElsewhere(env, workflow)) return false;
   const telling = async () => {
     const instance = await workflowBinding(env, workflow).get(instance_id);
     await instance.sendEvent({ type: event_type, payload });
