@@ -115,7 +115,8 @@ export function removeOpenLetters(ids: readonly string[]): Statement {
 /** Removes old open dead letters of commands that never started, in the same write as their instances. */
 export function removeLettersOfDead(ids: readonly string[], old: Old): Statement {
   return sql`
-    DELETE FROM millrace_dead_letters INDEXED BY millrace_dead_letters_of_instance WHERE state = 'open' AND captured_at <= ${now} - ${old.keepMs}
+    DELETE FROM millrace_dead_letters INDEXED BY millrace_dead_letters_of_instance
+    WHERE state = 'open' AND captured_at <= ${now} - ${old.keepMs}
       AND instance_id IN (SELECT id FROM millrace_instances WHERE id IN ${among(ids)} AND status = 'dead' AND ${isOver(old)})`;
 }
 

@@ -209,8 +209,8 @@ interface Awaited {
 
 /** Pause between two rounds of the keeper. */
 const ROUND_MS = 300;
-/** A run that ended this long ago does not come to its boundary. */
-const UNREACHED_MS = 500;
+/** A run that ended this long ago does not come to its boundary. The last boundaries follow the end, later on a busy machine. */
+const UNREACHED_MS = 2000;
 
 /** Until the run, and each run that followed from it, has ended. The keeper does its rounds meanwhile. */
 async function settled(env: EngineEnv, { run, workflow, death, withinMs }: Awaited): Promise<void> {
