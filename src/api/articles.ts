@@ -219,7 +219,7 @@ export function articles(catalog: Catalog) {
 type Env = ApiEnv["Bindings"];
 type Moved = { site: string; action_id: string; instance_id: string };
 
-/** Removes the page of one site: by the undo of its instance, or by a command if that instance is gone, or the page is another one's since. */
+/** Removes the page of one site: by the undo of its instance. If that is gone, or another instance has published the page, by a command. */
 async function takeDown(env: Env, catalog: Catalog, caller: Token, article: ArticleRow, on: OnSite, reason: string): Promise<Moved> {
   const { site, page, instanceId: id } = on;
   const instance = await instanceOf(env, caller, id);
@@ -235,8 +235,8 @@ async function takeDown(env: Env, catalog: Catalog, caller: Token, article: Arti
 }
 
 /**
- * Publishes on sites: by a retry of each instance, or by a command where it is gone. A command for the first site includes the others, unless
- * the site is `named` by the caller.
+ * Publishes on sites: by a retry of each instance, or by a command where it is gone. A command for the first site includes the others,
+ * unless the caller has `named` the site.
  */
 async function putUp(
   env: Env,

@@ -36,8 +36,8 @@ export const ContentPublish = defineCommand({
 });
 
 /**
- * Publish an approved article on one more site of its brand. `update`: only while it is published there. `occasion` is the key of the `content.publish` with the approval, or names
- * the request of an operator. No token can send it, because it asks for no approval.
+ * Publish an approved article on one more site of its brand. `update`: only while it is published there. `occasion` is the key of the
+ * `content.publish` with the approval, or names the request of an operator. No token can send it, because it asks for no approval.
  */
 export const ContentPublishToSite = defineCommand({
   type: "content.publish_to_site",

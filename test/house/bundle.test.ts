@@ -28,8 +28,8 @@ const ENGINE_ONLY = `
   };`;
 
 /** The maximum size of such a Worker, minified, and in gzip: slightly above its size. */
-const MOST_KB = 901;
-const MOST_GZIP_KB = 296;
+const MOST_KB = 910;
+const MOST_GZIP_KB = 299;
 
 interface Plugged {
   onResolve(which: { filter: RegExp }, answer: () => object): void;

@@ -76,7 +76,8 @@ function keepEarlier({ tenant_id, content_id }: PageChange): Statement {
     INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, store, published_at, changed_at)
     SELECT tenant_id, id, ${MAIN}, brand, 'store', 0, status, revision, url, store, published_at, ${now} FROM articles
     WHERE id = ${content_id} AND tenant_id = ${tenant_id} AND status IN ('published', 'unpublished') AND url IS NOT NULL
-      AND published_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM article_pages WHERE tenant_id = ${tenant_id} AND content_id = ${content_id})`;
+      AND published_at IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM article_pages WHERE tenant_id = ${tenant_id} AND content_id = ${content_id})`;
 }
 
 /** The page is removed. Its URL is kept, because readers have it. The article stays published while another page is. */

@@ -2,10 +2,7 @@ import { env } from "cloudflare:workers";
 import { instanceId } from "millrace";
 import { skipPauses } from "millrace/testing";
 import { afterEach, describe, expect, it } from "vitest";
-import { mastodonLength, xLength } from "../../../src/providers/index.ts";
 import { secretVariable } from "../../../src/providers/target-secret.ts";
-import { announcement } from "../../../src/systems/content/announcement.ts";
-import { characterCount } from "../../../src/systems/content/cut.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, send, until } from "../../api/client.ts";
 import { inject, ledger } from "../../providers/embedded.ts";
 import { siteOf } from "../../wordpress/site.ts";
@@ -14,7 +11,6 @@ import { instancesOf, standsAt, statusesIn, TARGETS, withTargets } from "./targe
 import { child, parseXml } from "./xml.ts";
 
 afterEach(() => inject());
-
 const EVERYWHERE = {
   main: "published",
   shop: "published",
@@ -22,7 +18,6 @@ const EVERYWHERE = {
   "fedi on mastodon": "posted",
   "birds on x": "posted",
 };
-
 /** A draft of a brand with two sites and three accounts. Its title is its own. */
 async function drafted(settings: Parameters<typeof withTargets>[2] = {}) {
   const caller = await callerWith();
@@ -31,21 +26,17 @@ async function drafted(settings: Parameters<typeof withTargets>[2] = {}) {
   const article = await draft(caller, { text: `# ${title}\n\nText.` });
   return { caller, article, title, instances: instancesOf(caller, article.id) };
 }
-
 /** The effects at each embedded platform and in the page store, by their own ledger. */
 async function effects({ slug }: { slug: string }, title: string) {
   const did = async (upstream: string, match: string) => (await ledger({ upstream, match })).calls.map(({ outcome }) => outcome);
   const posted = { bluesky: await did("social", title), mastodon: await did("mastodon", title), x: await did("x", title) };
   return { pages: await did("pages", slug), ...posted };
 }
-
 async function payloads(caller: Caller, ...instances: string[]): Promise<Json[]> {
   const all = await Promise.all(instances.map((id) => caller.get(`/v1/instances/${id}/events?payload=true`)));
   return all.flatMap(({ body }) => body.items.map(({ message_type, payload_inline }: Json) => ({ type: message_type, ...payload_inline })));
 }
-
 const retry = (caller: Caller, id: string) => caller.post(`/v1/instances/${id}/retry`, { reason: "it works again" });
-
 async function listed(caller: Caller, path: string) {
   const index = await send(`/pages/${caller.tenantId}/${path}/`);
   const feed = await send(`/pages/${caller.tenantId}/${path}/feed.xml`);
@@ -53,7 +44,6 @@ async function listed(caller: Caller, path: string) {
   const items = feed.status === 200 ? child(parseXml(feed.body), "channel").children.filter(({ name }) => name === "item") : [];
   return { status: index.status, links, feed: items.map((item) => child(item, "link").text) };
 }
-
 describe("An article of a brand with two sites and three accounts", () => {
   it("is one page on each site and one post on each account, and says where each is", async () => {
     const { caller, article, title, instances } = await drafted();
@@ -79,7 +69,6 @@ describe("An article of a brand with two sites and three accounts", () => {
     const once = ["created"];
     expect(await effects(article, title)).toEqual({ pages: ["created", "created"], bluesky: once, mastodon: once, x: once });
     for (const { url } of up.published_to) expect((await send(pathOf(url))).status).toBe(200);
-
     const told = await payloads(caller, ...Object.values(instances));
     const own = { content_id: article.id, brand: "acme" };
     expect(told.filter(({ type }) => type === "content.published")).toEqual(
@@ -94,7 +83,6 @@ describe("An article of a brand with two sites and three accounts", () => {
       ),
     );
   });
-
   it("is in the index and the feed of each site, with the page of that site", async () => {
     const { caller, article } = await drafted();
     await askToPublish(caller, article);
@@ -106,7 +94,6 @@ describe("An article of a brand with two sites and three accounts", () => {
     expect((await listed(caller, "acme/other")).status).toBe(404);
     expect((await send(pathOf(shop))).body).toContain(`/pages/${caller.tenantId}/acme/shop/feed.xml`);
   });
-
   it("is announced with the page of the announced site", async () => {
     const { caller, article, title } = await drafted({ announced_site: "shop" });
     await askToPublish(caller, article);
@@ -114,7 +101,6 @@ describe("An article of a brand with two sites and three accounts", () => {
     const { calls } = await ledger({ upstream: "x", match: title });
     expect(calls.map(({ subject }) => subject.endsWith(` ${published_to[1].url}`))).toEqual([true]);
   });
-
   it("asks once for an approval, and is published on all sites after it", async () => {
     const { caller, article, title } = await drafted({ approval: "required" });
     await askToPublish(caller, article);
@@ -126,7 +112,6 @@ describe("An article of a brand with two sites and three accounts", () => {
     await standsAt(caller, article.id, EVERYWHERE);
     expect((await caller.get("/v1/approvals")).body.items).toHaveLength(1);
   });
-
   it("that is rejected is published nowhere", async () => {
     const { caller, article, title, instances } = await drafted({ approval: "required" });
     await askToPublish(caller, article);
@@ -144,7 +129,6 @@ describe("An article of a brand with two sites and three accounts", () => {
     expect(await effects(article, title)).toEqual({ pages: [], bluesky: [], mastodon: [], x: [] });
   });
 });
-
 describe("A failure at one target", () => {
   it.each([["shop"], ["main"]] as const)("leaves the others alone: the site %s; a retry goes to it alone", async (failing) => {
     const { caller, article, title, instances } = await drafted();
@@ -163,7 +147,6 @@ describe("A failure at one target", () => {
     expect(pages.filter((outcome) => outcome !== "refused")).toEqual(["created", "created"]);
     expect(posts).toEqual({ bluesky: ["created"], mastodon: ["created"], x: ["created"] });
   });
-
   it.each([
     ["bluesky", "social", "main on bluesky"],
     ["mastodon", "mastodon", "fedi on mastodon"],
@@ -180,7 +163,6 @@ describe("A failure at one target", () => {
     const expected = { pages: ["created", "created"], bluesky: once, mastodon: once, x: once };
     expect(await effects(article, title)).toEqual({ ...expected, [platform]: ["refused", "created"] });
   });
-
   it("is a missing secret too, which its instance names", async () => {
     const accounts = [...TARGETS.accounts, { name: "more", platform: "mastodon", secret: "more" } as const];
     const sites = [...TARGETS.sites, { name: "blog", kind: "wordpress", secret: "blog" } as const];
@@ -197,14 +179,12 @@ describe("A failure at one target", () => {
     }
   });
 });
-
 describe("A site by a secret", () => {
   /** Sets the secret of a tenant, as `wrangler secret put` does. */
   function keep({ tenantId }: Caller, secret: string, value: object | undefined): void {
     Object.assign(env, { [secretVariable(tenantId, secret)]: value && JSON.stringify(value) });
   }
   const blog = { name: "blog", kind: "wordpress", secret: "blog" };
-
   it("gets the page and has it removed, next to the other sites; the secret is in no answer and no row", async () => {
     const wordpress = siteOf(fresh("by-secret"));
     const caller = await callerWith();
@@ -219,19 +199,16 @@ describe("A site by a secret", () => {
     await caller.post(`/v1/articles/${article.id}/unpublish`, { reason: "because", site: "blog" });
     const down = await standsAt(caller, article.id, { main: "published", blog: "unpublished" });
     expect(await wordpress.posts()).toMatchObject([{ status: "trash" }]);
-
     const rows = await env.DB.prepare("SELECT * FROM brands WHERE tenant_id = ?1").bind(caller.tenantId).all();
     const effects = await caller.get(`/v1/instances/${up.published_to[2].instance.id}/effects`);
     for (const told of [put.body, up, down, rows.results, effects.body]) expect(JSON.stringify(told)).not.toContain("EFGH");
   });
-
   it("is not another tenant's: the same name of a secret is another variable", async () => {
     const [caller, stranger] = [await callerWith(), await callerWith()];
     keep(caller, "blog", { url: "https://blog.example.com", user: "editor", token: "t" });
     expect((await caller.call("PUT", "/v1/brands/acme", { sites: [blog] })).status).toBe(200);
     expectProblem(await stranger.call("PUT", "/v1/brands/acme", { sites: [blog] }), 422, "invalid_payload");
   });
-
   it("fails alone after its secret is removed, and continues with it", async () => {
     const wordpress = siteOf(fresh("back-again"));
     const caller = await callerWith();
@@ -248,7 +225,6 @@ describe("A site by a secret", () => {
     expect(await wordpress.posts()).toHaveLength(1);
   });
 });
-
 describe("A lost answer", () => {
   it("of Mastodon leads to one post: the account's posts are searched first", async () => {
     using _ = skipPauses();
@@ -258,7 +234,6 @@ describe("A lost answer", () => {
     await standsAt(caller, article.id, EVERYWHERE);
     expect((await effects(article, title)).mastodon).toEqual(["created"]);
   });
-
   it("of X is a doubt, which an operator confirms with the post; it is not posted again", async () => {
     const { caller, article, title, instances } = await drafted();
     await inject({ upstream: "x", match: title, status: 502, remaining: 1, afterEffect: true });
@@ -272,7 +247,6 @@ describe("A lost answer", () => {
     expect(posts[2]).toMatchObject({ account: "birds", url: output.url });
     expect((await effects(article, title)).x).toEqual(["created"]);
   });
-
   it("of X that an operator rejects is posted again", async () => {
     const { caller, article, title, instances } = await drafted();
     await inject({ upstream: "x", match: title, status: 502, remaining: 1 });
@@ -284,7 +258,6 @@ describe("A lost answer", () => {
     expect((await effects(article, title)).x).toEqual(["refused", "created"]);
   });
 });
-
 describe("A page that is removed from one site", () => {
   it("stays on the other, where the article is still published; then from all, and published again on all", async () => {
     const { caller, article, title } = await drafted();
@@ -293,7 +266,6 @@ describe("A page that is removed from one site", () => {
     const [main, shop] = published_to.map(({ url }: Json) => url);
     const say = (verb: string, site?: string) =>
       caller.post(`/v1/articles/${article.id}/${verb}`, { reason: "because", ...(site && { site }) });
-
     expect((await say("unpublish", "main")).body.sites).toMatchObject([{ site: "main" }]);
     const half = await standsAt(caller, article.id, { main: "unpublished", shop: "published" });
     expect(half).toMatchObject({ status: "published", url: shop });
@@ -301,11 +273,9 @@ describe("A page that is removed from one site", () => {
     expect((await send(pathOf(main))).status).toBe(404);
     expectProblem(await say("unpublish", "main"), 409, "invalid_transition");
     expectProblem(await say("unpublish", "other"), 409, "invalid_transition");
-
     expect((await say("unpublish")).body.sites).toMatchObject([{ site: "shop" }]);
     expect(await standsAt(caller, article.id, { main: "unpublished", shop: "unpublished" })).toMatchObject({ status: "unpublished" });
     expect(await listed(caller, "acme/shop")).toEqual({ status: 200, links: [], feed: [] });
-
     await env.DB.prepare("UPDATE millrace_instances SET updated_at = updated_at - 3000 WHERE tenant_id = ?1").bind(caller.tenantId).run();
     expect((await say("publish")).body.sites).toMatchObject([{ site: "main" }, { site: "shop" }]);
     const again = await standsAt(caller, article.id, EVERYWHERE);
@@ -314,7 +284,6 @@ describe("A page that is removed from one site", () => {
     expect(pages.toSorted()).toEqual(["created", "created", "created", "created", "removed", "removed"]);
     expect(posts).toEqual({ bluesky: ["created"], mastodon: ["created"], x: ["created"] });
   });
-
   it("is published again after its instances are pruned: on all sites, by one command for the first", async () => {
     const { caller, article } = await drafted();
     await askToPublish(caller, article);
@@ -333,7 +302,6 @@ describe("A page that is removed from one site", () => {
     await standsAt(caller, article.id, { main: "published", shop: "published" });
   });
 });
-
 it("A request for one site leaves the others as they are, also if a command publishes the page", async () => {
   const { caller, article } = await drafted();
   await askToPublish(caller, article);
@@ -353,7 +321,6 @@ it("A request for one site leaves the others as they are, also if a command publ
   await standsAt(caller, article.id, { main: "published", shop: "unpublished" });
   expect((await caller.get(`/v1/instances/${asked.instance_id}/events`)).body.items).toHaveLength(1);
 });
-
 describe("A page from before the sites of brands", () => {
   /** An article on one site, as the version before its table of pages left it. */
   async function earlier() {
@@ -369,7 +336,6 @@ describe("A page from before the sites of brands", () => {
     ]);
     return { ...made, url };
   }
-
   it("remains when the article gets one more site", async () => {
     const { caller, article, url } = await earlier();
     await withTargets(caller, "acme");
@@ -377,63 +343,11 @@ describe("A page from before the sites of brands", () => {
     const after = await standsAt(caller, article.id, { main: "published", shop: "published" });
     expect(after).toMatchObject({ url, published_to: [{ site: "main", url }, { site: "shop" }] });
   });
-
   it("is removed by the undo of its instance", async () => {
     const { caller, article, instances, url } = await earlier();
     await caller.post(`/v1/articles/${article.id}/unpublish`, { reason: "because" });
     await reaches(caller, instances.main, "terminated");
     await standsAt(caller, article.id, { main: "unpublished" });
     expect((await send(pathOf(url))).status).toBe(404);
-  });
-});
-
-describe("The text of a post", () => {
-  const url = `https://shop.example.com/pages/t/acme/${"tea".repeat(60)}`;
-
-  it.each([
-    ["mastodon", mastodonLength, 500],
-    ["x", xLength, 280],
-  ] as const)("fits on %s for any title, and ends with the whole address", (platform, lengthOf, most) => {
-    for (const title of [
-      "four ".repeat(200),
-      "茶".repeat(900),
-      "👩‍👩‍👧‍👦".repeat(290),
-      "example.com ".repeat(60),
-      "a".repeat(900),
-      "see node.js",
-    ]) {
-      const text = announcement({ brand: "acme", title, url }, platform);
-      expect(lengthOf(text), title.slice(0, 20)).toBeLessThanOrEqual(most);
-      expect(text.endsWith(` ${url}`)).toBe(true);
-      expect(text.startsWith("New on acme")).toBe(true);
-    }
-    expect(announcement({ brand: "acme", title: "Green tea", url }, platform)).toBe(`New on acme: Green tea ${url}`);
-    expect(lengthOf(announcement({ brand: "acme", title: "four ".repeat(200), url }, platform))).toBeGreaterThan(most - 8);
-  });
-
-  it.each([
-    ["mastodon", mastodonLength, 500],
-    ["x", xLength, 280],
-    ["bluesky", characterCount, 300],
-  ] as const)("has the description on %s if it has room behind the whole title", (platform, lengthOf, most) => {
-    const [short, address] = ["A plant, and what to do with it.", "https://a.example/tea"];
-    const post = { brand: "acme", title: "Green tea", url: address };
-    expect(announcement({ ...post, description: short }, platform)).toBe(`New on acme: Green tea\n\n${short} ${address}`);
-    for (const description of ["five ".repeat(200), "茶".repeat(900)]) {
-      const text = announcement({ ...post, description }, platform);
-      expect(lengthOf(text)).toBeLessThanOrEqual(most);
-      expect(lengthOf(text)).toBeGreaterThan(most - 60);
-      expect(text.startsWith("New on acme: Green tea\n\n") && text.endsWith(` ${address}`)).toBe(true);
-    }
-    expect(lengthOf(announcement({ ...post, description: "example.com ".repeat(60) }, platform))).toBeLessThanOrEqual(most);
-    expect(announcement({ ...post, title: "four ".repeat(200), description: short }, platform)).not.toContain("\n");
-  });
-
-  it("notifies no account that a title or a description names", () => {
-    const title = "Ask @jack＠ada or mail a@b";
-    expect(announcement({ brand: "acme", title: "Tea", description: "By @jack", url: "https://a.example" }, "x")).toContain(
-      "By @\u200bjack",
-    );
-    expect(announcement({ brand: "acme", title, url: "https://a.example" }, "x")).toContain("Ask @\u200bjack＠\u200bada or mail a@\u200bb");
   });
 });
