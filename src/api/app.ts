@@ -64,6 +64,7 @@ export function ownRoutes(catalog: Catalog): EngineRoutesOptions {
     finders,
     schema,
     elsewhere: (job) => [{ kind: "facts", url: `/v1/facts?correlation=${encodeURIComponent(job)}` }],
+    mcp: () => import("millrace/mcp"),
     knowsCallers: ["crm", "embedded"],
     firstCommand: {
       type: "research.requested",

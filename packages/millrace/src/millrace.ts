@@ -66,7 +66,7 @@ export interface Millrace<Env = Cloudflare.Env> {
 }
 
 /** How the paths of the engine's routes begin. Other requests do not load them. */
-const ENGINE_PATHS = /^\/(?:v1|inbound|console|metrics|healthz|problems|openapi\.json)(?:\/|$)/;
+const ENGINE_PATHS = /^\/(?:v1|inbound|console|mcp|metrics|healthz|problems|openapi\.json)(?:\/|$)/;
 
 /**
  * Makes a Worker of workflows: `export const { handler, Runs, Recorder, Keeper } = millrace({ workflows: [greet] })`, and

@@ -42,6 +42,7 @@ import { keys } from "./routes/keys.ts";
 import { lanes } from "./routes/lanes.ts";
 import { limits } from "./routes/limits.ts";
 import { locks } from "./routes/locks.ts";
+import { MCP_PATH, type McpServing, mcp } from "./routes/mcp.ts";
 import { METRICS_PATH, metrics } from "./routes/metrics.ts";
 import { problemsPage } from "./routes/problems-page.ts";
 import { queues } from "./routes/queues.ts";
@@ -87,6 +88,8 @@ export interface EngineRoutesOptions {
   schema?: Schema;
   /** False removes the console at /console and its sign-in. Default true. */
   console?: boolean;
+  /** Serves the API as tools of the Model Context Protocol at /mcp: a function that imports `millrace/mcp`. Default: not served. */
+  mcp?: () => Promise<McpServing>;
   /** The command that an empty console suggests on a development machine. Default: none. */
   firstCommand?: FirstCommand;
 }
@@ -105,6 +108,7 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     elsewhere = () => [],
     schema = {},
     console: hasConsole = true,
+    mcp: loadMcp,
     firstCommand,
   } = options;
   const api = new Routes<HttpEnv>();
@@ -129,8 +133,9 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     sayAccess(context.env, scopes);
     return next();
   });
-  api.use(marked, drained(unmatched), ready, limitStrangers(["v1", "metrics", "inbound", ...knowsCallers]), readable);
-  for (const known of ["/v1/*", METRICS_PATH]) api.use(known, noStore, auditRefusals, authenticate(scopes, schema));
+  api.use(marked, drained(unmatched), ready, limitStrangers(["v1", "metrics", "mcp", "inbound", ...knowsCallers]), readable);
+  for (const known of ["/v1/*", METRICS_PATH, ...(loadMcp ? [MCP_PATH] : [])])
+    api.use(known, noStore, auditRefusals, authenticate(scopes, schema));
   api.use("/v1/*", refuseUnreadable);
 
   const asked = [commands(catalog), statedEvents(catalog), callbacks()];
@@ -154,8 +159,9 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
   const people = [approvals(catalog), ...acting, schedules(catalog), limits(), locks(), lanes()];
   const live = [instanceStream(catalog), stream(catalog), streamTokens()];
   const seen = [...live, metrics(), queues(catalog), alerts(), divergences(), health(schema)];
+  const tools = loadMcp ? [mcp(loadMcp, async (request, { env }) => api.fetch(request, env))] : [];
   const pages = [problemsPage(), ...(hasConsole ? [consolePage()] : [])];
-  for (const own of [...asked, ...nouns, ...found, ...people, ...routes, ...seen, ...pages]) api.route("/", own);
+  for (const own of [...asked, ...nouns, ...found, ...people, ...routes, ...seen, ...tools, ...pages]) api.route("/", own);
   api.route("/", openApi(api.described, { groups, problems, scopes }));
   return api;
 }

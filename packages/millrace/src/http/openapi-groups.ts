@@ -61,6 +61,7 @@ export const ENGINE_GROUPS: readonly Group[] = [
   },
   { name: "Alerts", paths: ["/v1/alerts"], description: "Read and mute alerts about the health of the deployment." },
   { name: "Costs", paths: ["/v1/costs"], description: "Read the cost of workflows and the monthly cost of the deployment." },
+  { name: "Model Context Protocol", paths: ["/mcp"], description: "Use the operations as tools of a language model." },
   { name: "Deployment", paths: ["/"], description: "The API document, the health check and the problem reference." },
 ];
 

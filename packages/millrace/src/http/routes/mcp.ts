@@ -1,0 +1,63 @@
+import * as z from "zod";
+import { needs } from "../auth.ts";
+import { jsonBody } from "../body.ts";
+import type { Document } from "../document.ts";
+import type { HttpEnv } from "../env.ts";
+import { HttpRefusal, problems } from "../problem.ts";
+import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
+
+/** A request of the Model Context Protocol, and the API that answers it. */
+export interface McpCall {
+  readonly request: Request;
+  readonly caller: { readonly id: string; readonly scopes: readonly string[] };
+  /** The OpenAPI document of the deployment. */
+  readonly document: Pick<Document, "paths" | "components">;
+  /** MILLRACE_KEY, which signs confirmations. */
+  readonly key: string;
+  /** Calls the API in the same process. */
+  fetch(request: Request): Promise<Response>;
+}
+
+/** The module `millrace/mcp`. */
+export interface McpServing {
+  serveMcp(call: McpCall): Promise<Response>;
+}
+
+export const MCP_PATH = "/mcp";
+
+const serve = createRoute({
+  method: "post",
+  path: MCP_PATH,
+  operationId: "callTools",
+  summary: "Use the API as tools of the Model Context Protocol",
+  description:
+    "Streamable HTTP without sessions. The tools are the reads of this document, and the acts with a dry run that the scopes of the token allow. An act returns its plan and a confirmation first, and is carried out by a second call with the confirmation.",
+  ...needs("read"),
+  request: { body: jsonBody(z.looseObject({ jsonrpc: z.literal("2.0"), method: z.string() })) },
+  responses: {
+    200: answers("A message of JSON-RPC 2.0", z.looseObject({ jsonrpc: z.literal("2.0") })),
+    ...problems("unauthorized", "forbidden"),
+  },
+});
+
+type Ask = (request: Request, context: { env: HttpEnv["Bindings"] }) => Promise<Response>;
+
+/** The route of the protocol. `load` imports `millrace/mcp`, which needs `@modelcontextprotocol/server`. `ask` calls the whole API. */
+export function mcp(load: () => Promise<McpServing>, ask: Ask) {
+  let document: McpCall["document"] | undefined;
+  return new Routes<HttpEnv>().openapi(serve, async (context) => {
+    const { env, var: known, req } = context;
+    const { origin } = new URL(req.url);
+    const from = req.header("origin");
+    // The protocol requires this check: a page of another site must not reach the server by the browser of a user.
+    if (from !== undefined && from !== origin) {
+      throw new HttpRefusal("forbidden", `A page of ${from} cannot use the tools. Call them without a browser, or from ${origin}.`);
+    }
+    const fetch = (request: Request) => ask(request, context);
+    document ??= (await (await fetch(new Request(new URL("/openapi.json", req.url)))).json()) as McpCall["document"];
+    const { serveMcp } = await load();
+    const { id, scopes } = known.caller;
+    return (await serveMcp({ ...{ request: req.raw, caller: { id, scopes }, document, key: env.MILLRACE_KEY, fetch } })) as never;
+  });
+}
