@@ -66,6 +66,23 @@ describe("The OpenAPI document", () => {
     expect(groups.filter((group) => !operations.some(({ operation }) => operation.tags.includes(group)))).toEqual([]);
   });
 
+  it("names the command of each operation of the engine, except these", async () => {
+    const named = operationsOf(await documented()).flatMap(({ operation }) => operation["x-command"] ?? []);
+    expect(new Set(named).size).toBe(named.length);
+    for (const command of named) expect(command).toMatch(/^[a-z]+(-[a-z]+)*( [a-z]+(-[a-z]+)*)?$/);
+    const { routes } = builtRoutes(app, {}, new WeakSet()).described;
+    expect(Object.fromEntries(routes.flatMap(({ command, operationId, path }) => (command ? [] : [[operationId, path]])))).toEqual({
+      // Streams. `millrace instances tail` and `--wait` follow one.
+      followInstance: "/v1/instances/{id}/stream",
+      followEngine: "/v1/stream",
+      // Pages and the sign-in of a browser.
+      explainProblems: "/problems",
+      showConsole: "/console",
+      showConsoleAt: "/console/{path}",
+      signIn: "/console/sign-in",
+    });
+  });
+
   it("marks for each operation whether it needs a token", async () => {
     const open = operationsOf(await documented()).filter(({ operation }) => operation.security.length === 0);
     expect(open.map(({ name }) => name).sort()).toEqual([

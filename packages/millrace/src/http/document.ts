@@ -48,13 +48,14 @@ export function documentOf({ routes, webhooks, components }: Described): Documen
 type SchemaOf = (schema: object) => Json;
 
 function operationOf(
-  { method: _, path: _path, middleware: _middleware, request = {}, responses, ...said }: Route,
+  { method: _, path: _path, middleware: _middleware, command, request = {}, responses, ...said }: Route,
   schemaOf: SchemaOf,
 ): Operation {
   const { params, query, headers, body } = request;
   const parameters = [...parametersIn("path", params), ...parametersIn("query", query), ...parametersIn("header", headers)];
   return {
     ...said,
+    ...(command !== undefined && { "x-command": command }),
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: { ...body, content: contentOf(body.content, schemaOf) } }),
     responses: Object.fromEntries(

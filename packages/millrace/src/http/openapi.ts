@@ -25,6 +25,7 @@ const show = createRoute({
   method: "get",
   path: "/openapi.json",
   operationId: "getDocument",
+  command: "openapi show",
   summary: "Get this OpenAPI document",
   description: "Returns the OpenAPI 3.1 document of this deployment, including the routes of the app.",
   security: [],

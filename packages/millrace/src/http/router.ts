@@ -31,6 +31,8 @@ export interface Route {
   /** With names in braces: `/v1/instances/{id}`. */
   readonly path: string;
   readonly operationId: string;
+  /** Its noun and verb on the command line: `schedules pause`. The document has it as `x-command`. */
+  readonly command?: string;
   readonly summary: string;
   readonly description?: string;
   readonly tags?: readonly string[];

@@ -44,6 +44,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/approvals",
   operationId: "listApprovals",
+  command: "approvals list",
   summary: "List questions to operators, newest first",
   description:
     "A page filtered by `workflow` or by a decided state scans 5,000 questions. It may be short or empty and still have a `next_cursor`.",
@@ -66,6 +67,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/approvals/{id}",
   operationId: "getApproval",
+  command: "approvals show",
   summary: "Get a question and its answer",
   description: "Returns the question, its details, its due time and the answer, if any.",
   ...needs("read"),
@@ -115,6 +117,7 @@ function decision(verb: "approve" | "reject", summary: string) {
     method: "post",
     path: `/v1/approvals/{id}/${verb}`,
     operationId: `${verb}Question`,
+    command: `approvals ${verb}`,
     summary,
     description: "A question is answered once and before `due_at`. Later answers are refused with 409.",
     ...needs("operate"),

@@ -71,6 +71,7 @@ const listOf = (own: readonly string[]) =>
     method: "get",
     path: "/v1/audit",
     operationId: "listAudit",
+    command: "audit list",
     summary: "List the actions of operators, newest first",
     description: "Returns each action with its actor, reason, target and result. Rows are kept for 400 days.",
     ...needs("read"),

@@ -10,6 +10,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/callback-secret",
   operationId: "getCallbackSecret",
+  command: "callback-secret show",
   summary: "Get the secret that signs the callbacks of your tenant",
   description:
     "The receiver verifies the signature with any library of Standard Webhooks. It proves that the call comes from this deployment and concerns your tenant. The secret is derived from `MILLRACE_KEY` and changes only with it.",

@@ -101,6 +101,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/catalog",
   operationId: "getCatalog",
+  command: "catalog show",
   summary: "Get the catalog of messages, queues and workflows",
   description:
     "Returns the declarations of the deployed code. Steps and emitted messages are known only after a run; they come from the newest instances of your tenant.",
@@ -143,6 +144,7 @@ const check = createRoute({
   method: "post",
   path: "/v1/catalog/check",
   operationId: "checkMessage",
+  command: "catalog check",
   summary: "Check a message without sending it",
   description: "Returns the derived key and subject, and the holder of the key. It does not check whether your token may send the message.",
   ...needs("enqueue"),

@@ -80,6 +80,7 @@ const acceptOne = createRoute({
   method: "post",
   path: "/v1/commands",
   operationId: "acceptCommand",
+  command: "commands send",
   summary: "Accept a command",
   description: [
     "Accepts a command. 202 means that its row is committed: exactly one instance performs it.",
@@ -108,6 +109,7 @@ const acceptMany = createRoute({
   method: "post",
   path: "/v1/commands/batch",
   operationId: "acceptCommands",
+  command: "commands send-batch",
   summary: "Accept up to 100 commands",
   description:
     "Returns one result per command, in order. Set the key in each item. Also accepts CloudEvents 1.0 in batched mode (`application/cloudevents-batch+json`), each as in `POST /v1/commands`.",

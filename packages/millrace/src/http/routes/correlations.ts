@@ -50,6 +50,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/correlations/{id}",
   operationId: "getCorrelation",
+  command: "correlations show",
   summary: "Get a job: all its instances and messages",
   description: [
     "Returns a page of the graph: instances in order of acceptance, each with the messages that its steps emitted, and dead letters.",

@@ -57,6 +57,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/costs",
   operationId: "getCosts",
+  command: "costs show",
   summary: "Get the cost of each workflow and the monthly cost of the deployment",
   description: "Covers all tenants, by list prices. Without CPU time, R2, the storage of app objects, and the charges of upstreams.",
   ...needs("observe"),

@@ -79,6 +79,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/dead-letters",
   operationId: "listDeadLetters",
+  command: "dead-letters list",
   summary: "List dead letters, newest first",
   description:
     "A token with the scope `unattributed` also reads dead letters without a tenant. A page filtered by `queue`, `reason` or `type` scans 5,000 dead letters. It may be short or empty and still have a `next_cursor`.",
@@ -107,6 +108,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/dead-letters/{id}",
   operationId: "getDeadLetter",
+  command: "dead-letters show",
   summary: "Get a dead letter with its message and the result of a replay",
   description:
     "Fields marked as sensitive are `[redacted]`. For an unknown type on a queue with sensitive fields, everything except the envelope is redacted. Send redacted values back unchanged: a replay keeps the stored values.",

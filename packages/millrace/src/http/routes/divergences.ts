@@ -35,6 +35,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/divergences",
   operationId: "listDivergences",
+  command: "divergences list",
   summary: "List divergences, newest first",
   description: "The scope `observe` reads the divergences of all tenants, the scope `read` those of the token's tenant.",
   ...needsOneOf("read", "observe"),

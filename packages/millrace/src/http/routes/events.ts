@@ -42,6 +42,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/instances/{id}/events",
   operationId: "listEmittedMessages",
+  command: "instances events",
   summary: "List the messages that an instance emitted",
   description: "Returns the commands and events that the steps of the instance emitted.",
   ...needs("read"),

@@ -19,6 +19,7 @@ const healthz = createRoute({
   method: "get",
   path: "/healthz",
   operationId: "getHealth",
+  command: "health show",
   summary: "Check the deployment, its database and the migrations",
   description:
     "Answers 200 if the deployment and its database work and all migrations are applied. 500 `config_invalid` names the first missing migration.",

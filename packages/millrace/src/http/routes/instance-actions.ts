@@ -56,6 +56,7 @@ function plain<Verb extends string>({ verb, summary, description, promised, plan
     method: "post",
     path: `/v1/instances/{id}/${verb}`,
     operationId: `${verb}Instance`,
+    command: `instances ${verb}`,
     summary,
     description,
     ...needs("operate"),
@@ -83,6 +84,7 @@ const cancelRoute = createRoute({
   method: "post",
   path: "/v1/instances/{id}/cancel",
   operationId: "cancelInstance",
+  command: "instances cancel",
   summary: "Cancel a running instance",
   description:
     "No further step starts, also if the instance waits, is paused or has not started. A running effect is recorded first. Then the effects with an undo handler are undone in reverse order, each once, and the instance is terminated. A dry run lists them in that order.",

@@ -133,6 +133,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/instances",
   operationId: "listInstances",
+  command: "instances list",
   summary: "List instances, newest first",
   description:
     "A page filtered by `workflow` or `subject` scans 50,000 instances. It may be short or empty and still have a `next_cursor`. Use `correlation` for all instances of a job.",
@@ -165,6 +166,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/instances/{id}",
   operationId: "getInstance",
+  command: "instances show",
   summary: "Get an instance with its payload, result and platform status",
   description:
     "With `wait`, the answer is delayed until the instance has ended or needs an operator (an unknown outcome or a question), or until the seconds have passed; check `status`. Sleeps, event waits and back-offs do not end the wait.",

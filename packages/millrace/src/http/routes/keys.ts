@@ -59,6 +59,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/keys/{key}",
   operationId: "getKey",
+  command: "keys show",
   summary: "Get the holders of an idempotency key",
   description:
     "Each workflow and each event type has its own key space; `workflow` selects one. The key of a pruned instance remains in use until its tombstone is removed.",

@@ -35,6 +35,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/limits",
   operationId: "listLimits",
+  command: "limits list",
   summary: "List the rate limits your tenant used in the last day, by name",
   description: "A limit shared by tenants is shown to each of them with the usage of all. The request limits of tokens are not included.",
   ...needs("read"),

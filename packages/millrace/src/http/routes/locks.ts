@@ -29,6 +29,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/locks",
   operationId: "listLocks",
+  command: "locks list",
   summary: "List locks held for ten seconds or more, by name",
   description: "Returns the holder, the expiry and the number of waiting callers of each lock.",
   ...needs("read"),
@@ -40,6 +41,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/locks/{name}",
   operationId: "getLock",
+  command: "locks show",
   summary: "Get a held lock",
   description: "Returns the holder of a lock that is held now, also for less than ten seconds.",
   ...needs("read"),
@@ -51,6 +53,7 @@ const breakRoute = createRoute({
   method: "post",
   path: "/v1/locks/{name}/break",
   operationId: "breakLock",
+  command: "locks break",
   summary: "Break a lock",
   description:
     "The next waiting caller gets the lock. The old holder learns this when it renews the lock. Its fenced writes are refused after the next holder has written.",

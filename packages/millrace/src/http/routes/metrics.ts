@@ -12,6 +12,7 @@ const scrape = createRoute({
   method: "get",
   path: METRICS_PATH,
   operationId: "getMetrics",
+  command: "metrics show",
   summary: "Get metrics of the whole deployment, for Prometheus",
   description:
     "The Prometheus text format 0.0.4, or OpenMetrics 1.0 if the request accepts it. The values are at most about ten seconds old.",

@@ -66,6 +66,7 @@ const health = createRoute({
   method: "get",
   path: "/v1/queues",
   operationId: "listQueues",
+  command: "queues list",
   summary: "Get the health of all queues",
   description:
     "Returns depth, lag, rates, retries and dead letters of each queue of the whole deployment, without tenants. Rates and latencies cover the last `minutes`, by default five.",
@@ -78,6 +79,7 @@ const byMinute = createRoute({
   method: "get",
   path: "/v1/messages/by-minute",
   operationId: "listMessagesByMinute",
+  command: "messages by-minute",
   summary: "Get deliveries by minute, queue, type and outcome",
   description: "Newest minute first. A type that is not deployed is `unknown`. `sources`: by kind of sender.",
   ...needs("observe"),
@@ -96,6 +98,7 @@ const dead = createRoute({
   method: "get",
   path: "/v1/messages/dead-letters",
   operationId: "listDeadLettersByType",
+  command: "messages dead-letters",
   summary: "Count the dead letters of the last day by queue and type",
   description: "Covers all tenants, up to 10000 of each state. A type that is not deployed is `unknown`.",
   ...needs("observe"),

@@ -50,6 +50,7 @@ const retryRoute = createRoute({
   method: "post",
   path: "/v1/instances/{id}/retry",
   operationId: "retryInstance",
+  command: "instances retry",
   summary: "Retry an errored or terminated instance",
   description:
     "Recorded effects are kept for every start step. A dry run lists the effects that would run and the effects in doubt. After a failed undo, the retry continues the undo; its dry run lists the same verdicts as `POST /v1/instances/{id}/undo`.",

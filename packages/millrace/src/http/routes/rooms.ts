@@ -56,6 +56,7 @@ const mint = createRoute({
   method: "post",
   path: "/rooms/{room}/{key}/tickets",
   operationId: "mintRoomTicket",
+  command: "rooms mint-ticket",
   summary: "Mint a ticket for a room",
   description:
     "For browsers, which cannot send `Authorization` with a WebSocket. The ticket opens this room within 30 seconds, with the identity of your token.",

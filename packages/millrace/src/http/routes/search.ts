@@ -42,6 +42,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/search",
   operationId: "search",
+  command: "search",
   summary: "Search by any id or key",
   description: [
     "Finds instances by id, key, subject, trace and platform id; jobs by correlation id; dead letters by id, key and job;",

@@ -45,6 +45,7 @@ const replay = createRoute({
   method: "post",
   path: "/v1/dead-letters/{id}/replay",
   operationId: "replayDeadLetter",
+  command: "dead-letters replay",
   summary: "Replay a dead letter, optionally corrected",
   description:
     "Sends the message back to its queue. A message that would be refused again remains a dead letter, and the answer has the reason. A dry run answers 200 with `refused`.",
@@ -64,6 +65,7 @@ const skip = createRoute({
   method: "post",
   path: "/v1/dead-letters/{id}/skip",
   operationId: "skipDeadLetter",
+  command: "dead-letters skip",
   summary: "Skip a dead letter",
   description: "Discards the message: it is not sent again. The dead letter and the reason remain on record.",
   ...needs("operate"),
@@ -84,6 +86,7 @@ const escalate = createRoute({
   method: "post",
   path: "/v1/dead-letters/{id}/escalate",
   operationId: "escalateDeadLetter",
+  command: "dead-letters escalate",
   summary: "Escalate a dead letter",
   description: "Sends `reason` as a note to the alert channels, once. The dead letter remains open.",
   ...needs("operate"),

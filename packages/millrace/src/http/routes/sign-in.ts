@@ -23,6 +23,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/caller",
   operationId: "getCaller",
+  command: "caller show",
   summary: "Get the caller: tenant, name and scopes",
   description: "Returns the tenant, the actor and the scopes of the token, and the time of the server.",
   ...needs("read"),
@@ -34,6 +35,7 @@ const mint = createRoute({
   method: "post",
   path: "/v1/sign-in-codes",
   operationId: "mintSignInCode",
+  command: "sign-in-codes mint",
   summary: "Mint a sign-in code for the console",
   description:
     "For a link such as `/console#code=…`, which keeps the token out of URLs. The code is valid once, within ten minutes. It is exchanged for a new token with your scopes that is valid for twelve hours, at most as long as yours. That token is listed and can be revoked like any other.",

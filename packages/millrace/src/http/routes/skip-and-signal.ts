@@ -27,6 +27,7 @@ const skipRoute = createRoute({
   method: "post",
   path: "/v1/instances/{id}/skip",
   operationId: "skipStep",
+  command: "instances skip",
   summary: "Skip the failed step of an instance",
   description:
     "Records the given output with its rows and messages (none for a commit), and the run continues after the step. An output that does not match the schema of the step ends the run again with the reason. An undo does not revert a skipped step. After a failed undo, the undo continues after the skipped step. For `undo …` you confirm that the effect is undone, which is recorded with its rows and messages. If the undo cannot determine the outcome of an effect, you confirm that the undo ignores the effect. Neither needs an output.",
@@ -58,6 +59,7 @@ const signalRoute = createRoute({
   method: "post",
   path: "/v1/instances/{id}/signals/{type}",
   operationId: "signalInstance",
+  command: "instances signal",
   summary: "Send an event to one instance",
   description: [
     "The most recent wait of the instance receives the event. Without such a wait, the event is kept until one starts. No other instance receives it; use POST /v1/events for events to all consumers.",

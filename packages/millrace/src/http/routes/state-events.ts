@@ -69,6 +69,7 @@ const stateOne = createRoute({
   method: "post",
   path: "/v1/events",
   operationId: "stateEvent",
+  command: "events send",
   summary: "Accept an event",
   description: [
     "Reports an event from outside. 202 means that it is committed. It is then routed like every event: it wakes waiting instances, starts workflows and sends commands. The event has no instance.",
@@ -98,6 +99,7 @@ const stateMany = createRoute({
   method: "post",
   path: "/v1/events/batch",
   operationId: "stateEvents",
+  command: "events send-batch",
   summary: "Accept up to 100 events",
   description:
     "Returns one result per event, in order. Each item has its `idempotency_key`. Also accepts CloudEvents 1.0 in batched mode (`application/cloudevents-batch+json`).",

@@ -68,6 +68,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/instances/{id}/steps",
   operationId: "listSteps",
+  command: "instances steps",
   summary: "List the steps of an instance",
   description:
     "Returns the steps of the current run with attempts, sleeps and waits, from the history of the platform. Removed history is replaced by the recorded effects, without attempts. An inline step is shown by its effect, with its attempt.",

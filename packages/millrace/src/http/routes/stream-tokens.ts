@@ -21,6 +21,7 @@ const mint = createRoute({
   method: "post",
   path: "/v1/stream-tokens",
   operationId: "mintStreamToken",
+  command: "stream-tokens mint",
   summary: "Mint a stream token for a browser",
   description:
     "For an EventSource, which cannot send `Authorization`. As `?token=`, it opens only the stream of this path, within 60 seconds, with the identity of your token. It is not stored and cannot be revoked separately: when your token ends, it and its streams end too.",

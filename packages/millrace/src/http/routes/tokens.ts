@@ -56,6 +56,7 @@ const revoke = createRoute({
   method: "delete",
   path: "/v1/tokens/{id}",
   operationId: "revokeToken",
+  command: "tokens revoke",
   summary: "Revoke a token",
   description:
     "A token used in the last 30 seconds may work for up to 30 more seconds. Tokens minted with it remain valid unless `descendants` is true.",
@@ -84,6 +85,7 @@ export function tokens(own: readonly string[]) {
     method: "post",
     path: "/v1/tokens",
     operationId: "mintToken",
+    command: "tokens mint",
     summary: "Mint a token for your tenant",
     description:
       "Does not accept `Idempotency-Key`, because a token is returned once. If the answer was lost, revoke the listed token and mint another.",
@@ -102,6 +104,7 @@ export function tokens(own: readonly string[]) {
     method: "get",
     path: "/v1/tokens",
     operationId: "listTokens",
+    command: "tokens list",
     summary: "List the tokens of your tenant, newest first",
     description: "Does not return token values. Expired tokens are listed for 30 days. The last use is recorded once per hour.",
     ...needs("tokens"),

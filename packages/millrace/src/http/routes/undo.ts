@@ -35,6 +35,7 @@ const undoRoute = createRoute({
   method: "post",
   path: "/v1/instances/{id}/undo",
   operationId: "undoInstance",
+  command: "instances undo",
   summary: "Undo an instance",
   description:
     "Undoes the recorded effects that have an undo handler, in reverse order, each once. Then the instance is terminated. A retry afterwards runs them again. A dry run lists the effects in the order of the undo.",
