@@ -43,10 +43,10 @@ export function serveMcp(call: McpCall): Promise<Response> {
     }
     return mcp;
   };
-  return createMcpHandler(server, { maxRequestBodySize: MAX_BYTES }).fetch(call.request);
+  const headers = new Headers(call.request.headers);
+  headers.set("accept", "application/json, text/event-stream");
+  return createMcpHandler(server).fetch(new Request(call.request.url, { method: "POST", headers }), { parsedBody: call.body });
 }
-
-const MAX_BYTES = 1024 * 1024;
 
 interface Tool {
   readonly name: string;

@@ -6,6 +6,7 @@ const NAMED_BY: Readonly<Record<string, string>> = {
   "POST /v1/catalog/check": "it writes nothing; to check a key, send `idempotency_key` in the body",
   "POST /v1/commands/batch": "a batch has one key per item: set `idempotency_key` in each item",
   "POST /v1/events/batch": "a batch has one key per item: set `idempotency_key` in each item",
+  "POST /mcp": "a repeated act is refused, because its plan has changed since its confirmation",
   "POST /v1/stream-tokens": "each request mints a token, which is not stored",
   "POST /v1/sign-in-codes": "a code is returned once and never repeated",
   "POST /v1/tokens": "a token is returned once and never repeated",

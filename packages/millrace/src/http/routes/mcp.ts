@@ -1,6 +1,7 @@
 import * as z from "zod";
+import { BODY_REFUSALS } from "../actions.ts";
 import { needs } from "../auth.ts";
-import { jsonBody } from "../body.ts";
+import { jsonBody, readBody } from "../body.ts";
 import type { Document } from "../document.ts";
 import type { HttpEnv } from "../env.ts";
 import { HttpRefusal, problems } from "../problem.ts";
@@ -10,6 +11,8 @@ import { createRoute, Routes } from "../router.ts";
 /** A request of the Model Context Protocol, and the API that answers it. */
 export interface McpCall {
   readonly request: Request;
+  /** Its body, parsed. */
+  readonly body: unknown;
   readonly caller: { readonly id: string; readonly scopes: readonly string[] };
   /** The OpenAPI document of the deployment. */
   readonly document: Pick<Document, "paths" | "components">;
@@ -26,6 +29,11 @@ export interface McpServing {
 
 export const MCP_PATH = "/mcp";
 
+const message = z.looseObject({ jsonrpc: z.literal("2.0") });
+
+const asked = message.extend({ method: z.string() });
+const refusals = problems(...BODY_REFUSALS) as Record<400, { description: string; content: object }>;
+
 const serve = createRoute({
   method: "post",
   path: MCP_PATH,
@@ -34,10 +42,12 @@ const serve = createRoute({
   description:
     "Streamable HTTP without sessions. The tools are the reads of this document, and the acts with a dry run that the scopes of the token allow. An act returns its plan and a confirmation first, and is carried out by a second call with the confirmation.",
   ...needs("read"),
-  request: { body: jsonBody(z.looseObject({ jsonrpc: z.literal("2.0"), method: z.string() })) },
+  request: { body: jsonBody(asked) },
   responses: {
-    200: answers("A message of JSON-RPC 2.0", z.looseObject({ jsonrpc: z.literal("2.0") })),
-    ...problems("unauthorized", "forbidden"),
+    200: answers("A message of JSON-RPC 2.0", message),
+    202: { description: "A notification was accepted" },
+    ...refusals,
+    400: { ...refusals[400], content: { ...refusals[400].content, ...answers("", message).content } },
   },
 });
 
@@ -54,10 +64,11 @@ export function mcp(load: () => Promise<McpServing>, ask: Ask) {
     if (from !== undefined && from !== origin) {
       throw new HttpRefusal("forbidden", `A page of ${from} cannot use the tools. Call them without a browser, or from ${origin}.`);
     }
+    const body = await readBody(req, asked);
     const fetch = (request: Request) => ask(request, context);
     document ??= (await (await fetch(new Request(new URL("/openapi.json", req.url)))).json()) as McpCall["document"];
     const { serveMcp } = await load();
     const { id, scopes } = known.caller;
-    return (await serveMcp({ ...{ request: req.raw, caller: { id, scopes }, document, key: env.MILLRACE_KEY, fetch } })) as never;
+    return (await serveMcp({ ...{ request: req.raw, body, caller: { id, scopes }, document, key: env.MILLRACE_KEY, fetch } })) as never;
   });
 }
