@@ -15,7 +15,6 @@ import type { Behaviour, LedgerEntry } from "../upstream/server.ts";
 export { until } from "../until.ts";
 export { event } from "./event.ts";
 
-/** The probe Worker's env. */
 export interface ProbeEnv extends Cloudflare.Env {
   PROBE: Workflow;
   COUNT_DONE: Workflow;
@@ -33,21 +32,21 @@ export const operator = { tenantId: "acme", actor: "tess" };
 
 let runs = 0;
 
-/** A name no other test uses. */
+/** A name that no other test uses. */
 export function fresh(what = "run"): string {
   return `${what}-${++runs}-${crypto.randomUUID().slice(0, 8)}`;
 }
 
 type Script = Partial<ProbeStep> & Pick<ProbeStep, "do" | "name">;
 
-/** Accepts a probe that runs these steps. Throws its refusal. */
+/** Accepts a command of the workflow `probe` with these steps. Throws when the command is refused. */
 export async function start(name: string, steps: (Script | Script[])[], request: Partial<UntypedRequest> = {}): Promise<Accepted> {
   const [answer] = await acceptCommands(probeEnv, app, tenant, [{ type: "probe.requested", payload: { name, steps }, ...request }]);
   if (answer instanceof MillraceError || answer === undefined) throw answer;
   return answer;
 }
 
-/** The outside world's own record of a subject. */
+/** The effects that the upstream of the tests has recorded for a subject. */
 export async function happened(subject: string): Promise<LedgerEntry[]> {
   return (await fetch(`${probeEnv.UPSTREAM_URL}/ledger/${encodeURIComponent(subject)}`)).json();
 }
@@ -68,7 +67,7 @@ export async function statusOf(id: string): Promise<string | undefined> {
   return (await rows<{ status: string }>("SELECT status FROM millrace_instances WHERE id = ?1", id))[0]?.status;
 }
 
-/** Waits for an instance to reach a status and answers the one it has. */
+/** Waits until an instance has one of these statuses. Returns the status that it has at the end of the wait. */
 export function reaches(id: string, ...statuses: string[]): Promise<string | undefined> {
   return until(
     () => statusOf(id),
@@ -76,7 +75,7 @@ export function reaches(id: string, ...statuses: string[]): Promise<string | und
   );
 }
 
-/** The result of a probe, once the platform reports it as complete as well: its row is complete a moment earlier. */
+/** The result of a probe run. Waits for the platform's status `complete`, which follows the status of the row. */
 export async function probeOutput(instanceId: string): Promise<unknown> {
   const instance = await probeEnv.PROBE.get(instanceId);
   const ended = await until(
@@ -86,7 +85,7 @@ export async function probeOutput(instanceId: string): Promise<unknown> {
   return ended.output;
 }
 
-/** Restarts an ended probe from its beginning, waits until its code was passed through once more, and answers how that ended. */
+/** Restarts an ended probe run on the platform. Returns its status after one more replay of its code. */
 export async function restarted(instanceId: string): Promise<string> {
   const instance = await probeEnv.PROBE.get(instanceId);
   const ended = () =>
@@ -105,7 +104,7 @@ export async function restarted(instanceId: string): Promise<string> {
   return ended();
 }
 
-/** Arms a crash point, once; in a run's code for a run of this test, by its name or id. */
+/** Arms a crash point once. For a crash point in the code of a run, `run` is the name or id of that run. */
 export const dieAt = (point: CrashPoint, whose?: string) => testing.dieAt(point, idsOf(whose));
 
 /** Throws at a crash point, once. */
@@ -128,20 +127,19 @@ export async function keeperRests(): Promise<void> {
       await storage.setAlarm(Date.now() + ms);
       return (keeper as Keeper).underWay;
     });
-  // A running round sets it again at its end.
+  // A running round sets the alarm again at its end.
   await until(
     () => ringsIn(3_600_000),
     (rounds) => rounds === 0,
   );
 }
 
-/** The same, until the end of the test. */
 export async function withKeeperAtRest(): Promise<void> {
   await keeperRests();
   onTestFinished(() => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.setAlarm(Date.now() + 1000)));
 }
 
-/** Orders rows by their age, where a test has aged some: the scan for old rows ends at the first young one. */
+/** Orders rows by their age after a test has changed some ages. The scan for old rows ends at the first young row. */
 export async function oldFirst(): Promise<void> {
   await env.DB.prepare(
     `UPDATE millrace_instances SET rowid = (SELECT min(rowid) FROM millrace_instances) - newer.count
@@ -177,5 +175,5 @@ export function deliver(queue: string, bodies: unknown[], attempts = 1): Promise
   return testing.deliverTo(async (batch, ctx) => worker.queue?.(batch, probeEnv as unknown as Env, ctx), queue, bodies, attempts);
 }
 
-/** A claim that ran out, as after a killed process. */
+/** Lets the claims of an instance expire, as after the death of their process. */
 export const expireLeases = (instanceId: string) => testing.expireLeases(probeEnv, instanceId);

@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 
-/** The whole storage of an object, as text; empty when it keeps nothing. */
+/** All rows in the storage of a Durable Object, as text. The text is empty when nothing is stored. */
 export async function keptIn(stub: unknown): Promise<string> {
   return runInDurableObject(stub as DurableObjectStub, async (_, { storage }) => {
     const tables = storage.sql.exec<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*'");

@@ -6,10 +6,9 @@ import { fresh, probeEnv, until } from "./harness.ts";
 
 const tenant = { tenantId: "acme", source: "test" };
 
-/** The lab's binding. */
 export const LAB = (probeEnv as unknown as { LAB: Workflow }).LAB;
 
-/** Accepts a run that executes `code` on every replay: code that shall differ between replays reads a variable of the test. */
+/** Accepts a run that executes `code` on every replay. Code that differs between replays reads a variable of the test. */
 export async function runLab(
   code: (call: LabCall) => Promise<unknown>,
   {
@@ -37,7 +36,7 @@ export async function platformOf(id: string): Promise<{ status: string; error?: 
   }
 }
 
-/** Waits for a lab run to reach a status on the platform, and answers the one it has. */
+/** Waits until a lab run has one of these statuses on the platform. Returns the status that it has at the end of the wait. */
 export function platformReaches(id: string, ...statuses: string[]): Promise<string> {
   return until(
     async () => (await platformOf(id)).status,
@@ -45,7 +44,7 @@ export function platformReaches(id: string, ...statuses: string[]): Promise<stri
   );
 }
 
-/** Restarts an ended lab run from its beginning, waits until its code was passed through once more, and answers how that ended. */
+/** Restarts an ended lab run on the platform. Returns its status after one more replay of its code. */
 export async function restartLab(id: string): Promise<string> {
   await platformReaches(id, "complete", "errored", "terminated");
   const before = labPasses.get(id) ?? 0;
@@ -57,7 +56,7 @@ export async function restartLab(id: string): Promise<string> {
   return platformReaches(id, "complete", "errored");
 }
 
-/** The error of a run, from its row. */
+/** The error in the instance row of a run. */
 export async function errorOf(id: string): Promise<{ code?: string; step?: string; message?: string } | null> {
   const row = await probeEnv.DB.prepare("SELECT error FROM millrace_instances WHERE id = ?1").bind(id).first<{ error: string | null }>();
   return row?.error ? JSON.parse(row.error) : null;
@@ -77,14 +76,14 @@ export async function failsUntilMended(name = fresh("lab")) {
   return { instanceId, state };
 }
 
-/** An upstream's certain no. */
+/** The error of an upstream that has certainly done nothing. */
 export function refuse(): never {
   throw upstreamRefused("no");
 }
 
 /**
- * A run of two branches: one that is parked, and one that fails once the other is, until it is fixed. Returns after the run has
- * failed.
+ * A run of two branches. The first branch is parked. The second branch fails after that, until it is fixed. Returns after the run
+ * has failed.
  */
 export async function parkedBesideFailure(
   park: (step: Steps, name: string) => Promise<unknown>,
@@ -93,7 +92,7 @@ export async function parkedBesideFailure(
   const state = { mended: false };
   const { instanceId, name } = await runLab(async ({ step, payload, instanceId: id }) => {
     const failing = async () => {
-      await step.read("the other is parked", () => until(() => isParked(id), Boolean));
+      await step.read("wait for the first branch", () => until(() => isParked(id), Boolean));
       await step.read(
         "fails",
         async () => {

@@ -13,8 +13,8 @@ export async function alsoLean(...files: string[]): Promise<void> {
   for (const file of files) await import(/* @vite-ignore */ `./${file}.test.ts?lean`);
 }
 
-/** The same, at the size that the contract names; the gate has the crash windows of `alsoLean`, and the proof draws the mode. */
+/** Runs test files with inline steps if MILLRACE_FULL_SIZE is true. The gate runs only the files of `alsoLean` in this mode. */
 export async function alsoLeanInFull(...files: string[]): Promise<void> {
   if (IS_FULL_SIZE) await alsoLean(...files);
-  else it.skip(`in lean mode, with MILLRACE_FULL_SIZE=true: ${files.join(", ")}`, () => {});
+  else it.skip(`with inline steps, if MILLRACE_FULL_SIZE=true: ${files.join(", ")}`, () => {});
 }

@@ -20,7 +20,7 @@ export const causes: Readonly<Record<string, () => unknown>> = {
   "an error of a class": () => new (class CardError extends Error {})("Declined."),
   "several errors": () => new AggregateError([new Error("Declined.")], "All failed."),
   "no error": () => ({ status: 402, reason: "Declined." }),
-  "an error with an answer": () => new HttpError("Declined."),
+  "an error with a response": () => new HttpError("Declined."),
   "an answer": () => new Response("Declined.", { status: 402 }),
   "an error with functions": () => Object.assign(new Error("Declined."), { config: { transform: [() => 1] }, toJSON: () => ({}) }),
   "a schema's error": () => z.object({ id: z.string() }).safeParse({}).error,

@@ -13,7 +13,7 @@ const MINUTE = 60_000;
 
 calmly();
 
-/** How many instances of the lab are errored now, as the keeper gauges them. */
+/** The keeper's gauge of errored instances of the lab. */
 async function errored(): Promise<number> {
   await keeperOf(probeEnv).readVitals();
   const { samples } = await keeperOf(probeEnv).vitals();
@@ -23,7 +23,7 @@ async function errored(): Promise<number> {
 it("an instance that stays errored is notified after 15 minutes and then every 4 hours, until an operator closes it", async () => {
   const before = await errored();
   const { requests } = await receiver();
-  // Other tests' failures of the lab remain: this test reads its own.
+  // Errored instances of other tests remain, so the test reads differences.
   const round = async () => {
     const gauges = [{ name: "instances_errored_open", labels: { workflow: "lab" }, value: (await errored()) - before }];
     await raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges });
@@ -36,7 +36,7 @@ it("an instance that stays errored is notified after 15 minutes and then every 4
   await round();
   expect(await told(1)).toEqual(["alert.firing instances_errored"]);
 
-  // The failure is no news any more, and the instance waits all the same.
+  // The failure is old, and the instance still waits for an operator.
   await pass(14 * MINUTE);
   await round();
   expect(await told(1)).toHaveLength(1);

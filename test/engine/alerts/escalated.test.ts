@@ -13,11 +13,11 @@ async function letter(): Promise<string> {
   return (await firstLetter(key)).id;
 }
 
-/** Requests of the receiver for one escalated dead letter. */
+/** The notifications that the receiver has got about one escalated dead letter. */
 const told = (received: Parameters<typeof saidIn>[0][], id: string) =>
   received.map(saidIn).filter(({ data }) => data.rule === "dead_letter_escalated" && data.examples.includes(id));
 
-it("an escalated dead letter is notified once, with its note and author, and resolved when it is settled", async () => {
+it("an escalated dead letter raises one alert with the note and its author; the alert is resolved when the dead letter is settled", async () => {
   const { requests } = await receiver();
   const [one, other] = [await letter(), await letter()];
   const escalate = (id: string, note: string) => escalateDeadLetter(probeEnv, reader, id, note);
@@ -27,7 +27,6 @@ it("an escalated dead letter is notified once, with its note and author, and res
   const note = both[0].escalated ? "Who owns <this>?" : "A second click.";
   await round();
   await round();
-  // Arriving dead letters raise a separate alert.
   const seen = await requests(3);
   expect(told(seen, one)).toMatchObject([
     {

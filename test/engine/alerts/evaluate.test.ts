@@ -38,7 +38,7 @@ class World {
         continue;
       }
       const { alert, notice } = step;
-      if (alert.version !== (this.alerts.get(alert.id)?.version ?? 0) + 1) throw new Error(`${alert.id} left a version out.`);
+      if (alert.version !== (this.alerts.get(alert.id)?.version ?? 0) + 1) throw new Error(`${alert.id} skipped a version.`);
       this.alerts.set(alert.id, alert);
       if (notice) this.notices.push({ at, group: groupOf(alert.labels), id: alert.id, change: notice });
     }
@@ -64,8 +64,8 @@ function minutes(world: World, values: readonly (number | null)[], from = 0): vo
   });
 }
 
-describe("An alert", () => {
-  it("is pending until its bound has been exceeded for long enough, and is then notified once", () => {
+describe("Alerts", () => {
+  it("an alert is pending until its gauge has exceeded the bound for long enough, and is then notified once", () => {
     const world = new World();
     minutes(world, [11, 11]);
     expect([world.open[0]?.state, world.said]).toEqual(["pending", []]);
@@ -73,14 +73,14 @@ describe("An alert", () => {
     expect([world.open[0]?.state, world.said]).toEqual(["firing", ["firing"]]);
   });
 
-  it("leaves no row when it ends before its notification", () => {
+  it("an alert that ends before its first notification leaves no row", () => {
     const world = new World();
     minutes(world, [11, 11, null, 11, 10, 11, 11]);
     expect(world.said).toEqual([]);
     expect(world.alerts.size).toBe(1);
   });
 
-  it("is notified at once when it becomes critical, and again after a period as a warning", () => {
+  it("an alert is notified again when it becomes critical, and when it returns to warning", () => {
     const world = new World();
     minutes(world, [11, 11, 11, 101, 101, 101, 11, 11, 11, 11]);
     expect(world.notices.map(({ at, change }) => [at / MINUTE, change])).toEqual([
@@ -90,7 +90,7 @@ describe("An alert", () => {
     ]);
   });
 
-  it("does not flap: a short recovery is ignored, and only a lasting one resolves it", () => {
+  it("an alert is not resolved by a short recovery of its gauge, only by a lasting one", () => {
     const world = new World();
     minutes(world, [11, 11, 11, null, 11, null, null, 11, null, null, null, null]);
     expect(world.notices.map(({ at, change }) => [at / MINUTE, change])).toEqual([
@@ -100,13 +100,13 @@ describe("An alert", () => {
     expect(world.open).toEqual([]);
   });
 
-  it("is repeated after its repeat interval when it lasts, and not before", () => {
+  it("a lasting alert is notified again after its repeat interval, and not before", () => {
     const world = new World();
     minutes(world, Array(180).fill(11));
     expect(world.notices.map(({ at }) => at / MINUTE)).toEqual([2, 62, 122]);
   });
 
-  it("that is muted is recorded and not notified; the missed notification is sent when the mute ends", () => {
+  it("a muted alert is recorded and not notified; the missed notification is sent when the mute ends", () => {
     const world = new World();
     minutes(world, [11, 11]);
     world.mute(MINUTE, 10 * MINUTE);
@@ -116,7 +116,7 @@ describe("An alert", () => {
     expect(world.said).toEqual(["firing"]);
   });
 
-  it("is reported as resolved when the mute ends, if it was notified and has ended during the mute", () => {
+  it("an alert that ended during a mute is notified as resolved when the mute ends", () => {
     const world = new World();
     minutes(world, Array(10).fill(11));
     world.mute(10 * MINUTE, 20 * MINUTE);
@@ -125,7 +125,7 @@ describe("An alert", () => {
     expect(world.notices[1]?.at).toBe(30 * MINUTE);
   });
 
-  it("does not become due by two polls with an hour between them", () => {
+  it("two polls with an hour between them do not make a pending alert fire", () => {
     const world = new World();
     world.look(0, { q: 11 });
     world.look(60 * MINUTE, { q: 11 });
@@ -134,7 +134,7 @@ describe("An alert", () => {
     expect(world.said).toEqual(["firing"]);
   });
 
-  it("is notified and resolved on time although the clock was set back by an hour in between", () => {
+  it("an alert fires and is resolved on time although the clock was set back by one hour", () => {
     const [pending, quiet] = [new World(), new World()];
     pending.look(60 * MINUTE, { q: 11 });
     minutes(pending, Array(4).fill(11));
@@ -144,14 +144,14 @@ describe("An alert", () => {
     expect(quiet.said).toEqual(["firing", "resolved"]);
   });
 
-  it("does not fire for many groups that are each within their bound", () => {
+  it("no alert fires for many queues that are each within their bound", () => {
     const world = new World();
     const values = Object.fromEntries(Array.from({ length: 2 * MAX_GROUPS }, (_, index) => [`q${index}`, 9]));
     for (let minute = 0; minute < 10; minute++) world.look(minute * MINUTE, values);
     expect(world.open).toEqual([]);
   });
 
-  it("begins muted when its group is muted, although the earlier alert of the group is over", () => {
+  it("a new alert about a muted queue begins muted, also after the earlier alert was resolved", () => {
     const world = new World();
     minutes(world, [11, 11, 11]);
     world.mute(2 * MINUTE, 60 * MINUTE);
@@ -160,7 +160,7 @@ describe("An alert", () => {
     expect(world.open).toMatchObject([{ state: "firing", mutedUntil: 62 * MINUTE, muteReason: "known" }]);
   });
 
-  it("is resolved when its rule is switched off", () => {
+  it("an alert is resolved when its rule is disabled", () => {
     const world = new World();
     minutes(world, [11, 11, 11]);
     const after = new World([]);
@@ -169,7 +169,7 @@ describe("An alert", () => {
     expect([after.said, after.open]).toEqual([["resolved"], []]);
   });
 
-  it("keeps its state while its gauge cannot be read, and does not begin without a reading", () => {
+  it("an alert keeps its state while its gauge cannot be read; no alert begins without a gauge value", () => {
     const world = new World();
     minutes(world, Array(10).fill(11));
     const unread = Array(10).fill(Number.NaN);
@@ -177,14 +177,14 @@ describe("An alert", () => {
     expect([world.said, world.open.length]).toEqual([["firing"], 1]);
   });
 
-  it("is written once a minute while it is unchanged, for any number of polls", () => {
+  it("an unchanged alert is written at most once a minute, for any number of polls", () => {
     const world = new World();
     for (let at = 0; at <= 10 * MINUTE; at += 10_000) world.look(at, { q: 11 });
-    // Its beginning, its notice, and a minute each.
+    // One write at the begin, one for the notification, and one for each minute.
     expect(world.open[0]?.version).toBeLessThanOrEqual(12);
   });
 
-  it("counts its events, and keeps the first three examples and the time of the last event", () => {
+  it("an alert counts its events, and keeps the first three examples and the time of the last event", () => {
     const arrived: AlertRule = { ...RULE, gauge: "arrived", warning: { above: 0, forMs: 0 } };
     const world = new World([arrived]);
     const reading = (value: number, fresh: number, examples: string[], lastAt: number) =>
@@ -194,7 +194,7 @@ describe("An alert", () => {
     expect(world.open).toMatchObject([{ count: 9, examples: ["a", "b", "c"], lastAt: MINUTE + 6, since: 6 }]);
   });
 
-  it("is limited to twenty groups for each rule; further groups share one more", () => {
+  it("one rule has at most twenty alerts for separate queues; all further queues share one more alert", () => {
     const world = new World();
     const many = Object.fromEntries(Array.from({ length: 200 }, (_, index) => [`q${index}`, 11 + index / 1000]));
     for (const at of [0, 1, 2, 3]) world.look(at * MINUTE, many);
@@ -204,7 +204,7 @@ describe("An alert", () => {
   });
 });
 
-describe("For any readings,", () => {
+describe("Alerts of random gauge values", () => {
   const value = fc.constantFrom(null, 0, 11, 50, 101, 500);
   const rule = fc
     .record({
@@ -222,7 +222,7 @@ describe("For any readings,", () => {
     maxLength: 60,
   });
 
-  it("notifications equal those of a naive model, and no two alerts of one group are open", () => {
+  it("alerts send the notifications of a naive model, and no two alerts of one group are open", () => {
     fc.assert(
       fc.property(rule, looks, (own, seen) => {
         const world = new World([own]);
@@ -234,7 +234,7 @@ describe("For any readings,", () => {
           past.a.push({ at, value: a, muted: false });
           past.b.push({ at, value: b, muted: false });
           const groups = world.open.map(({ labels }) => groupOf(labels));
-          if (new Set(groups).size !== groups.length) throw new Error(`Two of one group are open: ${groups}.`);
+          if (new Set(groups).size !== groups.length) throw new Error(`Two alerts of one group are open: ${groups}.`);
         }
         for (const queue of ["a", "b"] as const) {
           const model = naive(own, past[queue]);
@@ -261,7 +261,7 @@ describe("For any readings,", () => {
           const heard = world.notices.length;
           world.look(at, { a, b });
           const wrong = world.notices.slice(heard).find(({ id }) => (before.get(id) ?? 0) > at);
-          if (wrong) throw new Error(`${wrong.id} is muted, and was notified.`);
+          if (wrong) throw new Error(`${wrong.id} was notified during its mute.`);
           if (mute === 0) {
             mutedUntil = at + 5 * MINUTE;
             world.mute(at, 5 * MINUTE);

@@ -37,8 +37,8 @@ const NOTICE: AlertNotice = {
 
 const placed = (PUBLIC_URL?: string, notice = NOTICE) => placeOf({ ...(PUBLIC_URL !== undefined && { PUBLIC_URL }) }, notice);
 
-describe("A notice", () => {
-  it("for a signed webhook has a type, a time and the data", () => {
+describe("Notifications", () => {
+  it("the notification for a signed webhook has a type, a time and the data", () => {
     const { channels: _, ...data } = NOTICE;
     expect(JSON.parse(webhookBody(NOTICE))).toEqual({ type: "alert.firing", timestamp: at, data: { ...data, url: null } });
     expect(JSON.parse(webhookBody(NOTICE, placed("https://orders.example"))).data.url).toBe(
@@ -46,7 +46,7 @@ describe("A notice", () => {
     );
   });
 
-  it("for Slack is text in which no label can produce markup or a mention", () => {
+  it("the notification for Slack is text in which no label of an alert can produce markup or a mention", () => {
     const { text, ...more } = JSON.parse(slackBody(NOTICE));
     expect(text.split("\n").slice(0, 3)).toEqual([
       "🔴 *critical dlq\u200b_depth began*",
@@ -56,13 +56,13 @@ describe("A notice", () => {
     expect(more).toEqual({ unfurl_links: false, unfurl_media: false });
   });
 
-  it("for Telegram is HTML with its three special characters escaped", () => {
+  it("the notification for Telegram is HTML with the three special characters escaped", () => {
     const body = JSON.parse(telegramBody(NOTICE, "-100"));
     expect(body).toMatchObject({ chat_id: "-100", parse_mode: "HTML", link_preview_options: { is_disabled: true } });
     expect(body.text.split("\n").slice(0, 2)).toEqual(["🔴 <b>critical dlq_depth began</b>", "queue orders &amp; &lt;returns&gt;"]);
   });
 
-  it("names the deployment and links to its subject: the item, or the filtered list", () => {
+  it("a notification names the deployment and links to the item or the filtered list", () => {
     const env = "https://orders.example/";
     const letter = { ...NOTICE, rule: "dead_letter_arrived", examples: ["a_b"], labels: { queue: "orders" } };
     const slack = JSON.parse(slackBody(letter, placed(env, letter))).text.split("\n");
@@ -82,14 +82,14 @@ describe("A notice", () => {
   });
 
   it.each(["orders.example", "https://ada:secret@orders.example", "ftp://orders.example", " ", undefined])(
-    "is sent without a link when PUBLIC_URL is %s",
+    "a notification has no link when PUBLIC_URL is %s",
     (said) => {
       expect(placed(said)).toBeUndefined();
       expect(JSON.parse(slackBody(NOTICE, placed(said))).text).not.toContain("console");
     },
   );
 
-  it("describes frequency or amount in words, and for missing arrivals only that none came", () => {
+  it("a notification about frequent events has their number; one about missing events reports only that none came", () => {
     const saidOf = (more: Partial<AlertNotice>) => JSON.parse(telegramBody({ ...NOTICE, ...more }, "1")).text as string;
     expect(saidOf({})).toContain("\nat 101, bound 100\n");
     expect(saidOf({ count: 1, value: 1, above: 0 })).toContain("\nonce\n");
@@ -102,7 +102,7 @@ describe("A notice", () => {
     expect(noMore).toContain("\n3 times\nfrom ");
   });
 
-  it("is never longer than its channel accepts and never cuts a character, for any text", () => {
+  it("a notification is at most as long as its channel accepts, and no character in it is cut", () => {
     const word = fc.string({ unit: fc.constantFrom("&", "<", ">", "*", "_", "`", "a", "🧾"), maxLength: 3000 });
     fc.assert(
       fc.property(fc.dictionary(word, word, { maxKeys: 20 }), fc.array(word, { maxLength: 3 }), word, (labels, examples, meaning) => {
@@ -139,7 +139,7 @@ describe("Alert channels", () => {
       (found) => found.length > 0,
     );
 
-  it("each get their own format under one id at every attempt, and a failing channel does not delay the others", async () => {
+  it("each alert channel gets its own format with the same id at every attempt; a failing channel does not delay the others", async () => {
     const treatments = [{ status: 503, times: 1 }, ...TAKEN];
     const { url, requests } = await receiver({ treatments });
     const telegram = { ALERTS_TELEGRAM_TOKEN: "1:a", ALERTS_TELEGRAM_CHAT: "7", ALERTS_TELEGRAM_URL: url };
@@ -155,7 +155,7 @@ describe("Alert channels", () => {
     ]);
   });
 
-  it("end the run with a permanent refusal only after every other channel has its notice", async () => {
+  it("a channel's permanent refusal ends the run of a notification only after every other channel has accepted it", async () => {
     const refusing = await receiver({ treatments: [{ status: 410, times: 9 }] });
     const late = await addressThat([{ status: 503, times: 3 }]);
     vars.ALERTS_SLACK_URL = late.url;
@@ -165,7 +165,7 @@ describe("Alert channels", () => {
     expect((await late.requests()).map(({ answered }) => answered)).toEqual([503, 503, 503, 204]);
   });
 
-  it("do not retry a permanent refusal of Slack, and do not show its address in the error", async () => {
+  it("a permanent refusal of Slack is not retried, and its error does not contain the webhook address", async () => {
     const { url, requests } = await receiver({ treatments: [{ status: 404, times: 9 }] });
     only({ ALERTS_SLACK_URL: url });
     await raise();
@@ -178,7 +178,7 @@ describe("Alert channels", () => {
     expect(error).not.toContain("127.0.0.1");
   });
 
-  it("retry after a rate-limit answer of Telegram", async () => {
+  it("a rate-limit answer of Telegram is retried", async () => {
     const text = JSON.stringify({ ok: false, parameters: { retry_after: 1 } });
     const { url, requests } = await receiver({ treatments: [{ status: 429, text, times: 1 }, ...TAKEN] });
     only({ ALERTS_TELEGRAM_TOKEN: "1:a", ALERTS_TELEGRAM_CHAT: "7", ALERTS_TELEGRAM_URL: url });
@@ -200,15 +200,18 @@ describe("Alert channels", () => {
   it.each([
     ["nothing", 500, {}],
     ["a second's patience", 503, { "retry-after": "1" }],
-  ])("retry for 20 minutes to one hour when every try is refused and asks for %s", async (_, status, headers) => {
-    const { retries } = postAlert(undefined);
-    const refused = await refusalOf(new Response(null, { status, headers }));
-    const pauses = Array.from({ length: retries?.limit ?? 0 }, (_, index) => nextDelayMs(retries as Retries, index + 1, refused));
-    const minutes = pauses.reduce((sum, ms) => sum + ms, 0) / 60_000;
-    expect([minutes >= 20, minutes < 60, Math.max(...pauses) <= 300_000]).toEqual([true, true, true]);
-  });
+  ])(
+    "a notification is retried for 20 minutes to one hour when each answer refuses it and requests a delay of %s",
+    async (_, status, headers) => {
+      const { retries } = postAlert(undefined);
+      const refused = await refusalOf(new Response(null, { status, headers }));
+      const pauses = Array.from({ length: retries?.limit ?? 0 }, (_, index) => nextDelayMs(retries as Retries, index + 1, refused));
+      const minutes = pauses.reduce((sum, ms) => sum + ms, 0) / 60_000;
+      expect([minutes >= 20, minutes < 60, Math.max(...pauses) <= 300_000]).toEqual([true, true, true]);
+    },
+  );
 
-  it("retry after five minutes when a channel asks for a delay of one day", async () => {
+  it("a notification is retried after five minutes when a channel requests a delay of one day", async () => {
     const text = JSON.stringify({ parameters: { retry_after: 86_400 } });
     const busy = [
       new Response(null, { status: 503, headers: { "retry-after": "86400" } }),
@@ -216,7 +219,7 @@ describe("Alert channels", () => {
       new Response(null, { status: 429, headers: { "retry-after": "0" } }),
     ];
     const asked = await Promise.all(busy.map(async (answer) => (await refusalOf(answer))?.detail.delayMs));
-    // 0 leaves the pause to the step's retries.
+    // With 0, the retry options of the step set the delay.
     expect(asked).toEqual([300_000, 300_000, undefined]);
   });
 
@@ -224,21 +227,21 @@ describe("Alert channels", () => {
     ["telegram", "Telegram's ok: false", '{"ok":false,"error_code":400,"description":"chat not found"}', { code: "not_retryable" }],
     [
       "telegram",
-      "Telegram's ok: false with a pause",
+      "Telegram's ok: false with a retry delay",
       '{"ok":false,"error_code":429,"parameters":{"retry_after":7}}',
       { code: "unavailable", detail: { delayMs: 7000, upstreamStatus: 429 } },
     ],
-    ["telegram", "Telegram's ok: false by its own fault", '{"ok":false,"error_code":502}', { code: "upstream_refused" }],
-    ["slack", "a word of Slack's", "no_service", { code: "not_retryable", message: expect.stringContaining('"no_service"') }],
-    ["slack", "the ok: false of Slack's Web API", '{"ok":false,"error":"channel_not_found"}', { code: "not_retryable" }],
-    ["slack", "a limit of Slack's Web API", '{"ok":false,"error":"ratelimited"}', { code: "upstream_refused" }],
-    ["slack", "an error of a proxy", '{"status":"error","message":"no route"}', { message: expect.stringContaining('"no route"') }],
+    ["telegram", "Telegram's ok: false for an internal error", '{"ok":false,"error_code":502}', { code: "upstream_refused" }],
+    ["slack", "an error text of Slack", "no_service", { code: "not_retryable", message: expect.stringContaining('"no_service"') }],
+    ["slack", "ok: false of Slack's Web API", '{"ok":false,"error":"channel_not_found"}', { code: "not_retryable" }],
+    ["slack", "a rate limit of Slack's Web API", '{"ok":false,"error":"ratelimited"}', { code: "upstream_refused" }],
+    ["slack", "the error page of a proxy", '{"status":"error","message":"no route"}', { message: expect.stringContaining('"no route"') }],
     ["slack", "an error alone", '{"error":{"message":"denied"}}', { code: "not_retryable", message: expect.stringContaining('"denied"') }],
-    ["telegram", "an empty body", "", { code: "not_retryable", message: expect.stringContaining("its body says nothing") }],
+    ["telegram", "an empty body", "", { code: "not_retryable", message: expect.stringContaining("it has no explanation") }],
     ["telegram", "another service's JSON", '{"status":"ok"}', { code: "not_retryable" }],
     ["telegram", "a word", "ok", { code: "not_retryable", message: expect.stringContaining('"ok"') }],
-    ["slack", "a page to sign in", "<!doctype html><title>Sign in</title>", { code: "not_retryable" }],
-  ])("do not count a notice as delivered when %s answers 200 with %s", async (channel, _, body, refused) => {
+    ["slack", "a sign-in page", "<!doctype html><title>Sign in</title>", { code: "not_retryable" }],
+  ])("a notification is not delivered when %s answers 200 with %s", async (channel, _, body, refused) => {
     expect(await refusalOf(new Response(body), channel)).toMatchObject(refused);
   });
 
@@ -246,7 +249,7 @@ describe("Alert channels", () => {
     ["slack", '{"ok":false,"error":"ratelimited"}'],
     ["slack", '{"status":"error"}'],
     ["telegram", '{"ok":false,"error_code":429}'],
-  ])("delay the next try as requested when %s answers 200 with %j and Retry-After", async (channel, body) => {
+  ])("the next try of a notification waits for Retry-After when %s answers 200 with %j", async (channel, body) => {
     const refused = await refusalOf(new Response(body, { headers: { "retry-after": "7" } }), channel);
     expect(refused).toMatchObject({ code: "unavailable", detail: { delayMs: 7000 } });
   });
@@ -257,13 +260,13 @@ describe("Alert channels", () => {
     ["slack", ""],
     ["slack", '{"success":true}'],
     ["telegram", `{"ok":true,"result":{"text":"${"x".repeat(10_000)}"}}`],
-    // A receiver of signed webhooks answers by its status alone.
+    // For signed webhooks only the HTTP status decides, not the body.
     ["webhook", '{"ok":false}'],
-  ])("count a notice as delivered when %s answers 200 with %j", async (channel, body) => {
+  ])("a notification is delivered when %s answers 200 with %j", async (channel, body) => {
     expect(await refusalOf(new Response(body), channel)).toBeUndefined();
   });
 
-  it("are refused when half configured or with an invalid secret; the signing secret is derived when none is set", () => {
+  it("an alert channel with missing variables or an invalid secret is refused; without a secret the signing secret is derived", () => {
     const codeOf = (name: ChannelName, said: object) => {
       try {
         channelOf(name, { MILLRACE_KEY: "key", ...said });

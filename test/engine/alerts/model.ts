@@ -15,8 +15,8 @@ interface Told {
 }
 
 /**
- * The naive alert of one group: each poll reads the whole history to compute durations, and stores only the times of notifications.
- * Returns the notifications, and the open alerts at the end.
+ * A naive model of one alert. Each poll computes all durations from the whole history of samples. Returns the notifications, and
+ * the severity of the alert that is open at the end.
  */
 export function naive(rule: AlertRule, looks: readonly Look[]): { notices: { at: number; change: AlertChange }[]; open: string | null } {
   const notices: { at: number; change: AlertChange }[] = [];
@@ -65,8 +65,7 @@ export function naive(rule: AlertRule, looks: readonly Look[]): { notices: { at:
 }
 
 /**
- * The time for which a condition has held without a break until the last poll, from the first poll where it did; null when it does
- * not hold.
+ * The milliseconds for which a condition has been true at every poll up to the last one. Null when it is false at the last poll.
  */
 function lastingMs(past: readonly Look[], holds: (look: Look) => boolean, from: number): number | null {
   let since: number | null = null;

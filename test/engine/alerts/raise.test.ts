@@ -27,7 +27,7 @@ it("an alert without a configured channel is listed and logged, and no message i
   expect(lines).toMatchObject([{ change: "firing", rule: "effects_in_doubt", value: 3, count: null }]);
 });
 
-it("an alert is raised by the keeper in its round, from the gauges of that round", async () => {
+it("a keeper round raises alerts from the gauges of that round", async () => {
   const warned = vi.spyOn(console, "warn");
   await deliver("probe-events", [{ poison: fresh("poison") }]);
   await keeperOf(probeEnv).round();
@@ -38,13 +38,12 @@ it("an alert is raised by the keeper in its round, from the gauges of that round
   expect(warned.mock.calls.join("\n")).toContain('"rule":"dead_letter_arrived"');
 });
 
-it("an alert is sent once by the next round when the process dies before it is sent", async () => {
+it("an alert of a process that dies before it sends the notification is sent once by the next keeper round", async () => {
   const { requests } = await receiver();
   const death = dieAt("alert raised, not sent");
   await expect(look(3)).rejects.toThrow("Died at");
   expect(death.died()).toBe(true);
   expect(await messages()).toHaveLength(1);
-  // The keeper also reads rows of other tests; their last alerts may arrive here.
   const [own] = await alerts("rule = 'effects_in_doubt'");
   const ofDoubts = async () => (await requests()).map(saidIn).flatMap(({ type, data }) => (data.alert_id === own?.id ? [type] : []));
   await keeperRound();
@@ -54,7 +53,7 @@ it("an alert is sent once by the next round when the process dies before it is s
   expect(await ofDoubts()).toEqual(["alert.firing"]);
 });
 
-it("an alert is raised once by two concurrent keepers", async () => {
+it("two concurrent keeper rounds raise an alert once", async () => {
   const { requests } = await receiver();
   for (let turn = 1; turn <= 5; turn++) {
     const all = await Promise.all([look(3), look(3), look(3)]);
@@ -71,7 +70,7 @@ it("an alert is raised once by two concurrent keepers", async () => {
   expect([seen.length, new Set(seen.map(({ id }) => id)).size]).toEqual([10, 10]);
 });
 
-it("a muted alert is recorded and not sent; after the unmute it is sent; both are in the audit", async () => {
+it("a muted alert is recorded, and sent after the unmute; the mute and the unmute are in the audit", async () => {
   const { requests } = await receiver();
   await look(3);
   await requests(1);
@@ -84,17 +83,17 @@ it("a muted alert is recorded and not sent; after the unmute it is sent; both ar
   await look(4);
   expect((await requests()).length).toBe(1);
   expect(await alerts()).toMatchObject([{ state: "firing", muted_until: expect.any(Number) }]);
-  await mute(probeEnv, operator, id, null, "It is nobody's yet.");
+  await mute(probeEnv, operator, id, null, "No team works on it yet.");
   await look(4);
   expect(saidIn((await requests(2))[1] as never)).toMatchObject({ type: "alert.repeated" });
   const { items } = await listActions(probeEnv, operator, {});
   expect(items.filter(({ target }) => target === id).map(({ verb, reason, result }) => [verb, reason, result])).toEqual([
-    ["unmute", "It is nobody's yet.", "applied"],
+    ["unmute", "No team works on it yet.", "applied"],
     ["mute", "We know.", "applied"],
   ]);
 });
 
-it("an alert after an undone mute is sent, and so is the next one, although an older mute was longer", async () => {
+it("after an unmute the open alert and the next one are sent, although an older mute was longer", async () => {
   const { requests } = await receiver();
   const over = async () => {
     await pass(60_000);
@@ -103,7 +102,7 @@ it("an alert after an undone mute is sent, and so is the next one, although an o
     await look(0);
   };
   const newest = async () => (await alerts("state = 'firing'"))[0]?.id ?? "";
-  // Each has come before the next is sent: runs of their own bring them.
+  // Waits for each notification before the next, because each has its own run.
   await look(3);
   await requests(1);
   const first = await newest();
@@ -131,7 +130,7 @@ it("an alert after an undone mute is sent, and so is the next one, although an o
   expect((await alerts("muted_until IS NOT NULL")).map(({ id }) => id).toSorted()).toEqual([first, last].toSorted());
 });
 
-it("a keeper round that an operator's mute overtakes writes and sends nothing", async () => {
+it("a keeper round writes and sends no alert that an operator has muted during the round", async () => {
   const { requests } = await receiver();
   const [batch, prepare] = [probeEnv.DB.batch.bind(probeEnv.DB), probeEnv.DB.prepare.bind(probeEnv.DB)];
   await look(0);
@@ -149,7 +148,7 @@ it("a keeper round that an operator's mute overtakes writes and sends nothing", 
   expect((await look(3)).did).toBe(1);
 });
 
-it("an alert about the instances that send alerts is logged and not sent, so that no alert causes another", async () => {
+it("an alert about failed notifications is logged and not sent, so that no alert causes another alert", async () => {
   const warned = vi.spyOn(console, "warn");
   const { requests } = await receiver();
   const id = await rowOf("errored", 0);
@@ -161,7 +160,7 @@ it("an alert about the instances that send alerts is logged and not sent, so tha
   expect(warned.mock.calls.join("\n")).toContain('"workflow":"send-alert"');
 });
 
-it("an alert about a custom workflow that follows alerts is not sent", async () => {
+it("an alert about a custom workflow that is started by alerts is not sent", async () => {
   const { requests } = await receiver();
   const pageSomebody = defineWorkflow({ name: "page-somebody", on: AlertChanged, run: async () => undefined });
   const own = catalog({ consumers: [defineConsumer({ queue: AlertChanged.queue, routes: [on(AlertChanged, start(pageSomebody))] })] });
@@ -181,7 +180,7 @@ it("an alert with a half-configured channel is sent to the other channels, and t
   expect(failed.mock.calls.join("\n")).toContain("ALERTS_TELEGRAM_CHAT is not set");
 });
 
-it("an alert without a bound queue or sender, or without a sending workflow, is not sent: the log names the line to add once, before the first alert", async () => {
+it("an alert is not sent without a binding of its queue or its workflow; the log names the missing line of wrangler.jsonc once, before the first alert", async () => {
   const failed = vi.spyOn(console, "error");
   vars.ALERTS_WEBHOOK_URL = "https://alerts.invalid/hook";
   const said = async (missing: object, known = app) => {
@@ -201,7 +200,7 @@ it("an alert without a bound queue or sender, or without a sending workflow, is 
   }
 });
 
-it("an alert is not sent to a channel with an invalid variable: the log says so before the first alert, once, without the value", async () => {
+it("an alert is not sent to a channel with an invalid variable; the log names the variable once, before the first alert, without its value", async () => {
   const failed = vi.spyOn(console, "error");
   vars.ALERTS_SLACK_URL = "hooks.slack.invalid/services/secret";
   for (let time = 0; time < 3; time++) await look(0).finally(() => time === 2 && delete vars.ALERTS_SLACK_URL);
@@ -210,7 +209,7 @@ it("an alert is not sent to a channel with an invalid variable: the log says so 
   expect(lines.join()).not.toContain("services");
 });
 
-it("an alert links to PUBLIC_URL, and has no link when that is invalid, which the log says once before the first alert", async () => {
+it("a notification links to PUBLIC_URL; with an invalid PUBLIC_URL it has no link, and the log reports the variable once", async () => {
   const failed = vi.spyOn(console, "error");
   onTestFinished(() => void delete vars.PUBLIC_URL);
   const { requests } = await receiver();
@@ -225,7 +224,7 @@ it("an alert links to PUBLIC_URL, and has no link when that is invalid, which th
   expect(data.url).toMatch(/^https:\/\/orders\.example\/console\//);
 });
 
-it("an alert is sent for the default tenant when ALERTS_TENANT is not a tenant, and the log says so once before the first alert", async () => {
+it("an alert is sent for the default tenant when ALERTS_TENANT is invalid, and the log reports that once", async () => {
   const failed = vi.spyOn(console, "error");
   const { requests } = await receiver();
   vars.ALERTS_TENANT = "bad tenant/x";
@@ -241,7 +240,7 @@ it("an alert is sent for the default tenant when ALERTS_TENANT is not a tenant, 
   expect(failed.mock.calls.map(String).filter((line) => line.includes("ALERTS_TENANT"))).toHaveLength(1);
 });
 
-it("an alert is deleted 30 days after its end, and not before; an open or muted one is kept", async () => {
+it("a resolved alert is deleted 30 days after its end unless it is muted; an open alert is kept", async () => {
   const insert = (name: string, state: string, days: number, mutedUntil: number | null) =>
     run(
       `INSERT INTO millrace_alerts (id, rule, labels, state, severity, value, examples, since, fired_at, last_at, updated_at, resolved_at, muted_until, mute_reason, version)
@@ -260,7 +259,7 @@ it("an alert is deleted 30 days after its end, and not before; an open or muted 
   expect(own.map(({ id }) => id.replace(/0+$/, "")).toSorted()).toEqual(["muted", "open", "young"]);
 });
 
-it("a notice contains only texts from code, and counts", () => {
+it("a notification contains only counts and texts from the code of the application", () => {
   const [rule] = ALERT_RULES;
   const known = { id: fresh("a"), rule: "x", labels: { queue: "q" }, state: "firing", severity: "warning", value: 2, count: 2 } as const;
   const times = { since: 0, criticalSince: null, milderSince: null, quietSince: null, firedAt: 0, told: null, lastAt: 0, updatedAt: 0 };

@@ -12,7 +12,6 @@ import { fresh, keeperRests, probeEnv, rows } from "../harness.ts";
 const receiverUrl = inject("receiverUrl");
 export const vars = env as unknown as Record<string, string | undefined>;
 
-/** An alert as its row has it. */
 export interface Row {
   id: string;
   rule: string;
@@ -61,7 +60,7 @@ export async function pass(ms: number): Promise<void> {
 
 export const alerts = (where = "true") => rows<Row>(`SELECT * FROM millrace_alerts WHERE ${where} ORDER BY rule, labels`);
 
-/** A round over all events, and over the dead letters of one queue by their gauge, without rows of other tests. */
+/** One alert evaluation over all events, but over the dead letters of one queue only, so that rows of other tests are ignored. */
 export async function round(): Promise<void> {
   await keeperOf(probeEnv).readVitals();
   const { samples } = await keeperOf(probeEnv).vitals();
@@ -71,7 +70,7 @@ export async function round(): Promise<void> {
 
 const SECRET = `whsec_${btoa("a secret of thirty-two bytes....")}`;
 
-/** An address for this test, with a receiver that answers like this. */
+/** Returns an address for this test. Its receiver answers with `answer`. */
 export async function addressThat(treatments: Treatment[]) {
   const hook = fresh("alerts");
   await fetch(`${receiverUrl}/tell/${hook}`, { method: "PUT", body: JSON.stringify({ secrets: [SECRET], treatments }) });
@@ -86,7 +85,7 @@ export async function addressThat(treatments: Treatment[]) {
   };
 }
 
-/** A receiver of alerts, until the end of the test: signed webhooks, and stand-ins for Slack and Telegram. */
+/** Receives signed webhooks and stands in for Slack and Telegram until the end of the test. */
 export async function receiver({ treatments = [] }: { treatments?: Treatment[] } = {}) {
   const address = await addressThat(treatments);
   const introspector = await introspectWorkflow((probeEnv as unknown as { SEND_ALERT: Workflow }).SEND_ALERT);
@@ -99,7 +98,7 @@ export async function receiver({ treatments = [] }: { treatments?: Treatment[] }
   return address;
 }
 
-/** The target of a notice is read when it is sent: a running one would reach the receiver of the next test. */
+/** Waits for running notifications, because a notification reads its address when it is sent and would reach the next test. */
 async function nothingUnderWay(): Promise<void> {
   const left = await until(
     () =>
@@ -111,7 +110,7 @@ async function nothingUnderWay(): Promise<void> {
     (found) => found.length === 0,
     30_000,
   );
-  if (left.length > 0) throw new Error(`Alerts are still under way: ${JSON.stringify(left)}`);
+  if (left.length > 0) throw new Error(`Notifications are still running: ${JSON.stringify(left)}`);
 }
 
 export function saidIn({ body }: Received): {

@@ -33,7 +33,7 @@ const gauges: Sample[] = [
 const raise = () => raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges });
 const inAMinute = () => new Date(Date.now() + 60_000).toISOString();
 
-it("alerts are listed page by page, by state and by rule, for tokens with the scope observe alone", async () => {
+it("alerts are listed page by page, by state and by rule, for tokens with the scope `observe`", async () => {
   await raise();
   const ask = await asking(["observe"]);
   const first = await ask("/v1/alerts?limit=2");
@@ -65,7 +65,7 @@ it("alerts are listed page by page, by state and by rule, for tokens with the sc
   expect(await (await asking(["read", "operate"]))("/v1/alerts")).toMatchObject({ status: 403, body: { code: "forbidden" } });
 });
 
-it("an alert shows the outcome of its notice to every team that may see it: the channel's answer until each channel has accepted it", async () => {
+it("an alert shows every team the last refusal of a channel until all channels have accepted the notification", async () => {
   const { requests } = await receiver({ treatments: [{ status: 410, times: 1 }] });
   await raise();
   await requests(1);
@@ -81,7 +81,7 @@ it("an alert shows the outcome of its notice to every team that may see it: the 
   expect(Date.parse(told.told_at)).toBeGreaterThanOrEqual(Date.parse(told.notice_at));
 });
 
-it("an alert to an unreachable channel shows that it is being retried", async () => {
+it("an alert shows that its notification to an unreachable channel is being retried", async () => {
   const { hook } = await receiver();
   vars.ALERTS_WEBHOOK_URL = `http://127.0.0.1:1/hook/${hook}`;
   await raise();
@@ -93,7 +93,7 @@ it("an alert to an unreachable channel shows that it is being retried", async ()
   expect(tried).toMatchObject({ told_at: null, delivery: { last_error: expect.stringContaining("webhook cannot be reached") } });
 });
 
-it("a corrupt row is listed without its unreadable fields, and hides no other row", async () => {
+it("a corrupt alert row is listed without its unreadable fields, and all other alerts are listed", async () => {
   await raise();
   await run("UPDATE millrace_alerts SET examples = 'no JSON', labels = '[' WHERE rule = 'effects_in_doubt'");
   const { status, body } = await (await asking(["observe"]))("/v1/alerts");

@@ -12,8 +12,8 @@ import { GAUGES } from "../../../packages/millrace/src/observe/metrics/series.ts
 
 const ruleOf = (name: string, rules = ALERT_RULES) => rules.find((rule) => rule.name === name);
 
-describe("The rules", () => {
-  it("have the documented bounds", () => {
+describe("Alert rules", () => {
+  it("the alert rules have the documented bounds", () => {
     const bounds = Object.fromEntries(ALERT_RULES.map(({ name, warning, critical }) => [name, [warning?.above, critical?.above]]));
     expect(bounds).toMatchObject({
       dlq_depth: [0, 100],
@@ -24,7 +24,7 @@ describe("The rules", () => {
     });
   });
 
-  it("read existing gauges, by labels that those gauges have", () => {
+  it("each alert rule reads an existing gauge, and filters by labels that this gauge has", () => {
     const own = { [LETTERS_ARRIVED]: ["queue", "reason"], [INSTANCES_ERRORED]: ["workflow", "code"], [KEEPER_LATE]: [] };
     const others = {
       projection_lag_seconds: ["projection"],
@@ -37,13 +37,13 @@ describe("The rules", () => {
     expect(astray.map(({ name }) => name)).toEqual([]);
   });
 
-  it("are listed as the deployment reads them, each under its own name", () => {
+  it("alert rules that a deployment lists without changes keep all their values", () => {
     const all = Object.fromEntries(ALERT_RULES.map(({ name }) => [name, {}]));
     expect(changedRules(ALERT_RULES, all)).toEqual(ALERT_RULES);
     expect(Object.keys(all)).toHaveLength(ALERT_RULES.length);
   });
 
-  it("can be changed as data: a bound, a time, a removed threshold, a disabled rule", () => {
+  it("an option of the deployment can change a rule's bound and time, remove a threshold, and disable a rule", () => {
     const rules = changedRules(ALERT_RULES, {
       queue_depth: { warning: { above: 5, forMs: 0 }, repeatMs: 60_000, clearMs: 0 },
       dlq_depth: { critical: null },
@@ -71,7 +71,7 @@ describe("The rules", () => {
     [{ queue_depth: { warning: { above: 1, forMs: 0, for: "1m" } } }, 'alerts.queue_depth.warning has "for": it takes above, forMs'],
     [{ retry_ratio: { warning: { above: 5, forMs: 0 } } }, "its gauge is at most 1. Set a lower bound."],
     [{ queue_depth: { clearMs: Number.POSITIVE_INFINITY } }, "alerts.queue_depth.clearMs is Infinity"],
-  ])("with the value %j stop the start of the Worker, and the error names the value to change", (alerts, said) => {
+  ])("alert rules with the value %j stop the start of the Worker, and the error names the value to change", (alerts, said) => {
     expect(() => keeper({ alerts: alerts as AlertChanges })).toThrow(expect.objectContaining({ code: "config_invalid" }));
     expect(() => keeper({ alerts: alerts as AlertChanges })).toThrow(said);
   });

@@ -11,7 +11,6 @@ const MINUTE = 60_000;
 
 calmly();
 
-/** Instances that fail with this code. */
 async function failing(count: number, code: string): Promise<void> {
   const name = fresh("storm");
   const requests = Array.from({ length: count }, (_, index) => ({ type: "lab.requested", payload: { name: `${name}-${index}` } }));
@@ -29,7 +28,7 @@ async function failing(count: number, code: string): Promise<void> {
   );
 }
 
-it("a storm raises few alerts, each notified once although its receiver fails twice; recovered alerts are resolved, lasting ones are not repeated early", async () => {
+it("a storm of failures raises few alerts; each is notified once although its receiver fails twice, and recovered alerts are resolved", async () => {
   const { requests } = await receiver({ treatments: [{ status: 500, times: 2 }] });
   const code = fresh("storm_code").replaceAll("-", "_");
   await failing(200, code);
@@ -39,7 +38,7 @@ it("a storm raises few alerts, each notified once although its receiver fails tw
   );
   await round();
 
-  // Two alerts, of which the receiver has refused two attempts.
+  // There are two alerts. The receiver has refused two attempts.
   const seen = await requests(4);
   expect(seen.length).toBe(4);
   expect(seen.every(({ verified }) => verified[0])).toBe(true);
@@ -53,7 +52,7 @@ it("a storm raises few alerts, each notified once although its receiver fails tw
   ]);
   expect(said.map(({ data }) => data.examples.length)).toEqual([3, 3]);
 
-  // It lasts, and happens again: no second notification before four hours. Remaining dead letters raise another alert after 15
+  // The failure continues. No second notification before four hours. Remaining dead letters raise another alert after 15
   // minutes.
   for (const minutes of [1, 237]) {
     await pass(minutes * MINUTE);
@@ -67,7 +66,6 @@ it("a storm raises few alerts, each notified once although its receiver fails tw
   await round();
   expect(told(await requests(7), 5)).toEqual(["alert.repeated dead_letter_arrived 53", "alert.resolved instances_errored 200"]);
 
-  // A recovered alert is resolved after a stable period, and notified once.
   await pass(6 * MINUTE);
   await round();
   expect(await requests()).toHaveLength(7);

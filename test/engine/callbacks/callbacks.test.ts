@@ -5,14 +5,14 @@ import { asking } from "../asking.ts";
 import { keeperRound, reaches, rows, until } from "../harness.ts";
 import { addressOf, ask, endsIn, hurried, saidIn } from "./heard.ts";
 
-/** The instances that call for a tenant. */
+/** The callback instances of a tenant. */
 const calls = (tenantId: string) =>
   rows<{ id: string; status: string; correlation_id: string }>(
     "SELECT id, status, correlation_id FROM millrace_instances WHERE tenant_id = ?1 AND workflow = 'send-callback'",
     tenantId,
   );
 
-it("an address is called once when the instance ends, signed with its tenant's secret, without payload and result", async () => {
+it("the callback address is called once when its instance ends, signed with the tenant's secret, without payload and result", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const id = await ask(caller, async () => ({ secret: "of the result" }), { callback_url: url, correlation_id: "spring" });
@@ -55,7 +55,7 @@ it("an address is called once when the instance ends, signed with its tenant's s
   expect(await calls(caller.tenantId)).toMatchObject([{ status: "complete", correlation_id: "spring" }]);
 });
 
-it("each end of a run is reported: a failure without its message, the end of the retry, and the end of the undo", async () => {
+it("a callback reports each end of a run: a failure without its message, the end of the retry, and the end of the undo", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   let broken = true;
@@ -85,7 +85,7 @@ it("each end of a run is reported: a failure without its message, the end of the
   expect((await caller.get(`/v1/instances/${id}`)).body).toMatchObject({ status: "skipped", undo: "done" });
 });
 
-it("the calls for a failed undo and for its close report that the instance is not undone", async () => {
+it("the callbacks for a failed undo and for its close report that the instance is not undone", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const id = await ask(
@@ -112,7 +112,7 @@ function fail(): never {
   throw notRetryable("The words of a customer.");
 }
 
-it("a failing receiver is called again with the same id; a permanent failure fails the call, for an operator to see and retry", async () => {
+it("a failed callback is repeated with the same id; after a permanent failure its instance is errored, and an operator can retry it", async () => {
   await hurried();
   const caller = await asking();
   const shaky = await addressOf(caller, [{ status: 503, times: 2 }]);
@@ -132,7 +132,7 @@ it("a failing receiver is called again with the same id; a permanent failure fai
   expect(new Set((await gone.heard(2)).map(({ id }) => id)).size).toBe(1);
 });
 
-it("a callback that its address always refuses is not delivered: the instance shows the address's answer during the retries and after the last", async () => {
+it("an instance shows the answer of a callback address that refuses every call, during the retries and after the last", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller, [{ status: 500, times: 99 }]);
   const callback = async (id: string) => (await caller.get(`/v1/instances/${id}`)).body.callback;
@@ -156,7 +156,7 @@ it("a callback that its address always refuses is not delivered: the instance sh
   expect((await caller.get(`/v1/instances/${failed.delivery.instance_id}`)).body.workflow).toBe("send-callback");
 });
 
-it("a callback runs for the instance's own tenant, with its secret; another tenant sees neither", async () => {
+it("a callback runs for the instance's own tenant, with that tenant's secret; another tenant cannot see it", async () => {
   const [one, other] = [await asking(), await asking()];
   expect((await one.get("/v1/callback-secret")).body.secret).not.toBe((await other.get("/v1/callback-secret")).body.secret);
   const { url, heard } = await addressOf(other);
@@ -167,7 +167,7 @@ it("a callback runs for the instance's own tenant, with its secret; another tena
   expect((await (await asking(["read", "enqueue", "operate"])).get("/v1/callback-secret")).status).toBe(403);
 });
 
-it("an unknown outcome, a question and a sleep cause no call; a repeat of the command does not change the address; without an address there is no call", async () => {
+it("no callback is sent for an unknown outcome, a question or a sleep; a repeat of the command does not change the callback address", async () => {
   const caller = await asking();
   const [first, second] = [await addressOf(caller), await addressOf(caller)];
   const silent = await ask(caller, async () => null);

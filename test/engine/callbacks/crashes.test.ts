@@ -6,7 +6,7 @@ import { deliver, dieAt, envelopeOf, fresh, keeperRound, probeEnv, reaches, rows
 import { held } from "../lab.ts";
 import { addressOf, ask, endsIn } from "./heard.ts";
 
-it("E01 an end is reported by the keeper, once, when the process dies before its call is stored", async () => {
+it("E01 the keeper sends the callback of an ended instance once when the process dies before it stores the callback", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   let go = false;
@@ -22,7 +22,7 @@ it("E01 an end is reported by the keeper, once, when the process dies before its
   expect(await heard()).toHaveLength(1);
 });
 
-it("E02 a stored call is started by the keeper, once, when the process dies before its start", async () => {
+it("E02 the keeper starts a stored callback once when the process dies before it starts the callback", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const death = dieAt("callback kept, not started");
@@ -36,7 +36,7 @@ it("E02 a stored call is started by the keeper, once, when the process dies befo
   expect(await heard()).toHaveLength(1);
 });
 
-it("an end that many callers detect at once is reported once", async () => {
+it("an end of an instance that many callers detect at once causes one callback", async () => {
   const caller = await asking();
   const addresses = await Promise.all(Array.from({ length: 5 }, () => addressOf(caller)));
   const ids = await Promise.all(addresses.map(({ url }) => ask(caller, async () => null, { callback_url: url })));
@@ -47,7 +47,7 @@ it("an end that many callers detect at once is reported once", async () => {
   for (const { heard } of addresses) expect(await heard()).toHaveLength(1);
 });
 
-it("a command with a refused message has an end: its address is called when it is dead, and when it is discarded", async () => {
+it("the callback address of a command with an invalid message is called when the command is dead, and when it is discarded", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const asked = { type: "lab.requested", payload: { name: fresh("given-up") }, callback_url: url, delay_seconds: 3600 };
@@ -65,7 +65,7 @@ it("a command with a refused message has an end: its address is called when it i
   expect(endsIn(await heard(2))).toEqual(["1 dead", "1 skipped"]);
 });
 
-it("no address is called for a deleted tenant", async () => {
+it("no callback is sent for a deleted tenant", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const id = await ask(caller, ({ step }) => step.sleep("long", "1 day"), { callback_url: url });

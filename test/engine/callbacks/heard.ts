@@ -8,7 +8,7 @@ import { fresh, probeEnv } from "../harness.ts";
 
 const receiverUrl = inject("receiverUrl");
 
-/** An address for this test, which verifies requests by the secret that the tenant is shown. */
+/** A callback address for this test. Its receiver verifies signatures with the tenant's secret. */
 export async function addressOf({ get }: Asking, treatments: Treatment[] = []) {
   const hook = fresh("callback");
   const { secret } = (await get("/v1/callback-secret")).body;
@@ -23,7 +23,6 @@ export async function addressOf({ get }: Asking, treatments: Treatment[] = []) {
   };
 }
 
-/** Starts a run of the lab with `code`. Returns its id. */
 export async function ask({ post }: Asking, code: (call: LabCall) => Promise<unknown>, more: object = {}): Promise<string> {
   const name = fresh("lab");
   labs.set(name, code);
@@ -32,7 +31,7 @@ export async function ask({ post }: Asking, code: (call: LabCall) => Promise<unk
   return body.instance_id;
 }
 
-/** No call waits for its next attempt, until the end of the test. */
+/** Repeats failed callbacks without delay, until the end of the test. */
 export async function hurried(): Promise<void> {
   const introspector = await introspectWorkflow((probeEnv as unknown as { SEND_CALLBACK: Workflow }).SEND_CALLBACK);
   await introspector.modifyAll(async (instance) => instance.disableRetryDelays());
@@ -43,6 +42,6 @@ export function saidIn({ body }: Received): { type: string; data: Record<string,
   return JSON.parse(body);
 }
 
-/** The run and the status of each reported end. */
+/** The instance id and the status in each callback. */
 export const endsIn = (calls: readonly Received[]) =>
   calls.map((call) => `${String(saidIn(call).data.run)} ${String(saidIn(call).data.status)}`);

@@ -8,24 +8,27 @@ import { effect, ended } from "../operate/operating.ts";
 
 const bank = () => probeEnv.LISTENER.getByName(fresh("bank")) as DurableObjectStub<Listener>;
 
-describe("An engine error that crosses RPC", () => {
-  it.each(Object.keys(causes))("keeps its code, detail and message when its cause is %s", async (cause) => {
-    const error = await (bank().decline(cause) as Promise<unknown>).catch((thrown: unknown) => thrown);
-    expect([codeOf(error), isTerminal(error), isDefiniteRefusal(error), detailOf(error).upstreamStatus]).toEqual([
-      "card_declined",
-      true,
-      true,
-      402,
-    ]);
-    expect((error as Error).message).toBe("The card is declined.");
-    expect(messageOf(error)).toMatch(/Declined|All failed|expected string|HTTP 402/);
-  });
+describe("Errors over RPC", () => {
+  it.each(Object.keys(causes))(
+    "an engine error that crosses RPC keeps its code, detail and message when its cause is %s",
+    async (cause) => {
+      const error = await (bank().decline(cause) as Promise<unknown>).catch((thrown: unknown) => thrown);
+      expect([codeOf(error), isTerminal(error), isDefiniteRefusal(error), detailOf(error).upstreamStatus]).toEqual([
+        "card_declined",
+        true,
+        true,
+        402,
+      ]);
+      expect((error as Error).message).toBe("The card is declined.");
+      expect(messageOf(error)).toMatch(/Declined|All failed|expected string|HTTP 402/);
+    },
+  );
 
-  it("ends a once effect at its first attempt, without an unknown outcome", async () => {
+  it("an engine error that crosses RPC ends a once effect at its first attempt, without an unknown outcome", async () => {
     let tried = 0;
     const pay = effect("once", () => {
       tried++;
-      return bank().decline("an error with an answer");
+      return bank().decline("an error with a response");
     });
     const { instanceId } = await runLab(({ step }) => step.effect("pay", pay, {}));
     expect(await ended(instanceId)).toBe("errored");
@@ -33,7 +36,7 @@ describe("An engine error that crosses RPC", () => {
   });
 });
 
-it("A cause that can be serialized is kept, also after a cause that cannot", () => {
+it("an error keeps a serializable cause, and a text in place of a cause that cannot be serialized", () => {
   const inner = new Error("Inner.");
   const outer = Object.assign(new Error("Outer.", { cause: inner }), { response: new Response() });
   expect(new MillraceError("card_declined", "No.", { cause: inner }).cause).toBe(inner);

@@ -20,18 +20,18 @@ it.each([
     "POST https://api.example.com/v#/orders/…/lines failed",
   ],
   ["two   lines\n of it", "two lines of  it", "two lines of it"],
-])("%j and %j have the same cause id", (one, other, both) => {
+])("the error messages %j and %j have the same cause id", (one, other, both) => {
   expect([normalized(one), normalized(other)]).toEqual([both, both]);
 });
 
 it.each([
   ["The upstream doesn't answer", "The upstream doesn't care"],
   ["Rate limited", "Not found"],
-])("%j and %j have different cause ids", (one, other) => {
+])("the error messages %j and %j have different cause ids", (one, other) => {
   expect(normalized(one)).not.toBe(normalized(other));
 });
 
-it("a cause is short and computed quickly for any input", () => {
+it("the cause of an error is short and computed quickly for any message", () => {
   for (const hostile of [
     "'".repeat(1e6),
     '"a'.repeat(5e5),
@@ -47,7 +47,7 @@ it("a cause is short and computed quickly for any input", () => {
   expect(normalized(`${"x".repeat(199)}😀${"y".repeat(100)}`).isWellFormed()).toBe(true);
 });
 
-it("a cause id depends on the parts that distinguish causes, and not on the item of a step", () => {
+it("the cause id of an error does not depend on the item of a step.map", () => {
   const cause = { place: "publish", step: "put page [a]", code: "upstream_refused", message: "answered 503" };
   const id = causeId(cause);
   expect(id).toMatch(/^[0-9a-f]{16}$/);

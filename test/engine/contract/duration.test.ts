@@ -10,14 +10,14 @@ it.each([
   ["1 week", 604_800_000],
   [250, 250],
   [0, 0],
-] satisfies [Duration, number][])("%s is %i ms", (duration, ms) => expect(durationMs(duration)).toBe(ms));
+] satisfies [Duration, number][])("the duration %s is %i ms", (duration, ms) => expect(durationMs(duration)).toBe(ms));
 
 it.each(["soon", "-1 seconds", "3 fortnights", "5", "", Number.NaN, -1, Number.POSITIVE_INFINITY])(
-  "%s is not a duration, and the error shows the correct form",
+  "the invalid duration %s is refused, and the error shows the correct form",
   (duration) => expect(() => durationMs(duration as Duration)).toThrow(/is not a duration\. Write it like/),
 );
 
-it("a back-off doubles up to its maximum, with at most 10 % added", () => {
+it("the back-off between retries doubles up to its maximum, with at most 10 % jitter", () => {
   expect([1, 2, 3, 4, 5].map((attempt) => backoffMs(attempt, 1000, 6000, () => 0))).toEqual([1000, 2000, 4000, 6000, 6000]);
   expect(backoffMs(3, 1000, 6000, () => 1)).toBe(4400);
 });

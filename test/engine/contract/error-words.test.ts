@@ -22,15 +22,15 @@ function chain(count: number): Error {
 
 /** Thrown values, and the shown messages. */
 const thrown: [what: string, value: unknown, words: string][] = [
-  ["an error", new Error("The bank is away."), "The bank is away."],
+  ["an error", new Error("The bank is unavailable."), "The bank is unavailable."],
   ["an error with a cause", new Error("Booking failed", { cause: refused }), "Booking failed: connection refused by courier"],
-  ["a sentence with a cause", new Error("Booking failed.", { cause: refused }), "Booking failed. connection refused by courier"],
+  ["a full sentence and its cause", new Error("Booking failed.", { cause: refused }), "Booking failed. connection refused by courier"],
   [
     "a chain of causes",
     new Error("Booking failed", { cause: new Error("no route", { cause: "cable cut" }) }),
     "Booking failed: no route: cable cut",
   ],
-  ["a cause that says the same", new Error("Failed: no route", { cause: new Error("no route") }), "Failed: no route"],
+  ["a cause with the same text", new Error("Failed: no route", { cause: new Error("no route") }), "Failed: no route"],
   [
     "a cause after one with the same text",
     new Error("no route", { cause: new Error("no route", { cause: "dug up" }) }),
@@ -60,7 +60,7 @@ const thrown: [what: string, value: unknown, words: string][] = [
     new Error("x".repeat(3000), { cause: new Error("y".repeat(3000), { cause: refused }) }),
     `${"x".repeat(100)}… ${"y".repeat(866)}… connection refused by courier`,
   ],
-  ["several errors without words", new AggregateError([new Error("by rail"), new Error("by road")]), "by rail; by road"],
+  ["several errors without a message", new AggregateError([new Error("by rail"), new Error("by road")]), "by rail; by road"],
   [
     "a plain object",
     { message: "duplicate key value violates unique constraint", code: "23505" },
@@ -69,12 +69,12 @@ const thrown: [what: string, value: unknown, words: string][] = [
   ["an error within a plain object", { error: { message: "inner words" } }, "inner words"],
   ["a text within a plain object", { error: "invalid_grant" }, "invalid_grant"],
   ["errors within a plain object", { data: null, errors: [{ message: "No such field." }] }, "No such field."],
-  ["an object without words", { status: 7, code: "E7" }, '{"status":7,"code":"E7"}'],
+  ["an object without a text", { status: 7, code: "E7" }, '{"status":7,"code":"E7"}'],
   ["a list", [1, "b"], '[1,"b"]'],
   ["an answer", new Response("busy", { status: 503, statusText: "Busy" }), "HTTP 503 Busy"],
-  ["an error without words", new Error(""), "Error"],
-  ["an error of a class without words", new QuotaError(""), "QuotaError"],
-  ["an error without words, and a cause", new Error("", { cause: refused }), "connection refused by courier"],
+  ["an error without a message", new Error(""), "Error"],
+  ["an error of a class without a message", new QuotaError(""), "QuotaError"],
+  ["an error without a message, and its cause", new Error("", { cause: refused }), "connection refused by courier"],
   ["an empty object", {}, "A thrown Object that has no text."],
   ["an object without a prototype", Object.create(null), "A thrown object that has no text."],
   [
@@ -102,11 +102,11 @@ const thrown: [what: string, value: unknown, words: string][] = [
   ["a symbol", Symbol("mark"), "Symbol(mark)"],
 ];
 
-it.each(thrown)("%s is shown with its message", (_, value, words) => {
+it.each(thrown)("the message of %s is shown when it is thrown", (_, value, words) => {
   expect(messageOf(value)).toBe(words);
 });
 
-it("the messages of causes and of objects have a maximum length, and are not cut within a character", () => {
+it("the messages of causes and of thrown objects have a maximum length, and are not cut within a character", () => {
   const long = "😀".repeat(1_000_000);
   for (const value of [new Error("Long.", { cause: new Error(long) }), { message: long }, new AggregateError([long, long], "Long.")]) {
     const words = messageOf(value);
@@ -115,7 +115,7 @@ it("the messages of causes and of objects have a maximum length, and are not cut
   }
 });
 
-it("an endless chain of causes still gives a message, and a long error of the workflow code is cut so that the step's error fits", async () => {
+it("an endless chain of causes has a finite message, and a long error of the workflow code is cut", async () => {
   class Endless extends Error {
     override get cause() {
       return new Endless("again");
@@ -131,36 +131,39 @@ it("an endless chain of causes still gives a message, and a long error of the wo
   expect((await errorOf(instanceId))?.message).toBe(`${"x".repeat(967)}… (connection refused by courier)`);
 });
 
-describe.each(["platform", "lean"] as const)("A step of a %s run that fails", (steps) => {
+describe.each(["platform", "lean"] as const)("Failed steps (%s)", (steps) => {
   const failing = thrown.filter(([, value]) => value !== undefined && typeof value !== "symbol");
 
-  it.each(failing)("with %s shows the reason in its instance, its attempts and the log, and to the code", async (_, value, words) => {
-    const before = mode.steps;
-    mode.steps = steps;
-    const spy = vi.spyOn(console, "error");
-    onTestFinished(() => {
-      mode.steps = before;
-      spy.mockRestore();
-    });
-    let heard: unknown;
-    const { instanceId } = await runLab(({ step }) =>
-      step
-        .read("look", () => Promise.reject(value), { retries: { limit: 0, delay: 1 } })
-        .catch((error) => {
-          heard = error;
-          throw error;
-        }),
-    );
-    expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
-    expect(await errorOf(instanceId)).toMatchObject({ step: "look", code: "step_failed", message: words });
-    // The platform puts the name of a class before the message.
-    expect((heard as Error).message).toContain(words);
-    const { get } = await asking(["read"], operator.tenantId);
-    const [look] = (await get(`/v1/instances/${instanceId}/steps`)).body.items;
-    expect(look.attempts[0].error.message).toBe(words);
-    const lines = spy.mock.calls.map(([line]) => String(line)).filter((line) => line.includes(instanceId));
-    expect(lines.map((line) => JSON.parse(line).error)).toContain(words);
-  });
+  it.each(failing)(
+    "a failed step that throws %s shows the reason in its instance, its attempts and the log, and to the code",
+    async (_, value, words) => {
+      const before = mode.steps;
+      mode.steps = steps;
+      const spy = vi.spyOn(console, "error");
+      onTestFinished(() => {
+        mode.steps = before;
+        spy.mockRestore();
+      });
+      let heard: unknown;
+      const { instanceId } = await runLab(({ step }) =>
+        step
+          .read("look", () => Promise.reject(value), { retries: { limit: 0, delay: 1 } })
+          .catch((error) => {
+            heard = error;
+            throw error;
+          }),
+      );
+      expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
+      expect(await errorOf(instanceId)).toMatchObject({ step: "look", code: "step_failed", message: words });
+      // The platform puts the name of a class before the message.
+      expect((heard as Error).message).toContain(words);
+      const { get } = await asking(["read"], operator.tenantId);
+      const [look] = (await get(`/v1/instances/${instanceId}/steps`)).body.items;
+      expect(look.attempts[0].error.message).toBe(words);
+      const lines = spy.mock.calls.map(([line]) => String(line)).filter((line) => line.includes(instanceId));
+      expect(lines.map((line) => JSON.parse(line).error)).toContain(words);
+    },
+  );
 });
 
 it.each([
@@ -171,7 +174,7 @@ it.each([
   ],
   ["a plain object", (email: string) => ({ status: 7, to: email }), '{"status":7,"to":"[redacted]"}'],
   ["one of several errors", (email: string) => new AggregateError([new Error(email)], "All failed"), "All failed: [redacted]"],
-])("a sensitive value in %s is redacted in the instance, its attempts and the log", async (_, make, words) => {
+])("a sensitive value in the message of %s is redacted in the instance, its attempts and the log", async (_, make, words) => {
   const person = { email: "ada@shop.example", city: "Graz" };
   const spy = vi.spyOn(console, "error");
   onTestFinished(() => spy.mockRestore());

@@ -5,7 +5,6 @@ import { errorOf, runLab } from "../lab.ts";
 import { effect, ended, resolve } from "../operate/operating.ts";
 
 const ALL_OF_THEM = "(SELECT group_concat(envelope) FROM millrace_instances)";
-/** Data that resembles a fragment of SQL, or a statement. */
 const DISGUISED = [{ fragment: ALL_OF_THEM }, { text: ALL_OF_THEM, params: [] }];
 
 const insert = (name: string, kind: unknown) =>
@@ -44,7 +43,7 @@ it.each(DISGUISED)("I12 An operator's confirmed output is never interpreted as S
   expect(await rows("SELECT kind FROM probe_rows WHERE name = ?1", name)).toEqual([]);
 });
 
-it("SQL pieces that the tag created can be nested, with their values", () => {
+it("statements of the tag `sql` can be nested, with their values", () => {
   const inner = sql`name = ${"mint"}`;
   expect(sql`SELECT ${1}, ${now} WHERE ${inner}`).toEqual({ text: `SELECT ?1, ${now.fragment} WHERE name = ?2`, params: [1, "mint"] });
 });

@@ -5,14 +5,14 @@ import { envelopeOf, fresh, probeEnv, reaches, start } from "../harness.ts";
 
 const env = { ...probeEnv, LOCATION_HINT: "weur" };
 
-it("objects are created in the configured location of the database", () => {
+it("Durable Objects are created in the configured location of the database", () => {
   const asked: unknown[] = [];
   const KEEPER = { idFromName: (name: string) => name, get: (...call: unknown[]) => asked.push(...call) };
   keeperOf({ ...env, KEEPER } as unknown as typeof probeEnv);
   expect(asked).toEqual(["keeper", { locationHint: "weur" }]);
 });
 
-it("instances run in the configured location", async () => {
+it("workflow instances run in the configured location", async () => {
   const name = fresh();
   const { instanceId: id } = await start(name, [{ do: "commit", name: "note" }]);
   let hint: string | undefined;
@@ -27,7 +27,7 @@ it("instances run in the configured location", async () => {
   expect(await reaches(id, "complete")).toBe("complete");
 });
 
-it("objects are created near the first caller when no valid location is configured", () => {
+it("Durable Objects are created near the first caller when no valid location is configured", () => {
   expect(placed({})).toEqual({});
   expect(placed({ LOCATION_HINT: "moon" })).toEqual({});
 });

@@ -16,11 +16,14 @@ const refusal = (work: () => unknown) =>
     (error) => error,
   );
 
-// By Cloudflare's documents, an object does not get its name if that is longer, and could not know its owner.
+// Cloudflare's documentation: an object with a longer name cannot read its own name, and so not its tenant.
 describe("a name beyond the 1,024 bytes of an object name is refused, and nothing is stored", () => {
   it.each([
-    ["a lane's key of 500 characters with three bytes each", () => laneOf(laneEnv, blocking, "鍵".repeat(500)).send({ n: 0 })],
-    ["a room's key of characters that are written as six", () => roomOf(roomEnv, desk, "\u0001".repeat(200), "acme").send({ text: "" })],
+    ["a lane's key of 500 characters that need three bytes each", () => laneOf(laneEnv, blocking, "鍵".repeat(500)).send({ n: 0 })],
+    [
+      "a room's key of characters that are escaped as six bytes each",
+      () => roomOf(roomEnv, desk, "\u0001".repeat(200), "acme").send({ text: "" }),
+    ],
     ["a limit's name", () => limitOf(env as unknown as LimitEnv, "l".repeat(1025), [{ limit: 1, periodMs: 1000 }]).take()],
   ])("%s", async (_, work) => {
     const { code, message } = await refusal(work);
@@ -43,7 +46,7 @@ describe("a name beyond the 1,024 bytes of an object name is refused, and nothin
   });
 });
 
-it("two names that differ only in half a character are both refused, because they would name one object", async () => {
+it("names with half of a surrogate pair are refused, because two such names would address the same object", async () => {
   const lock = (name: string) => refusal(() => withLock(env as unknown as LockEnv, name, {}, () => undefined));
   for (const half of ["\ud800", "\ud801"]) {
     expect((await lock(`a${half}`)).code).toBe("config_invalid");

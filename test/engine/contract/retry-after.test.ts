@@ -25,6 +25,6 @@ it.each([
   ["1, 2", undefined],
   ["", undefined],
   [null, undefined],
-])("Retry-After %o means %o ms", (field, ms) => {
+])("the header Retry-After: %o delays a call by %o ms", (field, ms) => {
   expect(retryAfterMs(field, NOW)).toBe(ms);
 });

@@ -9,7 +9,7 @@ it("the SHA-256 of a text of any length and any characters equals the platform's
   }
 });
 
-it("the SHA-256 of a text is independent of the text hashed before", () => {
-  const [long, short] = ["a long one, of several blocks ".repeat(12), "short"];
+it("the SHA-256 of a text is independent of the text that was hashed before", () => {
+  const [long, short] = ["a long text of several blocks ".repeat(12), "short"];
   expect([sha256(long), sha256(short), sha256(long)]).toEqual([long, short, long].map((text) => hash("sha256", text)));
 });

@@ -3,22 +3,22 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { mergeRows } from "../../../packages/millrace/src/contract/sql.ts";
 import { probeEnv } from "../harness.ts";
 
-describe("A statement", () => {
-  it("binds every interpolated value, and includes no text of it", async () => {
+describe("Statements", () => {
+  it("an SQL statement binds every interpolated value, and contains no text of the value", async () => {
     const value = "'); DROP TABLE millrace_instances; --";
     const statement = sql`SELECT ${value} AS said, ${7} AS number, ${null} AS none`;
     expect(statement).toEqual({ text: "SELECT ?1 AS said, ?2 AS number, ?3 AS none", params: [value, 7, null] });
     expect(await query(probeEnv.DB, statement)).toEqual([{ said: value, number: 7, none: null }]);
   });
 
-  it("can contain nested statements, each with its own values", async () => {
+  it("an SQL statement can contain nested statements, each with its own values", async () => {
     const inner = sql`(SELECT ${"b"} || ${"c"})`;
     const outer = sql`SELECT ${"a"} || ${inner} || ${"d"} || ${inner} AS text`;
     expect(outer.params).toEqual(["a", "b", "c", "d", "b", "c"]);
     expect(await query(probeEnv.DB, outer)).toEqual([{ text: "abcdbc" }]);
   });
 
-  it("accepts only literals of the source as text", () => {
+  it("the tag `sql` accepts only literals of the source code as SQL text", () => {
     expect(sql`SELECT ${now} AS now`.params).toEqual([]);
     expect(sql`SELECT 1 ${fragment("AS one")}`.text).toBe("SELECT 1 AS one");
   });
@@ -26,14 +26,13 @@ describe("A statement", () => {
   it.each([
     ["a date", new Date(0)],
     ["bytes", new Uint8Array(1)],
-    ["a text like a fragment", { fragment: "1; DROP TABLE millrace_instances" }],
-    ["a text like a statement", { text: "1; DROP TABLE millrace_instances", params: [] }],
-  ])("cannot be built from %s", (_, value) => {
+    ["a text that resembles a fragment", { fragment: "1; DROP TABLE millrace_instances" }],
+    ["a text that resembles a statement", { text: "1; DROP TABLE millrace_instances", params: [] }],
+  ])("an SQL statement cannot be built from %s", (_, value) => {
     expect(() => sql`SELECT ${value as unknown as SqlValue}`).toThrow(/bind text, numbers or null/);
   });
 });
 
-/** A table with a number as text, and a partial index. */
 async function withTable(run: (rows: () => Promise<unknown>) => Promise<void>): Promise<void> {
   await probeEnv.DB.batch(
     [
@@ -47,8 +46,8 @@ async function withTable(run: (rows: () => Promise<unknown>) => Promise<void>): 
   await run(() => query(probeEnv.DB, sql`SELECT ref, typeof(n) AS n, typeof(x) AS x FROM bound ORDER BY rowid`));
 }
 
-describe("A whole number in a statement", () => {
-  it("remains an integer: undivided, in a text, as JSON, negative and up to the largest that JavaScript counts", async () => {
+describe("Whole numbers", () => {
+  it("a whole number in a statement remains an integer in a division, a text and JSON, up to Number.MAX_SAFE_INTEGER", async () => {
     const most = Number.MAX_SAFE_INTEGER;
     expect(
       await query(
@@ -78,35 +77,38 @@ describe("A whole number in a statement", () => {
     ]);
   });
 
-  it.each([42, 420_000])("of %d is written to a TEXT column and found there as a row statement writes it", async (number) => {
-    await withTable(async (rows) => {
-      await query(probeEnv.DB, sql`INSERT INTO bound (ref, n, x) VALUES (${number}, ${number}, ${number})`);
-      await atomically(probeEnv.DB, [
-        {
-          text: "INSERT INTO bound (ref, n, x) SELECT value->>'ref', value->>'ref', value->>'ref' FROM json_each(?1)",
-          row: { ref: number },
-        },
-      ]);
-      const row = { ref: String(number), n: "integer", x: "real" };
-      expect(await rows()).toEqual([row, row]);
-      expect(await query(probeEnv.DB, sql`SELECT 1 AS found FROM bound WHERE ref = ${number}`)).toHaveLength(2);
-      expect(await query(probeEnv.DB, sql`SELECT 1 AS found FROM bound WHERE ref IN (${number}, ${"x"})`)).toHaveLength(2);
-    });
-  });
+  it.each([42, 420_000])(
+    "the number %d in a TEXT column is stored and found as the same text by every kind of statement",
+    async (number) => {
+      await withTable(async (rows) => {
+        await query(probeEnv.DB, sql`INSERT INTO bound (ref, n, x) VALUES (${number}, ${number}, ${number})`);
+        await atomically(probeEnv.DB, [
+          {
+            text: "INSERT INTO bound (ref, n, x) SELECT value->>'ref', value->>'ref', value->>'ref' FROM json_each(?1)",
+            row: { ref: number },
+          },
+        ]);
+        const row = { ref: String(number), n: "integer", x: "real" };
+        expect(await rows()).toEqual([row, row]);
+        expect(await query(probeEnv.DB, sql`SELECT 1 AS found FROM bound WHERE ref = ${number}`)).toHaveLength(2);
+        expect(await query(probeEnv.DB, sql`SELECT 1 AS found FROM bound WHERE ref IN (${number}, ${"x"})`)).toHaveLength(2);
+      });
+    },
+  );
 
   it.each([
     ["a TEXT column", sql`ref = ${42}`, "SEARCH bound USING INDEX bound_by_ref (ref=?)"],
-    ["a TEXT column, and a larger number", sql`ref = ${420_000}`, "SEARCH bound USING INDEX bound_by_ref (ref=?)"],
+    ["a TEXT column and a large number", sql`ref = ${420_000}`, "SEARCH bound USING INDEX bound_by_ref (ref=?)"],
     ["an INTEGER column", sql`n > ${420_000} ORDER BY n LIMIT ${5}`, "SEARCH bound USING INDEX bound_by_n (n>?)"],
-    ["a position in a list", sql`(n, k) > (${420_000}, ${"x"})`, "SEARCH bound USING INDEX bound_by_n ((n,k)>(?,?))"],
+    ["a list after a cursor", sql`(n, k) > (${420_000}, ${"x"})`, "SEARCH bound USING INDEX bound_by_n ((n,k)>(?,?))"],
     ["the condition of a partial index", sql`k = ${"x"} AND done = ${0}`, "SEARCH bound USING INDEX bound_open (k=?)"],
-  ])("does not change the query plan: %s", async (_, condition, detail) => {
+  ])("a bound number does not change the query plan for %s", async (_, condition, detail) => {
     await withTable(async () => {
       expect(await query(probeEnv.DB, sql`EXPLAIN QUERY PLAN SELECT * FROM bound WHERE ${condition}`)).toMatchObject([{ detail }]);
     });
   });
 
-  it("can name a partial index for a conflict", async () => {
+  it("ON CONFLICT of a statement can name a partial index", async () => {
     await withTable(async () => {
       const write = (ref: string) =>
         sql`INSERT INTO bound (k, ref) VALUES (${"x"}, ${ref}) ON CONFLICT (k) WHERE done = ${0} DO UPDATE SET ref = excluded.ref`;
@@ -118,7 +120,7 @@ describe("A whole number in a statement", () => {
 });
 
 describe("Rows", () => {
-  it("with the same text are sent as one statement, repeated rows once, and different texts as separate statements", () => {
+  it("rows with the same SQL text are sent as one statement, and repeated rows only once", () => {
     const rows = ["a", "b", "a"].map((id) => ({ text: "INSERT … json_each(?1)", row: { id } }));
     expect(mergeRows([...rows, { text: "other", row: { id: "a" } }])).toEqual([
       { text: "INSERT … json_each(?1)", params: ['[{"id":"a"},{"id":"b"}]'] },
@@ -126,12 +128,12 @@ describe("Rows", () => {
     ]);
   });
 
-  it("that are large are sent as several statements, complete and in order", () => {
+  it("large rows are sent as several statements, complete and in order", () => {
     const rows = Array.from({ length: 7 }, (_, id) => ({ id, text: "x".repeat(200_000) }));
     const chunks = rowChunks(rows);
     expect(chunks.length).toBe(4);
     expect(chunks.flatMap((chunk) => JSON.parse(chunk))).toEqual(rows);
   });
 
-  it("without an entry give no text", () => expect(rowChunks([])).toEqual([]));
+  it("an empty list of rows gives no statement", () => expect(rowChunks([])).toEqual([]));
 });

@@ -19,7 +19,7 @@ it("the names of the engine's own steps are unchanged, so that existing runs con
   ]);
 });
 
-it("each name is parsed back to its parts, for any name of the code's step", () => {
+it("the name of an engine step is parsed back to its parts, for any name of the step in the code", () => {
   for (const code of ["pay", "undo pay [a · b]", "pay · fee", "· x ·", "two\nlines"]) {
     expect(ownStep({ type: "do", name: code })).toBeUndefined();
     for (const part of OWN_PARTS) {
@@ -33,7 +33,7 @@ it("each name is parsed back to its parts, for any name of the code's step", () 
   expect(codeLabelOf({ type: "do", name: ownName(ownName("pay", "after_doubt", 1), "run", 3) })).toBe("pay");
 });
 
-it("a name that only resembles an engine step is the code's", () => {
+it("a step name that only resembles an engine step is treated as a step of the code", () => {
   for (const name of ["get · answer", "is · paused 1", "call · run", "ask · time is over 1", "a · after doubt 01", " · run 2"]) {
     expect(codeLabelOf({ type: "do", name })).toBe(name);
   }
@@ -42,7 +42,7 @@ it("a name that only resembles an engine step is the code's", () => {
 
 const keyOf = (...characters: string[]) => fc.string({ unit: fc.constantFrom(...characters), maxLength: 6 });
 
-it("two different lists of keys never give the same text", () => {
+it("two different lists of step.map keys never give the same step name", () => {
   const keys = fc.array(keyOf("a", "/", "%", "2", "5", "f", "F", "%2f", "%25"), { minLength: 1, maxLength: 4 });
   fc.assert(
     fc.property(keys, keys, (one, other) => {
@@ -64,7 +64,7 @@ it("two different lists of keys never give the same text", () => {
   );
 });
 
-it("a key without a slash is left unchanged, also if it is percent-encoded", () => {
+it("an item key without a slash is unchanged in the step name, also if it is percent-encoded", () => {
   fc.assert(
     fc.property(fc.string(), (text) => {
       const key = encodeURIComponent(text.toWellFormed());

@@ -7,7 +7,7 @@ import { fresh, probeEnv } from "../harness.ts";
 const env = probeEnv as unknown as Required<CounterEnv>;
 const times = <T>(count: number, act: (n: number) => Promise<T>) => Promise.all(Array.from({ length: count }, (_, n) => act(n)));
 
-/** The counter with a count of the calls to its objects. */
+/** Counts the calls to the Durable Objects of a counter. */
 function counting(shards?: number) {
   const name = fresh("counter");
   const calls = { made: 0, shards: new Set<string>() };
@@ -21,7 +21,7 @@ function counting(shards?: number) {
 }
 
 describe("a counter", () => {
-  it("is the sum of concurrent adds, each by one call to one of 32 shards", async () => {
+  it("a counter is the sum of concurrent adds, each by one call to one of 32 shards", async () => {
     const { counter, calls } = counting();
     await times(200, (n) => counter.add(n % 3));
     expect(calls.made).toBe(200);
@@ -31,7 +31,7 @@ describe("a counter", () => {
     expect(calls.made).toBe(232);
   });
 
-  it("accepts a batch by one call, and counts its keys once each, in every batch that repeats them", async () => {
+  it("a counter accepts a batch by one call, and counts each key once, also when a later batch repeats it", async () => {
     const { counter, calls } = counting();
     expect(await counter.addAll([1, 2, { n: 3 }])).toBe(3);
     expect(calls.made).toBe(1);
@@ -45,13 +45,13 @@ describe("a counter", () => {
     expect(await counter.read()).toBe(6 + 30 + 400 + 1_000);
   });
 
-  it("accepts a batch with a sum above the maximum of one add", async () => {
+  it("a counter accepts a batch with a sum above the maximum of one add", async () => {
     const { counter } = counting(1);
     expect(await counter.addAll([1e12, 1e12, 5])).toBe(3);
     expect(await counter.read()).toBe(2e12 + 5);
   });
 
-  it("is exact after any mix of adds, repeats, evictions and kills", async () => {
+  it("a counter is exact after any mix of adds, repeats, evictions and kills", async () => {
     const happening = fc.oneof(
       { weight: 4, arbitrary: fc.record({ what: fc.constant("add" as const), n: fc.integer({ min: -5, max: 50 }) }) },
       {
@@ -81,7 +81,7 @@ describe("a counter", () => {
             await counter.add(one.n);
             sum += one.n;
           } else if (one.what === "keyed") {
-            // One of them counts, though the answer of the other was lost.
+            // Only one of the two adds counts, although the answer of the other was lost.
             const answers = await Promise.all([1, 2].map(() => counter.add(one.n, { key: `key ${one.key}` })));
             expect(answers.filter(Boolean)).toHaveLength(keys.has(one.key) ? 0 : 1);
             if (!keys.has(one.key)) sum += one.n;
@@ -101,7 +101,7 @@ describe("a counter", () => {
     );
   });
 
-  it("counts a keyed add once although its object dies while it answers, because the add is repeated automatically", async () => {
+  it("a counter counts an add with a key once although its object dies during the answer: the add is repeated automatically", async () => {
     const { counter, shard } = counting(1);
     for (let n = 0; n < 10; n++) {
       const added = counter.add(1, { key: `order ${n}` });
@@ -111,7 +111,7 @@ describe("a counter", () => {
     expect(await counter.read()).toBe(10);
   });
 
-  it("writes a key and its count together or not at all", async () => {
+  it("a counter writes a key and its count in one transaction", async () => {
     const { counter, shard } = counting(1);
     await counter.add(1);
     await runInDurableObject(shard(0), (_, { storage }) =>
@@ -133,7 +133,7 @@ describe("a counter", () => {
     expect(await counter.read()).toBe(2);
   });
 
-  it("can be read from a cache of limited age, without a call", async () => {
+  it("a counter can be read from a cache of limited age, without a call", async () => {
     const { counter, calls } = counting(2);
     await counter.add(5);
     expect(await counter.read()).toBe(5);
@@ -144,7 +144,7 @@ describe("a counter", () => {
     expect(await counter.read()).toBe(6);
   });
 
-  it("returns each minute of a day; older minutes are in the sum only, and keys are remembered for a week", async () => {
+  it("a counter returns each minute of the last day, keeps older minutes in the sum only, and remembers keys for a week", async () => {
     const { counter, shard } = counting(1);
     const now = Math.floor(Date.now() / 60_000);
     await counter.add(7, { key: "old" });
@@ -179,7 +179,7 @@ describe("a counter", () => {
     expect(await counter.add(1, { key: "old" })).toBe(true);
   });
 
-  it("without adds is 0, and reading it stores nothing", async () => {
+  it("a counter without adds is 0, and a read of it stores nothing", async () => {
     const { counter, shard } = counting(1);
     expect(await counter.read()).toBe(0);
     expect((await counter.perMinute(2)).map(({ count }) => count)).toEqual([0, 0]);
@@ -198,10 +198,10 @@ describe("a counter", () => {
     ["no number", () => counterOf(env, "x").add(Number.NaN)],
     ["too much", () => counterOf(env, "x").add(1e13)],
     ["a long key", () => counterOf(env, "x").add(1, { key: "k".repeat(201) })],
-    ["two kinds of keys", () => counterOf(env, "x").addAll([{ n: 1, key: "a" }], { key: "b" })],
+    ["keys of two types", () => counterOf(env, "x").addAll([{ n: 1, key: "a" }], { key: "b" })],
     ["a crowd", () => counterOf(env, "x").addAll(Array.from({ length: 1_001 }, () => 1))],
     ["a week of minutes", () => counterOf(env, "x").perMinute(10_080)],
-  ])("refuses an invalid count with an explanation: %s", async (_, act) => {
+  ])("a counter refuses an invalid add with an explanation: %s", async (_, act) => {
     await expect((async () => act())()).rejects.toMatchObject({ code: "config_invalid", message: expect.stringMatching(/\.$/) });
   });
 });

@@ -11,7 +11,7 @@ it("the example of docs/counters.md counts an order once, in every batch that re
   expect(one && two && three && (await countSales(env, [one, two]))).toBe(2);
   expect(one && two && three && (await countSales(env, [two, three]))).toBe(1);
   const { cents, lastHour } = await seeSales(env);
-  // As it was read a moment ago.
+  // The cached value is returned.
   expect(cents).toBe(before);
   expect(lastHour.at(-1)?.count).toBeLessThanOrEqual(600);
   expect(lastHour.reduce((sum, { count }) => sum + count, 0)).toBeGreaterThanOrEqual(600);

@@ -17,7 +17,7 @@ import { LabRoom } from "../rooms/lab.ts";
 
 const tenantOf = () => fresh("tenant").toLowerCase();
 
-/** Erases a tenant's objects as its deletion does: until nothing is found. */
+/** Erases a tenant's Durable Objects as its deletion does, until none is found. */
 async function eraseAll(tenant: string): Promise<void> {
   while ((await stopInstances(probeEnv, tenant, "")) > 0);
   for (let found = 1; found > 0; ) found = (await eraseObjects(probeEnv, tenant)) + (await removeInstances(probeEnv, tenant, ""));
@@ -46,7 +46,7 @@ it("a deleted tenant's pull queues are erased with their messages, leases, dead 
   expect(await keptIn(queue.object)).toBe("");
 });
 
-it("a deleted tenant's lanes are erased: a waiting, a flowing, and a stopped custom one", async () => {
+it("the lanes of a deleted tenant are erased, also a waiting lane and a stopped custom lane", async () => {
   const tenant = tenantOf();
   const [waiting, flowed] = [new TurnKey(blocked, tenant), new TurnKey(blocked, tenant)];
   const open = waiting.gate("first");
@@ -70,7 +70,7 @@ it("a deleted tenant's lanes are erased: a waiting, a flowing, and a stopped cus
   expect(await rows("SELECT id FROM millrace_instances WHERE tenant_id = ?1", tenant)).toEqual([]);
 });
 
-it("a deleted tenant's long-held lock is revoked and erased", async () => {
+it("a long-held lock of a deleted tenant is revoked and erased", async () => {
   const [tenantId, name] = [tenantOf(), fresh("lock")];
   const stub = (env as unknown as Required<LockEnv>).LOCK.getByName(`${tenantId}/${name}`);
   const work = withLock(env as unknown as LockEnv, name, { tenantId, ttl: "1 second", holder: "ada" }, async ({ signal }) => {
@@ -85,10 +85,10 @@ it("a deleted tenant's long-held lock is revoked and erased", async () => {
   expect(await keptIn(stub)).toBe("");
 });
 
-it("a crash between the erasure of an object and of its row keeps the row, so that the object is erased again", async () => {
+it("after a crash between the erasure of an object and of its row, the next run erases the object again", async () => {
   const room = new LabRoom(desk);
   await room.client.send({ text: "one" });
-  // The object is deleted, its row is not: as after a crash.
+  // As after a crash, the object is deleted and its row is not.
   await room.object.erase();
   expect(await countRows(probeEnv, room.tenant, "millrace_tenant_objects")).toBe(1);
   await room.client.send({ text: "two" });
@@ -96,7 +96,7 @@ it("a crash between the erasure of an object and of its row keeps the row, so th
   expect([await keptIn(room.object), await countRows(probeEnv, room.tenant, "millrace_tenant_objects")]).toEqual(["", 0]);
 });
 
-it("a deleted tenant leaves no data when the database could not register its object", async () => {
+it("a deleted tenant leaves no data in an object that the database could not register", async () => {
   const room = new LabRoom(desk);
   await probeEnv.DB.prepare("ALTER TABLE millrace_tenant_objects RENAME TO millrace_tenant_objects_away").run();
   try {
@@ -121,7 +121,7 @@ it("an erased counter begins at 0, and its shards are empty", async () => {
   for (const shard of [0, 1]) expect(await keptIn((env as unknown as Required<CounterEnv>).COUNTER.getByName(`${name}/${shard}`))).toBe("");
 });
 
-it("every table of objects is deleted after its objects", () => {
+it("the deletion of a tenant includes the database tables that list its Durable Objects, lanes and locks", () => {
   expect(Object.keys(ENGINE_TENANT_TABLES)).toEqual(
     expect.arrayContaining(["millrace_tenant_objects", "millrace_lanes", "millrace_locks"]),
   );

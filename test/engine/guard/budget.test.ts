@@ -3,9 +3,9 @@ import { afterEach, beforeAll, expect, it, vi } from "vitest";
 import type { ProbeStep } from "../../probe/messages.ts";
 import { fresh, reaches, start } from "../harness.ts";
 
-// The cost of a step is part of the contract: users pay for round trips and wait for them.
+// Tests the documented cost of a step in D1 round trips, because users pay for them and wait for them.
 
-// The first run that a process meets is looked up: a process before it may have begun that.
+// A process queries the first run that it meets, because an earlier process may have begun that run.
 beforeAll(async () => {
   const { instanceId } = await start(fresh(), [{ do: "read", name: "first" }]);
   await reaches(instanceId, "complete");
@@ -14,7 +14,7 @@ afterEach(() => vi.restoreAllMocks());
 
 type Script = Pick<ProbeStep, "do" | "name"> & Partial<ProbeStep>;
 
-/** How many statements each of the D1 batches has that touch a run's inbox, from its start to its end. */
+/** Counts the statements of each D1 batch that touches the inbox of a run, from the start of the run to its end. */
 async function roundTrips(...script: Script[]): Promise<number[]> {
   const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
   const { instanceId } = await start(fresh(), script);
@@ -32,11 +32,14 @@ it.each([
   { do: "natural", trips: 1 },
   { do: "lookup", trips: 2 },
   { do: "once", trips: 2 },
-] as const)("a $do step needs $trips D1 round trips, including its events and the instance's progress", async ({ do: kind, trips }) => {
-  expect(await roundTrips({ do: kind, name: "act", emit: kind !== "read" })).toHaveLength(trips);
-});
+] as const)(
+  "a $do step needs $trips D1 round trips, including its events and the progress of the instance",
+  async ({ do: kind, trips }) => {
+    expect(await roundTrips({ do: kind, name: "act", emit: kind !== "read" })).toHaveLength(trips);
+  },
+);
 
-it("an outcome is one statement that returns the instance's status; the first outcome of a run needs a second one to set the status to running", async () => {
+it("the outcome of a step is one statement; the first outcome of a run needs a second statement to set the status `running`", async () => {
   const acts = ["first", "second", "third"].map((name): Script => ({ do: "keyed", name }));
   expect(await roundTrips(...acts)).toEqual([2, 1, 1]);
 });

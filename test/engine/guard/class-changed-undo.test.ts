@@ -7,8 +7,8 @@ import { LAB, platformReaches, runLab } from "../lab.ts";
 
 const LOST = { retries: { limit: 0, delay: 10 } } as const;
 
-describe("An undo after a deployment that changed a class", () => {
-  it("W20 puts a lookup with a lost answer in doubt, and undoes it once an operator confirms it", async () => {
+describe("Undo after a deployment", () => {
+  it("W20 an effect with a lost answer that changed from lookup to natural is in doubt, and undone once an operator confirms it", async () => {
     let sent = 0;
     const backs: string[] = [];
     const undo = defineStep<Done<null, string>, unknown>({ effect: "natural", run: async ({ input }) => backs.push(input.output) });
@@ -30,7 +30,7 @@ describe("An undo after a deployment that changed a class", () => {
     expect([sent, backs]).toEqual([1, ["booking-7"]]);
   });
 
-  it("W21 does not repeat an undo step of class once that is natural now", async () => {
+  it("W21 an undo step that a deployment changed from once to natural is not repeated", async () => {
     const backs: string[] = [];
     let now: "once" | "natural" = "once";
     let lost = true;
@@ -61,7 +61,7 @@ describe("An undo after a deployment that changed a class", () => {
   });
 });
 
-describe("The instance row of an effect in doubt", () => {
+describe("Instance row", () => {
   /** A run that is parked on an unknown outcome, with the status `running` in its row. */
   async function hidden() {
     const run = async () => Promise.reject(new Error("The answer was lost."));
@@ -72,13 +72,13 @@ describe("The instance row of an effect in doubt", () => {
     return instanceId;
   }
 
-  it("W17 is repaired by the keeper", async () => {
+  it("W17 the keeper restores the status `in_doubt` of an instance with an unknown outcome", async () => {
     const instanceId = await hidden();
     await keeperRound();
     expect(await statusOf(instanceId)).toBe("in_doubt");
   });
 
-  it("W17 is repaired by a replay that reaches the unknown outcome", async () => {
+  it("W17 a replay that reaches an unknown outcome restores the status `in_doubt`", async () => {
     const instanceId = await hidden();
     await (await LAB.get(instanceId)).restart();
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");

@@ -21,7 +21,7 @@ function upstream() {
 }
 type Upstream = ReturnType<typeof upstream>;
 
-/** Which runs die where, each once: `dieAt` knows one at a time. */
+/** Several runs die at once here, and `dieAt` supports only one. */
 const deaths = new Map<string, { at: CrashPoint; died: boolean }>();
 const dieEach: typeof globalThis.millraceCrashPoint = (at, whose) => {
   const death = deaths.get(whose ?? "");
@@ -30,10 +30,10 @@ const dieEach: typeof globalThis.millraceCrashPoint = (at, whose) => {
   throw Object.assign(new Error(`Died at ${at}.`), { name: "SimulatedDeath" });
 };
 
-/** The platform makes a second attempt only in an hour: until then a test may deploy. */
+/** The platform makes the second attempt after one hour, so a test can deploy before. */
 const PATIENT = { retries: { limit: 3, delay: "1 hour" } } as const;
 
-/** The step "act" of this class. `answers` runs after the upstream's effect, and may throw. */
+/** Returns the step "act" of an effect class. `answers` runs after the effect, and may throw. */
 function act(step: Steps, name: string, kind: Class, { send, effects, count }: Upstream, answers: () => void): Promise<unknown> {
   if (kind === "read") return step.read("act", async () => answers(), PATIENT);
   const row = sql`INSERT INTO probe_rows (id, kind, name) VALUES (${crypto.randomUUID()}, 'commit', ${name})`;
@@ -79,14 +79,14 @@ async function deployed(from: Class, to: Class, leave: { dies?: CrashPoint; answ
   await until(async () => death?.died ?? reached > 0, Boolean);
   const entries = () =>
     rows<{ state: string; class: string }>("SELECT state, class FROM millrace_inbox WHERE instance_id = ?1", instanceId);
-  // The error of an attempt is on record a moment later.
+  // The error of an attempt is recorded shortly after its end.
   if (leave.answers && (from === "lookup" || from === "once"))
     await until(entries, ([one]) => one !== undefined && one.state !== "claimed");
   const deploy = async () => {
     now = to;
     await (await LAB.get(instanceId)).restart();
   };
-  /** How it came out: the instance's status or error, how often the effect happened, and how often the upstream was asked. */
+  /** The status or error code of the instance, the number of effects, and the number of lookups. */
   const outcome = async (...statuses: string[]) => {
     const status = await reaches(instanceId, "complete", "errored", ...statuses);
     const ours = await rows("SELECT 1 FROM probe_rows WHERE name = ?1 AND kind = 'commit'", name);
@@ -96,7 +96,7 @@ async function deployed(from: Class, to: Class, leave: { dies?: CrashPoint; answ
   return { instanceId, name, up, entries, deploy, outcome, reached: () => reached };
 }
 
-/** Tries each pair of classes, and answers one row of outcomes for each class before, by the classes after. */
+/** Tries each pair of classes. Returns the outcomes by the class before the deployment and the class after it. */
 async function table(befores: readonly Class[], cell: (from: Class, to: Class) => Promise<unknown>): Promise<Record<string, unknown>> {
   const lines = await Promise.all(
     befores.map(
@@ -113,7 +113,7 @@ const [NONE, ONE, TWO] = ["complete 0/0", "complete 1/0", "complete 2/0"];
 /** The step's output if it runs after the deployment. */
 const anew = (to: Class) => (to === "read" ? null : to === "commit" ? "committed" : "sent 2");
 
-describe.each(["platform", "lean"] as const)("A deployment that changes a step's class (%s steps)", (steps) => {
+describe.each(["platform", "lean"] as const)("Class changes (%s)", (steps) => {
   const inMode = async <T>(work: () => Promise<T>): Promise<T> => {
     mode.steps = steps;
     globalThis.millraceCrashPoint = dieEach;
@@ -125,7 +125,7 @@ describe.each(["platform", "lean"] as const)("A deployment that changes a step's
     }
   };
 
-  it("W02 puts a cut-off effect in doubt when its old or its new class forbids a repeat", () =>
+  it("W02 an interrupted effect is in doubt after a deployment changed its class, if the old or the new class forbids a repeat", () =>
     inMode(async () => {
       const found = await table(CLASSES, async (from, to) => {
         const run = await deployed(from, to, { dies: "W03 effect done, not recorded" });
@@ -145,7 +145,7 @@ describe.each(["platform", "lean"] as const)("A deployment that changes a step's
       });
     }));
 
-  it("W02 waits for a running attempt of the old class, and returns its output", () =>
+  it("W02 after a deployment changed the class of an effect, the step waits for the running attempt and returns its output", () =>
     inMode(async () => {
       const found = await table(["lookup", "once"], async (from, to) => {
         const run = await deployed(from, to, { dies: "W03 effect done, not recorded" });
@@ -164,7 +164,7 @@ describe.each(["platform", "lean"] as const)("A deployment that changes a step's
       expect(found).toEqual({ lookup: { read: ONE, ...each }, once: { read: ONE, ...each } });
     }));
 
-  it("W05 keeps a recorded outcome", () =>
+  it("W05 a recorded outcome is kept after a deployment changed the class of its step", () =>
     inMode(async () => {
       const recorded = CLASSES.filter((one) => one !== "read");
       const found = await table(recorded, async (from, to) => {
@@ -176,14 +176,14 @@ describe.each(["platform", "lean"] as const)("A deployment that changes a step's
       expect(found).toEqual(Object.fromEntries(recorded.map((from) => [from, each])));
     }));
 
-  it("W16 repeats a refused effect once", () =>
+  it("W16 a refused effect is repeated once after a deployment changed its class", () =>
     inMode(async () => {
       const found = await table(["lookup", "once"], async (from, to) => {
         const answers = () => {
           throw upstreamRefused("not now");
         };
         const run = await deployed(from, to, { answers });
-        // The upstream did not do it.
+        // The upstream has refused the effect.
         run.up.effects.length = 0;
         await run.deploy();
         return run.outcome("in_doubt");
@@ -197,7 +197,7 @@ describe.each(["platform", "lean"] as const)("A deployment that changes a step's
     { verb: "confirm" as const, counts: line(ONE, TWO, ONE, ONE, ONE, ONE), output: () => "as they say" },
     { verb: "reject" as const, counts: line(ONE, TWO, TWO, TWO, TWO, TWO), output: anew },
     { verb: "retry_anyway" as const, counts: line(ONE, TWO, TWO, TWO, TWO, TWO), output: anew },
-  ])("W16 keeps an effect in doubt until an operator has answered: $verb", ({ verb, counts, output }) =>
+  ])("W16 an effect in doubt with a changed class stays in doubt until an operator answers with $verb", ({ verb, counts, output }) =>
     inMode(async () => {
       const found = await table(["once"], async (from, to) => {
         const answers = () => {

@@ -22,11 +22,11 @@ import {
 import { errorOf, platformReaches, refuse, runLab } from "../lab.ts";
 import { entry } from "./entry.ts";
 
-describe("A step with a class changed by a deployment", () => {
+describe("Class changes", () => {
   it.each([
     { how: "refused", status: "complete", state: "done" },
     { how: "lost", status: "in_doubt", state: "in_doubt" },
-  ])("that changed from lookup to natural, after an attempt that was $how, is $state", async ({ how, status, state }) => {
+  ])("a step that a deployment changed from lookup to natural is $state after an attempt that was $how", async ({ how, status, state }) => {
     const attempts = { retries: { limit: 0, delay: 10 } } as const;
     const asked = defineStep({
       ...attempts,
@@ -48,8 +48,8 @@ describe("A step with a class changed by a deployment", () => {
   });
 });
 
-describe("A guarded effect", () => {
-  it("W01 that was claimed and not started is taken over at the next epoch, and happens once", async () => {
+describe("Guarded effects", () => {
+  it("W01 a claimed effect of a process that died before the start is claimed again at the next epoch, and happens once", async () => {
     const name = fresh();
     const { died } = dieAt("W01 claimed, effect not started", name);
     const { instanceId } = await start(name, [{ do: "lookup", name: "ship" }]);
@@ -61,10 +61,10 @@ describe("A guarded effect", () => {
   });
 
   describe.each([
-    { do: "keyed" as const, why: "the same key goes out again" },
-    { do: "lookup" as const, why: "the upstream is asked first" },
+    { do: "keyed" as const, why: "the request is repeated with the same key" },
+    { do: "lookup" as const, why: "the upstream is queried first" },
   ])("of class $do", ({ do: kind, why }) => {
-    it(`W02 with a request and no reply happens once: ${why}`, async () => {
+    it(`W02 an effect with a lost reply happens once: ${why}`, async () => {
       const name = fresh();
       await behave({ subject: `${name}/act`, mode: "drop", times: 1 });
       const { instanceId } = await start(name, [{ do: kind, name: "act" }]);
@@ -74,7 +74,7 @@ describe("A guarded effect", () => {
       expect(await entry(instanceId)).toMatchObject([{ output: JSON.stringify(effects[0]?.id) }]);
     });
 
-    it("W03 with an unrecorded reply happens once, and the recorded output is the upstream's", async () => {
+    it("W03 an effect with an unrecorded reply happens once, and its recorded output is the upstream's", async () => {
       const name = fresh();
       const { died } = dieAt("W03 effect done, not recorded", name);
       const { instanceId } = await start(name, [{ do: kind, name: "act" }]);
@@ -91,7 +91,7 @@ describe("A guarded effect", () => {
     const effects = (name: string) =>
       kind === "commit" ? rows("SELECT id FROM probe_rows WHERE name = ?1", `${name}/act`) : happened(`${name}/act`);
 
-    it("W04 with a committed record and a database error is found by its token: no second effect, no false failure", async () => {
+    it("W04 an outcome that was committed despite a database error is found by its token: the effect is not repeated", async () => {
       const name = fresh();
       const { died } = failAt("W04 committed, caller saw an error", new Error("Network connection lost."), name);
       const { instanceId } = await start(name, [{ do: kind, name: "act", retries: 0 }]);
@@ -101,7 +101,7 @@ describe("A guarded effect", () => {
       expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 1 }]);
     });
 
-    it("W05 that is recorded is not repeated when the platform loses the step's result: the stored output is returned", async () => {
+    it("W05 a recorded effect is not repeated when the platform loses the step's result: the stored output is returned", async () => {
       const name = fresh();
       const { died } = dieAt("W05 recorded, step result lost", name);
       const { instanceId } = await start(name, [{ do: kind, name: "act" }]);
@@ -110,7 +110,7 @@ describe("A guarded effect", () => {
       expect(await effects(name)).toHaveLength(1);
     });
 
-    it("W15 is not repeated when the whole instance is restarted: the inbox returns its outcome", async () => {
+    it("W15 a recorded effect is not repeated when its instance is restarted: the step returns the recorded outcome", async () => {
       const name = fresh();
       const { instanceId } = await start(name, [{ do: kind, name: "act", emit: true }]);
       await reaches(instanceId, "complete");

@@ -6,8 +6,8 @@ import { fresh, happened, operator, probeEnv, reaches, rows, start, until } from
 import { outputOf, platformReaches, runLab } from "../lab.ts";
 import { followUps } from "./doubtful.ts";
 
-describe("An output that cannot be stored", () => {
-  it("W11 does not repeat its effect; an operator enters the output, and the run continues", async () => {
+describe("Unstorable output", () => {
+  it("W11 an effect with an output that cannot be stored is not repeated; an operator enters the output, and the run continues", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "act", output: "cycle", emit: true },
@@ -40,7 +40,7 @@ describe("An output that cannot be stored", () => {
   });
 });
 
-describe("An unknown outcome that is confirmed with a wrong output", () => {
+describe("Confirmed output", () => {
   /** A run with a post of unknown outcome. */
   async function posting(definition: { output?: z.ZodType<{ id: string }> }, record: (output: { id: string }) => Writes = () => ({})) {
     let sent = 0;
@@ -64,7 +64,7 @@ describe("An unknown outcome that is confirmed with a wrong output", () => {
     return { instanceId, confirm, doubt, sent: () => sent };
   }
 
-  it("W17 that does not match the step's schema is in doubt again, with the reason, until a valid output is confirmed", async () => {
+  it("W17 an effect that an operator confirms with an output of the wrong schema is in doubt again, with the reason", async () => {
     const { instanceId, confirm, doubt, sent } = await posting({ output: z.object({ id: z.string() }) });
     await confirm(null);
     const [again] = await doubt();
@@ -79,7 +79,7 @@ describe("An unknown outcome that is confirmed with a wrong output", () => {
     expect(await rows("SELECT result FROM millrace_actions WHERE instance_id = ?1 AND verb = 'confirm'", instanceId)).toHaveLength(2);
   });
 
-  it("W17 that the step cannot create its rows from is in doubt again, and can be confirmed with another output", async () => {
+  it("W17 an effect confirmed with an output for which the step's `record` throws is in doubt again, and can be confirmed again", async () => {
     const { instanceId, confirm, doubt } = await posting({}, ({ id }) => ({
       statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id.trim()}, 'post', ${id})`],
     }));
@@ -91,7 +91,7 @@ describe("An unknown outcome that is confirmed with a wrong output", () => {
     expect(await rows("SELECT 1 FROM probe_rows WHERE id = ?1", id)).toHaveLength(1);
   });
 
-  it("W17 with rows that the database refuses is in doubt again, and shows those rows", async () => {
+  it("W17 an effect confirmed with an output whose rows the database refuses is in doubt again, and shows the error", async () => {
     const { instanceId, confirm, doubt, sent } = await posting({}, ({ id }) => ({
       statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id}, 'post', 'p')`],
     }));
@@ -109,7 +109,7 @@ describe("An unknown outcome that is confirmed with a wrong output", () => {
     expect(sent()).toBe(1);
   });
 
-  it("W17 that the following code cannot use can be confirmed again after the failure, audited, with a new epoch; a retry continues", async () => {
+  it("W17 a confirmed output that makes the run fail can be replaced by another confirmation; a retry then continues", async () => {
     const { instanceId, confirm, sent } = await posting({});
     await confirm({ nothing: "known" });
     expect(await reaches(instanceId, "errored", "complete")).toBe("errored");

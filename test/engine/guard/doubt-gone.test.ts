@@ -4,14 +4,14 @@ import { happened, keeperRound, operator, probeEnv, probeOutput, reaches, rows, 
 import { lookAgain, noted, walk } from "../reconcile/walking.ts";
 import { doubtful, followUps } from "./doubtful.ts";
 
-/** An unknown outcome with a deleted row, which the platform remembers. */
+/** An unknown outcome with a deleted row. The platform still waits for its answer. */
 async function gone() {
   const one = await doubtful();
   await rows("DELETE FROM millrace_inbox WHERE instance_id = ?1", one.instanceId);
   return one;
 }
 
-/** The platform replays the code, as after a crash or a deployment. */
+/** Replays the code on the platform, as after a crash or a deployment. */
 async function passAnew(instanceId: string): Promise<void> {
   const instance = await probeEnv.PROBE.get(instanceId);
   await instance.pause();
@@ -20,8 +20,8 @@ async function passAnew(instanceId: string): Promise<void> {
 
 const effects = (instanceId: string) => effectsOf(probeEnv, operator, instanceId);
 
-describe("An unknown outcome with a row that was deleted, or was not restored with a backup,", () => {
-  it("W17 is recreated by the next replay: nothing is sent again, and an operator sees the request and answers it", async () => {
+describe("Deleted unknown outcomes", () => {
+  it("W17 the next replay recreates the deleted row of an unknown outcome: nothing is sent again, and an operator answers it", async () => {
     const { name, instanceId, key } = await gone();
     await passAnew(instanceId);
     const [effect] = await until(
@@ -43,7 +43,7 @@ describe("An unknown outcome with a row that was deleted, or was not restored wi
     ).toHaveLength(2);
   });
 
-  it("W17 is recreated when no replay happens: the scan wakes the run, which continues only after an answer", async () => {
+  it("W17 the reconcile scan wakes a run whose unknown outcome has no row; the run continues only after an operator's answer", async () => {
     const { name, instanceId, key } = await gone();
     await walk();
     await lookAgain(instanceId);
@@ -60,7 +60,7 @@ describe("An unknown outcome with a row that was deleted, or was not restored wi
     expect(await happened(`${name}/mail`)).toHaveLength(2);
   });
 
-  it("W17 that is also unknown to the platform ends its instance, with instructions for an operator: no retry is automatic", async () => {
+  it("W17 an instance in doubt without a row and without a platform run ends as errored, with instructions for an operator", async () => {
     const { name, instanceId } = await gone();
     await (await probeEnv.PROBE.get(instanceId)).terminate();
     await rows("UPDATE millrace_instances SET workflow = 'lab', check_at = 1 WHERE id = ?1", instanceId);

@@ -22,8 +22,8 @@ import { outputOf as answerOf, held, LAB, parkedBesideFailure, runLab } from "..
 import { failed, ONCE, resolve, stateOf } from "../operate/operating.ts";
 import { doubtful, followUps } from "./doubtful.ts";
 
-describe("A once effect with an unknown outcome", () => {
-  it("W02 with a request and no reply waits for an operator, who sees the request, and is never repeated", async () => {
+describe("Unknown outcomes", () => {
+  it("W02 a once effect with a lost reply waits for an operator, who sees the request, and is never repeated", async () => {
     const { name, instanceId, effect } = await doubtful();
     expect(await happened(`${name}/mail`)).toHaveLength(1);
     expect(effect).toMatchObject({ class: "once", step: "mail", input: JSON.stringify({ subject: `${name}/mail` }) });
@@ -32,7 +32,7 @@ describe("A once effect with an unknown outcome", () => {
     expect((await listEffects(probeEnv, { tenantId: "globex", actor: "gus" }, { state: "in_doubt" })).items).toEqual([]);
   });
 
-  it("W02 after its only attempt waits for an operator, is not errored, and shows its error", async () => {
+  it("W02 a once effect with a lost reply and no retries waits for an operator and shows its error; its instance is not errored", async () => {
     const name = fresh();
     await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
     const { instanceId } = await start(name, [{ do: "once", name: "mail", retries: 0 }]);
@@ -42,7 +42,7 @@ describe("A once effect with an unknown outcome", () => {
     expect(await happened(`${name}/mail`)).toHaveLength(1);
   });
 
-  it("W22 waits for an operator when the upstream reports that it is still processing", async () => {
+  it("W22 a once effect waits for an operator when the upstream reports that it is still processing the request", async () => {
     const name = fresh();
     await behave({ subject: `${name}/mail`, mode: "busy", times: 1 });
     const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
@@ -52,7 +52,7 @@ describe("A once effect with an unknown outcome", () => {
     expect(await happened(`${name}/mail`)).toHaveLength(1);
   });
 
-  it("W03 with an unrecorded reply waits for an operator once its claim has expired", async () => {
+  it("W03 a once effect with an unrecorded reply waits for an operator once its claim has expired", async () => {
     const name = fresh();
     const { died } = dieAt("W03 effect done, not recorded", name);
     const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
@@ -62,7 +62,7 @@ describe("A once effect with an unknown outcome", () => {
     expect(await happened(`${name}/mail`)).toHaveLength(1);
   });
 
-  it("W10 that timed out while it still ran waits for an operator, with one effect", async () => {
+  it("W10 a once effect that timed out while it still ran waits for an operator, and has happened once", async () => {
     const name = fresh();
     await behave({ subject: `${name}/mail`, mode: "slow", delayMs: 400, times: 1 });
     const { instanceId } = await start(name, [{ do: "once", name: "mail", timeoutMs: 100 }]);
@@ -75,7 +75,7 @@ describe("A once effect with an unknown outcome", () => {
     ).toHaveLength(1);
   });
 
-  it("W17 that was confirmed lets the run continue with the entered output; nothing is sent again, and the operator's name is recorded", async () => {
+  it("W17 a run continues with the output that an operator confirms; nothing is sent again, and the operator's name is recorded", async () => {
     const { name, instanceId, key } = await doubtful();
     await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-77" }, "seen in the sent folder");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -92,7 +92,7 @@ describe("A once effect with an unknown outcome", () => {
     ]);
   });
 
-  it("W17 that was rejected runs in the same generation, because it did not happen", async () => {
+  it("W17 a once effect that an operator rejected is executed in the same generation, because it did not happen", async () => {
     const name = fresh();
     const { died } = dieAt("W01 claimed, effect not started", name);
     const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
@@ -108,7 +108,7 @@ describe("A once effect with an unknown outcome", () => {
     ]);
   });
 
-  it("W17 that an operator retried anyway is a second effect in the next generation", async () => {
+  it("W17 a once effect that an operator retries anyway is executed a second time, in the next generation", async () => {
     const { name, instanceId, key } = await doubtful();
     await resolveDoubt(probeEnv, operator, key, { verb: "retry_anyway" }, "better twice than never");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -129,7 +129,7 @@ describe("A once effect with an unknown outcome", () => {
       "of JSON with spaces",
       (key: string) => Buffer.from(Buffer.from(key, "base64url").toString().replaceAll(",", ", ")).toString("base64"),
     ],
-  ])("W17 that was resolved by a key in another spelling (%s) is settled, and its run is notified", async (_, spelled) => {
+  ])("W17 an unknown outcome can be resolved by its key in another spelling (%s)", async (_, spelled) => {
     const { instanceId, key } = await doubtful();
     expect(spelled(key)).not.toBe(key);
     await resolveDoubt(probeEnv, operator, spelled(key), { verb: "confirm", output: { id: "mail-1" } }, "it arrived");
@@ -137,7 +137,7 @@ describe("A once effect with an unknown outcome", () => {
     expect(await rows("SELECT target FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([{ target: key }]);
   });
 
-  it("is resolved once: a second answer is refused and audited", async () => {
+  it("an unknown outcome is resolved once: a second answer is refused and audited", async () => {
     const { instanceId, key } = await doubtful();
     const answers = await Promise.allSettled(
       ["a", "b"].map((output) => resolveDoubt(probeEnv, operator, key, { verb: "confirm", output }, "double click")),
@@ -152,14 +152,14 @@ describe("A once effect with an unknown outcome", () => {
     ]);
   });
 
-  it("belongs to its tenant: no other tenant can see or resolve it", async () => {
+  it("an unknown outcome belongs to its tenant: no other tenant can see or resolve it", async () => {
     const { key } = await doubtful();
     await expect(resolveDoubt(probeEnv, { tenantId: "globex", actor: "gus" }, key, { verb: "reject" }, "mine?")).rejects.toMatchObject({
       code: "effect_not_found",
     });
   });
 
-  it("resumes although the answer's wake-up call was lost: the keeper executes the action", async () => {
+  it("the keeper resumes a run whose answered unknown outcome has lost its wake-up call", async () => {
     const { instanceId, key } = await doubtful();
     dieAt("resolved, not told");
     await expect(resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-1" }, "seen")).rejects.toThrow("Died");
@@ -169,7 +169,7 @@ describe("A once effect with an unknown outcome", () => {
   });
 });
 
-describe("An unknown outcome beside a failed branch", () => {
+describe("Parallel branches", () => {
   const post = defineStep({
     effect: "once",
     async run({ input: { isLost } }: { input: { isLost: () => boolean } }): Promise<string> {
@@ -178,7 +178,7 @@ describe("An unknown outcome beside a failed branch", () => {
     },
   });
 
-  /** Its run has failed of the other branch, and the post is in doubt: the first one's reply was lost. */
+  /** A run with two branches: the post is in doubt because its first reply was lost, and the other branch has failed. */
   async function doubtBesideFailure() {
     let posts = 0;
     const run = await parkedBesideFailure(
@@ -193,7 +193,7 @@ describe("An unknown outcome beside a failed branch", () => {
     { resolution: { verb: "confirm", output: "seen" } as const, answer: "seen", posts: 1 },
     { resolution: { verb: "reject" } as const, answer: "sent", posts: 2 },
     { resolution: { verb: "retry_anyway" } as const, answer: "sent", posts: 2 },
-  ])("W17 that was answered with $resolution.verb while its run was errored is settled by the retry", async (expected) => {
+  ])("W17 the retry of an errored run applies the answer $resolution.verb to an unknown outcome in another branch", async (expected) => {
     const { instanceId, key, mend, posts } = await doubtBesideFailure();
     await resolveDoubt(probeEnv, operator, key, expected.resolution, "known");
     mend();
@@ -202,7 +202,7 @@ describe("An unknown outcome beside a failed branch", () => {
     expect(posts()).toBe(expected.posts);
   });
 
-  it("W17 that is open when the other branch is retried is shown by the row, and its answer is accepted", async () => {
+  it("W17 a run has the status in_doubt when its failed branch is retried while another branch has an unknown outcome", async () => {
     const { instanceId, key, mend } = await doubtBesideFailure();
     mend();
     await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
@@ -212,11 +212,11 @@ describe("An unknown outcome beside a failed branch", () => {
     expect(await answerOf(instanceId)).toBe("seen");
   });
 
-  it("W17 that is open when the platform restarts an errored run is shown by the row, at every write of the other branch", async () => {
+  it("W17 a run with an unknown outcome has the status in_doubt after a platform restart, also after writes of another branch", async () => {
     const isBroken = { book: true };
     const { instanceId } = await runLab(({ step, instanceId: id }) => {
       const book = async () => {
-        await step.read("the other is parked", () => held(async () => (await stateOf(id, "post")) === "in_doubt"));
+        await step.read("wait for post", () => held(async () => (await stateOf(id, "post")) === "in_doubt"));
         await step.commit("book", () => (isBroken.book ? Promise.reject(notRetryable("Broken.")) : {}), ONCE);
       };
       return Promise.all([step.effect("post", post, { isLost: () => true }), book()]).then(([posted]) => posted);
@@ -234,7 +234,7 @@ describe("An unknown outcome beside a failed branch", () => {
   });
 });
 
-it("W17 An answer that could not be delivered for a day is delivered as soon as possible: it is not dropped, and not retried each hour", async () => {
+it("W17 an answer to an unknown outcome that could not be delivered for a day is kept, and delivered when the platform is available", async () => {
   const { instanceId, key } = await doubtful();
   const platform = Object.getPrototypeOf(probeEnv.PROBE) as Workflow;
   const away = vi.spyOn(platform, "get").mockRejectedValue(new Error("Network connection lost."));

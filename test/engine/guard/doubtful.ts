@@ -2,7 +2,7 @@ import { effectsOf } from "millrace/operate";
 import { expect } from "vitest";
 import { behave, fresh, operator, probeEnv, reaches, rows, start } from "../harness.ts";
 
-/** A once effect with a sent request and a lost reply. */
+/** A run with a once effect in doubt: its request was sent, and its reply was lost. */
 export async function doubtful(name = fresh()) {
   await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
   const { instanceId } = await start(name, [
@@ -14,7 +14,7 @@ export async function doubtful(name = fresh()) {
   return { name, instanceId, key: effect?.key ?? "", effect };
 }
 
-/** The results of the event that the mail's step emits with its outcome. */
+/** The rows that follow from the event of the step "mail". */
 export function followUps(name: string) {
   return rows("SELECT id FROM probe_rows WHERE name = ?1 AND kind <> 'commit'", name);
 }

@@ -28,8 +28,8 @@ import {
 import { restartLab, runLab } from "../lab.ts";
 import { entry } from "./entry.ts";
 
-describe("A guarded effect", () => {
-  it("W05 of class natural that is recorded is not repeated by the next attempt, although a repeat is allowed", async () => {
+describe("Guarded effects", () => {
+  it("W05 a recorded effect of class natural is not repeated by the next attempt, although its class allows a repeat", async () => {
     const name = fresh();
     const { died } = dieAt("W05 recorded, step result lost", name);
     const { instanceId } = await start(name, [{ do: "natural", name: "act" }]);
@@ -38,7 +38,7 @@ describe("A guarded effect", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("W06 is not recorded by a paused executor that resumes after a takeover: one effect", async () => {
+  it("W06 a process that resumes after its claim was taken over does not record its outcome: the effect happens once", async () => {
     const name = fresh();
     const paused = pauseAt("W06 about to record", name);
     const { instanceId } = await start(name, [{ do: "lookup", name: "act" }]);
@@ -55,7 +55,7 @@ describe("A guarded effect", () => {
     expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 3, output: JSON.stringify(effects[0]?.id) }]);
   });
 
-  it("W07 with two executors and one key is claimed by one of them", async () => {
+  it("W07 of two processes that execute one effect key, only one claims it", async () => {
     const key = { instanceId: crypto.randomUUID().replaceAll("-", ""), step: "act", item: "", generation: 1 };
     const attempt = (token: string): Attempt => ({
       key,
@@ -75,7 +75,7 @@ describe("A guarded effect", () => {
     expect(answers.every((answer) => answer.entry?.epoch === 1)).toBe(true);
   });
 
-  it("W08 that is slower than its lease keeps it by its heartbeat: no takeover while it runs", async () => {
+  it("W08 an effect that is slower than its lease extends the lease, so that no other process claims it", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "slow", delayMs: 6000, times: 1 });
     const { instanceId } = await start(name, [{ do: "lookup", name: "act", timeoutMs: 20_000 }]);
@@ -91,7 +91,7 @@ describe("A guarded effect", () => {
     expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 1 }]);
   });
 
-  it("W10 and W22 of a timed-out attempt that still runs beside its retry has one result: the retry backs off while the upstream reports the key as in progress", async () => {
+  it("W10 W22 the retry of a timed-out attempt that still runs backs off while the upstream reports the key as in progress", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "slow", delayMs: 800, times: 1 });
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", timeoutMs: 200, retries: 100 }]);
@@ -101,7 +101,7 @@ describe("A guarded effect", () => {
     expect(await entry(instanceId)).toMatchObject([{ output: JSON.stringify(effects[0]?.id) }]);
   });
 
-  it("W22 of class lookup is looked up before a repeat when the upstream reports that it is still processing: one effect", async () => {
+  it("W22 a lookup effect that the upstream is still processing is queried before a repeat, and happens once", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "busy", times: 1 });
     const { instanceId } = await start(name, [{ do: "lookup", name: "act" }]);
@@ -111,7 +111,7 @@ describe("A guarded effect", () => {
     expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 2, output: JSON.stringify(effects[0]?.id) }]);
   });
 
-  it("of an attempt that died in the first moments of a run is queried before the next attempt acts", async () => {
+  it("an effect of an attempt that died shortly after the start of its run is queried before the next attempt acts", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await start(name, []).catch(() => undefined);
@@ -147,7 +147,7 @@ describe("A guarded effect", () => {
     expect(await happened(name)).toHaveLength(1);
   });
 
-  it("W11 with an output too large for the platform stores it by reference, and is not repeated", async () => {
+  it("W11 an output that is too large for the platform is stored by reference, and its effect is not repeated", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", output: 1_500_000 }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -160,7 +160,7 @@ describe("A guarded effect", () => {
     expect((await env.PAYLOADS.head(output_ref))?.size).toBe(1_500_002);
   });
 
-  it("W12 with a random step name is refused when the code is replayed", async () => {
+  it("W12 a step with a random name is refused when the code is replayed", async () => {
     let acted = 0;
     const act = defineStep({ effect: "once", retries: { limit: 0, delay: 10 }, run: async () => ++acted });
     const { instanceId } = await runLab(async ({ step }) => {
@@ -175,7 +175,7 @@ describe("A guarded effect", () => {
     expect(acted).toBe(1);
   });
 
-  it("W12 W15 of a complete run with a random step name is not repeated in any number of replays", async () => {
+  it("W12 W15 an effect of a complete run with a random step name is not repeated in any number of replays", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "commit", name: "first" },
@@ -186,7 +186,7 @@ describe("A guarded effect", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("W13 in concurrent calls of one step name has a key for each item; calls without a key are refused", async () => {
+  it("W13 concurrent calls of one step name need a key for each item; calls without a key are refused", async () => {
     const name = fresh();
     const items = ["a", "b", "c"];
     const { instanceId } = await start(name, [items.map((key) => ({ do: "keyed" as const, name: "act", key }))]);
@@ -207,7 +207,7 @@ describe("A guarded effect", () => {
     ]);
   });
 
-  it("W16 that an operator retries has the same generation and key: one effect; earlier outputs are kept", async () => {
+  it("W16 a failed effect that an operator retries has the same generation and key; the outputs of earlier steps are kept", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 2 });
     const { instanceId } = await start(name, [
@@ -233,7 +233,7 @@ describe("A guarded effect", () => {
     await expect(retryInstance(probeEnv, operator, instanceId, { reason: "again" })).rejects.toMatchObject({ code: "invalid_transition" });
   });
 
-  it("of an accepted retry that was not executed is executed by the keeper", async () => {
+  it("the keeper executes an operator's retry when the process died after the retry was accepted", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 1 });
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", retries: 0 }]);
@@ -245,7 +245,7 @@ describe("A guarded effect", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("waits for as long as a busy upstream asks, each time, and happens once", async () => {
+  it("an effect waits for as long as a busy upstream requests at each try, and happens once", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "refuse", status: 429, retryAfter: 1, times: 2 });
     const { instanceId } = await start(name, [{ do: "once", name: "act" }]);
@@ -255,7 +255,7 @@ describe("A guarded effect", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("fails the run after its last try, and the error names the step, the number of tries and the upstream's answer", async () => {
+  it("an effect that fails at its last try fails the run; the error has the step, the number of tries and the upstream's status", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "refuse", status: 503, times: 9 });
     const { instanceId } = await start(name, [{ do: "natural", name: "act", retries: 2 }]);

@@ -7,29 +7,34 @@ import { errorOf, held, outputOf, platformReaches, runLab } from "../lab.ts";
 import { back, effect, ended, resolve, retry } from "../operate/operating.ts";
 
 it.each([
-  ["items that are no array", "config_invalid", "[...items]", (step) => step.map(new Set(["a"]) as never, { key: String }, async () => 1)],
   [
-    "a subject that no event has",
+    "items that are not an array",
+    "config_invalid",
+    "[...items]",
+    (step) => step.map(new Set(["a"]) as never, { key: String }, async () => 1),
+  ],
+  [
+    "a subject that is too long for an event",
     "invalid_payload",
     "at most 500",
     (step) => step.waitFor("wait", ProbeSignal, { subject: "x".repeat(600) }),
   ],
   [
-    "a subject cut through a character",
+    "a subject with half of a surrogate pair",
     "invalid_payload",
     "surrogate pair",
     (step) => step.waitFor("wait", ProbeSignal, { subject: "\ud83d" }),
   ],
-  ["an answer that is none", "invalid_payload", "neither", (step) => step.approve("ask", { question: "Go?", otherwise: "no" as never })],
+  ["an invalid default answer", "invalid_payload", "neither", (step) => step.approve("ask", { question: "Go?", otherwise: "no" as never })],
   [
-    "a back-off that is none",
+    "an unknown back-off",
     "config_invalid",
     "exponential",
     (step) => step.read("look", async () => 1, { retries: { limit: 1, delay: 1, backoff: "odd" as never } }),
   ],
-  ["no subject at all", "invalid_payload", "is missing", (step) => step.waitFor("wait", ProbeSignal, { subject: undefined as never })],
+  ["a missing subject", "invalid_payload", "is missing", (step) => step.waitFor("wait", ProbeSignal, { subject: undefined as never })],
   [
-    "details that are no JSON",
+    "details that are not JSON",
     "invalid_payload",
     "plain, small data",
     (step) => step.approve("ask", { question: "Go?", details: { big: 1n } }),
@@ -48,20 +53,20 @@ it.each([
     (step) => step.effect("pay", defineStep({ effect: "keyed", key: () => "mine", run: async () => 1 }), {}, { undo: () => ({}) }),
   ],
   [
-    "such a way back in the step itself",
+    "an undo in the definition of such a step",
     "config_invalid",
     "Leave out `key` or `undo`",
     (step) =>
       step.effect("pay", defineStep({ effect: "keyed", key: () => "mine", run: async () => 1, undo: back(async () => 1) as never }), {}),
   ],
   [
-    "half a character to write",
+    "half of a surrogate pair in a statement",
     "config_invalid",
     "A text was to be written (INSERT INTO probe_rows (name, value) VALUES (?1, ?2)…) with half of a surrogate pair: send well-formed",
     (step) => step.commit("write", () => ({ statements: [sql`INSERT INTO probe_rows (name, value) VALUES (${"a"}, ${"\ud83d"})`] })),
   ],
   [
-    "half a character to write with an effect",
+    "half of a surrogate pair in a row of an effect",
     "config_invalid",
     "half of a surrogate pair: send well-formed Unicode",
     (step) =>
@@ -72,9 +77,9 @@ it.each([
         { record: () => ({ statements: [sql`DELETE FROM probe_rows WHERE name = ${"\udfff"}`] }) },
       ),
   ],
-  ["a result far too large", "output_too_large", "1 MiB", async () => "[".repeat(20_000_000)],
+  ["a result of 20 MB", "output_too_large", "1 MiB", async () => "[".repeat(20_000_000)],
 ] as [string, string, string, (step: Steps) => Promise<unknown>][])(
-  "A run with %s ends at its first attempt, with a remedy",
+  "a run with %s fails at its first attempt, and the error names a remedy",
   async (_, code, says, ask) => {
     const { instanceId } = await runLab(({ step }) => ask(step));
     expect(await ended(instanceId)).toBe("errored");
@@ -82,7 +87,7 @@ it.each([
   },
 );
 
-it("W17 an unknown outcome can be confirmed with an output larger than a row, and the step returns it", async () => {
+it("W17 an unknown outcome can be confirmed with an output that is larger than a database row", async () => {
   const large = "x".repeat(2_100_000);
   const mail = effect("once", async () => Promise.reject(new Error("Lost.")));
   const { instanceId } = await runLab(async ({ step }) => ((await step.effect("mail", mail, {})) as string).length);
@@ -91,7 +96,7 @@ it("W17 an unknown outcome can be confirmed with an output larger than a row, an
   expect(await outputOf(instanceId)).toBe(large.length);
 });
 
-it("A dry run returns the reason for which its action would be refused, and null once it would be accepted", async () => {
+it("a dry run of a retry or an undo returns the reason for which the action would be refused, or null", async () => {
   const state = { broken: true, held: true };
   const { instanceId } = await runLab(async ({ step }) => {
     await step.read("at work", () => held(() => !state.held));
@@ -119,6 +124,6 @@ it("A dry run returns the reason for which its action would be refused, and null
   });
 });
 
-it("The steps of a run with a workflow that is no longer bound are an empty list, without an error", async () => {
+it("the list of steps is empty for a run of a workflow that is no longer bound", async () => {
   expect(await historyOf(probeEnv, { id: "0".repeat(32), workflow: "gone" })).toEqual({ steps: [], truncated: false });
 });

@@ -17,7 +17,7 @@ it.each([
   ["commit", (step: Steps) => step.commit("average", () => ({ output: averageOf([]) }))],
   ["read", (step: Steps) => step.read("average", async () => averageOf([]), ONCE)],
   ["keyed effect", (step: Steps) => step.effect("average", averaging, {})],
-])("W11 a %s with an average of NaN fails, so that its run does not continue with null", async (_, take) => {
+])("W11 a %s with NaN in its output fails, because JSON would change NaN to null", async (_, take) => {
   let isFree: boolean | undefined;
   const { instanceId } = await runLab(async ({ step }) => {
     isFree = (await take(step)).average < 10;
@@ -34,9 +34,9 @@ it.each([
 const half = "Great 😀".slice(0, 7);
 
 it.each([
-  ["half a character", { said: ["\\ud83d", half] }, 'half a character at "said.1"'],
-  ["half a character behind a backslash", { said: `\\${half}` }, 'half a character at "said"'],
-  ["half a character in a name", { said: { [half]: 1 } }, 'half a character in a name at "said"'],
+  ["half of a surrogate pair", { said: ["\\ud83d", half] }, 'half a character at "said.1"'],
+  ["half of a surrogate pair after a backslash", { said: `\\${half}` }, 'half a character at "said"'],
+  ["half of a surrogate pair in a name", { said: { [half]: 1 } }, 'half a character in a name at "said"'],
   ["a RegExp's match", { said: /(?<first>a)/.exec("ba") as unknown }, 'the match of a RegExp at "said"'],
 ])("W11 an output with %s is refused and its path named, for a commit, a read and an effect", async (_, output, says) => {
   const doing = effect("keyed", async () => output);
@@ -55,7 +55,7 @@ it.each([
   }
 });
 
-it("W11 an output of whole characters is stored unchanged, also when its text resembles an escaped half character", async () => {
+it("W11 an output of well-formed Unicode is stored unchanged, also when it contains the text of an escaped surrogate", async () => {
   const output = { said: ["\\ud83d", "\\\\udc00", "😀", "\n\\ud8"], "\\ud83d": 1 };
   const { instanceId } = await runLab(({ step }) => step.commit("say", () => ({ output })));
   expect(await ended(instanceId)).toBe("complete");

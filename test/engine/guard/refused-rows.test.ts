@@ -7,7 +7,7 @@ import { outputOf, runLab } from "../lab.ts";
 
 type Id = { id: string };
 
-/** A row with a used id: the rows recorded with an effect are refused. */
+/** A row with an id that is already in use. The database refuses it when the effect records it. */
 async function taken(): Promise<string> {
   const id = crypto.randomUUID();
   await probeEnv.DB.prepare("INSERT INTO probe_rows (id, kind, name) VALUES (?1, 'taken', 't')").bind(id).run();
@@ -16,8 +16,8 @@ async function taken(): Promise<string> {
 
 const row = (id: string) => ({ statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id}, 'mail', 'm')`] });
 
-describe("A once effect that happened, with refused rows", () => {
-  /** A mail that is sent and answered; the row recorded with it has a used id, until the code is fixed. */
+describe("Refused rows", () => {
+  /** A run with a once effect that has happened. The row that it records is refused until `mends.id` is set. */
   async function refused() {
     const mends = { id: await taken() };
     let sent = 0;
@@ -37,7 +37,7 @@ describe("A once effect that happened, with refused rows", () => {
     return { instanceId, mends, doubt, answer, sent: () => sent };
   }
 
-  it("shows its answer, the refused rows and a remedy; a confirmation that it did not happen is refused", async () => {
+  it("a once effect with refused rows shows its answer, the rows and a remedy; an operator cannot reject it", async () => {
     const { instanceId, doubt, answer, sent } = await refused();
     const { error, answered, follows, epoch } = await doubt();
     expect(error?.message).toMatch(
@@ -57,7 +57,7 @@ describe("A once effect that happened, with refused rows", () => {
     expect(sent()).toBe(1);
   });
 
-  it("W17 that is confirmed before the rows are fixed reports the rows again; afterwards it continues", async () => {
+  it("W17 a once effect confirmed while its rows are still refused is in doubt again; with valid rows the run continues", async () => {
     const { instanceId, mends, doubt, answer, sent } = await refused();
     let { epoch } = await doubt();
     for (const [output, fault] of [
@@ -84,7 +84,7 @@ describe("A once effect that happened, with refused rows", () => {
     expect(sent()).toBe(1);
   });
 
-  it("is a second effect when an operator repeats it; the first answer remains on record", async () => {
+  it("a once effect with refused rows happens a second time when an operator repeats it; the first answer is kept", async () => {
     const { instanceId, mends, answer, doubt, sent } = await refused();
     await doubt();
     mends.id = crypto.randomUUID();
@@ -97,7 +97,7 @@ describe("A once effect that happened, with refused rows", () => {
     ]);
   });
 
-  it("is ended by a cancel without undo, which returns its answer for the record", async () => {
+  it("an instance with refused rows ends by a cancel without undo; an operator can still confirm the effect for the record", async () => {
     const { instanceId, answer, doubt, sent } = await refused();
     await doubt();
     await cancelInstance(probeEnv, operator, instanceId, { undo: false, reason: "the row will never fit" });
@@ -108,7 +108,7 @@ describe("A once effect that happened, with refused rows", () => {
     expect(sent()).toBe(1);
   });
 
-  it("without an answer is confirmed with null, and its rows are refused again", async () => {
+  it("a once effect without output and with refused rows can be confirmed with null", async () => {
     const id = await taken();
     const mail = defineStep({ effect: "once", run: async () => {} });
     const { instanceId } = await runLab(async ({ step }) => step.effect("mail", mail, {}, { record: () => row(id) }));
@@ -124,7 +124,7 @@ describe("A once effect that happened, with refused rows", () => {
     expect(again?.answered).toEqual({ output: null, outputRef: null });
   });
 
-  it("hides the sensitive parts of its answer in every view", async () => {
+  it("the sensitive parts of an answer with refused rows are hidden in every view", async () => {
     const [by, person] = [await reader(), ada()];
     const mail = defineStep({ effect: "once", run: async () => ({ sent_to: person.email }) });
     const { instanceId } = await runLab(

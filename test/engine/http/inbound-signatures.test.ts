@@ -12,7 +12,7 @@ const libraries = Object.entries(recorded).map(([name, made]) => {
   return { name, kind, made: { ...made, headers: made.headers as Record<string, string> } };
 });
 
-describe("a signature", () => {
+describe("Webhook signatures", () => {
   const verifies = (kind: keyof typeof SCHEMES, { body, headers }: Sent, secrets: string[], at: number) => {
     const spy = vi.spyOn(Date, "now").mockReturnValue(at * 1000);
     const scheme = SCHEMES[kind];
@@ -23,22 +23,28 @@ describe("a signature", () => {
     return isPossible && isSigned(signed, body, keys);
   };
 
-  it.each(libraries)("of $made.by ($name) is accepted within five minutes, and with one of several secrets", async ({ kind, made }) => {
-    const other = kind === "standard" || kind === "svix" ? "whsec_b3RoZXI=" : "other";
-    expect(await verifies(kind, made, [made.secret], made.at)).toBe(true);
-    expect(await verifies(kind, made, [other, made.secret], made.at)).toBe(true);
-    expect(await verifies(kind, made, [other], made.at)).toBe(false);
-    expect(await verifies(kind, { ...made, body: `${made.body} ` }, [made.secret], made.at)).toBe(false);
-    for (const seconds of [-300, 300]) expect(await verifies(kind, made, [made.secret], made.at + seconds)).toBe(true);
-    for (const seconds of [-301, 301]) expect(await verifies(kind, made, [made.secret], made.at + seconds)).toBe(kind === "github");
-  });
+  it.each(libraries)(
+    "a webhook signature of $made.by ($name) is accepted within five minutes, and with one of several secrets",
+    async ({ kind, made }) => {
+      const other = kind === "standard" || kind === "svix" ? "whsec_b3RoZXI=" : "other";
+      expect(await verifies(kind, made, [made.secret], made.at)).toBe(true);
+      expect(await verifies(kind, made, [other, made.secret], made.at)).toBe(true);
+      expect(await verifies(kind, made, [other], made.at)).toBe(false);
+      expect(await verifies(kind, { ...made, body: `${made.body} ` }, [made.secret], made.at)).toBe(false);
+      for (const seconds of [-300, 300]) expect(await verifies(kind, made, [made.secret], made.at + seconds)).toBe(true);
+      for (const seconds of [-301, 301]) expect(await verifies(kind, made, [made.secret], made.at + seconds)).toBe(kind === "github");
+    },
+  );
 
-  it.each(libraries)("in these tests equals the signature of $made.by ($name)", ({ kind, made: { body, secret, at, headers } }) => {
-    const id = headers["webhook-id"] ?? headers["svix-id"];
-    const prefix = kind === "svix" ? "svix" : "webhook";
-    const own = kind === "standard" || kind === "svix" ? sign.standard(body, secret, at, id, prefix) : sign[kind](body, secret, at);
-    expect(headers).toMatchObject(own);
-  });
+  it.each(libraries)(
+    "a webhook signature of these tests equals the signature of $made.by ($name)",
+    ({ kind, made: { body, secret, at, headers } }) => {
+      const id = headers["webhook-id"] ?? headers["svix-id"];
+      const prefix = kind === "svix" ? "svix" : "webhook";
+      const own = kind === "standard" || kind === "svix" ? sign.standard(body, secret, at, id, prefix) : sign[kind](body, secret, at);
+      expect(headers).toMatchObject(own);
+    },
+  );
 
   it.each([
     ["stripe", { "stripe-signature": "" }],
@@ -50,12 +56,12 @@ describe("a signature", () => {
     ["slack", { "x-slack-signature": `v0=${"0".repeat(64)}` }],
     ["slack", { "x-slack-signature": `v0=${"0".repeat(64)}`, "x-slack-request-timestamp": "1e9" }],
     ["shop", { "webhook-id": "1", "webhook-timestamp": String(nowSeconds()), "webhook-signature": "v1a,AAAA v1," }],
-  ])("with an invalid format is refused: %s %o", async (source, headers) => {
+  ])("a webhook signature with an invalid format is refused: %s %o", async (source, headers) => {
     const unread = { body: "{}", headers: { ...JSON_TYPE, ...headers } as Record<string, string> };
     expect(await send(source, unread)).toMatchObject({ status: 401, body: { code: "signature_invalid" } });
   });
 
-  it("that is wrong, old, or of another source is refused (401), and starts nothing", async () => {
+  it("a webhook signature that is wrong, old, or of another source is refused (401), and starts nothing", async () => {
     const id = fresh("evt");
     const { body, headers } = paid(id);
     const refused = [
@@ -70,7 +76,7 @@ describe("a signature", () => {
     expect(await rows("SELECT id FROM millrace_instances WHERE id = ?1", instance)).toEqual([]);
   });
 
-  it("that is wrong counts against its address's limit for unauthenticated requests, and a valid one does not", async () => {
+  it("a wrong webhook signature counts against the rate limit for unauthenticated requests, and a valid one does not", async () => {
     const address = { "cf-connecting-ip": "192.0.2.44" };
     const env = { REQUESTS_PER_ADDRESS: 3, STRANGER_REQUESTS: undefined };
     const statuses: number[] = [];

@@ -33,13 +33,13 @@ beforeAll(async () => {
   );
 });
 
-describe("a webhook", () => {
+describe("Webhooks", () => {
   it.each([
     ["stripe", (id: string) => paid(id), paymentOf],
     ["github", (id: string) => pushed(id), buildOf],
     ["shop", (id: string) => shipped(id), paymentOf],
     ["shop", (id: string) => shipped(id, "svix"), paymentOf],
-  ])("of %s becomes one instance, and its repeats get the same answer", async (source, request, idOf) => {
+  ])("a webhook of %s becomes one instance, and its repeats get the same answer", async (source, request, idOf) => {
     const id = fresh("hook");
     const instance = idOf(id, source);
     expect(await send(source, request(id))).toEqual({ status: 200, body: { ignored: false, id: instance, replayed: false } });
@@ -53,13 +53,13 @@ describe("a webhook", () => {
     });
   });
 
-  it("with a Slack slash command becomes one instance, and gets an empty answer, which Slack does not show", async () => {
+  it("a webhook with a Slack slash command becomes one instance, and gets an empty answer, which Slack does not show", async () => {
     const id = fresh("trigger");
     for (let sent = 0; sent < 2; sent++) expect(await send("slack", command(id))).toEqual({ status: 200, body: "" });
     expect(await reaches(buildOf(id, "slack"), "complete")).toBe("complete");
   });
 
-  it("repeated by its sender with other fields, or another payload, returns the first instance", async () => {
+  it("a webhook that its sender repeats with another payload returns the first instance", async () => {
     const id = fresh("evt");
     const first = await send("stripe", paid(id, id, { pending_webhooks: 2 }));
     expect(await send("stripe", paid(id, id, { pending_webhooks: 1 }))).toEqual({ ...first, body: { ...first.body, replayed: true } });
@@ -68,18 +68,18 @@ describe("a webhook", () => {
     expect([await recordedPayments(id), await recordedPayments(`${id}-other`)]).toEqual([[{ amount: 1250 }], []]);
   });
 
-  it("signed with the previous secret is accepted until that secret is removed", async () => {
+  it("a webhook signed with the previous secret is accepted until that secret is removed", async () => {
     const { body } = paid(fresh("evt"));
     const old = { body, headers: { ...JSON_TYPE, ...sign.stripe(body, "whsec_old") } };
     expect((await send("stripe", old)).status).toBe(401);
     expect((await send("stripe", old, { STRIPE_SECRET_OLD: "whsec_old" })).status).toBe(200);
-    // During its own rotation Stripe signs with both.
+    // Stripe signs with both secrets during a rotation.
     const both = { ...sign.stripe(body, "whsec_third") };
     both["stripe-signature"] += sign.stripe(body)["stripe-signature"].replace(/^[^,]*/, "");
     expect(await send("stripe", { body, headers: { ...JSON_TYPE, ...both } })).toMatchObject({ body: { replayed: true } });
   });
 
-  it("of a source without a secret is refused (404), and the log names the secret to set", async () => {
+  it("a webhook of a source without a secret is refused (404), and the log names the secret to set", async () => {
     const lines = logged();
     for (const STRIPE_SECRET of [undefined, "", " "]) {
       const { body } = paid(fresh("evt"));
@@ -92,14 +92,14 @@ describe("a webhook", () => {
     expect((await send("none", paid(fresh("evt")))).status).toBe(404);
   });
 
-  it("that only verifies the address is answered if it is signed", async () => {
+  it("a webhook that only verifies the address is answered if it is signed", async () => {
     const challenge = JSON.stringify({ type: "url_verification", challenge: "3eZbrw1aBm2r" });
     expect(await send("slack", ofSlack(challenge))).toEqual({ status: 200, body: "3eZbrw1aBm2r" });
     expect((await send("slack", { body: challenge, headers: JSON_TYPE })).status).toBe(401);
     expect(await send("github", pushed(fresh("delivery"), "ping"))).toEqual({ status: 200, body: "pong" });
   });
 
-  it("without a message is acknowledged and logged without its payload", async () => {
+  it("a webhook that its source maps to no message is acknowledged, and logged without its payload", async () => {
     const lines = logged();
     const id = fresh("delivery");
     expect(await send("github", pushed(id, "star"))).toEqual({ status: 200, body: { ignored: true } });
@@ -108,7 +108,7 @@ describe("a webhook", () => {
     expect(await send("slack", limited)).toEqual({ status: 200, body: "" });
   });
 
-  it("that does not match the schema of its message is refused (422) and logged, and the sender repeats it", async () => {
+  it("a webhook that does not match the schema of its message is refused (422) and logged", async () => {
     const lines = logged();
     const id = fresh("evt");
     const body = JSON.stringify({ id, type: "invoice.paid", data: { object: { id, amount_paid: "1250" } } });
@@ -123,11 +123,11 @@ describe("a webhook", () => {
     ["text", "{}", { "content-type": "text/plain" }, 415],
     ["too large", JSON.stringify({ text: "x".repeat(1024 * 1024) }), JSON_TYPE, 413],
     ["without an id", JSON.stringify({ type: "invoice.paid" }), JSON_TYPE, 422],
-  ])("that is %s is refused", async (_, body, type, status) => {
+  ])("a webhook that is %s is refused", async (_, body, type, status) => {
     expect((await send("stripe", { body, headers: { ...type, ...sign.stripe(body) } })).status).toBe(status);
   });
 
-  it("can be a form with JSON, as GitHub sends by default, and have an Idempotency-Key", async () => {
+  it("a webhook can be a form with JSON, as GitHub sends by default, and have an Idempotency-Key", async () => {
     const id = fresh("delivery");
     const body = new URLSearchParams({ payload: JSON.stringify({ ref: "refs/heads/ü" }) }).toString();
     const headers = { ...FORM, ...sign.github(body), "x-github-event": "push", "x-github-delivery": id, "idempotency-key": "k" };
@@ -135,31 +135,28 @@ describe("a webhook", () => {
     expect(await reaches(buildOf(id, "github"), "complete")).toBe("complete");
   });
 
-  it.each(["stripe", "github"] as const)(
-    "of %s with signed JSON is not read as a form, whose fields its text could contain",
-    async (source) => {
-      const id = fresh("forged");
-      const forged = JSON.stringify({ id, type: "invoice.paid", ref: id, data: { object: { id, amount_paid: 1 } } });
-      const body = JSON.stringify({ id: fresh("evt"), type: "push", note: `&payload=${encodeURIComponent(forged)}&` });
-      const headers = { ...FORM, ...sign[source](body), "x-github-event": "push", "x-github-delivery": id };
-      expect(await send(source, { body, headers })).toMatchObject({ status: 415, body: { code: "unsupported_media_type" } });
-      expect([...(await instances(paymentOf(id))), ...(await instances(buildOf(id, "github")))]).toEqual([]);
-    },
-  );
+  it.each(["stripe", "github"] as const)("a webhook of %s with signed JSON is not read as a form", async (source) => {
+    const id = fresh("forged");
+    const forged = JSON.stringify({ id, type: "invoice.paid", ref: id, data: { object: { id, amount_paid: 1 } } });
+    const body = JSON.stringify({ id: fresh("evt"), type: "push", note: `&payload=${encodeURIComponent(forged)}&` });
+    const headers = { ...FORM, ...sign[source](body), "x-github-event": "push", "x-github-delivery": id };
+    expect(await send(source, { body, headers })).toMatchObject({ status: 415, body: { code: "unsupported_media_type" } });
+    expect([...(await instances(paymentOf(id))), ...(await instances(buildOf(id, "github")))]).toEqual([]);
+  });
 
-  it("with a failed instance runs again when an operator retries it, with the sender's payload", async () => {
+  it("a failed instance of a webhook runs again with the sender's payload when an operator retries it", async () => {
     const id = fresh("evt");
-    failAt("W06 about to record", notRetryable("The books are closed."), paymentOf(id));
+    failAt("W06 about to record", notRetryable("The accounts are closed."), paymentOf(id));
     await send("stripe", paid(id));
     expect(await reaches(paymentOf(id), "errored")).toBe("errored");
     expect(await send("stripe", paid(id))).toMatchObject({ status: 200, body: { replayed: true } });
-    await retryInstance(probeEnv, operator, paymentOf(id), { reason: "The books are open." });
+    await retryInstance(probeEnv, operator, paymentOf(id), { reason: "The accounts are open." });
     expect(await reaches(paymentOf(id), "complete")).toBe("complete");
     expect(await recordedPayments(id)).toEqual([{ amount: 1250 }]);
   });
 });
 
-it("the scheme of docs/inbound.md verifies a signature in base64", async () => {
+it("the signature scheme of docs/inbound.md verifies a signature in base64", async () => {
   const door = millrace({
     workflows: [buildSite],
     http: {
@@ -202,12 +199,12 @@ it("webhooks are counted by their source and outcome", async () => {
   expect(Object.fromEntries(counts)).toEqual({ accepted: 1, repeated: 2, ignored: 1, failed: 1, refused: 1 });
 });
 
-describe("a webhook during a failure", () => {
+describe("Webhook failures", () => {
   it.each([
     ["A01 before accept commits", 0, false],
     ["A02 accept committed, not answered", 1, true],
     ["A03 accept committed, not enqueued", 1, true],
-  ] as const)("after a crash at %s is repeated by its sender, and one instance runs", async (point, stored, replayed) => {
+  ] as const)("a webhook that its sender repeats after a crash at %s starts one instance", async (point, stored, replayed) => {
     const id = fresh("evt");
     dieAt(point);
     expect((await send("stripe", paid(id))).status).toBe(500);
@@ -218,7 +215,7 @@ describe("a webhook during a failure", () => {
     expect(await recordedPayments(id)).toEqual([{ amount: 1250 }]);
   });
 
-  it("during an outage of the database gets 503, and is accepted afterwards", async () => {
+  it("a webhook during an outage of the database gets 503, and is accepted afterwards", async () => {
     const id = fresh("evt");
     const down = () => Promise.reject(new Error("D1_ERROR: Internal error in D1 DB storage caused object to be reset."));
     const DB = new Proxy(probeEnv.DB, { get: (db, name) => (name === "batch" ? down : Reflect.get(db, name).bind(db)) });
@@ -245,7 +242,7 @@ it("a burst of 1,000 deliveries from one address, each webhook five times, start
   await expect.poll(count, { timeout: 50_000, interval: 200 }).toEqual([{ paid: 200, ids: 200 }]);
 }, 120_000);
 
-describe("a source", () => {
+describe("Sources", () => {
   const source: InboundSource = { name: "shop", scheme: github, secrets: ["GITHUB_SECRET"], tenantId: "acme", map: () => undefined };
 
   it.each<[string, Partial<Record<keyof InboundSource, unknown>>]>([
@@ -256,17 +253,17 @@ describe("a source", () => {
     ["tenant", { tenantId: "" }],
     ["map", { map: undefined }],
     ["maxBytes", { maxBytes: 5_000_000 }],
-  ])("without a valid %s is refused when it is declared: %o", (what, wrong) => {
+  ])("a webhook source without a valid %s is refused when it is declared: %o", (what, wrong) => {
     expect(() => inboundRoutes([{ ...source, ...wrong } as InboundSource])).toThrow(
       expect.objectContaining({ message: expect.stringContaining(what) }),
     );
   });
 
-  it("with a name that is in use is refused", () => {
+  it("a webhook source with a name that is in use is refused", () => {
     expect(() => inboundRoutes([source, source])).toThrow("Two sources of webhooks have one name");
   });
 
-  it("can set the tenant of each webhook, publish an event, and run in a Worker with its own routes", async () => {
+  it("a webhook source can set the tenant of each webhook, publish an event, and run in a Worker with custom routes", async () => {
     const greet = defineWorkflow({ name: "greet", input: z.object({ name: z.string() }), run: async () => undefined });
     expect(app.subscribers("probe.done").event.type).toBe("probe.done");
     const { event } = app.subscribers("probe.done");

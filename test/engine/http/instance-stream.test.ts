@@ -34,8 +34,8 @@ async function eventful() {
   return instanceId;
 }
 
-describe("The stream of an instance", () => {
-  it("contains attempts, sleeps and statuses in order, closes after the end, and sends nothing to a client that has the end", async () => {
+describe("Instance stream", () => {
+  it("the stream of an instance contains attempts, sleeps and statuses in order, and closes after the end", async () => {
     const [open, id] = [await reader(), await eventful()];
     const answer = await open(id);
     expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/event-stream"]);
@@ -63,7 +63,7 @@ describe("The stream of an instance", () => {
     expect((await open(id, told.at(-1)?.id)).status).toBe(204);
   });
 
-  it("resumes after any of its events without a lost or repeated event", async () => {
+  it("the stream of an instance can resume after any event without a lost or repeated event", async () => {
     const [open, id] = [await reader(), await eventful()];
     const whole = await new EventReader(await open(id)).all();
     for (const [place, { id: heard }] of whole.slice(0, -1).entries()) {
@@ -71,7 +71,7 @@ describe("The stream of an instance", () => {
     }
   });
 
-  it("contains each inline step once, among the platform steps, from every resume point", async () => {
+  it("the stream of an instance contains each inline step once, from every resume point", async () => {
     const open = await reader();
     mode.steps = "lean";
     onTestFinished(() => {
@@ -97,7 +97,7 @@ describe("The stream of an instance", () => {
     }
   });
 
-  it("contains a history longer than one poll up to its last step, and then the end", async () => {
+  it("the stream of an instance contains all steps of a history that is longer than one poll, and then the end", async () => {
     const open = await reader();
     const { instanceId } = await runLab(async ({ step }) => {
       const items = Array.from({ length: 260 }, (_, place) => String(place));
@@ -110,7 +110,7 @@ describe("The stream of an instance", () => {
     expect(told.filter((one) => one.startsWith("end"))).toHaveLength(1);
   });
 
-  it("follows a live run: its waits, its failure, and after a retry the next run", async () => {
+  it("the stream of an instance contains the waits and the failure of a live run, and the next run after a retry", async () => {
     const open = await reader();
     const { instanceId, state } = await failsUntilMended();
     const first = new EventReader(await open(instanceId));
@@ -130,28 +130,33 @@ describe("The stream of an instance", () => {
     expect(new Set(next.told.map(({ id }) => id)).size).toBe(next.told.length);
   });
 
-  it("contains waits with their subjects, their begin and their end, questions to an operator, and an undo", async () => {
+  it("the stream of an instance contains begin, end and subject of each wait, questions to an operator, and an undo", async () => {
     const open = await reader();
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       await step.commit("put", () => ({}), { undo: () => ({}) });
-      await hear(step, "hears in time", payload.name);
-      await hear(step, "hears nothing", payload.name, 20);
+      await hear(step, "event before timeout", payload.name);
+      await hear(step, "event after timeout", payload.name, 20);
       await step.approve("asks", { question: "Really?", timeout: "1 hour" });
     });
     await openWaits(instanceId, 1);
     const stream = new EventReader(await open(instanceId));
     const began = await stream.until(({ data }) => data.type === "wait_started");
-    expect(began.data).toMatchObject({ step: "hears in time", event_type: "probe.signal", subject: name, until: expect.any(String) });
+    expect(began.data).toMatchObject({
+      step: "event before timeout",
+      event_type: "probe.signal",
+      subject: name,
+      until: expect.any(String),
+    });
     await deliver("probe-events", [say(name, "yes")]);
     const asked = await stream.until(({ data }) => data.type === "wait_started" && data.approval_id !== null);
     expect(asked.data).toMatchObject({ step: "asks", event_type: null, subject: null });
     await decideApproval(probeEnv, operator, asked.data.approval_id, "approve", "Yes.");
     const end = await stream.until(({ event }) => event === "end");
     expect(stream.told.filter(({ data }) => String(data.type).startsWith("wait_")).map(shortly)).toEqual([
-      "wait_started hears in time",
-      "wait_completed hears in time",
-      "wait_started hears nothing",
-      "wait_timed_out hears nothing",
+      "wait_started event before timeout",
+      "wait_completed event before timeout",
+      "wait_started event after timeout",
+      "wait_timed_out event after timeout",
       "wait_started asks",
       "wait_completed asks",
     ]);
@@ -162,7 +167,7 @@ describe("The stream of an instance", () => {
     expect(undo.map(shortly)).not.toContain("attempt_completed put");
   });
 
-  it("is readable for its tenant alone, and returns an error for unknown ids", async () => {
+  it("the stream of an instance is readable only for its tenant, and returns an error for unknown ids", async () => {
     const [open, stranger, id] = [await reader(), await reader("another"), await eventful()];
     expect((await stranger(id)).status).toBe(404);
     const refused = await open(id, "yesterday");

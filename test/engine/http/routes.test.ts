@@ -19,7 +19,7 @@ async function asking(api: Api, scopes: readonly Scope[] = ["read", "operate"], 
   };
 }
 
-it("the engine's routes can be mounted into any Hono app, and the app keeps its own", async () => {
+it("the engine's routes can be mounted into any Hono app, and the app keeps its own routes", async () => {
   const mine = new Hono<HttpEnv>().get("/hello", (context) => context.json({ hello: "there" }));
   mine.route("/", engineRoutes(app));
   const ask = await asking(mine);
@@ -31,7 +31,7 @@ it("the engine's routes can be mounted into any Hono app, and the app keeps its 
   expect(stranger.status).toBe(401);
 });
 
-it("an app's own routes are served beside the engine's, with the same tokens, their own error codes, and in the same document", async () => {
+it("the custom routes of an app accept the engine's tokens, have custom error codes, and are in the same OpenAPI document", async () => {
   await probeEnv.DB.exec("CREATE TABLE orders (id TEXT PRIMARY KEY, label TEXT)");
   onTestFinished(async () => void (await probeEnv.DB.exec("DROP TABLE orders")));
   const id = fresh("order");
@@ -47,7 +47,7 @@ it("an app's own routes are served beside the engine's, with the same tokens, th
   expect(JSON.stringify(document.components.schemas.Problem)).toContain('"order_not_found"');
 });
 
-it("an app's own scopes can be minted and are passed on, and its own verbs are in the audit", async () => {
+it("tokens can have the custom scopes of an app, and custom verbs are in the audit", async () => {
   const own = "gpu:render";
   const ask = await asking(engineRoutes(app, { scopes: [own, "pull"], verbs: ["repaint"] }), ["read", "tokens", own, "pull"], [own]);
   const wanted = { actor: "renderer", scopes: ["pull", own] };

@@ -10,7 +10,7 @@ import { comes, kept, play, scene } from "../operate/scene.ts";
 
 const api = engineRoutes(app);
 
-/** The events of an instance's stream, from its first one on. */
+/** Follows the stream of an instance from its first event. */
 async function follow(id: string): Promise<EventReader> {
   const token = await mintToken(probeEnv, { tenantId: operator.tenantId, actor: "tess", scopes: ["read"] });
   const request = new Request(`http://localhost/v1/instances/${id}/stream`, { headers: { authorization: `Bearer ${token}` } });
@@ -24,81 +24,78 @@ const ends = (told: readonly Told[]) =>
 
 const ended = (step: string) => (one: Told) => one.data.type === "attempt_completed" && one.data.step === step;
 
-/** The events of the stream, live and after the end. */
+/** Compares the step ends in the live stream, and in a stream opened after the end. */
 async function expectTold(id: string, stream: EventReader, said: readonly string[]): Promise<void> {
   await stream.until(({ event }) => event === "end");
   expect(ends(stream.told)).toEqual(said);
   expect(ends(await (await follow(id)).all())).toEqual(said);
 }
 
-describe.each(["platform", "lean"] as const)(
-  "The stream of a run of %s steps reports the outcome of a step after the end of its attempt",
-  (steps) => {
-    beforeEach(() => {
-      mode.steps = steps;
-      onTestFinished(() => {
-        mode.steps = "platform";
-      });
+describe.each(["platform", "lean"] as const)("Step outcomes (%s)", (steps) => {
+  beforeEach(() => {
+    mode.steps = steps;
+    onTestFinished(() => {
+      mode.steps = "platform";
     });
+  });
 
-    it("when it is in doubt, also a second time, live and afterwards", async () => {
-      const its = scene();
-      its.state.lose = true;
-      const id = await play(its, (step) => its.act(step, "a", "once"));
-      const stream = await follow(id);
-      await stream.until(ended("a"));
-      const doubted = async () => (await effectsOf(probeEnv, operator, id)).findLast(({ state }) => state === "in_doubt")?.key;
-      await comes(async () => (await doubted()) !== undefined);
-      await resolveDoubt(probeEnv, operator, (await doubted()) ?? "", { verb: "retry_anyway" }, "again");
-      await stream.until(ended("a · after doubt 1"));
-      its.state.lose = false;
-      await resolveDoubt(probeEnv, operator, (await doubted()) ?? "", { verb: "retry_anyway" }, "once more");
-      await expectTold(id, stream, ["a: in_doubt", "a · after doubt 1: in_doubt", "a · after doubt 2: done"]);
-    });
+  it("the stream of an instance reports a step in doubt after the end of its attempt, also when it is in doubt twice", async () => {
+    const its = scene();
+    its.state.lose = true;
+    const id = await play(its, (step) => its.act(step, "a", "once"));
+    const stream = await follow(id);
+    await stream.until(ended("a"));
+    const doubted = async () => (await effectsOf(probeEnv, operator, id)).findLast(({ state }) => state === "in_doubt")?.key;
+    await comes(async () => (await doubted()) !== undefined);
+    await resolveDoubt(probeEnv, operator, (await doubted()) ?? "", { verb: "retry_anyway" }, "again");
+    await stream.until(ended("a · after doubt 1"));
+    its.state.lose = false;
+    await resolveDoubt(probeEnv, operator, (await doubted()) ?? "", { verb: "retry_anyway" }, "once more");
+    await expectTold(id, stream, ["a: in_doubt", "a · after doubt 1: in_doubt", "a · after doubt 2: done"]);
+  });
 
-    it("when a pause holds it before it begins", async () => {
-      const its = scene();
-      const id = await play(its, async (step) => {
-        await its.act(step, "a", "natural", "slow");
-        await its.act(step, "b");
-      });
-      const stream = await follow(id);
-      await comes(() => its.log.includes("a"));
-      await pauseInstance(probeEnv, operator, id, "let me look");
-      its.state.go = true;
-      await stream.until(ended("b"));
-      await resumeInstance(probeEnv, operator, id, "on again");
-      await expectTold(id, stream, ["a: done", "b: paused", "b · after pause 1: done"]);
+  it("the stream of an instance reports a step that a pause holds before its begin", async () => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "a", "natural", "slow");
+      await its.act(step, "b");
     });
+    const stream = await follow(id);
+    await comes(() => its.log.includes("a"));
+    await pauseInstance(probeEnv, operator, id, "let me look");
+    its.state.go = true;
+    await stream.until(ended("b"));
+    await resumeInstance(probeEnv, operator, id, "on again");
+    await expectTold(id, stream, ["a: done", "b: paused", "b · after pause 1: done"]);
+  });
 
-    it("when a cancel stops it before it begins, and its undo is done", async () => {
-      const its = scene();
-      const id = await play(its, async (step) => {
-        await step.read("look", async () => 1);
-        await its.act(step, "a", "natural", "slow");
-        await its.act(step, "b");
-      });
-      const stream = await follow(id);
-      await comes(() => its.log.includes("a"));
-      const cancelled = cancelInstance(probeEnv, operator, id, { reason: "called off" });
-      its.state.go = true;
-      await cancelled;
-      await kept(id, "terminated", "errored");
-      await stream.until(({ event }) => event === "end");
-      const said = ends(stream.told);
-      expect(said).toEqual(expect.arrayContaining(["look: done", "a: done", "undo a: done"]));
-      expect(said).not.toContain("b: done");
-      expect(ends(await (await follow(id)).all())).not.toContain("b: done");
+  it("the stream of a cancelled instance reports the undone steps, and no end of a step that did not begin", async () => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await step.read("look", async () => 1);
+      await its.act(step, "a", "natural", "slow");
+      await its.act(step, "b");
     });
+    const stream = await follow(id);
+    await comes(() => its.log.includes("a"));
+    const cancelled = cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    its.state.go = true;
+    await cancelled;
+    await kept(id, "terminated", "errored");
+    await stream.until(({ event }) => event === "end");
+    const said = ends(stream.told);
+    expect(said).toEqual(expect.arrayContaining(["look: done", "a: done", "undo a: done"]));
+    expect(said).not.toContain("b: done");
+    expect(ends(await (await follow(id)).all())).not.toContain("b: done");
+  });
 
-    it("when it has asked a question and waits", async () => {
-      const its = scene();
-      const id = await play(its, (step) => step.approve("asks", { question: "Really?", timeout: "1 hour" }));
-      const stream = await follow(id);
-      const asked = await stream.until(({ data }) => data.type === "wait_started");
-      await decideApproval(probeEnv, operator, asked.data.approval_id, "approve", "Yes.");
-      await reaches(id, "complete");
-      await expectTold(id, stream, ["asks: waiting"]);
-    });
-  },
-);
+  it("the stream of an instance reports a step that waits for the answer to a question", async () => {
+    const its = scene();
+    const id = await play(its, (step) => step.approve("asks", { question: "Really?", timeout: "1 hour" }));
+    const stream = await follow(id);
+    const asked = await stream.until(({ data }) => data.type === "wait_started");
+    await decideApproval(probeEnv, operator, asked.data.approval_id, "approve", "Yes.");
+    await reaches(id, "complete");
+    await expectTold(id, stream, ["asks: waiting"]);
+  });
+});

@@ -15,7 +15,7 @@ export const FORM = { "content-type": "application/x-www-form-urlencoded" };
 export const hmac = (key: string | Buffer, text: string) => createHmac("sha256", key).update(text);
 export const nowSeconds = () => Math.floor(Date.now() / 1000);
 
-/** The headers of each sender. A test compares them with the headers of the senders' own libraries. */
+/** Signs as each sender does. A test compares the headers with those of the senders' libraries. */
 export const sign = {
   stripe: (body: string, secret = SECRETS.STRIPE_SECRET, at = nowSeconds()) => ({
     "stripe-signature": `t=${at},v1=${hmac(secret, `${at}.${body}`).digest("hex")}`,

@@ -9,16 +9,16 @@ import { operator, probeEnv, reaches } from "../harness.ts";
 import { runLab } from "../lab.ts";
 import { reader } from "./told.ts";
 
-it("the error of an attempt is shown with its message, for every code, by the steps and by the stream", async () => {
+it("the steps and the stream of an instance show the message of an attempt's error, for every error code", async () => {
   let tries = 0;
   const { instanceId } = await runLab(({ step }) =>
-    step.read("look", async () => (++tries === 1 ? Promise.reject(new MillraceError("bank_2_away", "The bank is away.")) : 1), {
+    step.read("look", async () => (++tries === 1 ? Promise.reject(new MillraceError("bank_2_away", "The bank is unavailable.")) : 1), {
       retries: { limit: 1, delay: 10 },
     }),
   );
   await reaches(instanceId, "complete");
   const { get } = await asking(["read"], operator.tenantId);
-  const failed = { name: "Error", message: "The bank is away." };
+  const failed = { name: "Error", message: "The bank is unavailable." };
   const [look] = (await get(`/v1/instances/${instanceId}/steps`)).body.items;
   expect(look.attempts[0].error).toEqual(failed);
   const { token } = await reader();

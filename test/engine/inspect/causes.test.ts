@@ -9,14 +9,14 @@ import { runLab } from "../lab.ts";
 const letterCauses = async (tenantId: string, filter = {}) =>
   (await listLetterCauses(probeEnv, { ...reader, tenantId, scopes: [] }, filter)).items;
 
-/** A message of a tenant that is refused on entry, with this text. */
+/** Delivers a message of a tenant that is captured as a dead letter with this text. */
 const refused = (tenantId: string, wrong: object) => ({
   ...event("probe.routed", fresh(), {}),
   tenant_id: tenantId,
   payload_inline: wrong,
 });
 
-it("dead letters with one error share one cause, with their number, the first time, and the newest of them", async () => {
+it("dead letters with the same error share one cause, which shows their number, the first time and the newest dead letter", async () => {
   const tenantId = fresh("tenant");
   const nameless = [1, 2, 3].map((part) => refused(tenantId, { name: part }));
   await deliver("probe-events", nameless.slice(0, 2));
@@ -34,7 +34,7 @@ it("dead letters with one error share one cause, with their number, the first ti
   expect([cause?.firstAt, cause?.lastAt]).toEqual([items.at(-1)?.capturedAt, items[0]?.capturedAt]);
 });
 
-it("a cause counts open items: a settled dead letter leaves it once, and the cause ends with its last item", async () => {
+it("a cause counts open dead letters: a settled one is subtracted once, and the cause ends with the last one", async () => {
   const tenantId = fresh("tenant");
   await deliver("probe-events", [refused(tenantId, { name: 1 }), refused(tenantId, { name: 2 })]);
   const { items } = await listDeadLetters(probeEnv, { ...reader, tenantId }, {});
@@ -53,7 +53,7 @@ it("a cause is not shared between tenants", async () => {
   expect(ofOther?.count).toBe(2);
 });
 
-it("errored instances with one error share one cause, and leave it after a successful retry", async () => {
+it("errored instances with the same error share one cause, and leave it after a successful retry", async () => {
   const said = fresh().replaceAll(/\d/g, "x");
   let broken = true;
   const fails = (what: () => Error) =>
@@ -89,7 +89,7 @@ it("errored instances with one error share one cause, and leave it after a succe
   expect((await found()).find(({ id }) => id === cause?.id)?.count).toBe(1);
 });
 
-it("every cause counts the rows of its table after any change of them", async () => {
+it("the count of a cause equals its rows after any change of them", async () => {
   const wrong = await until(
     () =>
       rows(`SELECT c.* FROM millrace_causes c WHERE c.count <> iif(c.kind = 'letter',

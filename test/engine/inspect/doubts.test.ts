@@ -9,7 +9,7 @@ import { runLab } from "../lab.ts";
 import { effect, ONCE, retry, undo } from "../operate/operating.ts";
 import { kept, play, scene } from "../operate/scene.ts";
 
-it("an instance in doubt shows the step, the time and the endpoint for the answer, and so do its steps until the answer", async () => {
+it("an instance in doubt and its steps show the step, the time and the endpoint for the answer, until an operator answers", async () => {
   const { get, post } = await asking(["read", "operate"], operator.tenantId);
   const { instanceId, key } = await doubtful();
   const at = `/v1/effects/${key}`;
@@ -22,7 +22,7 @@ it("an instance in doubt shows the step, the time and the endpoint for the answe
     { type: "do", name: "mail", state: "in_doubt", ended_at: null, attempts: [{ attempt: 1, error: { message: why } }] },
     { type: "waitForEvent", name: "mail · in doubt 1", state: "waiting", event_type: null },
   ]);
-  expect((await post(answers.confirm, { output: "sent", reason: "It is in their inbox." })).status).toBe(202);
+  expect((await post(answers.confirm, { output: "sent", reason: "The mail is in their inbox." })).status).toBe(202);
   expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   expect((await get(`/v1/instances/${instanceId}`)).body).toMatchObject({ status: "complete", doubts: [] });
   expect(await steps()).toMatchObject([{ name: "mail", state: "complete" }, {}, {}, { name: "after" }]);
@@ -30,7 +30,7 @@ it("an instance in doubt shows the step, the time and the endpoint for the answe
 
 const modes = ["platform", "lean"] as const;
 
-/** A run with one completed effect and a second effect, made as a step of this mode, with a lost answer. */
+/** A run with a completed effect and a second effect with a lost answer, both as steps of this mode. */
 async function lost(steps: (typeof modes)[number]) {
   mode.steps = steps;
   onTestFinished(() => {
@@ -49,7 +49,7 @@ async function lost(steps: (typeof modes)[number]) {
     const { body } = await api.get("/v1/effects?limit=200&workflow=lab");
     return body.items.find((one: { instance_id: string }) => one.instance_id === id);
   };
-  /** True if another try is offered, in both places, and the result of requesting it nevertheless. */
+  /** Whether a retry is offered by the instance and by the list of effects, and the status of a retry request. */
   const again = async (key: string) => {
     const offered = [(await listed()).follows.retry !== null];
     const own = await doubt();
@@ -59,42 +59,42 @@ async function lost(steps: (typeof modes)[number]) {
   return { api, its, id, doubt, listed, again, key: (await listed()).key as string };
 }
 
+it.each(modes)("an unknown outcome in a cancelled run offers no retry, and shows that a rejection sends nothing (%s)", async (steps) => {
+  const { api, its, id, doubt, listed, again, key } = await lost(steps);
+  expect(await doubt()).toMatchObject({ follows: { reject: "It is sent now, under the same key." } });
+  await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+  const follows = {
+    confirm: expect.stringContaining("the effect is undone: the undo continues"),
+    reject: "Nothing is sent, and there is nothing to undo: the undo continues.",
+    retry: null,
+  };
+  expect(await doubt()).toMatchObject({ step: "b", retry: null, follows });
+  expect(await listed()).toMatchObject({ step: "b", workflow: "lab", subject: its.name, follows });
+  expect(await again(key)).toEqual({ offered: [false], asked: 409 });
+  expect((await api.post((await doubt()).reject, { reason: "The upstream has no record of it." })).status).toBe(202);
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  expect(its.log).toEqual(["a", "b", "undo a of its a"]);
+});
+
 it.each(modes)(
-  "an unknown outcome in a cancelled run of %s steps reports that a rejection sends nothing, and offers no retry",
+  "an unknown outcome in a run that was cancelled without undo shows that nothing is sent before a retry (%s)",
   async (steps) => {
-    const { api, its, id, doubt, listed, again, key } = await lost(steps);
-    expect(await doubt()).toMatchObject({ follows: { reject: "It is sent now, under the same key." } });
-    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
-    const follows = {
-      confirm: expect.stringContaining("the effect is undone: the undo continues"),
-      reject: "Nothing is sent, and there is nothing to undo: the undo continues.",
-      retry: null,
-    };
-    expect(await doubt()).toMatchObject({ step: "b", retry: null, follows });
-    expect(await listed()).toMatchObject({ step: "b", workflow: "lab", subject: its.name, follows });
-    expect(await again(key)).toEqual({ offered: [false], asked: 409 });
-    expect((await api.post((await doubt()).reject, { reason: "It is not there." })).status).toBe(202);
-    expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(its.log).toEqual(["a", "b", "undo a of its a"]);
+    const { its, id, doubt, again, key } = await lost(steps);
+    await cancelInstance(probeEnv, operator, id, { reason: "not now", undo: false });
+    expect(await doubt()).toMatchObject({
+      follows: {
+        confirm: expect.stringContaining("Nothing runs now: a retry continues with the output that you enter"),
+        reject: "Nothing is sent now: a retry sends it, under the same key.",
+        retry: expect.stringContaining("Nothing is sent now: a retry sends it, under a new key"),
+      },
+    });
+    expect(await again(key)).toEqual({ offered: [true], asked: 202 });
+    expect(its.log).toEqual(["a", "b"]);
+    await retry(id);
+    expect(await kept(id, "complete", "in_doubt", "errored")).toBe("complete");
+    expect(its.log).toEqual(["a", "b", "b"]);
   },
 );
-
-it.each(modes)("an unknown outcome in a stopped run of %s steps reports that nothing is sent before a retry", async (steps) => {
-  const { its, id, doubt, again, key } = await lost(steps);
-  await cancelInstance(probeEnv, operator, id, { reason: "not now", undo: false });
-  expect(await doubt()).toMatchObject({
-    follows: {
-      confirm: expect.stringContaining("Nothing runs now: a retry continues with the output that you enter"),
-      reject: "Nothing is sent now: a retry sends it, under the same key.",
-      retry: expect.stringContaining("Nothing is sent now: a retry sends it, under a new key"),
-    },
-  });
-  expect(await again(key)).toEqual({ offered: [true], asked: 202 });
-  expect(its.log).toEqual(["a", "b"]);
-  await retry(id);
-  expect(await kept(id, "complete", "in_doubt", "errored")).toBe("complete");
-  expect(its.log).toEqual(["a", "b", "b"]);
-});
 
 it.each([
   ["paused", true, "a resume sends it"],
@@ -107,7 +107,7 @@ it.each([
   expect(await again(key)).toEqual({ offered: [isOffered], asked: isOffered ? 202 : 409 });
 });
 
-it.each(modes)("an unknown outcome of an undo's own %s step offers a retry, which runs at once", async (steps) => {
+it.each(modes)("an unknown outcome of an undo step offers a retry, which is executed at once (%s)", async (steps) => {
   mode.steps = steps;
   onTestFinished(() => {
     mode.steps = "platform";
@@ -136,7 +136,7 @@ it.each(modes)("an unknown outcome of an undo's own %s step offers a retry, whic
     step: "undo pay",
     follows: { confirm: expect.stringContaining("the undo continues. Nothing is sent"), reject: "It is sent now, under the same key." },
   });
-  expect((await post(doubt.retry, { reason: "Twice is better than never." })).status).toBe(202);
+  expect((await post(doubt.retry, { reason: "A second refund is acceptable." })).status).toBe(202);
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
   expect(did).toEqual(["pay", "refund", "refund"]);
 });

@@ -7,7 +7,7 @@ import { comes, kept, play, scene } from "../operate/scene.ts";
 
 const modes = ["platform", "lean"] as const;
 
-/** A run in the middle of its second step, with the state of its steps. */
+/** A run in its second step, and a function that lists the states of its steps. */
 async function inTheMiddle(steps: (typeof modes)[number]) {
   mode.steps = steps;
   onTestFinished(() => {
@@ -28,8 +28,8 @@ async function inTheMiddle(steps: (typeof modes)[number]) {
   return { its, id, told };
 }
 
-describe.each(modes)("In %s mode a cancelled run", (steps) => {
-  it("reports a step that was reached and never began as stopped, also after its own undo", async () => {
+describe.each(modes)("Cancelled runs (%s)", (steps) => {
+  it("a cancelled run shows a step that it reached and never began as stopped, also after its undo", async () => {
     const { its, id, told } = await inTheMiddle(steps);
     await cancelInstance(probeEnv, operator, id, { undo: false, reason: "called off" });
     its.state.go = true;
@@ -42,7 +42,7 @@ describe.each(modes)("In %s mode a cancelled run", (steps) => {
     expect(its.log).toEqual(["a", "undo a of its a"]);
   });
 
-  it("reports such a step as stopped during and after the undo of a cancel", async () => {
+  it("a run that is undone by its cancel shows a step that never began as stopped", async () => {
     const { its, id, told } = await inTheMiddle(steps);
     const cancelled = cancelInstance(probeEnv, operator, id, { reason: "called off" });
     await comes(async () => (await getInstance(probeEnv, operator, id)).undo !== null);

@@ -6,22 +6,21 @@ import { howMany, IS_FULL_SIZE } from "../../full-size.ts";
 import { rowsRead } from "../../rows-read.ts";
 import { fresh, probeEnv, reaches, start, withKeeperAtRest } from "../harness.ts";
 
-/** The number of instances of a tenant at the first and the second measurement of its lists. */
+/** The tenant's number of instances at the first and at the second measurement. */
 const SIZES = IS_FULL_SIZE ? [2000, 1_000_000] : [1000, 4000];
-/** The rows of one statement: D1 ends a statement after 30 seconds. */
+/** Rows per INSERT. D1 aborts a statement after 30 seconds. */
 const PORTION = 50_000;
 
-/** The instances that one page checks for a workflow or a subject. */
+/** The number of instances that one page checks for a workflow or a subject. */
 const LOOKED_AT = 50_000;
-/** The rows that a list checks first: a frequent filter fills its page from them. */
+/** The number of rows that a list checks first. A frequent filter fills its page from these rows. */
 const LOOKED_AT_FIRST = 2_000;
 
-/** The permitted number of further rows at the larger size: an index has a few more levels, a page of it other neighbours. */
+/** The rows that the larger size may read in addition, because its indexes have a few more levels. */
 const MORE = 20;
-/** The gauges of a round read the first thousand pending questions once, each with its instance. */
+/** The gauges of a keeper round read the first thousand pending questions, each with its instance. */
 const MORE_IN_A_ROUND = 2 * 1000 + MORE;
 
-/** How many rows the database reads to answer. */
 const rowsOf = async (list: () => Promise<unknown>) => (await rowsRead(list)).read;
 
 /**
@@ -42,13 +41,13 @@ async function fill(tenantId: string, like: string, from: number, to: number): P
     `INSERT INTO millrace_dead_letters (id, tenant_id, queue, body, reason, attempts, first_at, captured_at, state, cause, escalated_at)
      ${numbers} SELECT ?1 || i, ?1, 'q', '{}', 'exhausted', 1, 1, i, iif(i % 1000 = 0, 'open', 'skipped'), 'c' || (i / 1000 % 3), iif(i % 1000 = 0, 1, NULL) FROM n`,
     `INSERT INTO millrace_approvals (instance_id, step, id, tenant_id, workflow, question, state, otherwise, due_at, asked_at, decided_at)
-     ${numbers} SELECT ${id}, 's', ${id} || '-1', ?1, 'probe', 'May it?', iif(i % 1000 = 0, 'pending', 'approved'), 'reject', ${far}, i, iif(i % 1000 = 0, NULL, 1)
+     ${numbers} SELECT ${id}, 's', ${id} || '-1', ?1, 'probe', 'May it continue?', iif(i % 1000 = 0, 'pending', 'approved'), 'reject', ${far}, i, iif(i % 1000 = 0, NULL, 1)
      FROM n`,
   ])
     await env.DB.prepare(text).bind(tenantId).run();
 }
 
-/** Rows read by each list of a tenant, and by a round of the keeper. */
+/** The number of rows that each list of a tenant and a keeper round read. */
 async function asked(tenantId: string): Promise<Record<string, number>> {
   const by = { tenantId, actor: "tess" };
   return {
@@ -59,7 +58,7 @@ async function asked(tenantId: string): Promise<Record<string, number>> {
     job: await rowsOf(() => listInstances(probeEnv, by, { correlation: "7" })),
     doubts: await rowsOf(() => listEffects(probeEnv, by, { state: "in_doubt" })),
     "letter causes": await rowsOf(() => listLetterCauses(probeEnv, { ...by, scopes: [] }, {})),
-    "letters of a cause": await rowsOf(() => listDeadLetters(probeEnv, { ...by, scopes: [] }, { cause: "c1", limit: 1 })),
+    "dead letters of a cause": await rowsOf(() => listDeadLetters(probeEnv, { ...by, scopes: [] }, { cause: "c1", limit: 1 })),
     escalated: await rowsOf(() => listDeadLetters(probeEnv, { ...by, scopes: [] }, { escalated: true, limit: 1 })),
     "instance causes": await rowsOf(() => listInstanceCauses(probeEnv, by, {})),
     "instances of a cause": await rowsOf(() => listInstances(probeEnv, by, { cause: "c1", limit: 1 })),
@@ -69,7 +68,7 @@ async function asked(tenantId: string): Promise<Record<string, number>> {
   };
 }
 
-/** The first rounds handle due rows of other tests: the round with the fewest reads had nothing else to do. */
+/** Takes the round with the fewest reads, because the first rounds also process due rows of other tests. */
 async function quietRound(): Promise<number> {
   const rounds: number[] = [];
   for (let round = 0; round < 4; round++) rounds.push(await rowsOf(() => keeperOf(probeEnv).round()));
@@ -77,7 +76,7 @@ async function quietRound(): Promise<number> {
 }
 
 // MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/inspect/lists.test.ts: with 2,000 and with a million instances.
-it("K01 a list and a keeper round read the rows that they return, and not the tenant's whole history", {
+it("K01 a list of instances and a keeper round read only the rows that they need, not the tenant's whole history", {
   timeout: 900_000,
 }, async () => {
   const tenantId = fresh("tenant");
@@ -99,7 +98,7 @@ it("K01 a list and a keeper round read the rows that they return, and not the te
     console.log(`Rows read with ${size} instances: ${JSON.stringify(read.at(-1))}`);
   }
   const [few = {}, many = {}] = read;
-  // Open instances are sorted on read: an index in that order would cost two more written rows per run.
+  // Open instances are sorted when they are read. An index in that order would cost two more row writes per run.
   const perOpen = ({ running = 0 } = {}, size = 0) => running / (size / 1000);
   expect(perOpen(many, SIZES[1])).toBeLessThanOrEqual(perOpen(few, SIZES[0]));
   for (const one of read) delete one.running;
@@ -109,7 +108,7 @@ it("K01 a list and a keeper round read the rows that they return, and not the te
   expect(Object.entries(many).filter(([list, count]) => list !== "round" && count > 200)).toEqual([]);
 });
 
-it("K01 a rare subject or workflow is found page by page; each page checks a limited number of instances", {
+it("K01 a list with a rare subject or workflow checks a limited number of instances for each page", {
   timeout: 300_000,
 }, async () => {
   await withKeeperAtRest();

@@ -14,7 +14,7 @@ import { held } from "../lab.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** A run that lasts until it may go on, with this deadline. */
+/** A run with this deadline. It lasts until the test releases it. */
 async function lasting(caller: Asking, more: object = {}) {
   const state = { go: false };
   const id = await ask(caller, () => held(() => state.go), { must_end_by: "2 hours", ...more });
@@ -30,7 +30,7 @@ const late = (id: string, byMs = HOUR_MS) =>
 const overdue = async ({ get }: Asking, more = "") =>
   (await get(`/v1/instances?overdue=true${more}`)).body.items.map(({ id }: { id: string }) => id);
 
-it("a deadline is a time, or a duration from the acceptance; a repeat keeps the first deadline; a workflow can have a default", async () => {
+it("the deadline of a command is a time or a duration; a repeat keeps the first deadline; a workflow can set a default", async () => {
   const caller = await asking();
   const began = Date.now();
   const { id, state } = await lasting(caller);
@@ -55,7 +55,7 @@ it("a deadline is a time, or a duration from the acceptance; a repeat keeps the 
 const NO_DAYS = ["2027-02-30T00:00:00Z", "2027-02-29T00:00:00+01:00", "2027-04-31T09:30Z"];
 
 it.each(["yesterday", "2 fortnights", "0 hours", "400 days", "2026-10-01", "-1 hour", "1800", ...NO_DAYS])(
-  "%s is refused as a deadline",
+  "%s is refused as the deadline of a command",
   async (said) => {
     const caller = await asking();
     const asked = { type: "lab.requested", payload: { name: fresh() }, must_end_by: said };
@@ -63,7 +63,7 @@ it.each(["yesterday", "2 fortnights", "0 hours", "400 days", "2026-10-01", "-1 h
   },
 );
 
-it("a past deadline is refused, except for a repeat of an accepted command, with one minute of tolerance for clocks", async () => {
+it("a deadline more than one minute in the past is refused, except for a repeat of an accepted command", async () => {
   const caller = await asking();
   const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
   const asked = (name: string, must_end_by: string) =>
@@ -88,7 +88,7 @@ it("a past deadline is refused, except for a repeat of an accepted command, with
   expect(results.map(({ status }: { status: number }) => status)).toEqual([202, 422]);
 });
 
-it("an unfinished instance past its deadline is listed as overdue for every caller, and continues", async () => {
+it("an unfinished instance past its deadline is listed as overdue, and continues", async () => {
   const caller = await asking();
   const runs = [await lasting(caller), await lasting(caller), await lasting(caller, { correlation_id: "other" })];
   const [first, second, third] = runs.map(({ id }) => id);
@@ -113,7 +113,7 @@ it("an unfinished instance past its deadline is listed as overdue for every call
   expect((await caller.get(`/v1/instances/${first}`)).body.overdue).toBe(false);
 });
 
-it("an errored instance is not overdue, and is overdue again as soon as it is retried", async () => {
+it("an errored instance is not overdue until it is retried", async () => {
   const caller = await asking();
   const state = { broken: true, go: false };
   const code = async () => {
@@ -160,7 +160,7 @@ it("an instance during its undo is not overdue", async () => {
   expect(await reaches(id, "terminated")).toBe("terminated");
 });
 
-it("the keeper counts the overdue instances of each workflow over all tenants, and raises an alert", async () => {
+it("the keeper counts the overdue instances of each workflow of all tenants, and raises an alert", async () => {
   const callers = [await asking(), await asking()];
   const runs = await Promise.all(callers.map((caller) => lasting(caller)));
   const counted = async () => {

@@ -8,16 +8,16 @@ const email = sensitive(z.email());
 type Tree = { email: string; children: Tree[] };
 const tree: z.ZodType<Tree> = z.lazy(() => z.object({ email, children: z.array(tree) }));
 
-describe("The redaction of a value by its schema", () => {
+describe("Redaction", () => {
   it.each<[string, z.ZodType, unknown, unknown]>([
     ["a field", z.object({ id: z.string(), email }), { id: "1", email: "ada@x" }, { id: "1", email: REDACTED }],
     [
-      "optional, null and absent",
+      "an optional, a nullable and a missing field",
       z.object({ a: email.optional(), b: email.nullable(), c: email.optional() }),
       { a: "x", b: null },
       { a: REDACTED, b: null },
     ],
-    ["refined behind the mark", z.object({ a: sensitive(z.string()).min(1).max(9) }), { a: "x" }, { a: REDACTED }],
+    ["a marked field with further checks", z.object({ a: sensitive(z.string()).min(1).max(9) }), { a: "x" }, { a: REDACTED }],
     ["a whole object", z.object({ who: sensitive(z.object({ a: z.string() })) }), { who: { a: "x" } }, { who: REDACTED }],
     [
       "items",
@@ -29,7 +29,7 @@ describe("The redaction of a value by its schema", () => {
     ["a record", z.record(z.string(), z.object({ email })), { k: { email: "a" } }, { k: { email: REDACTED } }],
     ["a record with marked names", z.object({ r: z.record(email, z.int()) }), { r: { "ada@x": 1 } }, { r: REDACTED }],
     [
-      "the alternative that it is",
+      "a union by its discriminator",
       z.discriminatedUnion("k", [
         z.object({ k: z.literal("a"), v: z.string() }),
         z.object({ k: z.literal("b"), v: sensitive(z.string()) }),
@@ -38,58 +38,58 @@ describe("The redaction of a value by its schema", () => {
       { k: "a", v: "shown" },
     ],
     [
-      "none of the alternatives",
+      "a value that matches no alternative",
       z.object({ u: z.union([z.object({ n: z.int() }), z.object({ m: sensitive(z.string()) })]) }),
       { u: { m: 7 } },
       { u: REDACTED },
     ],
     [
-      "both of an intersection",
+      "both parts of an intersection",
       z.intersection(z.object({ a: z.string() }), z.object({ email })),
       { a: "1", email: "x" },
       { a: "1", email: REDACTED },
     ],
     [
-      "what holds itself",
+      "a recursive schema",
       tree,
       { email: "a", children: [{ email: "b", children: [] }] },
       { email: REDACTED, children: [{ email: REDACTED, children: [] }] },
     ],
     [
-      "a field that is misspelled beside a mark",
+      "a misspelled field beside a marked one",
       z.object({ id: z.string(), email }),
       { id: "1", emial: "ada@x" },
       { id: "1", emial: REDACTED },
     ],
     ["another shape", z.object({ who: z.object({ email }) }), { who: '{"email":"ada@x"}' }, { who: REDACTED }],
-    ["a list where an object is meant", z.object({ email }), ["ada@x"], REDACTED],
-    ["where nothing is marked", z.object({ a: z.string() }), { a: "x", b: "y" }, { a: "x", b: "y" }],
+    ["a list instead of an object", z.object({ email }), ["ada@x"], REDACTED],
+    ["a schema without a mark", z.object({ a: z.string() }), { a: "x", b: "y" }, { a: "x", b: "y" }],
     [
       "a transformed value",
       z.object({ email: sensitive(z.string()).transform((text) => text.trim()) }),
       { email: "a" },
       { email: REDACTED },
     ],
-  ])("%s", (_what, schema, value, shown) => {
+  ])("the redaction of %s hides exactly the marked parts", (_what, schema, value, shown) => {
     expect(redact(schema, value)).toEqual(shown);
   });
 
-  it("uses the field names of the data, as a record has them, and not those of the schema", () => {
+  it("the redaction of a record also hides its field names", () => {
     const withheld: unknown[] = [];
     const tags = sensitive(z.record(z.string(), z.object({ street: z.string() })).optional());
     redact(z.object({ tags }), { tags: { maiden: { street: "Elm" } } }, (one) => void withheld.push(one));
     expect(withheld).toEqual([{ maiden: { street: "Elm" } }, "maiden"]);
   });
 
-  it("returns the same object where the schema marks nothing", () => {
+  it("a value is returned unchanged when its schema marks no sensitive field", () => {
     const value = { a: { b: 1 } };
     expect(redact(z.object({ a: z.object({ b: z.int() }) }), value)).toBe(value);
     expect([holdsMarks(tree), holdsMarks(z.object({ a: z.string() }))]).toEqual([true, false]);
   });
 });
 
-describe("A redacted value", () => {
-  it("is hidden wherever it is repeated: in texts, other dead letters, JSON, addresses, names, and cut texts", () => {
+describe("Redacted values", () => {
+  it("a redacted value is hidden in every text that contains it: as JSON, in URLs, in other encodings and in cut texts", () => {
     const hide = hiding(['ada "x"@ex.com', { n: 123_456_789, no: 12, of: "abc" }]);
     expect(
       hide({
@@ -123,19 +123,22 @@ describe("A redacted value", () => {
     expect([hide(null), hide(undefined), hide(7)]).toEqual([null, undefined, 7]);
   });
 
-  it.each(["ab ", "ы", "数", "𝒜 "])("is hidden when it consists of many repetitions of %j, complete, in parts, and cut", (unit) => {
-    const long = `Longsecret ${unit.repeat(12_000 / unit.length)}end`;
-    const hide = hiding([long, "short one"]);
-    expect(hide({ said: `It says ${long}!`, form: new URLSearchParams({ q: long }).toString(), json: JSON.stringify(long) })).toEqual({
-      said: `It says ${REDACTED}!`,
-      form: `q=${REDACTED}`,
-      json: `"${REDACTED}"`,
-    });
-    expect(hide(`a short one, and ${long.slice(0, 3000)}`)).toBe(`a ${REDACTED}, and ${REDACTED}`);
-    expect(hiding([long.repeat(9)])({ any: 1 })).toBe(REDACTED);
-  });
+  it.each(["ab ", "ы", "数", "𝒜 "])(
+    "a redacted value of many repetitions of %j is hidden when it is complete, in parts, and cut",
+    (unit) => {
+      const long = `Longsecret ${unit.repeat(12_000 / unit.length)}end`;
+      const hide = hiding([long, "short one"]);
+      expect(hide({ said: `It says ${long}!`, form: new URLSearchParams({ q: long }).toString(), json: JSON.stringify(long) })).toEqual({
+        said: `It says ${REDACTED}!`,
+        form: `q=${REDACTED}`,
+        json: `"${REDACTED}"`,
+      });
+      expect(hide(`a short one, and ${long.slice(0, 3000)}`)).toBe(`a ${REDACTED}, and ${REDACTED}`);
+      expect(hiding([long.repeat(9)])({ any: 1 })).toBe(REDACTED);
+    },
+  );
 
-  it("remains as stored when a caller sends back the marker at its place, and only there", () => {
+  it("a caller who sends back the redaction marker keeps the stored value, and only at the place of that marker", () => {
     const stored = { a: "1", who: { email: "ada@x", age: 3 }, list: ["p", "q"] };
     const shown = { a: "1", who: { email: REDACTED, age: 3 }, list: [REDACTED, REDACTED] };
     expect(restored({ ...shown, a: "2" }, shown, stored)).toEqual({ ...stored, a: "2" });

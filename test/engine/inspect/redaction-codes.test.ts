@@ -12,7 +12,7 @@ import { errorOf, runLab } from "../lab.ts";
 import { ONCE } from "../operate/operating.ts";
 import { lettered, REDACTED, reader } from "./told.ts";
 
-/** The engine's own lines about attempts and ends, from here on. */
+/** The log lines of the engine about attempts and ends, from now on. */
 function linesFromNow(logs = "attempt|ended"): () => Json[] {
   const spies = (["log", "warn", "error"] as const).map((level) => vi.spyOn(console, level));
   onTestFinished(() => {
@@ -25,12 +25,12 @@ function linesFromNow(logs = "attempt|ended"): () => Json[] {
 const letters = () => fresh("a").replaceAll(/[^a-z]/g, "q");
 const MODES = ["lean", "platform"] as const;
 const SECRETS = [
-  { what: "that is no code", email: () => `Lovelace of ${letters()}` },
-  { what: "that looks like a code", email: () => `lovelace_${letters()}` },
+  { what: "that has no form of a code", email: () => `Lovelace of ${letters()}` },
+  { what: "that has the form of a code", email: () => `lovelace_${letters()}` },
 ];
 const CASES = MODES.flatMap((steps) => SECRETS.map((secret) => ({ ...secret, steps })));
 
-/** The output of a run with this secret after its end, or in doubt: its log lines, its cause, and every other view. */
+/** The log lines, the cause and every view of a run with this secret, after its end or in doubt. */
 async function shownOf(effect: "natural" | "once", email: string, steps: "lean" | "platform", run: (email: string) => Promise<never>) {
   const [by, lines] = [await reader(), linesFromNow()];
   const definition = defineStep({ effect, ...ONCE, run: ({ input }: { input: string }) => run(input) });
@@ -48,8 +48,8 @@ async function shownOf(effect: "natural" | "once", email: string, steps: "lean" 
   return { id, lines: own(), cause };
 }
 
-describe("A sensitive message field in the code of an error", () => {
-  it.each(CASES)("is shown as a code nowhere ($steps), for $what", async ({ email, steps }) => {
+describe("Sensitive error codes", () => {
+  it.each(CASES)("an error code with a sensitive value $what is shown nowhere ($steps)", async ({ email, steps }) => {
     const secret = email();
     const { id, lines, cause } = await shownOf("natural", secret, steps, () =>
       Promise.reject(new MillraceError(secret, "No mailbox.", { upstreamStatus: 404 })),
@@ -64,7 +64,7 @@ describe("A sensitive message field in the code of an error", () => {
     expect(await rows("SELECT id FROM millrace_causes WHERE code = ?1", secret)).toEqual([]);
   });
 
-  it("is hidden in the dead letter that has it as its reason, and in that letter's cause", async () => {
+  it("a sensitive value in the reason of a dead letter is hidden, also in the cause of the dead letter", async () => {
     const [by, email] = [await reader(), `lovelace_${letters()}`];
     const { id } = await lettered({ name: 7, person: { email, city: "London" } });
     await rows("UPDATE millrace_causes SET code = ?2 WHERE id = (SELECT cause FROM millrace_dead_letters WHERE id = ?1)", id, email);
@@ -75,25 +75,28 @@ describe("A sensitive message field in the code of an error", () => {
     expect(JSON.stringify(lists.map(({ body }) => body))).not.toContain(email);
   });
 
-  it.each(CASES)("is in no log line about an unknown outcome ($steps), for $what", async ({ email, steps }) => {
-    const secret = email();
-    const { lines } = await shownOf("once", secret, steps, () => Promise.reject(new MillraceError(secret, `Said ${secret}.`)));
-    expect(lines).toMatchObject([{ log: "attempt", outcome: "in_doubt", code: "step_failed", error: `Said ${REDACTED}.` }]);
-  });
+  it.each(CASES)(
+    "an error code with a sensitive value $what is in no log line about an unknown outcome ($steps)",
+    async ({ email, steps }) => {
+      const secret = email();
+      const { lines } = await shownOf("once", secret, steps, () => Promise.reject(new MillraceError(secret, `Said ${secret}.`)));
+      expect(lines).toMatchObject([{ log: "attempt", outcome: "in_doubt", code: "step_failed", error: `Said ${REDACTED}.` }]);
+    },
+  );
 });
 
-describe("A sensitive message field in an error of a route's code", () => {
+describe("Sensitive route errors", () => {
   const SAID = {
     words: (email: string) => notRetryable(`No mailbox ${email}.`, 404),
     code: (email: string) => new MillraceError(email, "No.", { terminal: true }),
     step: (email: string) => new MillraceError("not_retryable", "No.", { step: `mail ${email}` }),
   };
   const PLACES = Object.keys(SAID) as (keyof typeof SAID)[];
-  // The first delivery, which comes back where a retry may succeed, and the last one, which becomes a dead letter.
+  // The first delivery is retried when its error permits a retry. The last delivery becomes a dead letter.
   const CASES = PLACES.flatMap((place) => [1, 6].map((attempt) => ({ place, attempt })));
 
   it.each(CASES)(
-    "is in no log line, dead letter, cause or count, as the error's $place (delivery $attempt)",
+    "a sensitive value in the $place of a route's error is in no log line, dead letter, cause or metric (delivery $attempt)",
     async ({ place, attempt }) => {
       const [by, name, email, lines] = [await reader(), fresh("lab"), `lovelace_${letters()}`, linesFromNow("[a-z_]+")];
       labCalls.set(name, () => Promise.reject(SAID[place](email)));
@@ -116,7 +119,7 @@ describe("A sensitive message field in an error of a route's code", () => {
     },
   );
 
-  it("is hidden together with all other texts when the payload is stored by reference", async () => {
+  it("the texts of a route's error are all hidden when the payload is stored by reference", async () => {
     const [name, email, lines] = [fresh("lab"), `lovelace_${letters()}`, linesFromNow("delivery")];
     labCalls.set(name, () => Promise.reject(notRetryable(`No mailbox ${email}.`)));
     const payload = { name, row: name, person: { email, city: "London" } };
@@ -129,16 +132,16 @@ describe("A sensitive message field in an error of a route's code", () => {
   });
 });
 
-describe("A sensitive message field in the name of the function that throws", () => {
-  it.each(MODES)("is hidden in the stack that the log shows (%s)", async (steps) => {
+describe("Sensitive function names", () => {
+  it.each(MODES)("a sensitive value in the name of a function is hidden in the logged stack of its error (%s)", async (steps) => {
     const secret = letters();
-    const named = { [secret]: () => Promise.reject(new TypeError("It is no address.")) };
+    const named = { [secret]: () => Promise.reject(new TypeError("The address is invalid.")) };
     const { lines } = await shownOf("natural", secret, steps, async () => named[secret]?.() as never);
     expect(lines[0]?.stack).toContain(REDACTED);
   });
 });
 
-it("A sensitive message field in the step name of an error is in no log line", async () => {
+it("a sensitive value in the step name of an error is in no log line", async () => {
   const [secret, lines] = [letters(), linesFromNow()];
   const { instanceId: id } = await runLab(
     ({ payload }) => Promise.reject(new MillraceError("card_declined", "No.", { step: `write to ${payload.person?.email}` })),
@@ -153,7 +156,7 @@ it("A sensitive message field in the step name of an error is in no log line", a
   expect(own()).toMatchObject([{ log: "ended", step: "", at: `write to ${REDACTED}` }]);
 });
 
-it.each(MODES)("An engine error with an invalid code ends its step as its `terminal` flag says (%s)", async (steps) => {
+it.each(MODES)("a MillraceError with an invalid code ends its step at once when it is `terminal` (%s)", async (steps) => {
   let tried = 0;
   const run = async () => {
     tried++;
@@ -168,10 +171,10 @@ it.each(MODES)("An engine error with an invalid code ends its step as its `termi
   ]);
 });
 
-it.each(MODES)("An engine error with an unreadable detail fails its own step (%s)", async (steps) => {
+it.each(MODES)("a MillraceError with an unreadable detail fails its own step (%s)", async (steps) => {
   const odd = Object.defineProperty(new MillraceError("card_declined", "No."), "detail", {
     get: () => {
-      throw new Error("It is not to be read.");
+      throw new Error("It cannot be read.");
     },
   });
   const pay = defineStep({ effect: "natural", ...ONCE, run: () => Promise.reject(odd) });

@@ -8,7 +8,6 @@ import { ada, lettered, REDACTED, reader, told } from "./told.ts";
 
 const api = engineRoutes(app);
 
-/** A stream, read with a permitted token. */
 async function follow(path: string): Promise<EventReader> {
   const { token } = await reader();
   const request = new Request(`http://localhost${path}`, { headers: { authorization: `Bearer ${token}` } });
@@ -17,8 +16,8 @@ async function follow(path: string): Promise<EventReader> {
   return stream;
 }
 
-describe("Fields that a definition marks as sensitive", () => {
-  it("are hidden in the stream of an instance: in a failed attempt, in its status, and in its end", async () => {
+describe("Sensitive fields", () => {
+  it("sensitive fields are hidden in the stream of an instance: in a failed attempt, in its status, and in its end", async () => {
     const person = ada();
     const stream = await follow(`/v1/instances/${await told(person, "fails")}/stream`);
     const events = await stream.all();
@@ -31,7 +30,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(stream.raw.toLowerCase()).not.toContain(person.email);
   });
 
-  it("are hidden in the tenant's stream: in failures, questions and dead letters", async () => {
+  it("sensitive fields are hidden in the tenant's stream: in failures, questions and dead letters", async () => {
     const person = ada();
     const stream = await follow("/v1/stream");
     await stream.untilRaw("id: ");

@@ -7,7 +7,7 @@ import { fresh, reaches, rows, until } from "../harness.ts";
 import { runLab } from "../lab.ts";
 import { ada, lettered, REDACTED, reader, told } from "./told.ts";
 
-/** The engine's own lines, from here on: the local runtime's lines about an error are its own. */
+/** The log lines of the engine from now on, without the lines of the local runtime. */
 function linesFromNow(): () => string[] {
   const spies = (["log", "warn", "error"] as const).map((level) => vi.spyOn(console, level));
   onTestFinished(() => {
@@ -16,8 +16,8 @@ function linesFromNow(): () => string[] {
   return () => spies.flatMap((spy) => spy.mock.calls.map(([line]) => String(line))).filter((line) => line.startsWith('{"log":'));
 }
 
-describe("Fields that a definition marks as sensitive", () => {
-  it("are hidden in an instance's input, steps, effects, messages and questions; the rest is shown", async () => {
+describe("Sensitive fields", () => {
+  it("sensitive fields are hidden in the input, steps, effects, messages and questions of an instance; the rest is shown", async () => {
     const [by, person] = [await reader(), ada()];
     const id = await told(person);
     const { body: instance } = await by.get(`/v1/instances/${id}`);
@@ -47,7 +47,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(result).toEqual({ mailed: REDACTED, at: "London" });
   });
 
-  it("are hidden in a failure, alone and in lists", async () => {
+  it("sensitive fields are hidden in the error of an instance, also in lists", async () => {
     const [by, person] = [await reader(), ada()];
     const id = await told(person, "fails");
     const { body } = await by.get(`/v1/instances/${id}`);
@@ -59,7 +59,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(JSON.stringify([listed.body, steps])).not.toContain(person.email);
   });
 
-  it("are hidden in an event that an instance has received: in its inputs, effects, errors and log lines", async () => {
+  it("sensitive fields of a received event are hidden in the inputs, effects, errors and log lines of its instance", async () => {
     const [by, code, about, logged] = [await reader(), `${fresh("door")} & 'garden'`, fresh("wait"), linesFromNow()];
     const { instanceId: id } = await runLab(async ({ step }) => {
       const { secret } = await step.waitFor("code", ProbeSignal, { subject: about });
@@ -85,7 +85,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(logged().join("\n")).not.toContain(code);
   });
 
-  it("are hidden in causes, log lines, and the items of a bulk action", async () => {
+  it("sensitive fields are hidden in causes, log lines, and the items of a bulk action", async () => {
     const by = await reader();
     const logged = linesFromNow();
     // No quotes, no digits, no @: no part of it is treated as variable.
@@ -113,7 +113,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(JSON.stringify(kept)).not.toContain("Lovelace");
   });
 
-  it("are hidden in a dead letter, also when it is malformed, misnamed or of an unknown type", async () => {
+  it("sensitive fields are hidden in a dead letter, also when its message is malformed or of an unknown type", async () => {
     const [by, person] = [await reader(), ada()];
     const shown = async (letter: { id: string }) => (await by.get(`/v1/dead-letters/${letter.id}`)).body;
     const wrong = await shown(await lettered({ name: 7, note: "shown", person }));
@@ -136,7 +136,7 @@ describe("Fields that a definition marks as sensitive", () => {
       expect(JSON.stringify(seen)).not.toContain(person.email);
   });
 
-  it("are hidden in the dry run of a replay, for any edit of the message", async () => {
+  it("sensitive fields are hidden in the dry run of a replay, for any edit of the message", async () => {
     const [by, person] = [await reader(), ada()];
     const { id } = await lettered({ name: 7, person });
     for (const body of [null, 5, person.email, [person]]) {
@@ -151,7 +151,7 @@ describe("Fields that a definition marks as sensitive", () => {
     }
   });
 
-  it("are hidden when copied into an unmarked field of an emitted event or of a cause", async () => {
+  it("sensitive fields are hidden when they are copied into an unmarked field of an emitted event or of a cause", async () => {
     const [by, person] = [await reader(), ada()];
     const { instanceId } = await runLab(
       async ({ payload: { name, person: who }, step }) => {
@@ -171,7 +171,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(JSON.stringify(body)).not.toContain(person.email);
   });
 
-  it("are hidden in a question found by a search, and in a bulk action's report of a dead letter", async () => {
+  it("sensitive fields are hidden in a question found by a search, and in a bulk action's report of a dead letter", async () => {
     const [by, person] = [await reader(), ada()];
     const id = await told(person);
     const [asked] = (await by.get(`/v1/approvals?instance=${id}`)).body.items;
@@ -183,7 +183,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(JSON.stringify(plan.body)).not.toContain(person.email);
   });
 
-  it("are hidden in the stored items of a bulk action, also in cut texts and after the messages are deleted", async () => {
+  it("sensitive fields are hidden in the stored items of a bulk action, also in cut texts and after the messages are deleted", async () => {
     const [by, person] = [await reader(), ada()];
     const large = defineStep({ effect: "natural", retries: { limit: 0, delay: 10 }, run: async () => ({ n: 1n }) as never });
     // A retry is refused with a message that names the step; another continues, and fails with a message that is cut inside a hidden
@@ -219,7 +219,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(letter.repair).toMatchObject({ changed: ["payload_inline.name"], error: `No ${REDACTED}` });
   });
 
-  it("keep their values when a corrected dead letter is sent back with the marker, which is never stored", async () => {
+  it("sensitive fields keep their values when a corrected dead letter contains the redaction marker", async () => {
     const [by, person] = [await reader("enqueue"), ada()];
     const { id, key } = await lettered({ name: 7, person });
     const { body: shown } = (await by.get(`/v1/dead-letters/${id}`)).body;
@@ -240,7 +240,7 @@ describe("Fields that a definition marks as sensitive", () => {
     expect(key).not.toBe(name);
   });
 
-  it("are revealed to the scope `reveal` alone, and the reader is in the audit", async () => {
+  it("sensitive fields are revealed only to the scope `reveal`, and the reader is in the audit", async () => {
     const [by, may, person] = [await reader(), await reader("reveal"), ada()];
     const id = await told(person);
     const { id: letter } = await lettered({ name: 7, person });
@@ -258,13 +258,13 @@ describe("Fields that a definition marks as sensitive", () => {
       await may.get(asked);
       const [pathname] = path.split("?");
       const { items } = (await by.get(`/v1/audit?target=${pathname}`)).body;
-      // A minute may have ended in between.
+      // Two requests in different minutes have two audit rows.
       expect(items.slice(0, 1)).toMatchObject([{ verb: "reveal", actor: "ada", token_id: may.token.split("_")[1], scope: "read reveal" }]);
       expect(items.length).toBeLessThanOrEqual(2);
     }
   });
 
-  it("are not audited as revealed when there was nothing to show: for an unknown id and for another tenant's", async () => {
+  it("a request to reveal an unknown id or another tenant's item is not in the audit as a reveal", async () => {
     const [by, may, person] = [await reader(), await reader("reveal"), ada()];
     const id = await told(person);
     const { id: letter } = await lettered({ name: 7, person });

@@ -13,10 +13,10 @@ const ship = defineStep<null, null>({
   effect: "lookup",
   lookup: async () => undefined,
   retries,
-  run: async () => Promise.reject(new Error("The port does not answer.")),
+  run: async () => Promise.reject(new Error("The shipping service does not answer.")),
 });
 
-it("an instance in retry shows its step, the attempt, its error and the time of the next attempt; so do its steps", async () => {
+it("an instance between two attempts shows the step, the attempt, its error and the time of the next attempt", async () => {
   const caller = await asking();
   const began = Date.now();
   const id = await ask(caller, async ({ step }) => {
@@ -44,7 +44,7 @@ it("an instance in retry shows its step, the attempt, its error and the time of 
   expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id, retrying: null }]);
 });
 
-it("an attempt's error is shown with its own message, also when the engine passes its code through the platform", async () => {
+it("the error of an attempt is shown with its original message, also when the engine encodes its code for the platform", async () => {
   const caller = await asking();
   const closed = () => Promise.reject(upstreamRefused("The shop is closed."));
   const id = await ask(caller, ({ step }) => step.read("look", closed, { retries }));
@@ -57,13 +57,13 @@ it("an attempt's error is shown with its own message, also when the engine passe
   expect(items[0].attempts[0].error.message).toBe("The shop is closed.");
 });
 
-it("a list shows the recorded failed attempts of a step that claims", async () => {
+it("a list of instances shows the recorded failed attempts of an effect", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.effect("ship", ship, null, { key: "b" }));
   const listed = () => caller.get("/v1/instances");
   const { body } = await until(listed, (answer) => answer.body.items[0]?.retrying !== null);
   expect(body.items).toMatchObject([{ id, retrying: { step: "ship [b]", attempt: 1, next_at: null } }]);
-  // The platform has the failure a moment later.
+  // The platform records the failure a moment later.
   const shown = await until(
     () => caller.get(`/v1/instances/${id}`),
     (answer) => answer.body.retrying !== null,
@@ -71,7 +71,7 @@ it("a list shows the recorded failed attempts of a step that claims", async () =
   expect(shown.body.retrying).toMatchObject({ step: "ship [b]", next_at: expect.any(String) });
 });
 
-it("a sleeping instance shows its step and the end of the sleep; a list does so once the keeper has checked it", async () => {
+it("a sleeping instance shows its step and the end of the sleep; a list shows both after the keeper has checked the instance", async () => {
   const caller = await asking();
   const id = await ask(caller, async ({ step }) => {
     await step.commit("note", () => ({}));
@@ -88,7 +88,7 @@ it("a sleeping instance shows its step and the end of the sleep; a list does so 
   expect((await shown()).body.sleeping).toEqual(body.sleeping);
 });
 
-it("a sleep in a run that is paused on the platform has no end once its time has passed", async () => {
+it("a sleep in a run that is paused on the platform shows no end once its time has passed", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.sleep("a moment", 1500));
   const shown = async () => (await caller.get(`/v1/instances/${id}`)).body;
@@ -102,7 +102,7 @@ it("a sleep in a run that is paused on the platform has no end once its time has
   await reaches(id, "complete");
 });
 
-it("a list filtered by activity contains exactly the instances that show that activity", async () => {
+it("a list of instances filtered by activity contains exactly the instances that show that activity", async () => {
   const caller = await asking();
   const [sleeps, asks, fails] = await Promise.all([
     ask(caller, ({ step }) => step.sleep("until noon", HOUR_MS)),
@@ -128,7 +128,7 @@ it("a list filtered by activity contains exactly the instances that show that ac
   expect(await ids("standing=waiting&status=complete")).toEqual([]);
 });
 
-it("steps that the platform has deleted are shown from their effects, beside the remaining ones", async () => {
+it("steps that the platform has deleted are shown from the records of their effects", async () => {
   const caller = await asking();
   const id = await ask(caller, async ({ step }) => {
     await step.commit("note", () => ({}), { undo: () => ({}) });
@@ -166,7 +166,7 @@ it("steps that the platform has deleted are shown from their effects, beside the
   ]);
 });
 
-it("the steps of a run that cannot be retried show the message that the platform hides", async () => {
+it("the steps of a run show the message of a final error, which the platform hides", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.commit("pay", () => blocked(), { retries: { limit: 0, delay: 10 } }));
   await reaches(id, "errored");

@@ -7,17 +7,17 @@ import { runLab } from "../lab.ts";
 
 export const REDACTED = "[redacted]";
 export const ada = () => ({ email: `${fresh("ada")}@example.com`, born: 18_151_210, city: "London" });
-/** A caller of the tenant that runs of the lab are of. */
+/** A caller of the tenant of the lab's runs. */
 export const reader = (...more: string[]) => callerWith(["read", "operate", ...more], "acme");
 
 const mail = defineStep<{ to: string; text: string }, { sent_to: string }>({
   effect: "once",
-  // Fields outside the payload are hidden by the step's own mark, before they are stored for display.
+  // An effect with a sensitive input field. The field is hidden before it is stored for display.
   input: z.object({ to: z.string(), text: sensitive(z.string()) }),
   run: async ({ input }) => ({ sent_to: input.to.toUpperCase() }),
 });
 
-/** A run about a person with an e-mail address in every possible place. */
+/** A run that writes a person's e-mail address to every possible place. */
 export async function told(person: ReturnType<typeof ada>, end: "ends" | "fails" = "ends") {
   const { instanceId } = await runLab(
     async ({ payload: { name, person: who }, step }) => {
@@ -44,7 +44,7 @@ export async function told(person: ReturnType<typeof ada>, end: "ends" | "fails"
 const LETTER = { schema_version: 1, kind: "command", source: "shop", correlation_id: "c", causation_id: "c", tenant_id: "acme" };
 const TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/** A dead letter of the lab's queue: of a command with an invalid payload, or with `change` applied. */
+/** A dead letter of a command with an invalid payload, or with `change` applied. */
 export async function lettered(payload: object, change: object = {}): Promise<{ id: string; key: string }> {
   const key = fresh("letter");
   const at = { subject: key, created_at: "2026-10-01T09:30:00.000Z", traceparent: TRACE };

@@ -5,7 +5,7 @@ import { ask } from "../callbacks/heard.ts";
 import { reaches } from "../harness.ts";
 import { held } from "../lab.ts";
 
-it("a request that waits for an instance returns at its end with the result, and at once for an ended instance", async () => {
+it("a request that waits for an instance returns the result at its end, and at once for an ended instance", async () => {
   const caller = await asking();
   let go = false;
   const id = await ask(caller, async () => {
@@ -22,7 +22,7 @@ it("a request that waits for an instance returns at its end with the result, and
   expect(Date.now() - began).toBeLessThan(10_000);
 });
 
-it("a waiting request returns at a question, and a second one after the answer", async () => {
+it("a request that waits for an instance returns when the instance asks a question; a second request returns after the answer", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.approve("may it", { question: "May it?", timeout: "1 day" }));
   const began = Date.now();
@@ -33,7 +33,7 @@ it("a waiting request returns at a question, and a second one after the answer",
   expect((await caller.get(`/v1/instances/${id}?wait=30`)).body.status).toBe("complete");
 });
 
-it("a waiting request returns without a question when the instance was cancelled during that question", async () => {
+it("a request that waits for an instance returns without a question when the instance was cancelled during that question", async () => {
   const caller = await asking();
   let go = false;
   const taken = defineStep({ effect: "natural", run: async () => null, undo: { effect: "natural", run: () => held(() => go) } });
@@ -50,7 +50,7 @@ it("a waiting request returns without a question when the instance was cancelled
   expect((await waiting).body).toMatchObject({ status: "terminated", undo: "done" });
 });
 
-it("a waiting request returns after its seconds with the current status, although the instance still sleeps", async () => {
+it("a request that waits for a sleeping instance returns the current status after the requested seconds", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.sleep("rest", "1 day"));
   const began = Date.now();
@@ -60,7 +60,7 @@ it("a waiting request returns after its seconds with the current status, althoug
   expect(["accepted", "queued", "running", "waiting"]).toContain(body.status);
 });
 
-it("a waiting request ends when its connection closes", async () => {
+it("a request that waits for an instance ends when its connection closes", async () => {
   const caller = await asking();
   let go = false;
   const id = await ask(caller, () => held(() => go));
@@ -75,7 +75,7 @@ it("a waiting request ends when its connection closes", async () => {
   await reaches(id, "complete");
 });
 
-it("a waiting request for another tenant's instance is answered at once, and more than 30 seconds are refused", async () => {
+it("a request that waits for another tenant's instance is refused at once, and a wait of more than 30 seconds is refused", async () => {
   const caller = await asking();
   const id = await ask(caller, ({ step }) => step.sleep("rest", "1 day"));
   const other = await asking(["read"]);

@@ -4,8 +4,8 @@ import { dieAt, envelopeOf, fresh, happened, keeperRound, probeEnv, reaches, ret
 
 const charge = [{ do: "keyed", name: "charge" }] as const;
 
-describe("An accepted command", () => {
-  it("A01 of an API that dies before the commit is accepted by the client's retry, with one effect", async () => {
+describe("Commands", () => {
+  it("A01 a command whose API process dies before the commit is accepted by the client's retry, with one effect", async () => {
     const name = fresh();
     dieAt("A01 before accept commits");
     await expect(start(name, [...charge])).rejects.toThrow("Died");
@@ -16,7 +16,7 @@ describe("An accepted command", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("A02 with a lost answer returns the same id to the retry, marked as replayed", async () => {
+  it("A02 a retry of a command with a lost answer returns the same instance id, marked as replayed", async () => {
     const name = fresh();
     dieAt("A02 accept committed, not answered");
     await expect(start(name, [...charge])).rejects.toThrow("Died");
@@ -27,7 +27,7 @@ describe("An accepted command", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("A03 that was committed and not enqueued is started by the keeper in its next round", async () => {
+  it("A03 the keeper starts a command that was committed and not enqueued", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await expect(start(name, [...charge])).rejects.toThrow("Died");
@@ -38,7 +38,7 @@ describe("An accepted command", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("A04 that was enqueued twice becomes one instance", async () => {
+  it("A04 a command that was enqueued twice becomes one instance", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [...charge]);
     const envelope = await envelopeOf(instanceId);
@@ -53,7 +53,7 @@ describe("An accepted command", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("A08 that is retried after its key was pruned is answered as replayed, and causes no second effect", async () => {
+  it("A08 a command that is sent again after its instance was pruned is answered as replayed, and causes no second effect", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [...charge]);
     await reaches(instanceId, "complete");
@@ -69,7 +69,7 @@ describe("An accepted command", () => {
     await expect(start(name, [{ do: "keyed", name: "other" }])).rejects.toMatchObject({ code: "idempotency_key_reused" });
   });
 
-  it("W30 with a payload too large for a queue is sent by reference, and the payload is kept for readers after the end", async () => {
+  it("W30 a command with a payload too large for a queue is sent by reference, and the payload is kept after the end", async () => {
     const name = fresh();
     const payload = { name, steps: [{ do: "commit", name: "note" }], note: "n".repeat(300_000) };
     const { instanceId } = await start(name, [], { payload });
@@ -81,7 +81,7 @@ describe("An accepted command", () => {
     expect((await env.PAYLOADS.head(payload_ref.slice("r2://".length)))?.size).toBeGreaterThan(300_000);
   });
 
-  it("with a payload of an older version is upcast, and one of a newer version is refused", async () => {
+  it("a command with a payload of an older version is upcast; a newer version is refused", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [], { schemaVersion: 1, payload: { title: name, steps: [{ do: "commit", name: "note" }] } });
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -89,11 +89,10 @@ describe("An accepted command", () => {
   });
 });
 
-/** A late copy of a message with a deleted row. */
 async function pruned(name: string) {
   const other = await start(fresh(), [{ do: "keyed", name: "charge", subject: `${name}/charge` }], { delaySeconds: 600 });
   const message = await envelopeOf(other.instanceId);
-  // The keeper would start it.
+  // Deletes the row, because the keeper would start the command.
   await env.DB.prepare("DELETE FROM millrace_instances WHERE id = ?1").bind(other.instanceId).run();
   return message;
 }

@@ -6,16 +6,16 @@ import { app } from "../../probe/worker.ts";
 import { deliver, envelopeOf, event, fresh, keeperRound, probeEnv, reaches, rows, start } from "../harness.ts";
 
 const tenant = { tenantId: "acme", source: "test" };
-/** How many commands are asked for at once: `BURST=20000` for the long form. */
+/** The number of commands in one burst. Set `BURST=20000` for the long form. */
 const COMMANDS = inject("burst");
 const CONSUMERS = 50;
-/** As the platform's 100 a second, forty times as fast. */
+/** The platform's limit of 100 per second, forty times as fast. */
 const PER_MS = 4;
 const BURST = 100;
 
 const REFUSED = "You have exceeded the rate limit for creating instances of this workflow (429)";
 
-/** Limits the platform's creation of instances about a name by a token bucket, and counts them. */
+/** Limits the creation of platform instances for a subject by a token bucket, and counts them. */
 function limited(name: string, shape: "whole" | "single"): Map<string, number> {
   const made = new Map<string, number>();
   let tokens = BURST;
@@ -44,7 +44,7 @@ function limited(name: string, shape: "whole" | "single"): Map<string, number> {
   return made;
 }
 
-/** The messages of the queue of commands, which the test delivers itself. */
+/** Keeps the messages of the command queue, so that the test delivers them. */
 function collected(name: string): unknown[] {
   const queue = Object.getPrototypeOf(probeEnv.PROBE_COMMANDS) as Queue;
   const real = queue.sendBatch;
@@ -84,7 +84,7 @@ it.each(["whole", "single"] as const)(
       }),
     );
     expect(retried).toBe(0);
-    // The keeper creates the instances that the consumers could not create in their turn.
+    // The keeper creates the instances that the consumers could not create.
     for (let round = 1; made.size < COMMANDS && round <= 50; round++) {
       const ids = JSON.stringify([...made.keys()]);
       await env.DB.prepare(
@@ -101,7 +101,7 @@ it.each(["whole", "single"] as const)(
   600_000,
 );
 
-it("A03 a consumer that the platform rate-limits waits and retries: the keeper has nothing to start", async () => {
+it("A03 a consumer that the platform rate-limits waits and retries, so that the keeper has no command to start", async () => {
   const name = fresh("turn");
   const prototype = Object.getPrototypeOf(probeEnv.PROBE) as Workflow;
   const real = prototype.createBatch;
@@ -124,7 +124,7 @@ it("A03 a consumer that the platform rate-limits waits and retries: the keeper h
   expect(await reaches(run?.id ?? "", "complete")).toBe("complete");
 });
 
-it("A03 while the platform creates nothing, messages are acknowledged at once, and the keeper starts their commands later", async () => {
+it("A03 messages are acknowledged at once while the platform creates no instances, and the keeper starts their commands later", async () => {
   const name = fresh("outage");
   const prototype = Object.getPrototypeOf(probeEnv.PROBE) as Workflow;
   const spy = vi.spyOn(prototype, "createBatch").mockRejectedValue(new Error("workflows.api.error.internal_server"));

@@ -9,7 +9,7 @@ import { dieAt, failAt, fresh, keeperRound, probeEnv, reaches, retentionPass, ro
 
 const by = { tenantId: "acme", source: "test" };
 
-/** Counts how often it is written. */
+/** A statement that counts its writes. */
 const paid = (order: string, name = order): Statement =>
   sql`INSERT INTO probe_rows (id, kind, name) VALUES (${order}, 'paid', '1')
     ON CONFLICT (id) DO UPDATE SET name = CAST(name + 1 AS TEXT) WHERE ${name} = ${order}`;
@@ -17,7 +17,7 @@ const paidTimes = async (order: string) =>
   Number((await rows<{ name: string }>("SELECT name FROM probe_rows WHERE id = ?1", order))[0]?.name ?? 0);
 const instancesOf = (order: string) => rows("SELECT status FROM millrace_instances WHERE subject = ?1 AND workflow = 'lab'", order);
 
-/** The name of a run that does nothing. */
+/** The name of a run without steps. */
 function order(): string {
   const name = fresh("order");
   labs.set(name, async () => undefined);
@@ -27,7 +27,7 @@ function order(): string {
 const request = (name: string, note?: string) => ({ command: LabRequested, payload: { name, ...(note !== undefined && { note }) } });
 const place = (name: string, note?: string) => enqueueOne(probeEnv, app, by, request(name, note), [paid(name)]);
 
-it("a statement is written with a new command, and not again with its repeat", async () => {
+it("an app's statement is written together with a new command, and not again with a repeat of the command", async () => {
   const name = order();
   const accepted = await place(name);
   expect(accepted).toMatchObject({ replayed: false });
@@ -36,28 +36,28 @@ it("a statement is written with a new command, and not again with its repeat", a
   expect(await reaches(accepted.instanceId, "complete")).toBe("complete");
 });
 
-it("two equal concurrent requests write their statement once", async () => {
+it("two equal concurrent commands write their statement once", async () => {
   const name = order();
   const answers = await Promise.all([place(name), place(name), place(name)]);
   expect(answers.map(({ replayed }) => replayed).toSorted()).toEqual([false, true, true]);
   expect(await paidTimes(name)).toBe(1);
 });
 
-it("a statement is not written when the key of its command belongs to another payload", async () => {
+it("an app's statement is not written when the key of its command was used with another payload", async () => {
   const name = order();
   await enqueueOne(probeEnv, app, by, request(name));
   await expect(place(name, "another")).rejects.toMatchObject({ code: "idempotency_key_reused" });
   expect(await paidTimes(name)).toBe(0);
 });
 
-it("a statement is not written with a refused command", async () => {
+it("an app's statement is not written with a refused command", async () => {
   const name = order();
   const wrong = { command: LabRequested, payload: { name, note: 7 as unknown as string } };
   await expect(enqueueOne(probeEnv, app, by, wrong, [paid(name)])).rejects.toMatchObject({ code: "invalid_payload" });
   expect([await paidTimes(name), await instancesOf(name)]).toEqual([0, []]);
 });
 
-it("a statement that fails prevents its command, and undoes the statements before it", async () => {
+it("a statement that fails prevents its command, and rolls back the statements before it", async () => {
   const name = order();
   const failing = sql`INSERT INTO probe_rows (id, kind, name) VALUES (${name}, 'paid', NULL)`;
   const asked = enqueueOne(probeEnv, app, by, request(name), [paid(`${name}/first`), failing]);
@@ -65,7 +65,7 @@ it("a statement that fails prevents its command, and undoes the statements befor
   expect([await paidTimes(`${name}/first`), await instancesOf(name)]).toEqual([0, []]);
 });
 
-it("a statement is not written again for a command with a pruned instance", async () => {
+it("an app's statement is not written again for a command with a pruned instance", async () => {
   const name = order();
   const { instanceId } = await place(name);
   await reaches(instanceId, "complete");
@@ -76,7 +76,7 @@ it("a statement is not written again for a command with a pruned instance", asyn
   expect(await paidTimes(name)).toBe(1);
 });
 
-it("A01 a process that dies before the write leaves neither the statement nor the command", async () => {
+it("A01 a process that dies before the commit leaves neither the statement nor the command", async () => {
   const name = order();
   dieAt("A01 before accept commits");
   await expect(place(name)).rejects.toThrow("Died");
@@ -86,7 +86,7 @@ it("A01 a process that dies before the write leaves neither the statement nor th
 });
 
 it.each(["A03 accept committed, not enqueued", "A02 accept committed, not answered"] as const)(
-  "%s: a process that dies there leaves the statement and the command, and the repeat writes neither",
+  "%s: after a crash the statement and the command exist, and a repeat writes neither",
   async (point) => {
     const name = order();
     dieAt(point);
@@ -99,7 +99,7 @@ it.each(["A03 accept committed, not enqueued", "A02 accept committed, not answer
   },
 );
 
-it("a write with a lost answer is repeated by the engine, and its statement is written once", async () => {
+it("the engine repeats a database write with a lost answer, and the statement is written once", async () => {
   const name = order();
   let lost = 0;
   const batch: D1Database["batch"] = async (statements) => {
@@ -114,14 +114,14 @@ it("a write with a lost answer is repeated by the engine, and its statement is w
   expect(await reaches(instanceId, "complete")).toBe("complete");
 });
 
-it("an unavailable database accepts nothing and writes nothing", async () => {
+it("a command is refused and its statement is not written while the database is unavailable", async () => {
   const name = order();
   failAt("A01 before accept commits", new Error("D1_ERROR: Network connection lost."));
   await expect(place(name)).rejects.toThrow();
   expect([await paidTimes(name), await instancesOf(name)]).toEqual([0, []]);
 });
 
-it("the statements of several commands are written if one command is new, and not if all are repeats", async () => {
+it("the statements of a batch of commands are written if one command is new, and not if all are repeats", async () => {
   const [one, two, three] = [order(), order(), order()];
   const also = [paid(one)];
   await enqueueOne(probeEnv, app, by, request(one));
@@ -155,12 +155,12 @@ it.each([
   ["Acme Ltd", "invalid_payload", '"Acme Ltd" is not a tenant'],
   ["", "invalid_payload", "is not a tenant"],
   [undefined, "config_invalid", "{ tenantId, source }"],
-])("the tenant %o is refused: %s", async (tenantId, code, message) => {
+])("a command for the tenant %o is refused: %s", async (tenantId, code, message) => {
   const asked = enqueueOne(probeEnv, app, { tenantId: tenantId as string, source: "test" }, request(fresh()));
   await expect(asked).rejects.toMatchObject({ code, message: expect.stringContaining(message) });
 });
 
-it("a text or the payload of another command does not compile in place of a command, and is refused", async () => {
+it("a command name, or the payload of another command, does not compile in place of a command, and is refused", async () => {
   const refused = { code: "config_invalid", message: expect.stringContaining("defineCommand") };
   // @ts-expect-error: a command is its definition, not its name.
   await expect(enqueueOne(probeEnv, app, by, { command: "lab.requested", payload: { name: fresh() } })).rejects.toMatchObject(refused);

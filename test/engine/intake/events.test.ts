@@ -4,7 +4,7 @@ import { keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { deliver, dieAt, event, fresh, keeperRound, probeEnv, probeOutput, reaches, restarted, rows, start, until } from "../harness.ts";
 
-/** The number of applications of a probe's event: by the workflow that follows it, and by the command after it. */
+/** How often an event was processed: by the workflow that it starts, and by the command of its route. */
 const applied = (name: string) =>
   rows<{ kind: string; n: number }>(
     "SELECT kind, count(*) AS n FROM probe_rows WHERE name = ?1 AND kind <> 'commit' GROUP BY kind ORDER BY kind",
@@ -18,7 +18,7 @@ const isOnce = (found: unknown[]) => found.length === 2;
 const heard = (name: string) =>
   (probeEnv.LISTENER.get(probeEnv.LISTENER.idFromName(name)) as unknown as { heard(): Promise<number> }).heard();
 
-/** The event that a finished probe emitted. */
+/** The event that a complete probe run has emitted. */
 async function emitted(instanceId: string): Promise<unknown> {
   const [row] = await rows<{ message: string }>(
     "SELECT messages->0 AS message FROM millrace_inbox WHERE instance_id = ?1 AND messages IS NOT NULL",
@@ -27,8 +27,8 @@ async function emitted(instanceId: string): Promise<unknown> {
   return JSON.parse(row?.message ?? "null");
 }
 
-describe("An event committed with a step", () => {
-  it("starts its workflow, sends its command and calls its object, each once, and leaves the outbox", async () => {
+describe("Events of steps", () => {
+  it("an event committed with a step starts its workflow, sends its command and calls its object once, and leaves the outbox", async () => {
     const name = fresh();
     const { instanceId, correlationId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
     expect(await until(() => applied(name), isOnce)).toEqual(once);
@@ -52,7 +52,7 @@ describe("An event committed with a step", () => {
     expect(chain.find((one) => one.message_type === "probe.done")?.causation_id).toBe(`${instanceId}/note`);
   });
 
-  it("O01 is sent by the keeper when the relay dies before it sends, and is applied once", async () => {
+  it("O01 the keeper sends an event when the relay died before it sent the event; the event is processed once", async () => {
     const name = fresh();
     const { died } = dieAt("O01 committed, not relayed", name);
     const { instanceId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
@@ -63,7 +63,7 @@ describe("An event committed with a step", () => {
     expect(await until(() => applied(name), isOnce)).toEqual(once);
   });
 
-  it("O02 is sent again when the relay dies after it sent, and is applied once", async () => {
+  it("O02 an event that is sent again because the relay died after it sent the event is processed once", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
     await until(() => applied(name), isOnce);
@@ -73,7 +73,7 @@ describe("An event committed with a step", () => {
     expect(await heard(name)).toBe(1);
   });
 
-  it("O03 is applied once by two concurrent relays", async () => {
+  it("O03 an event that two relays send concurrently is processed once", async () => {
     const name = fresh();
     dieAt("O01 committed, not relayed", name);
     const { instanceId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
@@ -89,7 +89,7 @@ describe("An event committed with a step", () => {
     ).toEqual([]);
   });
 
-  it("O04 is applied once in any order of arrival", async () => {
+  it("O04 events that arrive in any order are processed once each", async () => {
     const names = [fresh(), fresh(), fresh()];
     const events = names.map((name) => event("probe.done", name, { name, step: "s" }));
     await deliver("probe-events", [...events].reverse());
@@ -97,10 +97,10 @@ describe("An event committed with a step", () => {
     for (const name of names) expect(await until(() => applied(name), isOnce)).toEqual(once);
   });
 
-  it("O05 that no queue accepts blocks no other event, and backs off by itself", async () => {
+  it("O05 an event that no queue accepts backs off, and blocks no other event", async () => {
     const name = fresh();
     const good = event("probe.done", name, { name, step: "s" });
-    // Due only in this test's own round: the keeper's alarm may ring at any time.
+    // Due in one hour, so that only the round of this test sends the events, and not the keeper's alarm.
     const put = (id: string, queue: string, body: string) =>
       env.DB.prepare("INSERT INTO millrace_outbox (id, queue, body, due_at) VALUES (?1, ?2, ?3, ?4)").bind(
         id,
@@ -126,7 +126,7 @@ describe("An event committed with a step", () => {
     await env.DB.prepare("DELETE FROM millrace_outbox").run();
   });
 
-  it("O01 is sent although its queue always has an older event waiting: a check does not renew its age", async () => {
+  it("O01 an event is sent although its queue always has an older message waiting", async () => {
     const name = fresh();
     const unsent = event("probe.done", name, { name, step: "s" });
     const metrics = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS), "metrics").mockImplementation(async () => ({
@@ -150,7 +150,7 @@ describe("An event committed with a step", () => {
     await env.DB.prepare("DELETE FROM millrace_outbox WHERE id = ?1").bind(name).run();
   });
 
-  it("W24 with an invalid payload by reference is captured and accepted by no wait: the next valid event is accepted", async () => {
+  it("W24 an event with an invalid payload by reference becomes a dead letter; a waiting run gets the next valid event", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "wait", name: "answer", subject: name }]);
     await until(
@@ -171,7 +171,7 @@ describe("An event committed with a step", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
-  it("of an unknown type is captured at once, and the rest of its batch continues", async () => {
+  it("an event of an unknown type becomes a dead letter at once, and the rest of its batch continues", async () => {
     const name = fresh();
     const unknown = { ...event("probe.done", name, {}), message_type: "probe.dnoe" };
     expect(await deliver("probe-events", [unknown, event("probe.done", name, { name, step: "s" })])).toEqual({ acked: 2, retried: 0 });
@@ -182,14 +182,14 @@ describe("An event committed with a step", () => {
   });
 });
 
-describe("A run that waits for an event", () => {
+describe("Waits", () => {
   const waiting = (name: string) =>
     start(name, [
       { do: "wait", name: "answer", subject: name },
       { do: "commit", name: "after" },
     ]);
 
-  it("W24 and gets the event twice applies it once", async () => {
+  it("W24 a waiting run that gets an event twice continues once", async () => {
     const name = fresh();
     const { instanceId } = await waiting(name);
     expect(await reaches(instanceId, "waiting")).toBe("waiting");
@@ -200,7 +200,7 @@ describe("A run that waits for an event", () => {
     expect(await probeOutput(instanceId)).toEqual({ outputs: [{ about: name, value: "yes" }, "committed"] });
   });
 
-  it("W24 and gets the event before the wait begins accepts it", async () => {
+  it("W24 a run accepts an event that arrived before the wait began", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await waiting(name).catch(() => undefined);
@@ -211,7 +211,7 @@ describe("A run that waits for an event", () => {
     expect(await probeOutput(row?.id ?? "")).toMatchObject({ outputs: [{ value: "early" }, "committed"] });
   });
 
-  it("W24 and is restarted after an event gets the same event again, and does not consume a second one", async () => {
+  it("W24 a run that is restarted after an event gets the same event again, and does not consume a second one", async () => {
     const name = fresh();
     const { instanceId } = await waiting(name);
     await reaches(instanceId, "waiting");
@@ -222,7 +222,7 @@ describe("A run that waits for an event", () => {
     expect(await probeOutput(instanceId)).toMatchObject({ outputs: [{ value: "first" }, "committed"] });
   });
 
-  it("twice gets two events, in their order", async () => {
+  it("a run that waits twice gets two events in their order", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "wait", name: "one", subject: name },
@@ -235,7 +235,7 @@ describe("A run that waits for an event", () => {
     expect(await probeOutput(instanceId)).toMatchObject({ outputs: [{ value: "1" }, { value: "2" }] });
   });
 
-  it("with no route for the event fails at once, and the error names the route to add", async () => {
+  it("a run that waits for an event without a route fails at once, and the error names the route to add", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "wait-unrouted", name: "answer", subject: name }]);
     expect(await reaches(instanceId, "errored", "waiting", "complete")).toBe("errored");
@@ -249,7 +249,7 @@ describe("A run that waits for an event", () => {
     expect(await rows("SELECT name FROM millrace_waits WHERE instance_id = ?1", instanceId)).toEqual([]);
   });
 
-  it("gets an event with a lost wake-up call from the keeper", async () => {
+  it("the keeper delivers an event to a waiting run when the wake-up call was lost", async () => {
     const name = fresh();
     const { instanceId } = await waiting(name);
     await reaches(instanceId, "waiting");

@@ -22,7 +22,7 @@ import {
 
 const reader = { ...operator, scopes: SCOPES };
 
-/** The message of a command that is accepted and not sent. */
+/** Accepts a command without sending it. Returns its queue message. */
 async function accepted(name: string) {
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
@@ -30,13 +30,12 @@ async function accepted(name: string) {
   return envelopeOf(row?.id ?? "");
 }
 
-/** A command as an outside producer would put it on the queue. */
 async function command(name: string, steps: unknown[] = [{ do: "keyed", name: "charge" }]) {
   return { ...event("probe.done", name, { name, steps }, name), kind: "command", message_type: "probe.requested", schema_version: 2 };
 }
 
-describe("A command consumer", () => {
-  it("Q01 creates one instance for any number of deliveries, and counts every repeat", async () => {
+describe("Command consumers", () => {
+  it("Q01 a command consumer creates one instance for any number of deliveries, and counts the deliveries", async () => {
     const name = fresh();
     const body = await command(name);
     for (let delivery = 0; delivery < 5; delivery++) expect(await deliver("probe-commands", [body])).toEqual({ acked: 1, retried: 0 });
@@ -46,7 +45,7 @@ describe("A command consumer", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("Q03 reports a start that the platform refuses temporarily as deferred, and the keeper starts it", async () => {
+  it("Q03 a command whose start the platform refuses temporarily is logged as deferred, and started by the keeper", async () => {
     const name = fresh();
     const create = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE) as Workflow, "createBatch").mockRejectedValue(new Error("Out of reach."));
     const log = vi.spyOn(console, "warn");
@@ -61,7 +60,7 @@ describe("A command consumer", () => {
     expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
   });
 
-  it("Q02 captures a poisonous message of a batch at once with its issues, and starts the others", async () => {
+  it("Q02 an invalid message of a batch becomes a dead letter at once with its issues, and the other commands start", async () => {
     const names = [fresh(), fresh(), fresh()];
     const good = await Promise.all(names.map((name) => command(name)));
     const poison = { ...(await command(fresh("poison"))), payload_inline: { name: "", steps: "none" } };
@@ -85,7 +84,7 @@ describe("A command consumer", () => {
     expect(JSON.parse(payload?.body ?? "null")).toEqual(poison);
   });
 
-  it("Q03 finds a created instance when its message is redelivered, and acknowledges the message", async () => {
+  it("Q03 a redelivered command of a created instance is acknowledged, and creates no second instance", async () => {
     const name = fresh();
     const body = await command(name);
     dieAt("Q03 created, not acknowledged");
@@ -96,7 +95,7 @@ describe("A command consumer", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("Q04 leaves an instance that the platform did not save to the keeper, which creates it again", async () => {
+  it("Q04 the keeper creates an instance again that the platform did not save", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
@@ -107,7 +106,7 @@ describe("A command consumer", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("starts a command that was accepted moments ago without a database query, and rejects its proof for another payload", async () => {
+  it("a command consumer starts a recently accepted command without a database query, and rejects its proof for another payload", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
@@ -132,7 +131,7 @@ describe("A command consumer", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("captures a message if its key belongs to another payload, and does not change the first", async () => {
+  it("a command with the key of another payload becomes a dead letter, and the first command is unchanged", async () => {
     const name = fresh();
     await deliver("probe-commands", [await command(name)]);
     expect(await deliver("probe-commands", [await command(name, [{ do: "keyed", name: "other" }])])).toEqual({ acked: 1, retried: 0 });
@@ -143,8 +142,8 @@ describe("A command consumer", () => {
   });
 });
 
-describe("A dead letter", () => {
-  it("Q05 is one row with its original queue, when the consumer dies before the row and the message is delivered again", async () => {
+describe("Dead letters", () => {
+  it("Q05 a dead letter has one row with its original queue, also when the consumer dies before it stores the row", async () => {
     const name = fresh();
     const body = await command(name);
     dieAt("Q05 dead letter not yet stored");
@@ -156,7 +155,7 @@ describe("A dead letter", () => {
     ]);
   });
 
-  it("Q06 that is replayed twice concurrently causes one replay", async () => {
+  it("Q06 two concurrent replays of one dead letter replay it once", async () => {
     const name = fresh();
     const id = await letterOf(name);
     const answers = await Promise.all([1, 2].map(() => replayDeadLetter(probeEnv, app, reader, id, { reason: "fixed" })));
@@ -170,7 +169,7 @@ describe("A dead letter", () => {
     ]);
   });
 
-  it("Q07 that is replayed after the original has finished sends nothing, and that is audited", async () => {
+  it("Q07 the replay of a dead letter whose command is complete sends nothing, and is in the audit", async () => {
     const name = fresh();
     const id = await letterOf(name);
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }]);
@@ -183,7 +182,7 @@ describe("A dead letter", () => {
     ]);
   });
 
-  it("can be corrected and replayed, and remains open after an invalid correction", async () => {
+  it("a dead letter can be corrected and replayed, and remains open after an invalid correction", async () => {
     const name = fresh();
     const body = { ...(await command(name)), payload_inline: { name, steps: "none" } };
     await deliver("probe-commands", [body]);
@@ -198,7 +197,7 @@ describe("A dead letter", () => {
   it.each([
     ["skipped", (id: string) => skipDeadLetter(probeEnv, app, reader, id, "not wanted"), { skipped: true }],
     ["replayed", (id: string, body: unknown) => replayDeadLetter(probeEnv, app, reader, id, { reason: "mended", body }), { sent: true }],
-  ])("I16 with half a character can be %s", async (_, settle, settled) => {
+  ])("I16 a dead letter with half of a surrogate pair can be %s", async (_, settle, settled) => {
     const name = fresh();
     const mended = await command(name);
     await deliver("probe-commands", [{ ...mended, payload_inline: { name, steps: [], note: "cut \ud83d" } }]);
@@ -207,7 +206,7 @@ describe("A dead letter", () => {
   });
 
   it.each([["Acme Corp"], [""], ["a".repeat(65)], ["acme\0"], [7]])(
-    "I16 with the invalid tenant %j is visible only to operators who may read unattributed items",
+    "I16 a dead letter with the invalid tenant %j is visible only to operators who may read unattributed items",
     async (tenant) => {
       const name = fresh();
       await deliver("probe-commands", [{ ...(await command(name)), tenant_id: tenant }]);
@@ -227,14 +226,14 @@ describe("A dead letter", () => {
     ["version", { schema_version: 9 }],
     ["kind", { kind: "event" }],
     ["reference", { payload_inline: undefined, payload_ref: `r2://payloads/acme/nowhere/${"a".repeat(64)}` }],
-  ])("Q11 with the wrong %s can be skipped: the correct message under its key runs", async (_, wrong) => {
+  ])("Q11 a dead letter with the wrong %s can be skipped; the correct message with the same key is executed", async (_, wrong) => {
     const name = fresh();
     const payload_inline = { name, steps: [{ do: "keyed", name: "charge" }] };
     const created_at = new Date(Date.now() - 120_000).toISOString();
     const right = { ...(await command(name)), payload_inline, created_at };
     await deliver("probe-commands-dlq", [{ ...right, ...wrong }]);
     const [letter] = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE idempotency_key = ?1", name);
-    await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "its sender says it right now");
+    await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "its sender has sent a correct message");
     expect(await deliver("probe-commands", [{ ...right, ...wrong }])).toEqual({ acked: 1, retried: 0 });
     expect(await happened(`${name}/charge`)).toEqual([]);
     expect(await deliver("probe-commands", [right])).toEqual({ acked: 1, retried: 0 });
@@ -249,8 +248,8 @@ describe("A dead letter", () => {
   it.each([
     ["9,000 characters", "k".repeat(9000)],
     ["half a character", "\ud83d"],
-    ["none at all", ""],
-  ])("I16 with the invalid key %s is replayed under another key", async (_, wrong) => {
+    ["empty key", ""],
+  ])("I16 a dead letter with the invalid key %s can be replayed under another key", async (_, wrong) => {
     const name = fresh();
     const key = wrong && `${name}${wrong}`;
     await deliver("probe-commands", [{ ...(await command(name)), idempotency_key: key }]);
@@ -264,10 +263,10 @@ describe("A dead letter", () => {
     expect(await reaches(instanceId ?? "", "complete")).toBe("complete");
   });
 
-  it("can be skipped: its command never runs, and the row shows the skip", async () => {
+  it("the command of a skipped dead letter never runs, and its row has the status `skipped`", async () => {
     const name = fresh();
     const message = await accepted(name);
-    // The next deployment requires more fields of such a command than this one has.
+    // As after a deployment that requires more fields than this command has.
     const refused = { ...message, payload_inline: { name, steps: "none" } };
     await env.DB.prepare("UPDATE millrace_instances SET envelope = ?2, fingerprint = ?3 WHERE subject = ?1")
       .bind(name, JSON.stringify(refused), fingerprintOf(refused.payload_inline))
@@ -283,7 +282,7 @@ describe("A dead letter", () => {
     expect(await happened(`${name}/charge`)).toEqual([]);
   });
 
-  /** A command of an outside producer that ran out of tries. */
+  /** A dead letter of a command that has failed at all tries. */
   async function letterOf(name: string): Promise<string> {
     await deliver("probe-commands-dlq", [await command(name)]);
     const found = await until(

@@ -12,16 +12,14 @@ import { runLab } from "../lab.ts";
 
 const tenant = { tenantId: "acme", source: "test" };
 
-/** A command as an outside producer would send it. */
 function command(key: string, name: string, what: string): Envelope {
   const payload = { name, steps: [{ do: "keyed", name: what }] };
   return { ...event("probe.done", name, payload, key), kind: "command", message_type: "probe.requested", schema_version: 2 };
 }
 
-/** An attempt that died is made again at once. */
+/** Retries a failed attempt at once. */
 const SOON = { retries: { limit: 5, delay: 10 } } as const;
 
-/** A command for another run, as a run sends it. */
 const asking = (name: string, what: string) =>
   ProbeRequested.from(ProbeRequested.payload.parse({ name: `${name}/asked`, steps: [{ do: "keyed", name: what }] }));
 
@@ -34,7 +32,7 @@ const lettersOf = (key: string) =>
     key,
   );
 
-it.each([".", ".."])("the key %s, set or derived from a payload, is refused, because no address can contain it", async (key) => {
+it.each([".", ".."])("the idempotency key %s is refused, because no URL path can contain it", async (key) => {
   const given = { type: "probe.requested", payload: { name: fresh(), steps: [] }, idempotencyKey: key };
   const answers = await acceptCommands(probeEnv, app, tenant, [given, { type: "lab.requested", payload: { name: key } }]);
   const issues = [{ path: "idempotency_key", message: 'must not be "." or "..", which a URL path cannot contain' }];
@@ -42,8 +40,8 @@ it.each([".", ".."])("the key %s, set or derived from a payload, is refused, bec
   expect(await ownerOf(key)).toBe("");
 });
 
-describe("One key, two payloads", () => {
-  it("A10 in one request: the accepted command runs, the refused one never runs", async () => {
+describe("Reused keys", () => {
+  it("A10 of two commands with one key and different payloads in one request, the first runs and the second is refused", async () => {
     const name = fresh();
     const ask = (what: string) => ({
       type: "probe.requested",
@@ -56,7 +54,7 @@ describe("One key, two payloads", () => {
     expect([await charged(name, "accepted"), await charged(name, "refused")]).toEqual([1, 0]);
   });
 
-  it("A10 in one delivery: the first command runs, the second is captured with its reason", async () => {
+  it("A10 of two commands with one key in one delivery, the first runs and the second becomes a dead letter", async () => {
     const name = fresh();
     const [first, second] = [command(name, name, "first"), command(name, name, "second")];
     expect(await deliver("probe-commands", [first, second, first])).toEqual({ acked: 3, retried: 0 });
@@ -65,11 +63,11 @@ describe("One key, two payloads", () => {
     expect((await lettersOf(name)).map(({ reason, body }) => ({ reason, body: JSON.parse(body) }))).toEqual([
       { reason: "idempotency_key_reused", body: second },
     ]);
-    // The two copies of the first; the refused message is no delivery of it.
+    // Counts the two copies of the first message. The captured message is not counted.
     expect(await rows("SELECT deliveries FROM millrace_instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 2 }]);
   });
 
-  it("A10 in a burst of events that lead to one command: the recorded one runs, the other is captured as a message of its queue", async () => {
+  it("A10 of two events that send a command with one key, one command runs and the other becomes a dead letter of the command queue", async () => {
     const name = fresh();
     const ran: string[] = [];
     labs.set(name, async ({ payload, step }) => {
@@ -88,7 +86,7 @@ describe("One key, two payloads", () => {
   });
 
   it.each(["one delivery", "two deliveries"])(
-    "A10 in two events for waits, in %s: the first is kept, the second is captured with its reason",
+    "A10 of two events for waits with one key in %s, the first is kept and the second becomes a dead letter",
     async (how) => {
       const name = fresh();
       const [first, second] = ["first", "second"].map((value) => event("probe.signal", name, { about: name, value }, `${name}/said`));
@@ -103,7 +101,7 @@ describe("One key, two payloads", () => {
     },
   );
 
-  it("A10 in two commands that one step sends while the relay dies: the keeper sends both, one runs, the other is captured", async () => {
+  it("A10 of two commands with one key that one step emits, one runs and the other becomes a dead letter when the relay dies", async () => {
     const name = fresh();
     const { died } = dieAt("O01 committed, not relayed", name);
     const { instanceId } = await runLab(
@@ -124,7 +122,7 @@ describe("One key, two payloads", () => {
     expect([first, second]).toEqual(captured === "second" ? [1, 0] : [0, 1]);
   });
 
-  it("A10 in two commands that items of one step send, while the relay dies: the keeper sends both", async () => {
+  it("A10 two commands that two items of a step emit are both sent by the keeper when the relay dies", async () => {
     const name = fresh();
     dieAt("O01 committed, not relayed", name);
     const { instanceId } = await runLab(
@@ -142,7 +140,7 @@ describe("One key, two payloads", () => {
     expect(await until(known, (both) => both.length === 2)).toHaveLength(2);
   });
 
-  it("A10 with the key of pruned work: the message is captured, and not treated as a repeat", async () => {
+  it("A10 a command with the key of a pruned instance and another payload becomes a dead letter", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }]);
     await reaches(instanceId, "complete");
@@ -158,7 +156,7 @@ describe("One key, two payloads", () => {
     expect(await charged(name, "other")).toBe(0);
   });
 
-  it("A10 in an exhausted message with another command's key: that command is not changed", async () => {
+  it("A10 a dead letter with the key of another command does not change that command", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "wait", name: "hold", subject: name }], { delaySeconds: 600 });
     expect(await deliver("probe-commands-dlq", [command(name, name, "other")])).toEqual({ acked: 1, retried: 0 });
@@ -167,8 +165,8 @@ describe("One key, two payloads", () => {
   });
 });
 
-describe("A repeat of work after a deployment", () => {
-  /** A command as an earlier deployment accepted it, with its own idea of the payload. */
+describe("Deployments", () => {
+  /** A command as an earlier deployment has accepted it, with its version of the payload. */
   async function acceptedAs(name: string, payload: object, schemaVersion: number): Promise<string> {
     const { instanceId } = await start(name, [], { idempotencyKey: name, delaySeconds: 600, payload: { name, steps: [] } });
     const envelope = { ...(await envelopeOf(instanceId)), payload_inline: payload, schema_version: schemaVersion };
@@ -178,7 +176,7 @@ describe("A repeat of work after a deployment", () => {
     return instanceId;
   }
 
-  it("A02 that raised the payload's version is a replay, and not a reused key", async () => {
+  it("A02 a repeat of a command after a deployment that raised the payload version is a replay, and not a reused key", async () => {
     const name = fresh();
     const payload = { title: name, steps: [] };
     const instanceId = await acceptedAs(name, payload, 1);
@@ -186,7 +184,7 @@ describe("A repeat of work after a deployment", () => {
     expect(await start(name, [], { idempotencyKey: name, payload: { name, steps: [] } })).toMatchObject({ instanceId, replayed: true });
   });
 
-  it("A02 that gave a field a default is a replay; another payload is still refused", async () => {
+  it("A02 a repeat of a command after a deployment that added a default value is a replay; another payload is still refused", async () => {
     const name = fresh();
     const instanceId = await acceptedAs(name, { name, steps: [] }, 2);
     expect(await start(name, [], { idempotencyKey: name })).toMatchObject({ instanceId, replayed: true });
@@ -195,7 +193,7 @@ describe("A repeat of work after a deployment", () => {
     });
   });
 
-  it("A02 that changed a command leaves no dead letter when its event is delivered again", async () => {
+  it("A02 an event that is delivered again after a deployment changed the schema of its command leaves no dead letter", async () => {
     const name = fresh();
     const [answer] = await acceptCommands(probeEnv, app, tenant, [{ type: "lab.requested", payload: { name }, delaySeconds: 600 }]);
     if (answer instanceof MillraceError || answer === undefined) throw answer;
@@ -209,8 +207,8 @@ describe("A repeat of work after a deployment", () => {
   });
 });
 
-describe("A proof that a row is committed", () => {
-  it("Q02 that is forged, with the right number of characters and more bytes, delays no other message", async () => {
+describe("Acceptance proof", () => {
+  it("Q02 a command with a forged acceptance proof delays no other message", async () => {
     const [odd, good] = [fresh(), fresh()];
     const forged = { ...command(odd, odd, "charge"), acceptance: "é".repeat(32) };
     expect(await deliver("probe-commands", [forged, command(good, good, "charge")])).toEqual({ acked: 2, retried: 0 });
@@ -223,13 +221,13 @@ describe("A proof that a row is committed", () => {
 
   it.each([
     ["61 seconds old", 61_000, 1],
-    ["at a second delivery", 0, 2],
-  ])("Q01 is not trusted %s: the command is accepted by its row", async (_, age, attempts) => {
+    ["at its second delivery", 0, 2],
+  ])("Q01 an acceptance proof is not trusted %s: the consumer checks the database row", async (_, age, attempts) => {
     const name = fresh();
     const message = { ...command(name, name, "charge"), created_at: new Date(Date.now() - age).toISOString() };
     const proof = prove(probeEnv.MILLRACE_KEY, acceptance({ name: "probe" }, message, "probe-commands"));
     expect(await deliver("probe-commands", [{ ...message, acceptance: proof }], attempts)).toEqual({ acked: 1, retried: 0 });
-    // Believed, it would have been started without ever having a row.
+    // With a trusted proof the command would have started without a row.
     expect(await rows("SELECT deliveries FROM millrace_instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 1 }]);
     await until(
       () => charged(name, "charge"),

@@ -8,7 +8,7 @@ import { ProbeRouted, probeEvents } from "../../probe/messages.ts";
 import { dieAt, event, fresh, probeEnv, rows } from "../harness.ts";
 import { lettersAbout, reader } from "./letter.ts";
 
-/** A queue whose route throws the error that a test sets for a message by its name. */
+/** A queue with a route that throws the error set for the name of a message. */
 const failures = new Map<string, unknown>();
 const app = catalog({
   consumers: [
@@ -37,8 +37,8 @@ const letterOf = async (name: string) => {
   return getDeadLetter(probeEnv, reader, letter?.id ?? "");
 };
 
-describe("A dead letter shows the last failure of its message", () => {
-  it("also when the process of the last delivery died without an error", async () => {
+describe("Last failure", () => {
+  it("a dead letter shows the last recorded failure of its message when the process of the last delivery died without an error", async () => {
     const name = fresh();
     const one = message(name);
     failures.set(name, new MillraceError("upstream_refused", `${name} was refused.`, { upstreamStatus: 503, step: "tell them" }));
@@ -54,7 +54,7 @@ describe("A dead letter shows the last failure of its message", () => {
     expect(await noted(name)).toEqual([]);
   });
 
-  it("also of its last try, with the status of the upstream and the time of its first failure", async () => {
+  it("a dead letter shows the failure of the last try, the upstream status and the time of the first failure", async () => {
     const name = fresh();
     failures.set(name, new MillraceError("upstream_refused", `${name} was refused.`, { upstreamStatus: 503 }));
     const one = message(name);
@@ -67,7 +67,7 @@ describe("A dead letter shows the last failure of its message", () => {
     expect(await noted(name)).toEqual([]);
   });
 
-  it("Q05 although the consumer of the dead-letter queue dies before its row: one dead letter with that failure", async () => {
+  it("Q05 a dead letter shows the last failure, also when the consumer of the dead-letter queue died before it stored the row", async () => {
     const name = fresh();
     failures.set(name, new MillraceError("upstream_refused", `${name} was refused.`));
     const one = message(name);
@@ -79,7 +79,7 @@ describe("A dead letter shows the last failure of its message", () => {
     expect(await lettersAbout(name)).toMatchObject([{ reason: "upstream_refused", error: `${name} was refused.` }]);
   });
 
-  it("or that no failure was recorded", async () => {
+  it("a dead letter shows that no failure was recorded for its message", async () => {
     const name = fresh();
     await deliver([message(name)], 1, probeEnv, "probe-events-dlq");
     expect(await letterOf(name)).toMatchObject({
@@ -89,7 +89,7 @@ describe("A dead letter shows the last failure of its message", () => {
     });
   });
 
-  it("in the message of an error without a known code, with the code `exhausted`", async () => {
+  it("a dead letter of an error without a known code has the code `exhausted` and the error's message", async () => {
     const name = fresh();
     failures.set(name, new TypeError(`${name} is undefined.`));
     const one = message(name);
@@ -99,7 +99,7 @@ describe("A dead letter shows the last failure of its message", () => {
   });
 });
 
-it("a message that was refused on entry has one time for its first and last attempt", async () => {
+it("a dead letter that failed at its first delivery has the same time for its first and last attempt", async () => {
   const name = fresh();
   await deliver([{ ...message(name), payload_inline: { name, parts: 7 } }], 1);
   const letter = await letterOf(name);
@@ -107,7 +107,7 @@ it("a message that was refused on entry has one time for its first and last atte
   expect((letter.lastAttemptAt ?? 0) - (letter.firstAttemptAt ?? 0)).toBeLessThan(5000);
 });
 
-it("a success writes no note, and an unavailable database does not lose a message's note", async () => {
+it("no failed delivery is recorded for a successful message, or when the payload bucket is unavailable", async () => {
   const [good, away] = [fresh(), fresh()];
   const one = { ...message(away), payload_inline: undefined, payload_ref: `r2://payloads/acme/${away}` };
   const PAYLOADS = { get: () => Promise.reject(new Error(`${away} has no bucket.`)) };
@@ -116,10 +116,10 @@ it("a success writes no note, and an unavailable database does not lose a messag
   expect(await noted(away)).toEqual([]);
 });
 
-describe("An error that a route's own code marks as `unavailable`", () => {
+describe("Unavailable", () => {
   const busy = (name: string) => new MillraceError("unavailable", `${name} is too busy.`, { delayMs: 1000 });
 
-  it("is retried like any failure, without a copy, and becomes a dead letter at the end", async () => {
+  it("a message whose route throws the code `unavailable` is retried, and becomes a dead letter after its last try", async () => {
     const name = fresh();
     failures.set(name, busy(name));
     const one = message(name);
@@ -133,7 +133,7 @@ describe("An error that a route's own code marks as `unavailable`", () => {
     expect([await letterOf(name), sent]).toMatchObject([{ reason: "unavailable", error: `${name} is too busy.`, attempts: 4 }, []]);
   });
 
-  it("is not retried by the keeper while it backs off", async () => {
+  it("the keeper does not send a message again while the queue delays its retry", async () => {
     const name = fresh();
     failures.set(name, busy(name));
     const one = message(name);

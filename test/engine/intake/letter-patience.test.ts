@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import worker from "../../probe/worker.ts";
 import { dieAt, fresh, probeEnv } from "../harness.ts";
 
-/** Seconds until refused dead letters come back, each at its own attempt. The pool's queue results contain no delays. */
+/** Returns the delay in seconds of refused dead letters at each attempt. The queue results of the test pool contain no delays. */
 async function refusedAt(...attempts: number[]): Promise<(number | undefined)[]> {
   const delays: (number | undefined)[] = [];
   const messages = attempts.map((attempt) => ({
@@ -17,6 +17,6 @@ async function refusedAt(...attempts: number[]): Promise<(number | undefined)[]>
   return delays;
 }
 
-it("Q05 a dead letter that the database refuses is retried with growing delays, so that its hundred tries last for days", async () => {
+it("Q05 a dead letter that the database refuses to store is retried with growing delays, so that its hundred tries last for days", async () => {
   expect(await refusedAt(1, 2, 3, 6, 7, 100)).toEqual([60, 120, 240, 1920, 3600, 3600]);
 });

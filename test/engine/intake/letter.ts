@@ -23,14 +23,14 @@ export const firstLetter = (name: string) =>
     (letters) => letters.length > 0,
   ).then(([letter]) => letter as Letter);
 
-/** Counts messages to the queue of events about a name, and passes them on. */
+/** Counts the messages for a name that are sent to the event queue. */
 export function sentAbout(name: string): () => number {
   const spy = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "sendBatch");
   onTestFinished(() => spy.mockRestore());
   return () => spy.mock.calls.filter(([messages]) => JSON.stringify([...messages]).includes(name)).length;
 }
 
-/** The call behind `probe.routed` throws for this name until the end of the test. */
+/** The route of `probe.routed` throws for this name until the end of the test. */
 export function failing(name: string): string {
   routing.failing.add(name);
   onTestFinished(() => void routing.failing.delete(name));

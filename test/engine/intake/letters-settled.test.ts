@@ -7,8 +7,8 @@ import { deliver, envelopeOf, event, fresh, keeperRound, probeEnv, reaches, rows
 import { platformOf, runLab } from "../lab.ts";
 import { firstLetter, kept, type Letter, reader } from "./letter.ts";
 
-describe("A skip", () => {
-  it("I16 ends a command permanently: the keeper does not start it", async () => {
+describe("Skips", () => {
+  it("I16 a skipped dead letter ends its command permanently: the keeper does not start it", async () => {
     let ran = 0;
     const { instanceId } = await runLab(async () => void ran++, { delaySeconds: 600 });
     await deliver("probe-commands", [{ ...(await envelopeOf(instanceId)), schema_version: 99 }]);
@@ -22,7 +22,7 @@ describe("A skip", () => {
     expect(ran).toBe(0);
   });
 
-  it("I16 of a copy does not end the command that the API has accepted under the same key, also for another such copy: it runs", async () => {
+  it("I16 a skip of an invalid copy does not end the command that the API has accepted under the same key", async () => {
     let ran = 0;
     const name = fresh("lab");
     const outdated = {
@@ -43,7 +43,7 @@ describe("A skip", () => {
   });
 
   it.each([1, 2])(
-    "A03 after a refused copy does not end the command before its own message arrives (delivery %i): it runs, and the keeper checks it again",
+    "A03 an accepted command runs although an invalid copy of its message arrived first and became a dead letter (delivery %i)",
     async (attempts) => {
       const watched: boolean[] = [];
       const isWatched = async (id: string) =>
@@ -60,7 +60,7 @@ describe("A skip", () => {
     },
   );
 
-  it("A09 settles copies with a time in the future", async () => {
+  it("A09 a skip also settles copies of the message with a creation time in the future", async () => {
     const name = fresh();
     const message = { ...event("probe.done", name, { name: 7 }, name), created_at: new Date(Date.now() + 3_600_000).toISOString() };
     await deliver("probe-events", [message]);
@@ -71,11 +71,11 @@ describe("A skip", () => {
   });
 });
 
-describe("A replay", () => {
+describe("Replays", () => {
   it.each([
     ["key", { idempotency_key: "another" }, "invalid_envelope"],
     ["tenant", { tenant_id: "globex" }, "forbidden"],
-  ])("T01 that changes its message's %s is refused, and the dead letter remains open", async (_, change, code) => {
+  ])("T01 a replay that changes the %s of its message is refused, and the dead letter remains open", async (_, change, code) => {
     const name = fresh();
     const message = { ...event("probe.done", name, { name: 7 }, name), kind: "command", message_type: "probe.requested" } as const;
     await deliver("probe-commands", [message]);
@@ -89,7 +89,7 @@ describe("A replay", () => {
   it.each([
     ["another type of its queue", { message_type: "probe.routed" }, "invalid_envelope"],
     ["a type of another queue", { message_type: "lab.requested", kind: "command" }, "unknown_message_type"],
-  ])("that makes its message %s is refused, and the dead letter remains open", async (_, change, code) => {
+  ])("a replay that changes the type of its message to %s is refused, and the dead letter remains open", async (_, change, code) => {
     const name = fresh();
     const message = event("probe.signal", name, { about: 7 });
     await deliver("probe-events", [message]);
@@ -100,7 +100,7 @@ describe("A replay", () => {
     expect(await rows("SELECT id FROM millrace_instances WHERE idempotency_key = ?1", message.idempotency_key)).toEqual([]);
   });
 
-  it("may change the type to one that its queue does not carry", async () => {
+  it("a replay may correct the type of a message that its queue does not know", async () => {
     const name = fresh();
     const message = event("probe.routed", name, { name });
     await deliver("probe-events", [{ ...message, message_type: "probe.rooted" }]);
@@ -115,13 +115,13 @@ describe("A replay", () => {
     ).toHaveLength(1);
   });
 
-  it("T01 of a payload that contains another tenant runs for the envelope's tenant", async () => {
+  it("T01 a message with another tenant in its payload is processed for the tenant of its envelope", async () => {
     const name = fresh();
     await deliver("probe-events", [event("lab.event" as never, name, { name, note: "globex" })]);
     expect(await rows("SELECT tenant_id FROM millrace_instances WHERE subject = ?1", name)).toEqual([{ tenant_id: "acme" }]);
   });
 
-  it("Q06 with an invalid reference is refused and claims no key: the dead letter remains open", async () => {
+  it("Q06 a replay with an invalid payload reference is refused, and a later replay is accepted", async () => {
     const name = fresh();
     const refused = { ...event("probe.done", name, 7, `${name}/key`), kind: "command", message_type: "probe.requested", schema_version: 2 };
     await deliver("probe-commands", [refused]);
@@ -137,7 +137,7 @@ describe("A replay", () => {
     expect(await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "mended", body: mended })).toMatchObject({ sent: true });
   });
 
-  it("I16 of a message with another command's key is refused, and does not change that command's row", async () => {
+  it("I16 a replay of a message with another command's key is refused, and does not change the row of that command", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }], { delaySeconds: 600 });
     const reused = { ...(await envelopeOf(instanceId)), payload_inline: { name, steps: [{ do: "keyed", name: "other" }], note: "" } };

@@ -24,8 +24,8 @@ import {
 import { platformReaches, runLab } from "../lab.ts";
 import { failing, firstLetter, kept, lettersAbout, outboxAbout, reader, sentAbout } from "./letter.ts";
 
-describe("An engine message that is refused on entry", () => {
-  it("Q10 becomes one dead letter and leaves the outbox in the same write: no keeper round creates another", async () => {
+describe("Invalid messages", () => {
+  it("Q10 an invalid message of the engine becomes one dead letter, and leaves the outbox in the same write", async () => {
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       await step.commit("say", () => ({ emit: [LabOrphan.from({ name: payload.name })] }));
     });
@@ -37,21 +37,21 @@ describe("An engine message that is refused on entry", () => {
     expect(await lettersAbout(`"name":"${name}"`)).toHaveLength(1);
   });
 
-  it("Q11 has no effect when a copy arrives after the dead letter was skipped, also when its code is fixed by then", async () => {
+  it("Q11 a copy of a skipped dead letter has no effect, also when the copy is valid after a deployment", async () => {
     const name = fresh();
     const message = { ...event("probe.routed", name, { name: 7 }), created_at: new Date(Date.now() - 120_000).toISOString() };
     await deliver("probe-events", [message]);
     const letter = await firstLetter(message.idempotency_key);
     expect(letter.reason).toBe("invalid_payload");
-    expect(await skipDeadLetter(probeEnv, app, reader, letter.id, "given up on purpose")).toMatchObject({ skipped: true });
+    expect(await skipDeadLetter(probeEnv, app, reader, letter.id, "not wanted")).toMatchObject({ skipped: true });
     await env.DB.prepare("INSERT INTO millrace_outbox (id, queue, body, due_at) VALUES (?1, 'probe-events', ?2, 0)")
       .bind(messageId(message), JSON.stringify(message))
       .run();
-    // The deployment that fixes it would keep a row of it now; this test sets the dead letter to a good message instead.
+    // Delivers a valid message instead of a deployment that accepts the invalid one.
     const good = { ...message, payload_inline: { name, parts: [] } };
     await deliver("probe-events-dlq", [good]);
     const [exhausted] = (await lettersAbout(message.idempotency_key)).filter(({ state }) => state === "open");
-    await skipDeadLetter(probeEnv, app, reader, exhausted?.id ?? "", "given up on purpose");
+    await skipDeadLetter(probeEnv, app, reader, exhausted?.id ?? "", "not wanted");
     expect(await deliver("probe-events", [good])).toEqual({ acked: 1, retried: 0 });
     expect(await deliver("probe-events", [message], 3)).toEqual({ acked: 1, retried: 0 });
     expect(await kept(name)).toEqual([]);
@@ -60,18 +60,18 @@ describe("An engine message that is refused on entry", () => {
   });
 });
 
-describe("An event with a failing call", () => {
-  it("Q10 is not sent again by the keeper during its back-off, and becomes one dead letter with the true error and tries", async () => {
+describe("Failing routes", () => {
+  it("Q10 the keeper does not send a failing event again during its back-off; its dead letter has the real error and number of tries", async () => {
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       failing(payload.name);
       await step.commit("say", () => ({ emit: [ProbeRouted.from({ name: payload.name, parts: [] })] }));
     });
     const sent = sentAbout(name);
     await reaches(instanceId, "complete");
-    // The consumer has tried it once, and returned the time of the next try.
+    // The consumer has tried the event once, and has set the time of the next try.
     const noted = ([row]: { due_at: number }[]) => row !== undefined && row.due_at > Date.now() + 10_000;
     expect(noted(await until(() => outboxAbout(name), noted, 2000))).toBe(true);
-    // After ten seconds, a message without a note would count as lost.
+    // After ten seconds, a message without a recorded failure would count as lost.
     await env.DB.prepare("UPDATE millrace_outbox SET due_at = due_at - 10500 WHERE body LIKE ?1").bind(`%${name}%`).run();
     const before = sent();
     await keeperOf(probeEnv).round();
@@ -84,7 +84,7 @@ describe("An event with a failing call", () => {
     expect(await outboxAbout(name)).toEqual([]);
   });
 
-  it("Q10 becomes one dead letter together with all its copies", async () => {
+  it("Q10 all copies of a failing event become one dead letter", async () => {
     const name = failing(fresh());
     const message = event("probe.routed", name, { name });
     for (let copy = 1; copy <= 3; copy++) expect(await deliver("probe-events", [message, message], 3)).toEqual({ acked: 2, retried: 0 });
@@ -92,7 +92,7 @@ describe("An event with a failing call", () => {
     expect(await lettersAbout(name)).toMatchObject([{ error: `The call of ${name} failed.`, attempts: 3 }]);
   });
 
-  it("Q11 runs as a separate message when it is replayed; its older copies do not run", async () => {
+  it("Q11 a replayed event is processed as a separate message, and its older copies are ignored", async () => {
     const name = failing(fresh());
     const message = event("probe.routed", name, { name });
     await deliver("probe-events", [message], 3);
@@ -111,7 +111,7 @@ describe("An event with a failing call", () => {
     expect((await lettersAbout(name)).map(({ state }) => state)).toEqual(["replayed"]);
   });
 
-  it("Q11 becomes a dead letter again when it is replayed and exhausted again", async () => {
+  it("Q11 an event that is replayed and fails again becomes a dead letter again", async () => {
     const name = failing(fresh());
     await deliver("probe-events", [event("probe.routed", name, { name })], 3);
     const letter = await firstLetter(name);
@@ -122,7 +122,7 @@ describe("An event with a failing call", () => {
     expect(await outboxAbout(name)).toEqual([]);
   });
 
-  it("Q09 that throws a final error is captured at its first attempt", async () => {
+  it("Q09 an event whose route throws a final error becomes a dead letter at its first attempt", async () => {
     const name = fresh();
     const body = { ...event("probe.routed", name, {}), payload_inline: undefined, payload_ref: "r2://payloads/acme/nowhere" };
     expect(await deliver("probe-events", [body])).toEqual({ acked: 1, retried: 0 });
@@ -130,8 +130,8 @@ describe("An event with a failing call", () => {
   });
 });
 
-describe("A command with a committed row", () => {
-  it("I17 runs although its message is exhausted, without a dead letter, and is never reported dead", async () => {
+describe("Committed commands", () => {
+  it("I17 a running command whose message arrives in the dead-letter queue continues, and gets no dead letter", async () => {
     let go = false;
     const { instanceId, name } = await runLab(async ({ step }) => {
       await step.read("slow first step", async () => {
@@ -142,7 +142,7 @@ describe("A command with a committed row", () => {
     await platformReaches(instanceId, "running");
     await deliver("probe-commands-dlq", [await envelopeOf(instanceId)]);
     expect(await statusOf(instanceId)).not.toBe("dead");
-    // The next deployment has no such type any more, and meets a late copy of the message: the running instance is unchanged.
+    // A late copy arrives after a deployment that has removed the message type. The running instance is unchanged.
     await env.DB.prepare(
       "UPDATE millrace_instances SET message_type = 'lab.renamed', envelope = json_set(envelope, '$.message_type', 'lab.renamed') WHERE id = ?1",
     )
@@ -155,14 +155,14 @@ describe("A command with a committed row", () => {
     expect(await lettersAbout(name)).toEqual([]);
   });
 
-  it.each(["waits for its message", "was believed dead, and died as its message brought it back"])(
-    "A03 that never started and has an exhausted message is started by the keeper (it %s)",
+  it.each(["its status is accepted", "its status is queued"])(
+    "A03 the keeper starts a command whose message arrived in the dead-letter queue before the start (%s)",
     async (state) => {
       const name = fresh();
       dieAt("A03 accept committed, not enqueued");
       await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
       const [row] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
-      if (state !== "waits for its message")
+      if (state !== "its status is accepted")
         await env.DB.prepare("UPDATE millrace_instances SET status = 'queued', check_at = NULL WHERE id = ?1").bind(row?.id).run();
       expect(await deliver("probe-commands-dlq", [await envelopeOf(row?.id ?? "")])).toEqual({ acked: 1, retried: 0 });
       expect(await lettersAbout(name)).toEqual([]);
@@ -175,7 +175,7 @@ describe("A command with a committed row", () => {
     },
   );
 
-  it("I16 of a type without a handler has one dead letter and a dead row, which a skip ends permanently", async () => {
+  it("I16 a command of a type without a handler has one dead letter and the status `dead`; a skip ends it", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
@@ -194,12 +194,12 @@ describe("A command with a committed row", () => {
   });
 });
 
-describe("A poisonous message", () => {
+describe("Unprocessable messages", () => {
   it.each([
     ["nested 3,000 levels deep", () => JSON.parse(`${"[".repeat(3000)}${"]".repeat(3000)}`)],
     ["with half of a surrogate pair", () => ({ idempotency_key: "\ud800", payload_inline: "\udfff" })],
     ["with bytes and a map", () => ({ bytes: new Uint8Array([1, 2]), map: new Map([["a", 1n]]) })],
-  ])("Q02 %s becomes a dead letter, and the other messages continue", async (_, poison) => {
+  ])("Q02 a message %s becomes a dead letter, and the other messages continue", async (_, poison) => {
     const name = fresh();
     expect(await deliver("probe-events", [{ mark: name, poison: poison() }, event("probe.routed", name, { name })])).toEqual({
       acked: 2,
@@ -226,8 +226,8 @@ it("a message with NUL in a subject or a key becomes a dead letter, because SQL 
   expect(await rows("SELECT id FROM millrace_signals WHERE subject LIKE ?1", `${name}%`)).toEqual([]);
 });
 
-describe("A queue that loses its messages", () => {
-  it("O02 loses nothing, because a message leaves the outbox when it is accepted, and not when it is sent", async () => {
+describe("Lost messages", () => {
+  it("O02 an event that its queue loses is sent again, because it leaves the outbox only when a consumer has accepted it", async () => {
     const name = fresh();
     const queue = Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue;
     const real = queue.sendBatch;

@@ -6,8 +6,8 @@ import { routedRow } from "../../probe/routing.ts";
 import { deliver, event, fresh, probeEnv, rows, until } from "../harness.ts";
 import { keepRow, kept, lettersAbout, routed } from "./routed.ts";
 
-describe("A row that the database refuses", () => {
-  it("Q08 among a hundred becomes a dead letter at once with the database's message, and 99 are accepted", async () => {
+describe("Refused rows", () => {
+  it("Q08 one event of a hundred with a row that the database refuses becomes a dead letter at once, and 99 are accepted", async () => {
     const name = fresh();
     const one = (row: string) => event("lab.event" as never, name, { name, row });
     const events = Array.from({ length: 99 }, () => one("lab"));
@@ -21,11 +21,11 @@ describe("A row that the database refuses", () => {
   it.each([
     ["a BigInt", { text: "SELECT 1 FROM json_each(?1)", row: { id: 1n } }],
     ["half a character", { text: "SELECT 1 FROM json_each(?1)", row: { id: "\ud83d" } }],
-    ["no row at all", false],
-    ["of several statements", { text: "SELECT 1; SELECT 2", row: {} }],
-    ["of a statement that takes no rows", { text: "UPDATE probe_rows SET kind = 'x' WHERE id = 'y'", row: {} }],
-    ["of a statement that takes more", { text: "SELECT ?2 FROM json_each(?1)", row: {} }],
-  ])("Q08 that is %s fails its own event alone", async (_, row) => {
+    ["a missing row", false],
+    ["several statements", { text: "SELECT 1; SELECT 2", row: {} }],
+    ["a statement without a row parameter", { text: "UPDATE probe_rows SET kind = 'x' WHERE id = 'y'", row: {} }],
+    ["a statement with a second parameter", { text: "SELECT ?2 FROM json_each(?1)", row: {} }],
+  ])("Q08 a route that returns %s as a row fails only its own event", async (_, row) => {
     const name = fresh();
     const rowOf = project<{ name: string }>(({ payload, envelope }) =>
       payload.name.endsWith("bad") ? (row as never) : routedRow(envelope.idempotency_key, payload.name),
@@ -36,16 +36,16 @@ describe("A row that the database refuses", () => {
     expect(await kept(name)).toHaveLength(2);
   });
 
-  it("Q08 during a database error causes no split of the batch: the batch is redelivered unchanged", async () => {
+  it("Q08 a batch is redelivered as a whole after a database error, without a separate write for each event", async () => {
     const name = fresh();
     const writes = troubled(name, "D1_ERROR: Network connection lost, for good");
     const events = Array.from({ length: 8 }, () => event("probe.routed", name, { name }));
     expect(await deliver("probe-events", events)).toEqual({ acked: 0, retried: 8 });
-    // One write, repeated over a possible short failure.
+    // One write and its repeats after a short failure.
     expect(writes()).toBeLessThanOrEqual(5);
   });
 
-  it("Q08 does not become a dead letter while the database is overloaded: a message at its last try starts again after the others", async () => {
+  it("Q08 an event at its last try is requeued while the database is overloaded, and becomes no dead letter", async () => {
     const name = fresh();
     const writes = troubled(name, "D1_ERROR: D1 DB is overloaded. Requests queued for too long.");
     const send = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "send").mockResolvedValue(undefined as never);
@@ -57,7 +57,7 @@ describe("A row that the database refuses", () => {
     expect(await lettersAbout(name)).toEqual([]);
   });
 
-  /** Fails the database's writes about a name, and counts them. */
+  /** Makes the database's writes for a name fail, and counts them. */
   function troubled(name: string, message: string): () => number {
     const prototype = Object.getPrototypeOf(env.DB) as D1Database;
     const real = prototype.batch;
@@ -72,8 +72,8 @@ describe("A row that the database refuses", () => {
   }
 });
 
-describe("A handler that hangs", () => {
-  it("Q09 delays its own event alone: the others are accepted before its timeout, and it is redelivered", async () => {
+describe("Hanging routes", () => {
+  it("Q09 a route that hangs delays only its own event, which is redelivered after the timeout", async () => {
     const [name, stuck] = [fresh(), fresh("stuck")];
     const hang = call<{ name: string }>(async ({ payload }) => payload.name === stuck && new Promise(() => undefined), { timeout: 1500 });
     const handle = routed(on(ProbeRouted, keepRow, hang));
@@ -91,7 +91,7 @@ describe("A handler that hangs", () => {
     expect(await kept(stuck)).toEqual([]);
   });
 
-  it("Q09 at its last attempt makes a dead letter that names the missing event", async () => {
+  it("Q09 an event whose route hangs at its last attempt becomes a dead letter that names the timeout", async () => {
     const stuck = fresh("stuck");
     const handle = routed(
       on(
@@ -107,8 +107,8 @@ describe("A handler that hangs", () => {
   });
 });
 
-describe("Events that lead to thousands of commands", () => {
-  it("Q08 are committed in writes within the limits of the database and of an isolate, and sent once each", async () => {
+describe("Many commands", () => {
+  it("Q08 the 5,000 commands of fifty events are committed in writes within the limits of the database, and sent once each", async () => {
     const name = fresh();
     const note = "n".repeat(2000);
     const parts = Array.from({ length: 100 }, (_, part) => `${part}`);
@@ -132,7 +132,7 @@ describe("Events that lead to thousands of commands", () => {
     expect(Math.max(...sizes)).toBeLessThan(4_000_000);
   });
 
-  /** The keys of commands about a name, which get no further than their queue. */
+  /** Drops the commands for a name when they are sent to their queue. Returns their keys. */
   function swallowed(name: string): string[] {
     const queue = Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue;
     const real = queue.sendBatch;
@@ -148,8 +148,8 @@ describe("Events that lead to thousands of commands", () => {
   }
 });
 
-it.each(["hangs", "has put away more than is read"])(
-  "Q09 A bucket that %s for one event's payload delays that event alone",
+it.each(["hangs", "has an object above the size limit"])(
+  "Q09 a payload bucket that %s for one event affects only that event",
   async (how) => {
     const name = fresh("ref");
     const ref = `payloads/acme/outside/${name}`;

@@ -9,13 +9,12 @@ import { app } from "../../probe/worker.ts";
 import { deliver, envelopeOf, event, fresh, probeEnv, reaches, rows, start } from "../harness.ts";
 import { lettersAbout, routed } from "./routed.ts";
 
-describe("A message that cannot be processed", () => {
-  /** A command as an outside producer would put it on the queue. */
+describe("Unprocessable messages", () => {
   const command = (key: string, payload: object) =>
     ({ ...event("probe.done", key, payload, key), kind: "command", message_type: "probe.requested", schema_version: 2 }) as const;
 
   it.each(["probe-commands", "probe-commands-dlq"])(
-    "I16 on %s with half a character under a used key becomes a dead letter, like other invalid messages",
+    "I16 a message on %s with half of a surrogate pair and a used key becomes a dead letter",
     async (queue) => {
       const name = fresh();
       const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }]);
@@ -28,12 +27,12 @@ describe("A message that cannot be processed", () => {
   );
 
   it.each([
-    ["1e999, which is read as Infinity,", JSON.parse("1e999"), "Refused at payload_inline.number: Infinity, which is no number in JSON"],
+    ["1e999 (Infinity)", JSON.parse("1e999"), "Refused at payload_inline.number: Infinity, which is no number in JSON"],
     ["NaN", Number.NaN, "Refused at payload_inline.number: NaN, which is no number in JSON"],
     ["a BigInt", 10n ** 30n, "Refused at payload_inline.number: 1000000000000000000000000000000, which is no number in JSON"],
     ["half a character", "\ud83d", "Refused at payload_inline.number: half of a surrogate pair"],
   ])(
-    "Q02 with %s becomes a dead letter at its first attempt, on a queue of commands or events, and the other messages continue",
+    "Q02 a command or event with %s as a number becomes a dead letter at its first attempt, and the other messages continue",
     async (_, number, error) => {
       const name = fresh();
       const good = command(name, { name, steps: [] });
@@ -55,27 +54,30 @@ describe("A message that cannot be processed", () => {
     ["a cycle", cycle()],
     ["an object with a secret", { password: "hunter2" }],
     ["50,000 characters", "hunter2".padStart(50_000)],
-  ])("Q02 with %s in place of its names is a dead letter, and its log line contains none of that", async (_, subject) => {
-    const name = fresh();
-    const said = vi.spyOn(console, "error");
-    onTestFinished(() => said.mockRestore());
-    const bad = { ...command(name, {}), subject, message_type: subject, schema_version: 0 };
-    expect(await deliver("probe-commands", [bad, command(`${name}/good`, { name, steps: [] })])).toEqual({ acked: 2, retried: 0 });
-    expect(await rows("SELECT reason FROM millrace_dead_letters WHERE idempotency_key = ?1", name)).toHaveLength(1);
-    const [line] = said.mock.calls.map(String).filter((text) => text.includes('"log":"delivery"') && text.includes('"captured"'));
-    // A cyclic body cannot be searched for hidden values: its key is hidden too.
-    const key = line?.includes(name) ? name : REDACTED;
-    expect(JSON.parse(line ?? "null")).toMatchObject({ log: "delivery", outcome: "captured", idempotency_key: key });
-    expect(line).not.toContain("hunter2");
-    expect(line?.length).toBeLessThan(1500);
-  });
+  ])(
+    "Q02 a message with %s as its subject and type becomes a dead letter, and the log line does not contain that value",
+    async (_, subject) => {
+      const name = fresh();
+      const said = vi.spyOn(console, "error");
+      onTestFinished(() => said.mockRestore());
+      const bad = { ...command(name, {}), subject, message_type: subject, schema_version: 0 };
+      expect(await deliver("probe-commands", [bad, command(`${name}/good`, { name, steps: [] })])).toEqual({ acked: 2, retried: 0 });
+      expect(await rows("SELECT reason FROM millrace_dead_letters WHERE idempotency_key = ?1", name)).toHaveLength(1);
+      const [line] = said.mock.calls.map(String).filter((text) => text.includes('"log":"delivery"') && text.includes('"captured"'));
+      // Sensitive values cannot be found in a cyclic body, so its key is hidden too.
+      const key = line?.includes(name) ? name : REDACTED;
+      expect(JSON.parse(line ?? "null")).toMatchObject({ log: "delivery", outcome: "captured", idempotency_key: key });
+      expect(line).not.toContain("hunter2");
+      expect(line?.length).toBeLessThan(1500);
+    },
+  );
 
   it.each([
     ["a list of ten million holes", "A object that holds more than 500000 values", () => holes(10_000_000)],
-    ["one object two to the thirtieth times", "A object that holds more than 500000 values", doubled],
+    ["an object that contains itself 2^30 times", "A object that holds more than 500000 values", doubled],
     ["a megabyte", "A object that has 1000", () => "x".repeat(1_000_000)],
     ["wide characters in a megabyte", "A object that has 18", () => "\u0001".repeat(300_000)],
-  ])("Q02 with %s becomes a dead letter that describes it, and the other messages continue", async (_, kept, large) => {
+  ])("Q02 a message with %s becomes a dead letter that describes the value, and the other messages continue", async (_, kept, large) => {
     const name = fresh();
     const bad = { ...command(name, {}), subject: large(), schema_version: 0 };
     expect(await deliver("probe-commands", [bad, command(`${name}/good`, { name, steps: [] })])).toEqual({ acked: 2, retried: 0 });
@@ -87,7 +89,7 @@ describe("A message that cannot be processed", () => {
     expect(await rows("SELECT deliveries FROM millrace_instances WHERE idempotency_key = ?1", `${name}/good`)).toEqual([{ deliveries: 1 }]);
   });
 
-  it("Q08 with a dead letter that the database refuses is redelivered alone: the others' dead letters are stored", async () => {
+  it("Q08 a message whose dead letter the database refuses is redelivered alone; the other dead letters are stored", async () => {
     const name = fresh();
     const prototype = Object.getPrototypeOf(env.DB) as D1Database;
     const real = prototype.batch;
@@ -102,7 +104,7 @@ describe("A message that cannot be processed", () => {
     expect(await lettersAbout(name)).toHaveLength(3);
   });
 
-  it("Q02 with 10,000 unknown fields becomes a dead letter with fifty issues", async () => {
+  it("Q02 a message with 10,000 unknown fields becomes a dead letter with fifty issues", async () => {
     const name = fresh();
     const unknown = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`${index}`, 0]));
     expect(await deliver("probe-events", [{ ...command(name, {}), ...unknown }])).toEqual({ acked: 1, retried: 0 });
@@ -110,7 +112,7 @@ describe("A message that cannot be processed", () => {
     expect(JSON.parse(letter?.issues ?? "[]")).toHaveLength(50);
   });
 
-  it("Q09 with a call that throws a value without text is redelivered, and the other messages are settled", async () => {
+  it("Q09 an event whose route throws a value without a message is redelivered, and the other messages are settled", async () => {
     const name = fresh();
     const handle = routed(
       on(
@@ -124,7 +126,7 @@ describe("A message that cannot be processed", () => {
     expect(await lettersAbout(name)).toMatchObject([{ reason: "exhausted", error: "A thrown object that has no text." }]);
   });
 
-  it("I16 with an unknown status on the platform is redelivered alone", async () => {
+  it("I16 an invalid command whose platform status cannot be read is redelivered alone", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [], { delaySeconds: 600 });
     const refused = { ...(await envelopeOf(instanceId)), payload_inline: { name, steps: "none" } };
@@ -153,7 +155,7 @@ function holes(length: number): unknown[] {
   return list;
 }
 
-/** A few objects that would be a thousand million, written out. */
+/** A few objects that would be a thousand million objects in JSON. */
 function doubled(): unknown {
   let one: unknown = [];
   for (let level = 0; level < 30; level++) one = [one, one];

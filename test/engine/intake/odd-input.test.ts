@@ -39,7 +39,7 @@ it.each([
       (name) => name.slice(0, 1),
     ),
   ],
-] as const)("Q02 A command with a %s cut within a character is refused on request", async (what, definition) => {
+] as const)("Q02 a command with half of a surrogate pair in its %s is refused", async (what, definition) => {
   const [answer] = await acceptCommands(probeEnv, asking(definition as never), tenant, [
     { type: "lab.odd", payload: { name: `😀${fresh()}` } },
   ]);
@@ -49,7 +49,7 @@ it.each([
   });
 });
 
-it("A02 A request without a payload is refused alone: the other command is accepted", async () => {
+it("A02 a command without a payload is refused, and the other command of the request is accepted", async () => {
   const on = Odd(
     (name) => name || "none",
     () => "s",
@@ -62,7 +62,7 @@ it("A02 A request without a payload is refused alone: the other command is accep
 });
 
 it.each([Number.NaN, Number.POSITIVE_INFINITY, -1, 43_201, "10" as never])(
-  "A03 A delay of %s seconds is refused, because the keeper would never check the command",
+  "A03 a command with a delay of %s seconds is refused, because the keeper would never check it",
   async (delaySeconds) => {
     const [answer] = await acceptCommands(probeEnv, app, tenant, [{ type: "lab.requested", payload: { name: fresh() }, delaySeconds }]);
     expect(answer).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "delay_seconds" }] } });
@@ -70,16 +70,16 @@ it.each([Number.NaN, Number.POSITIVE_INFINITY, -1, 43_201, "10" as never])(
 );
 
 it.each([
-  ["a delay that is none", { retries: { limit: 1, delay: "10 secs" as never } }],
-  ["a number of tries that is none", { retries: { limit: Number.NaN, delay: 10 } }],
-  ["a time-out that is none", { timeout: Number.NaN }],
-])("A step with %s fails at once, by its name", async (_, policy) => {
+  ["an invalid delay", { retries: { limit: 1, delay: "10 secs" as never } }],
+  ["an invalid number of tries", { retries: { limit: Number.NaN, delay: 10 } }],
+  ["an invalid timeout", { timeout: Number.NaN }],
+])("a step with %s fails at once, and the error names the step", async (_, policy) => {
   const { instanceId } = await runLab(({ step }) => step.read("look", async () => 1, policy));
   expect(await ended(instanceId)).toBe("errored");
   expect(await errorOf(instanceId)).toMatchObject({ step: "look", code: "config_invalid" });
 });
 
-it("T01 Code gets a read-only envelope, and cannot change the message that its step sends or the question that it asks", async () => {
+it("T01 workflow code gets a read-only envelope, and cannot change a message or a question after its step", async () => {
   const name = fresh();
   const { instanceId } = await runLab(async ({ step, envelope }) => {
     expect(() => Object.assign(envelope, { tenant_id: "umbrella" })).toThrow(TypeError);
@@ -91,9 +91,9 @@ it("T01 Code gets a read-only envelope, and cannot change the message that its s
 });
 
 it.each([
-  ["a key that could reach a prototype", '{"about":"x","value":"v","__proto__":{"a":1}}'],
+  ["a key `__proto__`", '{"about":"x","value":"v","__proto__":{"a":1}}'],
   ["5,000 levels", `{"about":"x","value":"v","more":${"[".repeat(5000)}${"]".repeat(5000)}}`],
-])("Q02 A payload by reference with %s is a dead letter, as it is inline", async (_, text) => {
+])("Q02 a message with %s in a payload by reference becomes a dead letter", async (_, text) => {
   const name = fresh("ref");
   await env.PAYLOADS.put(`payloads/acme/outside/${name}`, text);
   const { payload_inline: _inline, ...bare } = event("probe.signal", name, {});
@@ -102,17 +102,17 @@ it.each([
 });
 
 const thrown: Record<string, () => unknown> = {
-  "an error whose code is three megabytes": () => Object.assign(new Error("Large."), { code: "c".repeat(3_000_000) }),
+  "an error with a code of three megabytes": () => Object.assign(new Error("Large."), { code: "c".repeat(3_000_000) }),
   "a revoked proxy": () => {
     const { proxy, revoke } = Proxy.revocable({}, {});
     revoke();
     return proxy;
   },
   "nothing at all": () => undefined,
-  "an error of another library with a code like ours": () => Object.assign(new Error("14 UNAVAILABLE"), { code: "unavailable" }),
+  "an error of another library with a code like MillraceError": () => Object.assign(new Error("14 UNAVAILABLE"), { code: "unavailable" }),
 };
 
-it.each(Object.keys(thrown))("A step that throws %s fails under its own name, and a once effect is in doubt", async (what) => {
+it.each(Object.keys(thrown))("a step that throws %s fails with its own name in the error; a once effect is in doubt", async (what) => {
   const fails = async (): Promise<number> => {
     throw thrown[what]?.();
   };
@@ -160,7 +160,7 @@ const strange: [what: string, make: () => unknown, said: string][] = [
   ["a cycle", () => looped(), "The step's output is not JSON (a cycle or a BigInt): return plain data."],
 ];
 
-it("An error that throws when an output is read contains no text that its message hides", async () => {
+it("the error of an output that throws when it is read contains no sensitive value", async () => {
   const person = { email: "ada@shop.example", city: "Graz" };
   const { instanceId } = await runLab(
     ({ step, payload }) => step.read("look", async () => ({ toJSON: () => fails(`No ${payload.person?.email}.`) }) as never, ONCE),
@@ -180,17 +180,20 @@ function looped(): unknown {
   return Object.assign(self, { self });
 }
 
-it.each(strange)("W11 A step that returns %s fails by its name, so that no changed value is read later", async (_, make, said) => {
-  const { instanceId } = await runLab(({ step }) => step.read("look", async () => make(), ONCE));
-  expect(await ended(instanceId)).toBe("errored");
-  expect(await errorOf(instanceId)).toMatchObject({
-    step: "look",
-    code: "output_not_serializable",
-    message: expect.stringContaining(said),
-  });
-});
+it.each(strange)(
+  "W11 a step that returns %s fails, because JSON would change the value, and the error names the step",
+  async (_, make, said) => {
+    const { instanceId } = await runLab(({ step }) => step.read("look", async () => make(), ONCE));
+    expect(await ended(instanceId)).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({
+      step: "look",
+      code: "output_not_serializable",
+      message: expect.stringContaining(said),
+    });
+  },
+);
 
-it("W11 A step may return every value that JSON restores, including objects without a prototype and missing fields", async () => {
+it("W11 a step may return every value that JSON restores, also objects without a prototype and fields that are undefined", async () => {
   const { instanceId } = await runLab(async ({ step }) => {
     const bare = Object.assign(Object.create(null), { a: [null, { b: undefined }], [Symbol.dispose]: () => undefined }) as unknown;
     return step.read("look", async () => bare, ONCE);
@@ -198,7 +201,7 @@ it("W11 A step may return every value that JSON restores, including objects with
   expect(await ended(instanceId)).toBe("complete");
 });
 
-it("O03 A message for an unbound queue fails the step that emits it, and the error names the missing line", async () => {
+it("O03 a message for an unbound queue fails the step that emits it, and the error names the missing line of wrangler.jsonc", async () => {
   const Lost = defineCommand({
     type: "lab.lost",
     payload: z.object({}),
@@ -215,7 +218,7 @@ it("O03 A message for an unbound queue fails the step that emits it, and the err
   });
 });
 
-it("W05 A step that emits more messages than its entry can copy is recorded, and all of them are counted", async () => {
+it("W05 a step that emits more messages than its inbox row can hold is recorded, and all its messages are counted", async () => {
   const name = fresh();
   const { instanceId } = await runLab(({ step }) =>
     step.commit("say", () => ({ emit: Array.from({ length: 5000 }, () => ProbeSignal.from({ about: name, value: "v" })) })),
@@ -237,7 +240,7 @@ it("W05 A step that emits more messages than its entry can copy is recorded, and
   expect(JSON.stringify(cost)).toMatch(/500[01]/);
 });
 
-it("A02 The same key and text in another payload version is another request when the versions differ in meaning", async () => {
+it("A02 a repeat with the same key and text, but another payload version, is refused when the versions differ in meaning", async () => {
   const version = (number: number) =>
     defineCommand({
       type: "lab.priced",
@@ -257,7 +260,7 @@ it("A02 The same key and text in another payload version is another request when
   expect(other).toMatchObject({ code: "idempotency_key_reused" });
 });
 
-it("R02 A statement that cannot be written is its author's error, also when its text resembles a database error", async () => {
+it("R02 an invalid statement fails its command, also when its text resembles a database error", async () => {
   const { instanceId } = await runLab(({ step }) =>
     step.commit("note", () => ({ statements: [sql`UPDATE probe_rows SET kind = 'daily limit overloaded' WHERE name = ${Number.NaN}`] })),
   );

@@ -10,11 +10,11 @@ import { lettersAbout } from "./routed.ts";
 
 type Rule = NonNullable<Parameters<typeof defineConsumer>[0]["sequence"]>;
 
-/** A consumer of numbered events with this rule for gaps, and the events its route's code received, in order. */
+/** A consumer of numbered events with this rule for gaps, and the events that its route received, in order. */
 function listening(sequence: Rule) {
   const heard: string[] = [];
   const failing = new Set<string>();
-  /** Messages with rows for which the database has no table. */
+  /** Messages whose rows the database refuses, because the table is missing. */
   const tableless = new Set<string>();
   const keepRow = project<{ name: string }>(({ payload: { name }, envelope }) => {
     const row = routedRow(envelope.idempotency_key, name);
@@ -38,7 +38,7 @@ function listening(sequence: Rule) {
   return { heard, failing, tableless, deliver };
 }
 
-/** Numbered events about a subject, created once each: the nth is the same for every delivery. */
+/** Returns the numbered event `n` of a subject. Every delivery of it is the same message. */
 function stream(subject = fresh(), source = "test") {
   const made = new Map<number, Envelope>();
   return (number: number, said: Partial<Envelope> = {}): Envelope => {
@@ -55,8 +55,8 @@ describe.each<[string, Rule]>([
   ["wait", { gap: "wait", limit: "2 minutes" }],
   ["retry", { gap: "retry" }],
   ["skip", { gap: "skip" }],
-])("Numbered messages under the rule %s", (_, rule) => {
-  it("are applied in their order, for any order within a batch, and once for any repeats", async () => {
+])("Numbered messages (%s)", (_, rule) => {
+  it("numbered messages are processed in their order, for any order within a batch, and once for any repeats", async () => {
     const { heard, deliver } = listening(rule);
     const nth = stream();
     expect(await deliver([3, 1, 2].map((number) => nth(number)))).toEqual({ acked: 3, retried: 0 });
@@ -64,7 +64,7 @@ describe.each<[string, Rule]>([
     expect(numbers(heard)).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it("that arrive twice in one batch are applied once; the repeat is confirmed after the first is accepted", async () => {
+  it("a numbered message that arrives twice in one batch is processed once; the repeat is acknowledged after the first copy", async () => {
     const { heard, failing, deliver } = listening(rule);
     const nth = stream();
     failing.add(`${nth(1).subject}#1`);
@@ -76,7 +76,7 @@ describe.each<[string, Rule]>([
     expect(await lettersAbout(nth(1).subject)).toEqual([]);
   });
 
-  it("of another subject, source or tenant are another stream; unnumbered messages are in no stream", async () => {
+  it("numbered messages of another subject, source or tenant are a separate stream; unnumbered messages have no order", async () => {
     const { heard, deliver } = listening(rule);
     const subject = fresh();
     const [one, other] = [stream(subject), stream(subject, "another")];
@@ -86,7 +86,7 @@ describe.each<[string, Rule]>([
     expect(numbers(heard).toSorted()).toEqual([1, 1, 1, 1, 2, 9]);
   });
 
-  it("begin with 1: a 0 becomes a dead letter that names the declaration for a start with 0", async () => {
+  it("the first numbered message of a stream is 1; a message 0 becomes a dead letter that names the option `first: 0`", async () => {
     const { heard, deliver } = listening(rule);
     const nth = stream();
     expect(await deliver([nth(1)])).toEqual({ acked: 1, retried: 0 });
@@ -96,7 +96,7 @@ describe.each<[string, Rule]>([
     expect(numbers(heard).toSorted()).toEqual([0, 1, 2]);
   });
 
-  it("wait after a first message that cannot be written now, also in the first batch of their stream", async () => {
+  it("numbered messages wait when the first message of their stream cannot be written", async () => {
     const { tableless, deliver } = listening(rule);
     const nth = stream();
     tableless.add(`${nth(1).subject}#1`);
@@ -107,7 +107,7 @@ describe.each<[string, Rule]>([
     expect(numbers(kept.map(({ name }) => name)).toSorted()).toEqual([1, 2, 3]);
   });
 
-  it("in two batches that read the same position advance it once: the other batch is redelivered", async () => {
+  it("two concurrent batches of numbered messages do not both advance their stream: one batch is redelivered", async () => {
     const { deliver } = listening(rule);
     const nth = stream();
     expect(await deliver([nth(1)])).toEqual({ acked: 1, retried: 0 });
@@ -118,7 +118,7 @@ describe.each<[string, Rule]>([
     expect(await rows("SELECT count(*) AS count FROM probe_rows WHERE name = ?1", `${subject}#2`)).toEqual([{ count: 1 }]);
   });
 
-  it("keep their position when the process dies before they are accepted", async () => {
+  it("a stream of numbered messages keeps its position when the process dies before the messages are accepted", async () => {
     const { deliver } = listening(rule);
     const nth = stream();
     const fails = vi.spyOn(Object.getPrototypeOf(probeEnv.DB) as D1Database, "batch").mockRejectedValueOnce(new Error("died"));
@@ -128,8 +128,8 @@ describe.each<[string, Rule]>([
   });
 });
 
-describe("A gap in numbered messages", () => {
-  it("exists when 0 is missing, in numbers that are declared to begin with it", async () => {
+describe("Gaps", () => {
+  it("with the option `first: 0`, a missing message 0 is a gap in a stream of numbered messages", async () => {
     const { heard, deliver } = listening({ gap: "wait", limit: "2 minutes", first: 0 });
     const nth = stream();
     expect(await deliver([nth(1)])).toEqual({ acked: 0, retried: 1 });
@@ -142,13 +142,13 @@ describe("A gap in numbered messages", () => {
     expect(await lettersAbout(late(0).subject)).toMatchObject([{ reason: "out_of_order", error: expect.stringContaining("too late") }]);
   });
 
-  it("under wait: delays later messages without the loss of a try, and they continue when it is filled", async () => {
+  it("with the rule `wait`, later messages wait for the missing message without the loss of a try", async () => {
     const back = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "send").mockResolvedValue(undefined as never);
     onTestFinished(() => back.mockRestore());
     const { heard, deliver } = listening({ gap: "wait", limit: "2 minutes" });
     const nth = stream();
     expect(await deliver([nth(1), nth(3), nth(4)])).toEqual({ acked: 1, retried: 2 });
-    expect(await deliver([nth(3)], 2), "the next would be its last try: it starts again").toEqual({ acked: 1, retried: 0 });
+    expect(await deliver([nth(3)], 2), "before its last try the message is requeued").toEqual({ acked: 1, retried: 0 });
     expect(await deliver([nth(3)], 3), "the same").toEqual({ acked: 1, retried: 0 });
     expect(back.mock.calls.map(([body]) => body)).toEqual([nth(3), nth(3)]);
     expect(await lettersAbout(nth(1).subject)).toEqual([]);
@@ -156,7 +156,7 @@ describe("A gap in numbered messages", () => {
     expect(numbers(heard)).toEqual([1, 2, 3, 4]);
   });
 
-  it("under wait: is passed by a message after its maximum age; a late message becomes a dead letter that an operator can release", async () => {
+  it("with the rule `wait`, a message continues after its maximum age; the missing message then becomes a dead letter", async () => {
     const { heard, deliver } = listening({ gap: "wait", limit: "2 minutes" });
     const nth = stream();
     expect(await deliver([nth(1), nth(4, { created_at: LONG_AGO })])).toEqual({ acked: 2, retried: 0 });
@@ -171,7 +171,7 @@ describe("A gap in numbered messages", () => {
     expect(numbers(heard)).toEqual([1, 4, 2]);
   });
 
-  it("under retry: makes later messages dead letters after their tries, with the reason; the missing message continues", async () => {
+  it("with the rule `retry`, later messages become dead letters after their tries; the missing message is still processed", async () => {
     const { heard, deliver } = listening({ gap: "retry" });
     const nth = stream();
     expect(await deliver([nth(2)]), "no stream begins with 2").toEqual({ acked: 0, retried: 1 });
@@ -184,7 +184,7 @@ describe("A gap in numbered messages", () => {
     expect(numbers(heard)).toEqual([1, 2]);
   });
 
-  it("under skip: lets later messages continue at once; a late message is left out", async () => {
+  it("with the rule `skip`, later messages continue at once, and a late message is ignored", async () => {
     const { heard, deliver } = listening({ gap: "skip" });
     const nth = stream();
     expect(await deliver([nth(1), nth(5)])).toEqual({ acked: 2, retried: 0 });
@@ -193,7 +193,7 @@ describe("A gap in numbered messages", () => {
     expect(await lettersAbout(nth(1).subject)).toEqual([]);
   });
 
-  it("a stream stops at a message with failing code, and no message of it is lost", async () => {
+  it("a stream of numbered messages stops at a message with failing code, and no message is lost", async () => {
     const { heard, failing, deliver } = listening({ gap: "wait", limit: "2 minutes" });
     const nth = stream();
     failing.add(`${nth(2).subject}#2`);
@@ -204,7 +204,7 @@ describe("A gap in numbered messages", () => {
   });
 });
 
-it("numbered commands start in their order, each once", async () => {
+it("numbered commands start once each, in their order", async () => {
   const subject = fresh();
   const consumer = defineConsumer({ queue: probeCommands, sequence: { gap: "wait", limit: "2 minutes" }, starts: [probe] });
   const consume = dispatch(catalog({ consumers: [consumer] }));

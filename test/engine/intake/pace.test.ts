@@ -20,7 +20,7 @@ async function ask(name: string, request: Partial<UntypedRequest>, app = paced) 
   return answer as { instanceId: string } & MillraceError;
 }
 
-/** Commands for the queue are not delivered. */
+/** Prevents the delivery of commands by their queue. */
 function keptFromTheQueue() {
   const sending = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_COMMANDS) as Queue, "sendBatch").mockResolvedValue(undefined as never);
   onTestFinished(() => sending.mockRestore());
@@ -28,8 +28,8 @@ function keptFromTheQueue() {
   return (subject: string) => sent().flatMap(({ body, delaySeconds }) => (body.subject.startsWith(subject) ? [delaySeconds ?? 0] : []));
 }
 
-describe("A command's priority", () => {
-  it("high starts the command before all that its queue holds, without the queue; a repeat is the same command", async () => {
+describe("Priorities", () => {
+  it("a command with the priority `high` starts at once, without its queue", async () => {
     const delays = keptFromTheQueue();
     const name = fresh();
     const { instanceId } = await ask(name, { priority: "high" });
@@ -39,7 +39,7 @@ describe("A command's priority", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("low delays the command by the time that its consumer sets, after its own delay; normal sends it at once", async () => {
+  it("a command with the priority `low` is delayed by the time that its consumer sets, in addition to its own delay", async () => {
     const delays = keptFromTheQueue();
     const name = fresh();
     for (const [index, request] of [{ priority: "low" }, { priority: "low", delaySeconds: 300 }, { priority: "normal" }, {}].entries())
@@ -47,11 +47,11 @@ describe("A command's priority", () => {
     expect(delays(name)).toEqual([90, 390, 0, 0]);
   });
 
-  it("A03 high, with a committed command that was not started: the keeper starts it once", async () => {
+  it("A03 the keeper starts a committed command with the priority `high` once when its process died before the start", async () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await expect(ask(name, { priority: "high" })).rejects.toThrow("Died");
-    // Beside open work of other tests, a round may have no time for this one.
+    // A round may have no time for this command after the open work of other tests.
     const round = async () => {
       await keeperRound();
       return await rows<{ id: string; status: string }>("SELECT id, status FROM millrace_instances WHERE subject = ?1", name);
@@ -61,7 +61,7 @@ describe("A command's priority", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("high, while the platform refuses starts: the commands return to their queue", async () => {
+  it("a command with the priority `high` is sent to its queue while the platform refuses starts", async () => {
     const name = fresh();
     const busy = { createBatch: () => Promise.reject(new Error("429 too many")) } as unknown as Workflow;
     const [answer] = await acceptCommands({ ...probeEnv, PROBE: busy } as never, paced, by, [
@@ -70,7 +70,7 @@ describe("A command's priority", () => {
     expect(await reaches((answer as { instanceId: string }).instanceId, "complete")).toBe("complete");
   });
 
-  it("is refused when its queue has none, and high when the command has a delay, with nothing stored", async () => {
+  it("a priority is refused when the queue has no priorities, and `high` when the command has a delay", async () => {
     const name = fresh();
     const none = catalog({ consumers: [startsOf(probe)] });
     for (const priority of ["high", "low"] as const) {
@@ -85,7 +85,7 @@ describe("A command's priority", () => {
   });
 });
 
-describe("A rate per second", () => {
+describe("Rates", () => {
   const each = (ratePerSecond: number) =>
     catalog({
       consumers: [
@@ -111,27 +111,27 @@ describe("A rate per second", () => {
   it.each([
     [3, [0, 0, 0, 1, 1, 1, 2]],
     [0.5, [0, 2, 4, 6, 8, 10, 12]],
-  ])("of %d spreads the commands of one event over time", async (rate, delays) => {
+  ])("the option `ratePerSecond: %d` spreads the commands of one event over time", async (rate, delays) => {
     const sent = keptFromTheQueue();
     const name = fresh();
     expect(await told(each(rate), name)).toEqual({ acked: 1, retried: 0 });
     expect(sent(name).toSorted((one, other) => one - other)).toEqual(delays);
   });
 
-  it("that would delay the last command by more than 12 hours is refused, and nothing is sent", async () => {
+  it("an event is refused when its `ratePerSecond` would delay the last command by more than 12 hours", async () => {
     const name = fresh();
     await told(each(0.0001), name);
     expect(await rows("SELECT id FROM millrace_instances WHERE subject LIKE ?1 || '%'", name)).toEqual([]);
     expect(await lettersAbout(name)).toMatchObject([{ error: expect.stringContaining("message 6 would wait longer than 12 hours") }]);
   });
 
-  it.each([0, -1, Number.NaN, 1001])("of %d is refused when the deployment starts", (rate) => {
+  it.each([0, -1, Number.NaN, 1001])("the option `ratePerSecond: %d` is refused when the deployment starts", (rate) => {
     expect(() => each(rate)).toThrow(/use more than 0 and at most 1000/);
   });
 });
 
-describe("The deadline of a batch", () => {
-  it("returns the commands that are not accepted by then, any number of times, and settles the rest", async () => {
+describe("Deadlines", () => {
+  it("messages that are not processed before the deadline of their batch are requeued, and the others are settled", async () => {
     const back = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "send").mockResolvedValue(undefined as never);
     onTestFinished(() => back.mockRestore());
     const name = fresh();
@@ -142,17 +142,17 @@ describe("The deadline of a batch", () => {
     const events = [name, `${name}-slow`].map((one) => event("probe.routed", one, { name: one }));
     const deliver = (attempt: number) => deliverTo((batch) => consume(batch, probeEnv as never), "probe-events", events, attempt);
     expect(await deliver(1)).toEqual({ acked: 1, retried: 1 });
-    expect(await deliver(4), "its last try: it starts again at the end of its queue").toEqual({ acked: 2, retried: 0 });
+    expect(await deliver(4), "at its last try the message is requeued").toEqual({ acked: 2, retried: 0 });
     expect(back.mock.calls.map(([body]) => body)).toEqual([events[1]]);
     expect(await kept(name)).toHaveLength(1);
     expect(await lettersAbout(name)).toEqual([]);
   });
 
-  it.each(["0 seconds", "15 minutes", "1 hour"] as const)("of %s is refused when the deployment starts", (deadline) => {
+  it.each(["0 seconds", "15 minutes", "1 hour"] as const)("a batch deadline of %s is refused when the deployment starts", (deadline) => {
     expect(() => defineConsumer({ queue: probeEvents, deadline, routes: [] })).toThrow(/less than 15 minutes, the platform's limit/);
   });
 
-  it("a priority that no queue can delay is refused when the deployment starts", () => {
+  it("a priority `low` with a delay above the queue's maximum is refused when the deployment starts", () => {
     expect(() => defineConsumer({ queue: probeCommands, starts: [], priority: { low: "13 hours" } })).toThrow(/12 hours/);
   });
 });

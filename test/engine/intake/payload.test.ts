@@ -22,7 +22,7 @@ import { errorOf, platformReaches, restartLab, runLab } from "../lab.ts";
 
 const NOTE = "n".repeat(40_000);
 
-/** Fails this number of calls of R2 about keys that contain `about`, as R2 does. Returns the count of failures. */
+/** Makes this number of R2 calls fail for keys that contain `about`. Returns the count of failures. */
 function r2Fails(
   method: "get" | "put" | "delete",
   about: string,
@@ -43,8 +43,8 @@ function r2Fails(
   return { failed: () => failed };
 }
 
-describe("A payload by reference", () => {
-  it("W30 survives a platform replay of the last line with both saves lost: the run ends complete", async () => {
+describe("Payloads in R2", () => {
+  it("W30 a run with a payload by reference completes again when the platform has lost its end and replays it", async () => {
     const { instanceId } = await runLab(({ step }) => step.commit("a", () => ({ output: 1 })), { note: NOTE });
     await platformReaches(instanceId, "complete");
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -54,7 +54,7 @@ describe("A payload by reference", () => {
     expect(await errorOf(instanceId)).toBeNull();
   });
 
-  it("W30 of a complete command is not removed by a client's repeat, because an undo needs it", async () => {
+  it("W30 the payload in R2 of a complete command is kept when a client repeats the command, because an undo needs it", async () => {
     const name = fresh();
     const payload = { name, steps: [{ do: "keyed", name: "act", undo: "natural" }], note: NOTE };
     const { instanceId } = await start(name, [], { payload });
@@ -65,8 +65,8 @@ describe("A payload by reference", () => {
   });
 });
 
-describe("A reference that leads to no payload", () => {
-  /** The outcome of an event of the lab with such a reference, at its first attempt. */
+describe("Wrong references", () => {
+  /** The dead letter of an event with this reference, after its first attempt. */
   async function letterOf(payload_ref: string) {
     const message = { ...event("lab.event" as never, fresh(), {}), payload_inline: undefined, payload_ref };
     expect(await deliver("probe-events", [message])).toEqual({ acked: 1, retried: 0 });
@@ -77,7 +77,7 @@ describe("A reference that leads to no payload", () => {
     return letter;
   }
 
-  it("Q09 because it is not JSON makes a dead letter at once, which quotes none of it", async () => {
+  it("Q09 an event with a reference to text that is not JSON becomes a dead letter, which contains no part of the text", async () => {
     const path = `payloads/acme/${fresh()}`;
     await env.PAYLOADS.put(path, "private text");
     const letter = await letterOf(`r2://${path}`);
@@ -85,14 +85,14 @@ describe("A reference that leads to no payload", () => {
     expect(letter?.error).not.toContain("private");
   });
 
-  it("Q09 because its name has more bytes than R2 accepts is refused with its envelope", async () => {
+  it("Q09 an event with a reference of more bytes than R2 accepts becomes a dead letter with the reason `invalid_envelope`", async () => {
     expect(await letterOf(`r2://payloads/acme/${"€".repeat(400)}`)).toMatchObject({
       reason: "invalid_envelope",
       issues: expect.stringContaining("at most 1,024 bytes"),
     });
   });
 
-  it("Q09 because R2 refuses its name is missing, and not requested again", async () => {
+  it("Q09 an event with a reference that R2 refuses becomes a dead letter with the reason `payload_missing`", async () => {
     const path = `payloads/acme/${fresh()}`;
     const { failed } = r2Fails("get", path, 99, "The specified object name is not valid. (10020)");
     expect(await letterOf(`r2://${path}`)).toMatchObject({ reason: "payload_missing" });
@@ -100,8 +100,8 @@ describe("A reference that leads to no payload", () => {
   });
 });
 
-describe("An error of R2", () => {
-  it("W31 once while a payload is stored does not prevent the acceptance of the command", async () => {
+describe("R2 errors", () => {
+  it("W31 one error of R2 while a payload is stored does not prevent the acceptance of the command", async () => {
     const name = fresh("lab");
     const { failed } = r2Fails("put", fingerprintOf({ name, note: NOTE }), 1);
     const { instanceId } = await runLab(async () => undefined, { name, note: NOTE });
@@ -109,7 +109,7 @@ describe("An error of R2", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
-  it("W31 once while a replay reads its payload or a large output fails no step and no run", async () => {
+  it("W31 one error of R2 while a replay reads a payload or a large output fails no step and no run", async () => {
     const name = fresh("lab");
     const opening = r2Fails("get", fingerprintOf({ name, note: NOTE }), 1);
     let reading: { failed: () => number } | undefined;
@@ -126,11 +126,11 @@ describe("An error of R2", () => {
     expect(steps.map((step) => step.name)).toEqual(["large"]);
   });
 
-  it("W31 that lasts, between two steps, is retried by a separate step that reads the output", async () => {
+  it("W31 a lasting error of R2 between two steps is retried by a separate step that reads the output", async () => {
     const large = "x".repeat(200_000);
     let reading: { failed: () => number } | undefined;
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
-      // Five tries make one read.
+      // One read makes five tries.
       reading ??= r2Fails("get", id, 5);
       const output = await step.read("large", async () => large);
       await step.commit("small", () => ({}));
@@ -142,7 +142,7 @@ describe("An error of R2", () => {
     expect(steps.map((step) => step.name)).toEqual(["large", "large · read again 1", "small"]);
   });
 
-  it("W31 that lasts, after the end of the code, for an unawaited effect does not prevent the end of the run", async () => {
+  it("W31 a lasting error of R2 for an effect that the code did not await does not prevent the end of the run", async () => {
     const name = fresh("large");
     const large = defineStep({ effect: "keyed", run: async () => "x".repeat(200_000) });
     let failing: { failed: () => number } | undefined;
@@ -159,7 +159,7 @@ describe("An error of R2", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("W31 cannot fail the end of a run, because the end removes nothing", async () => {
+  it("W31 an error of R2 cannot fail the end of a run, because the end deletes no object", async () => {
     const { failed } = r2Fails("delete", "payloads/", 99);
     const { instanceId } = await runLab(({ step }) => step.commit("a", () => ({ output: 1 })), { note: NOTE });
     expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
@@ -168,8 +168,8 @@ describe("An error of R2", () => {
   });
 });
 
-describe("A bucket that is slow", () => {
-  it("W25 does not decide a race: a large event that arrived before an effect answered wins in every replay", async () => {
+describe("Slow R2", () => {
+  it("W25 a large event that arrived before an effect returned wins their race in every replay, although R2 is slow", async () => {
     const winners: string[] = [];
     let acted = false;
     const act = defineStep({
@@ -203,7 +203,7 @@ describe("A bucket that is slow", () => {
     await env.PAYLOADS.put(path, JSON.stringify(said));
     const { payload_inline: _, ...message } = event("probe.signal", name, null);
     bucket.get = async function (key: string, ...rest: unknown[]) {
-      // The effect answers while the bucket still works on the event.
+      // The effect returns while R2 still reads the event.
       if (key === path) {
         told = true;
         while (!acted) await scheduler.wait(5);
@@ -223,7 +223,7 @@ describe("A bucket that is slow", () => {
     expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1 AND step LIKE 'then%'", instanceId)).toHaveLength(1);
   });
 
-  it("W31 lets no late attempt at a large read overwrite another: each has its own name", async () => {
+  it("W31 two attempts of a large read store their outputs in R2 under different names", async () => {
     let list = "a".repeat(1_500_000);
     const { instanceId } = await runLab(async ({ step }) => (await step.read("list", async () => list)).length);
     expect(await platformReaches(instanceId, "complete")).toBe("complete");
@@ -235,8 +235,8 @@ describe("A bucket that is slow", () => {
   });
 });
 
-describe("A message", () => {
-  it("W32 that is one of a hundred large messages of a step is sent, although one value could not hold them all", async () => {
+describe("Large messages", () => {
+  it("W32 a hundred large messages of one step are all sent, although one database value could not contain them", async () => {
     const names = Array.from({ length: 100 }, (_, index) => `${index}`);
     const name = fresh();
     const { instanceId } = await runLab(({ step }) =>
@@ -250,7 +250,7 @@ describe("A message", () => {
     expect(await rows("SELECT 1 FROM millrace_inbox, json_each(messages) WHERE instance_id = ?1", instanceId)).toHaveLength(100);
   });
 
-  it("W32 that is one of a hundred large messages for a wait is kept from one delivered batch", async () => {
+  it("W32 a hundred large events for a wait are all stored from one batch", async () => {
     const about = fresh();
     const large = Array.from({ length: 100 }, (_, index) =>
       event("probe.signal", about, { about, value: `${index}/${"v".repeat(30_000)}` }),
@@ -261,7 +261,7 @@ describe("A message", () => {
   });
 });
 
-it("Q02 A payload of the maximum depth is accepted; a deeper one is refused on request and not stored", async () => {
+it("Q02 a payload of the maximum depth is accepted; a deeper payload is refused and not stored", async () => {
   const nested = (levels: number): unknown => (levels === 0 ? 1 : { a: nested(levels - 1) });
   const Deep = defineCommand({
     type: "lab.deep",
@@ -271,7 +271,7 @@ it("Q02 A payload of the maximum depth is accepted; a deeper one is refused on r
     queue: probeCommands,
   });
   const deep = catalog({ consumers: [startsOf(defineWorkflow({ name: "lab", on: Deep, run: async () => 1 }))] });
-  // Its envelope is one level, the payload another.
+  // The envelope and the payload are one level each.
   const ask = (data: unknown) =>
     acceptCommands(probeEnv, deep, { tenantId: "acme", source: "test" }, [{ type: Deep.type, payload: { name: fresh(), data } }]);
   const [refused] = await ask(nested(63));

@@ -10,14 +10,14 @@ import { lettersAbout, reader } from "./letter.ts";
 
 const payloadOf = ({ payload_inline }: RepairableLetter["message"]) => payload_inline as Record<string, unknown>;
 
-/** A producer once wrote `title` for `name`. */
+/** A repair for messages of a producer that wrote `title` instead of `name`. */
 const titled: Repair = {
   name: "title-for-name",
   when: ({ reason, message }) => reason === "invalid_payload" && typeof payloadOf(message)?.title === "string",
   mend: (message) => ({ ...message, payload_inline: { name: payloadOf(message).title, parts: [] } }),
 };
 
-/** Queues with these repairs, and the messages their route's code received. */
+/** A consumer with these repairs, and the messages that its route received. */
 function repairing(...repairs: Repair[]) {
   const heard: string[] = [];
   const failing = new Set<string>();
@@ -39,10 +39,10 @@ function repairing(...repairs: Repair[]) {
 
 const broken = (name: string) => ({ ...event("probe.routed", name, {}), payload_inline: { title: name } });
 const letterOf = async (name: string) => getDeadLetter(probeEnv, reader, (await lettersAbout(name))[0]?.id ?? "");
-/** The messages about a name that wait to be confirmed. */
+/** The messages for a name that are in the outbox. */
 const waiting = async (name: string) =>
   (await rows<{ body: string }>("SELECT body FROM millrace_outbox WHERE body LIKE ?1", `%${name}%`)).map(({ body }) => JSON.parse(body));
-/** Messages wait in the outbox until the end of the test: the probe's own consumer would process them. */
+/** Keeps messages in the outbox until the end of the test, because another consumer would process them. */
 function nobodyElseTakes(): void {
   const sent = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "sendBatch").mockResolvedValue(undefined as never);
   onTestFinished(() => sent.mockRestore());
@@ -50,8 +50,8 @@ function nobodyElseTakes(): void {
 const repairsOf = async (id: string) =>
   (await listActions(probeEnv, operator, { limit: 200 })).items.filter(({ verb, target }) => verb === "repair" && target === id);
 
-describe("A dead letter with a matching repair", () => {
-  it("is repaired on capture: its message continues under its key once, and the dead letter shows the repair and the change", async () => {
+describe("Repairs", () => {
+  it("a dead letter with a matching repair is repaired when it is captured, and shows the repair and the changed fields", async () => {
     const name = fresh();
     const { heard, deliver } = repairing(titled);
     const one = broken(name);
@@ -69,13 +69,13 @@ describe("A dead letter with a matching repair", () => {
     expect(mended).toMatchObject({ idempotency_key: one.idempotency_key, payload_inline: { name } });
     await deliver([mended]);
     expect(heard).toEqual([name]);
-    // Older copies are not it.
+    // Older copies of the message are ignored.
     expect(await deliver([one], 2)).toEqual({ acked: 1, retried: 0 });
     expect(heard).toEqual([name]);
     expect(await lettersAbout(name)).toHaveLength(1);
   });
 
-  it("is repaired for a command as well: its instance starts under its own key", async () => {
+  it("a dead letter of a command is repaired, and the command starts under its key", async () => {
     const name = fresh();
     const { deliver } = repairing({
       name: "no-steps",
@@ -91,7 +91,7 @@ describe("A dead letter with a matching repair", () => {
     expect(await reaches(action?.instanceId ?? "", "complete")).toBe("complete");
   });
 
-  it("is repaired by the first matching repair alone", async () => {
+  it("a dead letter is repaired only by the first matching repair", async () => {
     const name = fresh();
     const second = vi.fn(() => true);
     const { deliver } = repairing({ ...titled, name: "not-this", when: () => false }, titled, { ...titled, name: "third", when: second });
@@ -100,7 +100,7 @@ describe("A dead letter with a matching repair", () => {
     expect(second).not.toHaveBeenCalled();
   });
 
-  it("is counted by its queue, the repair, and its outcome", async () => {
+  it("repairs are counted by queue, repair and outcome", async () => {
     const name = fresh();
     const { deliver } = repairing({ ...titled, name: "a-counted-one" });
     const series = ["probe-events", "a-counted-one", "sent"];
@@ -111,7 +111,7 @@ describe("A dead letter with a matching repair", () => {
   });
 });
 
-describe("A dead letter with a failing repair", () => {
+describe("Failing repairs", () => {
   it.each<[string, Pick<Repair, "mend"> & Partial<Repair>, object]>([
     [
       "throws",
@@ -123,7 +123,7 @@ describe("A dead letter with a failing repair", () => {
       { outcome: "failed", error: "no such field", changed: [] },
     ],
     [
-      "throws nothing that says why",
+      "throws null",
       {
         mend: () => {
           throw null;
@@ -132,7 +132,7 @@ describe("A dead letter with a failing repair", () => {
       { outcome: "failed", error: "null" },
     ],
     [
-      "throws as it is asked",
+      "throws in its condition",
       {
         when: () => {
           throw new Error("who is it?");
@@ -154,28 +154,28 @@ describe("A dead letter with a failing repair", () => {
       },
       { outcome: "failed" },
     ],
-    ["leaves it as wrong as it was", { mend: (message) => message }, { outcome: "refused", changed: [] }],
+    ["returns the message unchanged", { mend: (message) => message }, { outcome: "refused", changed: [] }],
     [
       "returns an unknown field",
       { mend: (message) => ({ ...message, payload_inline: { name: "x", colour: "red" } }) },
       { outcome: "refused", error: expect.stringContaining("colour") },
     ],
     [
-      "gives it another key",
+      "changes the idempotency key",
       { mend: (message) => ({ ...message, idempotency_key: "another", payload_inline: { name: "x" } }) },
       { outcome: "refused", changed: ["idempotency_key", "payload_inline.title", "payload_inline.name"] },
     ],
     [
-      "gives it to another tenant",
+      "changes the tenant of the message",
       { mend: (message) => ({ ...message, tenant_id: "globex", payload_inline: { name: "x" } }) },
       { outcome: "refused" },
     ],
     [
-      "makes up a mark of the engine's",
+      "sets a field of the engine",
       { mend: (message) => ({ ...message, replay: "made-up", payload_inline: { name: "x" } }) },
       { outcome: "refused" },
     ],
-  ])("because it %s remains open with that reason, and is not repaired again", async (_, repair, said) => {
+  ])("a dead letter whose repair %s remains open with that reason, and is not repaired again", async (_, repair, said) => {
     const name = fresh();
     const asked = vi.fn(repair.when ?? (() => true));
     const { deliver } = repairing({ name: "a-bad-one", mend: repair.mend, when: asked });
@@ -191,7 +191,7 @@ describe("A dead letter with a failing repair", () => {
   });
 });
 
-it("a dead letter that failed after its repair, or was replayed by an operator, is not repaired again", async () => {
+it("a dead letter is not repaired again after its repaired message failed or an operator replayed it", async () => {
   const name = fresh();
   const asked = vi.fn(() => true);
   const { app, failing, deliver } = repairing({ ...titled, when: asked });
@@ -215,7 +215,7 @@ it("a dead letter that failed after its repair, or was replayed by an operator, 
   expect(await open()).toHaveLength(1);
 });
 
-it("Q12 a repaired message is neither lost nor sent twice when a process dies between the repair's row and its send", async () => {
+it("Q12 a repaired message is sent once when the process dies between the write of the repair and the send", async () => {
   const name = fresh();
   const { deliver } = repairing(titled);
   const one = { ...broken(name), created_at: new Date(Date.now() - 120_000).toISOString() };
@@ -224,11 +224,10 @@ it("Q12 a repaired message is neither lost nor sent twice when a process dies be
   expect(death.died()).toBe(true);
   expect(await letterOf(name)).toMatchObject({ state: "replayed", repair: { outcome: "sent" } });
   expect(await waiting(name)).toHaveLength(1);
-  // Its delivery comes back, and finds that done.
+  // The invalid message is delivered again, and the repair is already recorded.
   expect(await deliver([one], 2)).toEqual({ acked: 1, retried: 0 });
   expect(await waiting(name)).toHaveLength(1);
   await keeperRound();
-  // The probe's own consumer processes the keeper's messages.
   expect(
     await until(
       () => waiting(name),
@@ -238,7 +237,7 @@ it("Q12 a repaired message is neither lost nor sent twice when a process dies be
   expect(await repairsOf((await letterOf(name)).id)).toHaveLength(1);
 });
 
-it("Q12 a dead letter is repaired when its delivery is repeated after a database error", async () => {
+it("Q12 a dead letter is repaired when its message is delivered again after a database error", async () => {
   const name = fresh();
   const { app, deliver } = repairing(titled);
   const one = { ...broken(name), created_at: new Date(Date.now() - 120_000).toISOString() };
@@ -246,7 +245,7 @@ it("Q12 a dead letter is repaired when its delivery is repeated after a database
     get: (db, method) => {
       if (method !== "prepare") return Reflect.get(db, method).bind(db);
       return (text: string) => {
-        if (text.includes("settled_at = ")) throw new MillraceError("unavailable", "The database is away.");
+        if (text.includes("settled_at = ")) throw new MillraceError("unavailable", "The database is unavailable.");
         return db.prepare(text);
       };
     },
@@ -258,14 +257,14 @@ it("Q12 a dead letter is repaired when its delivery is repeated after a database
   expect(await letterOf(name)).toMatchObject({ state: "replayed", repair: { outcome: "sent" } });
 });
 
-it("repairs of a lane are refused, because a repaired message would arrive after later messages", () => {
+it("repairs are refused for the queue of a lane, because a repaired message would arrive after later messages", () => {
   const queue = defineLaneQueue({ name: "any-lane" });
   expect(() => defineConsumer({ queue, onFailure: "park", repairs: [titled], routes: [] })).toThrow("remove the repairs");
 });
 
 it.each<[string, Repair[], string]>([
-  ["with a name that is none", [{ ...titled, name: "Title for name" }], "lower case letters"],
+  ["with an invalid name", [{ ...titled, name: "Title for name" }], "lower case letters"],
   ["with one name twice", [titled, titled], "rename one"],
-])("repairs %s are refused when the deployment is composed", (_, repairs, said) => {
+])("repairs %s are refused when the consumer is defined", (_, repairs, said) => {
   expect(() => defineConsumer({ queue: probeEvents, repairs, routes: [] })).toThrow(said);
 });

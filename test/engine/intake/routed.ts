@@ -6,7 +6,7 @@ import { routedRow } from "../../probe/routing.ts";
 import { followProbe } from "../../probe/workflows.ts";
 import { probeEnv, rows } from "../harness.ts";
 
-/** A consumer of `probe-events` with routes of the test's own. */
+/** A consumer of `probe-events` with custom routes. */
 export function routed(...routes: Route[]) {
   const consume = dispatch(catalog({ consumers: [startsOf(followProbe), routesOf(...routes)] }));
   return (bodies: unknown[], attempts = 1) => deliverTo((batch) => consume(batch, probeEnv as never), "probe-events", bodies, attempts);

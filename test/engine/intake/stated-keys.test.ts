@@ -9,18 +9,18 @@ import { probeEvents } from "../../probe/messages.ts";
 import { fresh, probeEnv, retentionPass, rows } from "../harness.ts";
 import { DAY_MS, done, keyed, ONCE, settled, signal, state } from "./stating.ts";
 
-describe("The key of a published event", () => {
-  it("A05 with another payload is refused, and has no effect", async () => {
+describe("Event keys", () => {
+  it("A05 an event with the key of another payload is refused, and has no effect", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     await state(caller, done(name), "k");
     const problem = expectProblem(await state(caller, done(name, "another"), "k"), 422, "idempotency_key_reused");
     expect(problem.detail).toContain('"k"');
     expect(await settled(name)).toEqual(ONCE);
-    // Of another type, it is another event.
+    // An event of another type with the same key is a separate event.
     expect((await state(caller, signal(name, "yes"), "k")).body.replayed).toBe(false);
   });
 
-  it("A10 is accepted once in a batch: the first payload is the event, its repeat is recognized, another payload is refused", async () => {
+  it("A10 a batch with one event key several times accepts the first payload, answers repeats as replayed, and refuses another payload", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const [one, other] = [
       { ...done(name), idempotency_key: "k" },
@@ -42,21 +42,21 @@ describe("The key of a published event", () => {
     expect(again.body.results).toMatchObject([{ status: 422 }, { status: 202, replayed: true, event_id: body.results[0].event_id }]);
   });
 
-  it("A09 is free after a refusal: the corrected event is accepted under it", async () => {
+  it("A09 a corrected event is accepted under the key of a refused event", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const { issues } = expectProblem(await state(caller, { type: "probe.signal", payload: { about: name } }, "k"), 422, "invalid_payload");
     expect(issues).toMatchObject([{ path: "payload.value" }]);
     expect((await state(caller, signal(name, "yes"), "k")).body.replayed).toBe(false);
   });
 
-  it("is required, because a repeat could not be recognized without it", async () => {
+  it("an event without a key is refused, because a repeat could not be recognized", async () => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.post("/v1/events", signal("a", "b")), 422, "invalid_payload");
     expect(issues).toEqual([{ path: "Idempotency-Key", message: expect.stringContaining("is missing: send a key for the event") }]);
     expectProblem(await caller.post("/v1/events/batch", { events: [] }, keyed("k")), 422, "invalid_payload");
   });
 
-  it("is a CloudEvent's source and id, structured, binary or in a batch", async () => {
+  it("the key of a CloudEvent is its source and id, for structured and binary requests and in a batch", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const { type, payload: data } = done(name);
     const event = { specversion: "1.0", id: "scan-1", source: "/courier", type, data, correlationid: "job 9" };
@@ -78,7 +78,7 @@ describe("The key of a published event", () => {
     expect(await settled(name)).toEqual(ONCE);
   });
 
-  it("A08 is kept for 430 days after all resulting records are deleted, and then deleted", async () => {
+  it("A08 the key of a published event is kept for 430 days, and then deleted", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const { body } = await state(caller, done(name), "k");
     expect(await settled(name)).toEqual(ONCE);
@@ -93,12 +93,12 @@ describe("The key of a published event", () => {
     await age(431);
     await retentionPass();
     expect(await rows("SELECT 1 FROM millrace_stated_events WHERE id = unhex(?1)", body.event_id)).toEqual([]);
-    // Its followers still know it: their tombstones are as old as they are.
+    // The workflow and the command of the event are not started again, because their own keys still exist.
     expect((await state(caller, done(name), "k")).body).toEqual({ ...body, replayed: false });
     expect(await settled(name)).toEqual(ONCE);
   });
 
-  it("A02 identifies a repeat when a deployment reads more from the same text, or the same from another text", async () => {
+  it("A02 a repeat of an event is recognized after a deployment that added a default value or renamed a field", async () => {
     const by = { tenantId: fresh("tenant"), source: "test" };
     const base = { type: "probe.orphan", subject: () => "it", queue: probeEvents };
     const old = defineEvent({ ...base, payload: z.object({ note: z.string() }) });

@@ -4,7 +4,7 @@ import { routing } from "../../probe/routing.ts";
 import { deliver, fresh, rows, until } from "../harness.ts";
 import { state } from "./stating.ts";
 
-it("an event with permanently failing code is found by the key of its publication, and by its subject while its dead letter is open", async () => {
+it("the dead letter of a published event is found by the idempotency key, and by the subject while it is open", async () => {
   const [caller, stranger, name] = [await callerWith(), await callerWith(), fresh()];
   const key = fresh("lost");
   routing.failing.add(name);

@@ -6,8 +6,8 @@ import { outputOf } from "../lab.ts";
 import { hear, openWaits } from "../signals/waiting.ts";
 import { done, followed, kept, keyed, listen, ONCE, runFor, settled, signal, state } from "./stating.ts";
 
-describe("A published event", () => {
-  it("W24 wakes the waiting instance once, for any number of publications", async () => {
+describe("Published events", () => {
+  it("W24 an event that is published several times wakes the waiting instance once", async () => {
     const caller = await callerWith();
     const { id, name } = await runFor(caller, async ({ step, payload }) => [
       await hear(step, "first", payload.name),
@@ -29,7 +29,7 @@ describe("A published event", () => {
     expect(await outputOf(id)).toEqual(["yes", "yes again"]);
   });
 
-  it("W24 is accepted by a wait that begins after its publication, if the instance was accepted before", async () => {
+  it("W24 a wait accepts an event that was published before the wait and after the acceptance of the instance", async () => {
     const caller = await callerWith();
     let go = false;
     const { id, name } = await runFor(caller, async ({ step, payload }) => {
@@ -44,7 +44,7 @@ describe("A published event", () => {
     expect(await outputOf(id)).toBe("early");
   });
 
-  it("A06 starts a workflow, sends a command and calls an object, each once, although fifty callers publish it at once", async () => {
+  it("A06 an event that fifty callers publish at once starts a workflow, sends a command and calls an object once each", async () => {
     const [caller, name, key] = [await callerWith(), fresh(), fresh("key")];
     const answers = await Promise.all(Array.from({ length: 50 }, () => state(caller, done(name), key)));
     expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(202));
@@ -53,7 +53,7 @@ describe("A published event", () => {
     expect(await settled(name)).toEqual(ONCE);
   });
 
-  it("has its token's tenant and actor, its definition's subject, and its job, cause and trace", async () => {
+  it("a published event has the tenant and actor of its token, the subject of its definition, and its correlation, causation and trace", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     const stated = { ...signal(name, "yes"), correlation_id: "job 7", causation_id: "a scan" };
@@ -74,7 +74,7 @@ describe("A published event", () => {
     expect((await state(caller, { ...stated, correlation_id: "job 8" }, "scan-1")).body).toEqual({ ...body, replayed: true });
   });
 
-  it("T01 A07 wakes no instance of another tenant that has an event of the same key", async () => {
+  it("T01 A07 a published event wakes no instance of another tenant, also when that tenant has an event with the same key", async () => {
     const [one, other] = [await callerWith(), await callerWith()];
     const { id, name } = await listen(one);
     await openWaits(id, 1);
@@ -87,7 +87,7 @@ describe("A published event", () => {
     expectProblem(await state(one, { ...signal(name, "x"), tenant_id: other.tenantId }), 422, "invalid_payload");
   });
 
-  it("with a payload too large for a queue is sent by reference", async () => {
+  it("a published event with a payload too large for a queue is sent by reference", async () => {
     const caller = await callerWith();
     const { id, name } = await listen(caller);
     await openWaits(id, 1);
@@ -98,7 +98,7 @@ describe("A published event", () => {
     expect((await state(caller, signal(name, value), "k")).body.replayed).toBe(true);
   });
 
-  it("A04 costs one database write, and its repeat changes no row", async () => {
+  it("A04 the publication of an event costs one database write, and a repeat changes no row", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
     const mine = () =>
@@ -108,13 +108,13 @@ describe("A published event", () => {
     for (const key of ["k", "k"]) await state(caller, signal(name, "yes"), key);
     const answers = await Promise.all(mine().map((value) => value as Promise<D1Result[]>));
     batch.mockRestore();
-    // The key, the message, and its place among the due messages.
+    // Rows of the key, of the message, and of the index of due messages.
     expect(answers.map((results) => results.reduce((sum, { meta }) => sum + meta.rows_written, 0))).toEqual([3, 0]);
   });
 });
 
-describe("An event that is published during a failure", () => {
-  it("A01 of the API before the commit is not accepted, and the retry publishes it once", async () => {
+describe("Publication failures", () => {
+  it("A01 an event whose API process dies before the commit is not accepted, and published once by the retry", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const death = dieAt("A01 before an event commits");
     expect((await state(caller, done(name), "k")).status).toBe(500);
@@ -123,7 +123,7 @@ describe("An event that is published during a failure", () => {
     expect(await settled(name)).toEqual(ONCE);
   });
 
-  it("A02 that loses the answer is returned to the retry as the same event, marked as replayed", async () => {
+  it("A02 a retry of an event with a lost answer returns the same event, marked as replayed", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     dieAt("A02 event committed, not answered");
     expect((await state(caller, done(name), "k")).status).toBe(500);
@@ -131,7 +131,7 @@ describe("An event that is published during a failure", () => {
     expect(await settled(name)).toEqual(ONCE);
   });
 
-  it("A03 of the process before the send is sent by the keeper", async () => {
+  it("A03 the keeper sends a published event when the process died before the send", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     dieAt("A03 event committed, not sent");
     expect((await state(caller, done(name), "k")).status).toBe(500);
@@ -142,9 +142,11 @@ describe("An event that is published during a failure", () => {
     expect(await settled(name)).toEqual(ONCE);
   });
 
-  it("A03 of the queue is answered 202, and the keeper sends it when the queue accepts it", async () => {
+  it("A03 a publication is answered 202 while the queue is unavailable, and the keeper sends the event later", async () => {
     const [caller, name] = [await callerWith(), fresh()];
-    const queue = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS), "sendBatch").mockRejectedValue(new Error("The queue is away."));
+    const queue = vi
+      .spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS), "sendBatch")
+      .mockRejectedValue(new Error("The queue is unavailable."));
     const { status, body } = await state(caller, done(name), "k");
     queue.mockRestore();
     expect([status, body.replayed]).toEqual([202, false]);
@@ -153,8 +155,8 @@ describe("An event that is published during a failure", () => {
   });
 });
 
-describe("An endpoint for events", () => {
-  it("is closed to an event without a declaration, and the answer names the declaration that opens it", async () => {
+describe("Endpoint", () => {
+  it("an event that is not declared for publication over HTTP is refused (403), and the answer names the declaration", async () => {
     const caller = await callerWith();
     const problem = expectProblem(await state(caller, { type: "lab.event", payload: { name: "x" } }), 403, "forbidden");
     expect(problem.detail).toContain('`door: { scope: "enqueue" }`');
@@ -162,7 +164,7 @@ describe("An endpoint for events", () => {
     expect(body.results).toMatchObject([{ status: 403, problem: { code: "forbidden" } }]);
   });
 
-  it("with its own scope refuses tokens without that scope", async () => {
+  it("an event with a custom scope is refused for tokens without that scope", async () => {
     const routed = { type: "probe.routed", payload: { name: fresh(), parts: [] } };
     const { detail } = expectProblem(await state(await callerWith(["enqueue"]), routed), 403, "forbidden");
     expect(detail).toBe("probe.routed needs the scope `operate`, which the token lacks. Use a token with that scope.");
@@ -170,7 +172,7 @@ describe("An endpoint for events", () => {
     expectProblem(await state(await callerWith(["operate"]), routed), 403, "forbidden");
   });
 
-  it("accepts no command, and the endpoint for commands no event: each error names the other endpoint", async () => {
+  it("POST /v1/events refuses a command, and POST /v1/commands an event: each error names the other endpoint", async () => {
     const caller = await callerWith();
     const command = expectProblem(await state(caller, { type: "probe.requested", payload: {} }), 404, "unknown_message_type");
     expect(command.detail).toBe('"probe.requested" is a command, not an event: send it with POST /v1/commands.');
@@ -178,7 +180,7 @@ describe("An endpoint for events", () => {
     expect(event.detail).toContain('"probe.signal" is an event, not a command: publish it with POST /v1/events');
   });
 
-  it("suggests the type that was probably meant", async () => {
+  it("POST /v1/events suggests a similar type for an unknown type", async () => {
     const problem = expectProblem(await state(await callerWith(), { type: "probe.singal", payload: {} }), 404, "unknown_message_type");
     expect(problem.did_you_mean).toBe("probe.signal");
   });

@@ -22,7 +22,7 @@ export async function runFor(caller: Caller, code: (call: LabCall) => Promise<un
 
 export const listen = (caller: Caller) => runFor(caller, ({ step, payload }) => hear(step, "answer", payload.name));
 
-/** The results of events published about a name: the runs that they started, the commands that they sent, and the count of calls. */
+/** The results of the events published for a name: the kinds of their rows and the number of calls. */
 export async function followed(name: string) {
   const kinds = await rows<{ kind: string }>("SELECT kind FROM probe_rows WHERE name = ?1 ORDER BY kind", name);
   const listener = probeEnv.LISTENER.get(probeEnv.LISTENER.idFromName(name)) as unknown as DurableObjectStub<Listener>;
@@ -30,7 +30,7 @@ export async function followed(name: string) {
 }
 export const ONCE = { kinds: ["command", "event"], told: 1 };
 
-/** Waits until a result exists, and then a while longer: a duplicate would arrive in that time. */
+/** Waits until a result exists, and then longer, so that a duplicate would arrive. */
 export async function settled(name: string) {
   await until(
     () => followed(name),
@@ -44,7 +44,7 @@ export async function settled(name: string) {
   return followed(name);
 }
 
-/** The message of an event that runs may wait for, as it is kept for them. */
+/** The stored message of an event for which runs may wait. */
 export async function kept(eventId: string) {
   const find = () => rows<{ envelope: string }>("SELECT envelope FROM millrace_signals WHERE envelope->>'idempotency_key' = ?1", eventId);
   const [row] = await until(find, (found) => found.length > 0);

@@ -17,14 +17,13 @@ export async function run(sql: string, ...params: unknown[]): Promise<void> {
     .run();
 }
 
-/** Sets an instance's times back by this duration. */
 export const age = (id: string, days: number) =>
   run("UPDATE millrace_instances SET accepted_at = ?2, updated_at = ?2, check_at = NULL WHERE id = ?1", id, daysAgo(days));
 
 export const count = async (table: string, where: string, ...params: unknown[]) =>
   (await rows<{ n: number }>(`SELECT count(*) AS n FROM ${table} WHERE ${where}`, ...params))[0]?.n;
 
-/** An instance without a start, as a row of this number of days ago. */
+/** An instance row of this age in days, for an instance that never started. */
 export async function rowOf(status: string, days: number, subject = fresh(status)): Promise<string> {
   const id = crypto.randomUUID().replaceAll("-", "");
   await run(
@@ -42,7 +41,7 @@ export async function rowOf(status: string, days: number, subject = fresh(status
   return id;
 }
 
-/** One slice of a rule alone, without the repairs of a whole round. */
+/** Runs one slice of a retention rule, without the repairs of a whole round. */
 export function slice(name: string, from: string | null = null): ReturnType<Retention["prune"]> | undefined {
   const rule = ENGINE_RETENTION.find((one) => one.name === name);
   return rule?.prune(probeEnv, rule.keepDays * DAY_MS, from);
@@ -65,7 +64,7 @@ export async function letter(state: string, days: number, instanceId: string | n
   return id;
 }
 
-/** Runs a function right before the database gets a statement: earlier reads are stale then. */
+/** Runs a function directly before the database gets a statement, so that earlier reads are stale. */
 export async function justBefore<T>(
   statement: string,
   meanwhile: () => Promise<unknown>,
@@ -89,7 +88,7 @@ export async function justBefore<T>(
   }
 }
 
-/** Something that is expected to log errors. */
+/** Runs a function that logs errors, and hides these log lines. */
 export async function failing<T>(act: () => Promise<T>): Promise<T> {
   const error = vi.spyOn(console, "error").mockImplementation(() => undefined);
   try {

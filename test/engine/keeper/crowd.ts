@@ -7,7 +7,7 @@ import { withAuditOpen } from "../../opened-audit.ts";
 import { dieAt, fresh, probeEnv, reaches, rows, start, statusOf } from "../harness.ts";
 import { LAB } from "../lab.ts";
 
-/** Rows that are due before the one of a test. The gate has fewer than documented: see vitest.config.ts. */
+/** The number of rows that are due before the row of a test. The gate uses smaller numbers: see vitest.config.ts. */
 export const MANY = IS_FULL_SIZE ? { open: 100_000, messages: 100_000, hopeless: 1000 } : { open: 2000, messages: 2000, hopeless: 200 };
 
 export const run = (text: string, ...params: unknown[]) =>
@@ -15,7 +15,7 @@ export const run = (text: string, ...params: unknown[]) =>
     .bind(...params)
     .run();
 
-/** Instances of a renamed workflow: the platform cannot be asked about them, and no action on them can be executed. */
+/** Instances of a renamed workflow. The platform cannot be queried about them, and no action on them can be executed. */
 export async function open(count: number, workflow: string, like: string): Promise<void> {
   onTestFinished(async () => void (await run("DELETE FROM millrace_instances WHERE workflow = ?1", workflow)));
   await run(
@@ -29,7 +29,7 @@ export async function open(count: number, workflow: string, like: string): Promi
   );
 }
 
-/** An open action on each of them. Due in the future, it waits for `keeperRound`: the keeper's own alarm may ring at any time. */
+/** An open action on each instance of a workflow. With a future `dueAt` it waits for `keeperRound`, and the keeper's alarm ignores it. */
 export async function promised(workflow: string, dueAt = 1): Promise<void> {
   onTestFinished(async () => void (await withAuditOpen("DELETE FROM millrace_actions WHERE reason = ?1", workflow)));
   await run(
@@ -49,14 +49,14 @@ export async function unsent(count: number, queue: string): Promise<void> {
   );
 }
 
-/** A run that is done: rows are made like its. */
+/** A complete run, whose row is the template for other rows. */
 export async function example(): Promise<string> {
   const { instanceId } = await start(fresh(), [{ do: "commit", name: "z" }]);
   await reaches(instanceId, "complete");
   return instanceId;
 }
 
-/** Accepted, and never sent: its process died. It has been due for a moment, after all the others. */
+/** A command that was accepted and never sent, because its process died. It is due after all other rows. */
 export async function accepted(): Promise<string> {
   const name = fresh();
   dieAt("A03 accept committed, not enqueued");

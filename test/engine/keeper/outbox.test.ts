@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { event, fresh, probeEnv, retentionPass, rows } from "../harness.ts";
 import { age, count, DAY_MS, daysAgo, failing, justBefore, rowOf, run, slice } from "./aged.ts";
 
-describe("The outbox", () => {
+describe("Outbox", () => {
   const put = (id: string, body: string, attempts: number, error: string | null) =>
     run(
       "INSERT INTO millrace_outbox (id, queue, body, attempts, error, due_at) VALUES (?1, 'no-such-queue', ?2, ?3, ?4, ?5)",
@@ -14,7 +14,7 @@ describe("The outbox", () => {
       Date.now() + DAY_MS,
     );
 
-  it("drops a message that no queue accepted for 14 days: the message becomes a dead letter with its reason before it leaves", async () => {
+  it("an outbox message that no queue accepted for 14 days becomes a dead letter, and leaves the outbox", async () => {
     const [stuck, trying, unconfirmed, broken] = [fresh("stuck"), fresh("trying"), fresh("unconfirmed"), fresh("broken")];
     const message = event("probe.done", stuck, { name: stuck, step: "s" });
     await put(stuck, JSON.stringify(message), 2100, "NO_SUCH_QUEUE");
@@ -48,7 +48,7 @@ describe("The outbox", () => {
     await run("DELETE FROM millrace_outbox");
   });
 
-  it("keeps a message that its queue accepts at the moment of its last attempt", async () => {
+  it("an outbox message that its queue accepts at its last attempt becomes no dead letter", async () => {
     const name = fresh("taken");
     await put(name, "{}", 2100, "NO_SUCH_QUEUE");
     const taken = () => run("UPDATE millrace_outbox SET error = NULL WHERE id = ?1", name);
@@ -57,7 +57,7 @@ describe("The outbox", () => {
     await run("DELETE FROM millrace_outbox");
   });
 
-  it("drops a replayed message that is still not accepted, although it has an earlier dead letter", async () => {
+  it("a replayed outbox message that no queue accepts becomes a dead letter again", async () => {
     const name = fresh("again");
     const message = event("probe.done", name, { name, step: "s" });
     for (const body of [message, { ...message, replay: "the first time" }, { ...message, replay: "the second time" }].map((one) =>
@@ -71,7 +71,7 @@ describe("The outbox", () => {
     }
   });
 
-  it("changes nothing when the write of the dead letter fails: no message leaves without a dead letter", async () => {
+  it("an undeliverable message stays in the outbox when the write of its dead letter fails", async () => {
     const name = fresh("refused");
     await put(name, JSON.stringify(event("probe.done", name, {})), 2100, "NO_SUCH_QUEUE");
     await run("CREATE TRIGGER refuse BEFORE DELETE ON millrace_outbox BEGIN SELECT RAISE(ABORT, 'no'); END");
@@ -103,7 +103,7 @@ describe("Signals", () => {
     return id;
   }
 
-  it("are deleted after 30 days", async () => {
+  it("signals are deleted after 30 days", async () => {
     const mine = tenant();
     const [old, young] = [await signal(mine, 31), await signal(mine, 29)];
     await instanceOf(mine, "running", 30);
@@ -112,7 +112,7 @@ describe("Signals", () => {
   });
 
   it.each(["accepted", "running", "waiting", "in_doubt", "errored", "terminated", "dead"])(
-    "are kept while an older instance of the same tenant that is %s could still accept them",
+    "signals are kept while an older instance of the same tenant with the status %s could still accept them",
     async (status) => {
       const [mine, other] = [tenant(), tenant()];
       const [could, foreign] = [await signal(mine, 31), await signal(other, 31)];
@@ -125,7 +125,7 @@ describe("Signals", () => {
     },
   );
 
-  it("are deleted after 400 days although an old run is in doubt, unless a wait holds them", async () => {
+  it("signals are deleted after 400 days although an old run is in doubt, unless a wait has accepted them", async () => {
     const mine = tenant();
     const [forgotten, held, young] = [await signal(mine, 401), await signal(mine, 401), await signal(mine, 399)];
     const instance = await instanceOf(mine, "in_doubt", 500);
@@ -140,17 +140,17 @@ describe("Signals", () => {
     expect([await kept(forgotten), await kept(held), await kept(young)]).toEqual([0, 1, 1]);
   });
 
-  it("are kept when an instance starts to hold them at the moment of their deletion", async () => {
+  it("signals are kept when an older instance is retried at the moment of their deletion", async () => {
     const mine = tenant();
     const old = await signal(mine, 31);
     const retried = () => instanceOf(mine, "running", 32);
-    // Other tests may have more rows than one slice scans.
+    // Starts the scan directly before this signal, because other tests may have more rows than one slice.
     const beforeIt = old.slice(0, -1);
     await justBefore("DELETE FROM millrace_signals", retried, async () => slice("signals", beforeIt));
     expect(await kept(old)).toBe(1);
   });
 
-  it("are kept while a wait holds them, until its instance is deleted", async () => {
+  it("signals that a wait has accepted are kept until the instance is deleted", async () => {
     const mine = tenant();
     const [held, free] = [await signal(mine, 31), await signal(mine, 31)];
     const instance = await instanceOf(mine, "complete", 32);
@@ -168,8 +168,8 @@ describe("Signals", () => {
   });
 });
 
-describe("The retention of the audit and of tokens", () => {
-  it("deletes actions after 400 days, and keeps every action that was not executed", async () => {
+describe("Audit and tokens", () => {
+  it("audit actions are deleted after 400 days, except actions that were not executed", async () => {
     const act = (id: string, days: number, applied: boolean) =>
       run(
         `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at, applied_at) VALUES (?1, 'acme', 'tess', 'skip', 'x', 'r', 'applied', ?2, ?3)`,
@@ -187,7 +187,7 @@ describe("The retention of the audit and of tokens", () => {
     );
   });
 
-  it("deletes tokens 30 days after they expired, and keeps tokens without an expiry", async () => {
+  it("tokens are deleted 30 days after their expiry; tokens without an expiry are kept", async () => {
     const actor = fresh("actor");
     const mint = (expiresAt?: number) => mintToken(probeEnv, { tenantId: "acme", actor, scopes: ["read"], expiresAt });
     await mint(daysAgo(31));

@@ -20,7 +20,7 @@ import { age, count, daysAgo, justBefore, letter, pruneFailed, reader, rowOf, ru
 
 describe("Instances", () => {
   it.each(["complete", "terminated", "skipped"])(
-    "%s are deleted after 30 days, with their entries, and a tombstone remains",
+    "%s instances are deleted after 30 days, with their inbox rows, and a tombstone remains",
     async (status) => {
       const old = await rowOf(status, 31);
       const young = await rowOf(status, 29);
@@ -34,7 +34,7 @@ describe("Instances", () => {
     },
   );
 
-  it.each(["errored", "dead"])("%s without an operator's action are deleted after 90 days", async (status) => {
+  it.each(["errored", "dead"])("%s instances without an operator's action are deleted after 90 days", async (status) => {
     const old = await rowOf(status, 91);
     const young = await rowOf(status, 89);
     await retentionPass();
@@ -43,7 +43,7 @@ describe("Instances", () => {
     expect(await statusOf(young)).toBe(status);
   });
 
-  it("that never started are deleted together with their dead letter", async () => {
+  it("instances that never started are deleted together with their dead letter", async () => {
     const old = await rowOf("dead", 91);
     const [mine, others] = [await letter("open", 91, old), await letter("open", 89, old)];
     const waiting = await rowOf("dead", 89);
@@ -55,7 +55,7 @@ describe("Instances", () => {
     );
   });
 
-  it("keep a dead letter about another payload of their key when they are deleted", async () => {
+  it("the dead letter of another payload with the same key is kept when the instance is deleted", async () => {
     const ended = await rowOf("complete", 31);
     const other = await letter("open", 40, ended);
     await retentionPass();
@@ -63,14 +63,14 @@ describe("Instances", () => {
     expect(await count("millrace_dead_letters", "id = ?1", other)).toBe(1);
   });
 
-  it.each(["accepted", "queued", "running", "waiting", "paused", "in_doubt"])("%s are kept at any age", async (status) => {
+  it.each(["accepted", "queued", "running", "waiting", "paused", "in_doubt"])("%s instances are kept at any age", async (status) => {
     const open = await rowOf(status, 4000);
     await retentionPass();
     expect(await statusOf(open)).toBe(status);
     expect(await count("millrace_inbox", "instance_id = ?1", open)).toBe(1);
   });
 
-  it("that ended recently are kept for any age of their start, and do not hide older ones", async () => {
+  it("instances that ended recently are kept for any age of their start, and do not prevent the deletion of older ones", async () => {
     const began = await rowOf("complete", 500);
     await run("UPDATE millrace_instances SET updated_at = ?2 WHERE id = ?1", began, daysAgo(1));
     const old = await rowOf("complete", 400);
@@ -79,7 +79,7 @@ describe("Instances", () => {
     expect(await statusOf(old)).toBeUndefined();
   });
 
-  it("with an action that the platform does not have yet are kept until it has it", async () => {
+  it("instances with an action that was not executed on the platform are kept until it is executed", async () => {
     const id = await rowOf("errored", 100);
     await run(
       `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at) VALUES (?1, 'acme', 'tess', 'retry', ?2, ?2, 'r', 'applied', 0)`,
@@ -93,7 +93,7 @@ describe("Instances", () => {
     expect(await statusOf(id)).toBeUndefined();
   });
 
-  it("with an unknown outcome are kept until an operator has answered", async () => {
+  it("instances with an unknown outcome are kept until an operator has answered", async () => {
     const id = await rowOf("errored", 100);
     await run("UPDATE millrace_inbox SET state = 'in_doubt' WHERE instance_id = ?1", id);
     await retentionPass();
@@ -103,7 +103,7 @@ describe("Instances", () => {
     expect(await statusOf(id)).toBeUndefined();
   });
 
-  it("that an operator retries at the moment of their deletion are kept complete", async () => {
+  it("an instance that an operator retries at the moment of its deletion is kept with all its rows", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 1 });
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", retries: 0 }]);
@@ -116,7 +116,7 @@ describe("Instances", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("are scanned up to the first young row: young rows are not read", async () => {
+  it("the retention scan of instances ends at the first young row", async () => {
     await run(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
        INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
@@ -128,7 +128,7 @@ describe("Instances", () => {
     await run("DELETE FROM millrace_instances WHERE tenant_id = 'young'");
   });
 
-  it("are deleted in bounded slices: 10,000 old ones leave, and a later young one is kept", async () => {
+  it("10,000 old instances are deleted in bounded slices, and a later young instance is kept", async () => {
     await run(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
        INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
@@ -150,7 +150,7 @@ describe("Instances", () => {
   });
 });
 
-describe("A key of a pruned instance", () => {
+describe("Pruned keys", () => {
   const charge = [{ do: "keyed", name: "charge" }] as const;
 
   async function pruned() {
@@ -164,7 +164,7 @@ describe("A key of a pruned instance", () => {
     return { name, instanceId, envelope };
   }
 
-  it("is answered as replayed on a repeat, and starts nothing", async () => {
+  it("a repeat with the key of a pruned instance is answered as replayed, and starts nothing", async () => {
     const { name, instanceId } = await pruned();
     expect(await start(name, [...charge])).toMatchObject({ instanceId, replayed: true });
     await expect(start(name, [{ do: "keyed", name: "other" }])).rejects.toMatchObject({ code: "idempotency_key_reused" });
@@ -172,7 +172,7 @@ describe("A key of a pruned instance", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("A08 is recognized in its queue for 400 more days without a new run, and is deleted then", async () => {
+  it("A08 the key of a pruned instance is recognized for 400 days without a new run, and then deleted", async () => {
     const { name, instanceId, envelope } = await pruned();
     const prunedAgo = (days: number) =>
       run("UPDATE millrace_tombstones SET pruned_day = unixepoch() / 86400 - ?2 WHERE id = unhex(?1)", instanceId, days);
@@ -186,7 +186,7 @@ describe("A key of a pruned instance", () => {
     expect(await count("millrace_tombstones", "id = unhex(?1)", instanceId)).toBe(0);
   });
 
-  it("makes the replay of a dead letter a no-op, with the reason", async () => {
+  it("the replay of a dead letter with the key of a pruned instance does nothing, and returns the reason", async () => {
     const { name, instanceId, envelope } = await pruned();
     const id = await letter("open", 1);
     await run("UPDATE millrace_dead_letters SET body = ?2 WHERE id = ?1", id, JSON.stringify(envelope));
@@ -198,7 +198,7 @@ describe("A key of a pruned instance", () => {
 });
 
 describe("Dead letters", () => {
-  it("are deleted after 30 days when settled, and after 90 days when open", async () => {
+  it("dead letters are deleted after 30 days when settled, and after 90 days when open", async () => {
     const gone = [await letter("replayed", 31), await letter("skipped", 31), await letter("open", 91)];
     const kept = [await letter("replayed", 29), await letter("skipped", 29), await letter("open", 89)];
     const late = await letter("replayed", 200);

@@ -6,7 +6,7 @@ import { runLab } from "../lab.ts";
 
 const HALF_A_DAY_MS = 43_200_000;
 
-/** A sleeping instance as it is left after half a day of sleep: for half a day more. */
+/** An instance that has slept for half a day, so that its next check is in half a day. */
 async function sleeper(): Promise<{ nextLookMs: () => Promise<number> }> {
   const { instanceId } = await runLab(async ({ step }) => {
     await step.commit("before", () => ({}));
@@ -23,13 +23,13 @@ async function sleeper(): Promise<{ nextLookMs: () => Promise<number> }> {
   return { nextLookMs };
 }
 
-/** It may be at work for others: it dies all the same, and another one begins. */
+/** Restarts the keeper, also during a round for other tests. */
 async function keeperBegins(): Promise<void> {
   await runInDurableObject(probeEnv.KEEPER.getByName("keeper"), (_, state) => state.abort("It died.")).catch(() => undefined);
   await keeperOf(probeEnv).round();
 }
 
-it("A local keeper checks sleeping instances when it starts, because the earlier process may have died shortly before their time", async () => {
+it("a local keeper checks sleeping instances when it starts, because the earlier process may have died before their wake-up", async () => {
   await keeperOf(probeEnv).round();
   const { nextLookMs } = await sleeper();
   await keeperOf(probeEnv).round();
@@ -38,7 +38,7 @@ it("A local keeper checks sleeping instances when it starts, because the earlier
   expect(await nextLookMs()).toBeLessThan(HALF_A_DAY_MS / 2);
 });
 
-it("A deployed keeper leaves sleeping instances to the platform, which wakes them", async () => {
+it("a deployed keeper does not check sleeping instances when it starts, because the platform wakes them", async () => {
   const { DB } = probeEnv;
   const deployed = new Proxy(DB, {
     get: (db, name) => {

@@ -3,7 +3,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { dieAt, fresh, happened, probeEnv, reaches, rows, start, statusOf, withKeeperAtRest } from "../harness.ts";
 import { run } from "./crowd.ts";
 
-/** An accepted command with a message that waits in its queue, queued behind one of this age. */
+/** An accepted command whose message waits in its queue. `waits.since` is the time of the oldest message of the queue. */
 async function queued() {
   const name = fresh();
   dieAt("A03 accept committed, not enqueued");
@@ -17,7 +17,7 @@ async function queued() {
     oldestMessageTimestamp: new Date(waits.since),
   }));
   onTestFinished(() => metrics.mockRestore());
-  /** A check of it by the keeper, at this time from now. */
+  /** A keeper round that checks the command after this time. Returns the status of the command. */
   const lookIn = async (ms: number) => {
     const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now() + ms);
     await run("UPDATE millrace_instances SET check_at = 0 WHERE id = ?1", id);
@@ -28,8 +28,8 @@ async function queued() {
   return { name, id, waits, lookIn };
 }
 
-it("K01 the keeper starts a command if its queue delivers nothing for two minutes; a moving queue keeps its commands", async () => {
-  // A round by another clock sets the next one by that: after this test it runs by the right one.
+it("K01 the keeper starts a queued command if its queue delivers nothing for two minutes, and not before", async () => {
+  // A round with a changed clock sets a wrong next alarm, which is reset after this test.
   await withKeeperAtRest();
   const { name, id, waits, lookIn } = await queued();
   expect(await lookIn(0)).toBe("accepted");

@@ -7,8 +7,8 @@ import { sweep } from "../../../packages/millrace/src/keeper/sweep.ts";
 import { dieAt, fresh, happened, probeEnv, reaches, retentionPass, rows, start, statusOf, until } from "../harness.ts";
 import { age, count, DAY_MS, daysAgo, ENGINE_RETENTION, failing, letter, rowOf, run } from "./aged.ts";
 
-describe("Payloads and outputs in R2", () => {
-  /** One pass in which everything that was written before now is old. */
+describe("R2 objects", () => {
+  /** A retention pass that treats all objects written before now as old. */
   async function pass(): Promise<{ slices: number; removed: number }> {
     let removed = 0;
     let from: string | null = null;
@@ -22,7 +22,7 @@ describe("Payloads and outputs in R2", () => {
   const put = (key: string) => env.PAYLOADS.put(key, "1");
   const there = async (key: string) => (await env.PAYLOADS.head(key)) !== null;
 
-  it("are deleted after their instance, and not before, including the outputs of every attempt", async () => {
+  it("payloads and outputs in R2 are deleted after their instance, and not before", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "read", name: "look", output: 200_000 },
@@ -43,7 +43,7 @@ describe("Payloads and outputs in R2", () => {
     expect(await mine()).toBe(0);
   });
 
-  it("are kept while an instance, a kept event, an unconfirmed message or an open dead letter refers to them", async () => {
+  it("payloads in R2 are kept while an instance, a stored event, an outbox message or an open dead letter refers to them", async () => {
     const path = (what: string) => `payloads/acme/${fresh(what)}/${"a".repeat(64)}`;
     const [instance, signal, outbox, open, settled, nobody] = ["i", "s", "o", "d", "r", "n"].map(path) as [
       string,
@@ -77,7 +77,7 @@ describe("Payloads and outputs in R2", () => {
     await run("DELETE FROM millrace_outbox");
   });
 
-  it("are kept while they are young, and so are other objects of the bucket", async () => {
+  it("young payloads in R2 and other objects of the bucket are kept", async () => {
     const [young, foreign] = [`payloads/acme/${fresh()}/x`, `manifests/${fresh()}`];
     await put(young);
     await put(foreign);
@@ -87,19 +87,19 @@ describe("Payloads and outputs in R2", () => {
     expect([await there(young), await there(foreign)]).toEqual([false, true]);
   });
 
-  it("are scanned in slices of 1,000, each after the one before", async () => {
+  it("payloads in R2 are scanned in consecutive slices of 1,000", async () => {
     const keys = Array.from({ length: 1100 }, (_, index) => `payloads/bulk/${String(index).padStart(5, "0")}/x`);
     for (let at = 0; at < keys.length; at += 50) await Promise.all(keys.slice(at, at + 50).map(put));
     const first = await pruneObjects(probeEnv, DAY_MS, "payloads/");
     const reached = keys.indexOf(first.next ?? "");
-    // Other tests' objects may come before these.
+    // Objects of other tests may precede these objects.
     expect([first.removed, reached > 500]).toEqual([0, true]);
     expect(await pruneObjects(probeEnv, -1000, first.next)).toEqual({ removed: keys.length - 1 - reached, next: null });
     expect([await there(keys[reached] ?? ""), await there(keys[reached + 1] ?? "")]).toEqual([true, false]);
     expect((await pass()).removed).toBeGreaterThanOrEqual(reached + 1);
   });
 
-  it("are matched to their references by an index, without a read of all instances", async () => {
+  it("the references to payloads in R2 are found by an index, without a read of all instances", async () => {
     const plan = await rows<{ detail: string }>(
       "EXPLAIN QUERY PLAN SELECT r.value FROM json_each('[]') r WHERE EXISTS (SELECT 1 FROM millrace_instances WHERE envelope->>'payload_ref' = r.value)",
     );
@@ -107,9 +107,9 @@ describe("Payloads and outputs in R2", () => {
   });
 });
 
-describe("The retention sweep", () => {
+describe("Retention sweep", () => {
   const asked: Record<string, (string | null)[]> = {};
-  /** A rule with a configured action, after a query of the database: time passes only with one. */
+  /** A rule with this action. It queries the database first, because Date.now() changes only after I/O. */
   function rule(name: string, answer: Retention["prune"]): Retention {
     return {
       name,
@@ -124,7 +124,7 @@ describe("The retention sweep", () => {
   const sweepOf = (...rules: Retention[]) =>
     runInDurableObject(keeperOf(probeEnv), (_, { storage }) => sweep(storage, probeEnv as never, rules));
 
-  it("runs the other rules when one rule fails, and continues that rule later from its position", async () => {
+  it("the retention sweep runs the other rules when one rule fails, and later continues that rule from its position", async () => {
     const [broken, sound] = [fresh("broken"), fresh("sound")];
     const fails = rule(broken, async (_, __, from) => {
       if (from !== null) throw new Error("no");
@@ -139,7 +139,7 @@ describe("The retention sweep", () => {
     expect(asked[broken]).toEqual([null, "half", "half"]);
   });
 
-  it("stops a rule without an end, and runs the other rules first in the next round", async () => {
+  it("the retention sweep interrupts an endless rule, and runs the other rules first in the next round", async () => {
     const [endless, patient] = [fresh("endless"), fresh("patient")];
     const never = rule(endless, async (_, __, from) => ({ removed: 0, next: String(Number(from ?? 0) + 1) }));
     await sweepOf(never);
@@ -157,7 +157,7 @@ describe("The retention sweep", () => {
     expect(asked[endless]?.[slices]).toBe(String(slices));
   });
 
-  it("spends at most two seconds of a round; the rest of a slow scan, and later scans, continue in the next round", async () => {
+  it("the retention sweep takes at most two seconds of a keeper round, and continues in the next round", async () => {
     const [slow, later] = [fresh("slow"), fresh("later")];
     let clock = Date.now();
     const time = vi.spyOn(Date, "now").mockImplementation(() => clock);
@@ -176,7 +176,7 @@ describe("The retention sweep", () => {
     }
   });
 
-  it("is due once an hour, or as often as the rule sets, and writes nothing when it finds nothing", async () => {
+  it("a retention rule runs once an hour or at its own interval, and writes nothing when it finds nothing", async () => {
     const [hourly, daily] = [fresh("hourly"), fresh("daily")];
     const rules = [rule(hourly, async () => 0), { ...rule(daily, async () => 0), everyHours: 24 }];
     await sweepOf(...rules);
@@ -186,7 +186,7 @@ describe("The retention sweep", () => {
     await sweepOf(...rules);
     expect([asked[hourly]?.length, asked[daily]?.length]).toEqual([2, 1]);
 
-    // Rows of other tests may be due by parts.
+    // Rows of other tests may need several sweeps.
     const removed = () => overdue().then(() => sweepOf(...ENGINE_RETENTION));
     await until(removed, (count) => count === 0);
     await overdue();
@@ -198,8 +198,7 @@ describe("The retention sweep", () => {
     expect(answers.map(({ meta }) => meta.rows_written)).toEqual(answers.map(() => 0));
   });
 
-  it("reports its deletions in one log line, by names and numbers", async () => {
-    // Rows of other tests are removed first.
+  it("the retention sweep logs the number of deleted rows of each rule in one line", async () => {
     await retentionPass();
     await letter("replayed", 31);
     const log = vi.spyOn(console, "log");
@@ -211,7 +210,7 @@ describe("The retention sweep", () => {
     ]);
   });
 
-  /** Sets the rules' last turns back by this duration. */
+  /** Makes the rules due earlier by this duration. */
   const overdue = (ms = 30 * DAY_MS) =>
     runInDurableObject(keeperOf(probeEnv), async (_, { storage }) => {
       const turns = (await storage.get<Record<string, { dueAt: number }>>("retention")) ?? {};
@@ -220,7 +219,7 @@ describe("The retention sweep", () => {
     });
 });
 
-it("a retention scan finds everything unchanged after a process died in the middle of a deletion", async () => {
+it("an instance is unchanged after its deletion failed in the middle, and is deleted by the next retention scan", async () => {
   const id = await rowOf("complete", 31);
   await run("CREATE TRIGGER refuse BEFORE DELETE ON millrace_inbox BEGIN SELECT RAISE(ABORT, 'no'); END");
   await failing(() => retentionPass());
@@ -238,7 +237,7 @@ it("a retention scan finds everything unchanged after a process died in the midd
   ]).toEqual([undefined, 0, 1]);
 });
 
-it("an accepted command of a dead process is started, and not pruned, at any age", async () => {
+it("an accepted command that was never sent is started at any age, and not deleted by retention", async () => {
   const name = fresh();
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "keyed", name: "act" }]).catch(() => undefined);

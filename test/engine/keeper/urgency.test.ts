@@ -10,8 +10,8 @@ import { dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf,
 import { LAB, platformReaches, runLab } from "../lab.ts";
 import { accepted, example, MANY, nextLook, open, promised, roundOverSleepers, run, unsent } from "./crowd.ts";
 
-describe("The keeper", () => {
-  it("K01 starts accepted commands within one round, with any number of open, unsent or failing others", async () => {
+describe("Keeper", () => {
+  it("K01 the keeper starts an accepted command within one round, also with many open instances, unsent messages and failing actions", async () => {
     const gone = fresh("retired");
     const like = await example();
     await open(MANY.hopeless, `${gone}-promised`, like);
@@ -27,7 +27,7 @@ describe("The keeper", () => {
     expect(ms).toBeLessThan(10_000);
   }, 300_000);
 
-  it("K01 continues within a round while there is work and time", async () => {
+  it("K01 a keeper round continues with further slices while work and time remain", async () => {
     const gone = fresh("retired");
     await open(1000, gone, await example());
     await run("UPDATE millrace_instances SET seen = 1 WHERE workflow = ?1", gone);
@@ -36,7 +36,7 @@ describe("The keeper", () => {
     expect(due.length).toBeLessThan(1000 - 200);
   });
 
-  it("K01 retries failing actions with their own back-off, after all others, and ends them visibly", async () => {
+  it("K01 the keeper retries failing actions with a back-off, after all other actions, and fails them after one day", async () => {
     const gone = fresh("retired");
     await open(60, gone, await example());
     await promised(gone, Date.now() + 3_600_000);
@@ -78,7 +78,7 @@ describe("The keeper", () => {
     expect(shown).toMatchObject({ result: "failed", appliedAt: null, error: expect.stringContaining("is not bound") });
   });
 
-  it("K01 is not blocked by an instance without a platform answer: it starts commands, records ends and executes actions", async () => {
+  it("K01 an instance whose platform status call hangs does not block the commands, ends and actions of other instances", async () => {
     const mended = { yet: false };
     const failing = await runLab(async ({ step }) => {
       await step.read(
@@ -128,7 +128,7 @@ describe("The keeper", () => {
     expect(await reaches(failing.instanceId, "complete")).toBe("complete");
   }, 60_000);
 
-  it("K01 polls again although an earlier poll never returned", async () => {
+  it("K01 the keeper starts due schedules again although the call of an earlier round never returned", async () => {
     const keeper = keeperOf(probeEnv);
     const duties = (set: object) => runInDurableObject(keeper, (object) => void Object.assign(object, { duties: set }));
     const name = fresh();
@@ -161,9 +161,9 @@ describe("The keeper", () => {
     expect(await runs()).toHaveLength(2);
   }, 60_000);
 
-  it("K01 restarts an alarm that the platform has dropped: by its cron trigger, and by any request one minute later", async () => {
+  it("K01 the cron trigger and any request restart a keeper alarm that the platform has dropped", async () => {
     const alarm = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.getAlarm());
-    // A running round sets the alarm again at its end, and an alarm that has just fired starts one. So the alarm must stay lost.
+    // Repeats the deletion until the alarm stays deleted, because a running round sets the alarm again at its end.
     const lose = () =>
       until(
         () =>
@@ -200,7 +200,7 @@ describe("The keeper", () => {
     expect(await alarm()).not.toBe(null);
   });
 
-  it("K01 restarts an alarm that was set while the clock was an hour ahead, and reports that it had stopped", async () => {
+  it("K01 a keeper alarm that was set while the clock was one hour ahead is restarted, and the keeper reports that it had stopped", async () => {
     const alarm = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.getAlarm());
     // A running round sets the alarm again at its end.
     const age = await until(
@@ -216,15 +216,15 @@ describe("The keeper", () => {
     expect(await keeperAge(probeEnv)).toBeLessThan(60_000);
   });
 
-  it("K01 reports how long ago its last round began", async () => {
+  it("K01 the keeper reports the age of its last round", async () => {
     await keeperOf(probeEnv).round();
     expect(await keeperAge(probeEnv)).toBeLessThan(10_000);
   });
 
-  it("K01 skips a sleeping instance for as long as it has slept, up to a day, and checks it soon after it wakes", async () => {
+  it("K01 the time until the keeper's next check of a sleeping instance equals the time that the instance has slept, up to a day", async () => {
     const state = { awake: false, go: false };
     const { instanceId } = await runLab(async ({ step }) => {
-      await step.read("stands for a sleep", async () => {
+      await step.read("simulated sleep", async () => {
         while (!state.awake) await scheduler.wait(10);
         return 1;
       });
@@ -239,13 +239,13 @@ describe("The keeper", () => {
       state.go = true;
     });
     await platformReaches(instanceId, "running");
-    // The first replay's writes must exist before the check.
+    // Waits for the writes of the first replay.
     await reaches(instanceId, "running");
     const look = async (sleptMs: number) => {
       await run("UPDATE millrace_instances SET check_at = 0, seen = 1, updated_at = ?2 WHERE id = ?1", instanceId, Date.now() - sleptMs);
       await roundOverSleepers();
       const { status, seconds } = await nextLook(instanceId);
-      // The second of the check counts as sleep as well.
+      // Rounds down, because the duration of the check counts as sleep.
       return { status, seconds: seconds - (seconds % 10) };
     };
     expect(await look(0)).toEqual({ status: "waiting", seconds: 30 });

@@ -7,7 +7,7 @@ import { blocking, impatient, letterTakers, misspelt, parking, small } from "../
 import { fresh, until } from "../harness.ts";
 import { LabLane, type LaneBatch, laneEnv, numbers } from "./lab.ts";
 
-/** The error of something that is refused. */
+/** Returns the error of a function that must fail. */
 function refusal(work: () => unknown): Promise<{ code: string; message: string; detail: object }> {
   return (async () => work())().then(
     () => expect.unreachable("It was not refused."),
@@ -15,14 +15,14 @@ function refusal(work: () => unknown): Promise<{ code: string; message: string; 
   );
 }
 
-describe("a sender", () => {
-  it("gets an error for a lane that is not deployed, with the most similar name", async () => {
+describe("Senders", () => {
+  it("a message to a lane that is not deployed is refused, and the error suggests the most similar name", async () => {
     const { code, message, detail } = await refusal(() => new LabLane(misspelt).send(0));
     expect({ code, detail }).toMatchObject({ code: "config_invalid", detail: { didYouMean: "holding" } });
     expect(message).toContain('Perhaps "holding" is meant.');
   });
 
-  it("gets an error for a body over 128 KB, and none for a smaller one", async () => {
+  it("a lane refuses a message body over 128 KB, and accepts a smaller one", async () => {
     const lane = new LabLane(blocking);
     const sized = (bytes: number) => ({ n: 0, note: lane.key, text: "ü".repeat((bytes - 100) / 2) });
     const { code, message } = await refusal(() => lane.client.send(sized(131_400)));
@@ -33,7 +33,7 @@ describe("a sender", () => {
     expect(lane.calls).toEqual([[0]]);
   });
 
-  it("gets an error for a batch of more than 16 MB, and nothing of it is stored", async () => {
+  it("a lane refuses a batch of more than 16 MB, and stores nothing of it", async () => {
     const lane = new LabLane(blocking);
     const body = { n: 0, text: "x".repeat(130_000) };
     expect((await refusal(() => lane.client.sendBatch(numbers(140).map(() => ({ body }))))).code).toBe("payload_too_large");
@@ -46,7 +46,7 @@ describe("a sender", () => {
     ["no JSON", 10n],
     ["NaN", { n: 0 / 0 }],
     ["undefined in a list", { n: [undefined] }],
-  ])("gets an error for a body with %s", async (_, body) => {
+  ])("a lane refuses a message body with %s", async (_, body) => {
     const lane = new LabLane(blocking);
     expect(await refusal(() => lane.client.send(body as never))).toMatchObject({
       code: "invalid_payload",
@@ -54,7 +54,7 @@ describe("a sender", () => {
     });
   });
 
-  it("gets an error that names the invalid key, idempotency key or delay", async () => {
+  it("a lane refuses an invalid key, idempotency key or delay, and the error names the field", async () => {
     const send = (key: string, options = {}) => refusal(() => laneOf(laneEnv, blocking, key).send({ n: 0 }, options));
     for (const key of ["", "k".repeat(501), "half \ud800", ".", ".."]) {
       expect(await send(key)).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "key" }] } });
@@ -69,7 +69,7 @@ describe("a sender", () => {
     expect(ofNobody).toMatchObject({ message: expect.stringContaining("The tenant of"), detail: { issues: [{ path: "tenant" }] } });
   });
 
-  it("gets an error for a body that is nested too deeply to be read again", async () => {
+  it("a lane refuses a message body that is nested too deeply to be read again", async () => {
     const nested = (levels: number) => JSON.parse("[".repeat(levels) + "]".repeat(levels)) as never;
     const client = laneOf(laneEnv, blocking, fresh("deep"));
     expect(await client.send(nested(64))).toMatchObject({ duplicate: false });
@@ -81,15 +81,15 @@ describe("a sender", () => {
     }
   });
 
-  it("gets no error for names with surrogate pairs, because characters are counted as in envelopes", async () => {
+  it("a lane accepts keys of 500 characters with surrogate pairs, because a pair counts as one character", async () => {
     const key = fresh("k").padEnd(30, "x") + "😀".repeat(240);
     expect(await laneOf(laneEnv, blocking, key).send({ n: 0 }, { idempotencyKey: "😀".repeat(500) })).toMatchObject({ duplicate: false });
   });
 
-  it("gets the outcome for each of very many keys: the invalid key is refused alone, and no other message is lost", {
+  it("a batch to very many lane keys returns an outcome for each key: only the invalid key is refused", {
     timeout: 300_000,
   }, async () => {
-    // The local runtime has files open for each object, and may have few: ten thousand at once end it.
+    // The local runtime opens files for each object, and fails with ten thousand objects at once.
     const many = howMany(200, 1000);
     const base = fresh("many");
     const messages = numbers(many).map((n) => ({ key: n === 7 ? "k".repeat(501) : `${base}/${n}`, body: { n } }));
@@ -105,7 +105,7 @@ describe("a sender", () => {
     expect(seen).toMatchObject({ state: "empty", letters: 0 });
   });
 
-  it("gets an error for a full lane, which still delivers its messages", async () => {
+  it("a full lane refuses new messages, and still delivers the stored messages", async () => {
     const lane = new LabLane(small);
     await lane.object.pause();
     expect(await lane.send(0)).toHaveLength(1);
@@ -120,12 +120,12 @@ describe("a sender", () => {
   });
 });
 
-describe("a handler", () => {
-  it("that never settles is aborted at its deadline, and its later answer is ignored", async () => {
+describe("Handlers", () => {
+  it("a lane handler that never settles is aborted at its deadline, and its later answer is ignored", async () => {
     const hung: LaneBatch[] = [];
     const errors: (string | null)[] = [];
     const lane = new LabLane(impatient, (batch) => {
-      // The second call lets the first, aborted one settle.
+      // The second call settles the batch of the first, aborted call.
       for (const batch of hung) batch.ackAll();
       hung.push(batch);
       return new Promise(() => undefined);
@@ -141,7 +141,7 @@ describe("a handler", () => {
     expect(errors).toEqual([expect.stringContaining("did not end within 0.1 seconds")]);
   });
 
-  it("that throws a value other than an error, or synchronously, is retried", async () => {
+  it("a lane handler that throws synchronously, or throws a value that is not an error, is retried", async () => {
     const thrown: unknown[] = [null, undefined, "a text", Object.create(null)];
     const lane = new LabLane(blocking, () => {
       if (thrown.length > 0) throw thrown.pop();
@@ -151,7 +151,7 @@ describe("a handler", () => {
     expect(lane.calls.length).toBe(5);
   });
 
-  it("with an invalid name, retries, batch or deadline is refused where its object is defined, with the value to change", async () => {
+  it("a lane definition with an invalid option is refused, and the error names the value to change", async () => {
     const { laneObject } = await import("millrace/worker");
     const wrong = [
       { ...blocking, name: "Orders" },
@@ -172,7 +172,7 @@ describe("a handler", () => {
   });
 });
 
-it("an invalid message of the outbox is answered with its error, and the other messages are sent", async () => {
+it("an invalid outbox message for a lane gets its error, and the other messages are sent", async () => {
   const lane = new LabLane(blocking);
   const names = { tenant_id: "acme", message_type: "probe.signal", idempotency_key: lane.key, causation_id: "test" };
   const good = JSON.stringify({ ...names, subject: lane.key, n: 1, note: lane.key });

@@ -7,7 +7,7 @@ import { LabLane, type LaneBatch, numbers } from "./lab.ts";
 
 type Side = "before" | "after";
 
-/** Kills a lane's object at one of its storage writes, as a killed process: unwritten state is lost. */
+/** Kills a lane's object at one of its storage writes. Unwritten state is lost, as in a killed process. */
 async function dieAtWrite(lane: LabLane, at: number, side: Side): Promise<() => boolean> {
   let writes = 0;
   let died = false;
@@ -19,7 +19,7 @@ async function dieAtWrite(lane: LabLane, at: number, side: Side): Promise<() => 
         if (!isWrite(args[0]) || died || ++writes !== at) return real(...args);
         died = true;
         if (side === "before") state.abort(`Died before write ${at}.`);
-        // In the next turn the write is on disk, and its sender may have no answer.
+        // After the next tick the write is on disk, and the sender may have no answer.
         if (side === "after") setTimeout(() => state.abort(`Died after write ${at}.`));
         return real(...args);
       };
@@ -32,16 +32,16 @@ async function dieAtWrite(lane: LabLane, at: number, side: Side): Promise<() => 
   return () => died;
 }
 
-/** A lower bound of the writes in the scenario below: the exact count depends on alarms. */
+/** A lower bound of the writes in the scenario below. The exact number depends on alarms. */
 const WRITES = 24;
 
-/** The sides of a write on which its object dies: in a gate one, by turns. */
+/** Whether the object dies before or after a write. The gate alternates between the two. */
 const sidesOf = (at: number): Side[] => (IS_FULL_SIZE ? ["before", "after"] : [at % 2 === 1 ? "before" : "after"]);
 
 /** The number of concurrent scenarios. */
 const SIDE_BY_SIDE = 16;
 
-/** Twelve messages, a temporary failure, a dropped head, keys, and a hand-off that fails once. */
+/** Twelve messages with a temporary failure, a dead letter, idempotency keys, and a handover that fails once. */
 async function story(at: number, side: Side) {
   const letters: number[] = [];
   let handOffs = 0;
@@ -54,14 +54,14 @@ async function story(at: number, side: Side) {
     }
   });
   letterTakers.set(lane.key, (letter: { body: LaneBody }) => {
-    if (handOffs++ === 0) throw new Error("The letter box is full.");
+    if (handOffs++ === 0) throw new Error("The dead-letter handler fails.");
     letters.push(letter.body.n);
   });
   const died = await dieAtWrite(lane, at, side);
   const keyed = (n: number) => lane.message(n, { idempotencyKey: `key ${n}` });
   const first = [0, 1, 2, 3].map(keyed);
   const rest = [4, 5, 6, 7, 8, 9, 10, 11].map(keyed);
-  // A sender without an answer sends again, under the same keys.
+  // A sender that gets no answer sends again with the same keys.
   for (const messages of [first, rest]) {
     await until(
       () =>
@@ -88,10 +88,10 @@ function firstSeen(calls: readonly number[][]): number[] {
   return [...new Set(calls.flat())];
 }
 
-describe("a lane object that dies", () => {
-  it("L01 at any of its writes, before or after it is on disk, loses nothing and reorders nothing", async () => {
+describe("Crashes", () => {
+  it("L01 a lane object that dies before or after any storage write loses and reorders no message", async () => {
     const deaths = new Set<number>();
-    // On to a write that no story comes to any more.
+    // Continues until a write that no scenario reaches.
     for (let from = 1; from === 1 || deaths.has(from - 1); from += SIDE_BY_SIDE) {
       const places = numbers(SIDE_BY_SIDE, from).flatMap((at) => sidesOf(at).map((side) => ({ at, side })));
       const told = await Promise.all(places.map(async ({ at, side }) => ({ ...(await story(at, side)), at, side })));
@@ -108,7 +108,7 @@ describe("a lane object that dies", () => {
   });
 });
 
-/** Calls that begin after a message which was not done yet: none. */
+/** The calls that begin after an unconfirmed message. There must be none. */
 function goesBack(calls: readonly number[][]): number[][] {
   return calls.filter((call) => call.some((n, at) => at > 0 && n !== (call[at - 1] as number) + 1));
 }

@@ -6,7 +6,7 @@ import { until } from "../harness.ts";
 import { keptIn } from "../kept.ts";
 import { LabLane, numbers } from "./lab.ts";
 
-it("a key that is sent again while its message waits, or after it was delivered, is the same message", async () => {
+it("a message that is sent again with the same idempotency key is stored once, while it waits and after its delivery", async () => {
   const lane = new LabLane(blocking);
   await lane.object.pause().catch(() => undefined);
   const [first] = await lane.client.sendBatch([lane.message(0, { idempotencyKey: "a" })]);
@@ -20,7 +20,7 @@ it("a key that is sent again while its message waits, or after it was delivered,
   expect(lane.calls.flat()).toEqual([0, 3]);
 });
 
-it("a batch with one key twice keeps the first; messages with another key or none are separate", async () => {
+it("a batch with the same idempotency key twice keeps the first message", async () => {
   const lane = new LabLane(blocking);
   const sent = await lane.client.sendBatch(
     ["a", "b", "a", undefined, undefined].map((idempotencyKey, n) => lane.message(n, { idempotencyKey })),
@@ -31,7 +31,7 @@ it("a batch with one key twice keeps the first; messages with another key or non
   expect(lane.calls).toEqual([[0, 1, 3, 4]]);
 });
 
-it("a key is deleted after its time by an alarm, but not while its message waits", async () => {
+it("a lane deletes an expired idempotency key by an alarm, but not while its message waits", async () => {
   let open = false;
   const lane = new LabLane(small, async () => {
     while (!open) await scheduler.wait(5);
@@ -55,7 +55,7 @@ it("a key is deleted after its time by an alarm, but not while its message waits
   expect(again.id).not.toBe(first.id);
 });
 
-it("a lane with no remembered keys stores nothing, not even its name, and starts again with the next message", async () => {
+it("an empty lane without idempotency keys stores nothing, and starts again with the next message", async () => {
   const lane = new LabLane(small);
   await lane.client.send(lane.message(0).body, { idempotencyKey: "a" });
   await lane.is("empty");
@@ -73,7 +73,7 @@ it("a lane with no remembered keys stores nothing, not even its name, and starts
   expect(lane.calls.flat()).toEqual([0, 1]);
 });
 
-it("a paused lane, or one with a dead letter, is not deleted", async () => {
+it("a paused lane and a lane with a dead letter keep their stored state", async () => {
   const [paused, parked] = [new LabLane(small), new LabLane(small, () => Promise.reject(new Error("Never.")))];
   for (const lane of [paused, parked]) await lane.client.send(lane.message(0).body, { idempotencyKey: "a" });
   await paused.is("empty");
@@ -86,7 +86,7 @@ it("a paused lane, or one with a dead letter, is not deleted", async () => {
   expect([(await paused.object.look()).state, (await parked.object.look()).letters]).toEqual(["paused", 1]);
 });
 
-it("a message that is sent while a lane clears its memory is kept, also when the object dies", async () => {
+it("a message that is sent while a lane deletes its stored state is kept, also when the object dies", async () => {
   let open = false;
   const lane = new LabLane(blocking, () => open || Promise.reject(new Error("Not yet.")));
   await lane.send(0);

@@ -6,7 +6,7 @@ import { rows, until } from "../harness.ts";
 import { LabLane, laneEnv } from "./lab.ts";
 import { TurnKey } from "./turning.ts";
 
-it("a lane is erased while its handler runs: its settlements are ignored, and new messages wait for the handler", async () => {
+it("a lane that is erased while its handler runs ignores the handler's result, and new messages wait for its end", async () => {
   let [released, running, most] = [false, 0, 0];
   const lane = new LabLane(blocking, async () => {
     most = Math.max(most, ++running);
@@ -24,7 +24,7 @@ it("a lane is erased while its handler runs: its settlements are ignored, and ne
   expect(most).toBe(1);
 });
 
-it("a lane that its object has paused is listed, and an erased one is not", async () => {
+it("a paused lane is listed, and an erased lane is not", async () => {
   const key = new TurnKey(blocked);
   const object = laneObjectOf(laneEnv, { ...key.name, tenant: "acme" });
   await object.pause();

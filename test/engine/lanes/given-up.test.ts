@@ -7,7 +7,7 @@ import { LabLane, laneEnv } from "./lab.ts";
 it.each([
   ["holds", holding],
   ["parks", parking],
-])("A lane that %s its dropped messages logs the message and the object, but no key and no body", async (_, kind) => {
+])("a lane that %s a message after its last retry logs ids of the message and the object, but no key and no body", async (_, kind) => {
   const warn = vi.spyOn(console, "warn");
   onTestFinished(() => warn.mockRestore());
   const lane = new LabLane(kind, ({ messages }) => messages[0]?.retry());

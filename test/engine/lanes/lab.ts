@@ -10,10 +10,10 @@ export const laneEnv = env as unknown as Required<LaneEnv>;
 
 export type LaneBatch = MessageBatch<LaneBody>;
 
-/** One lane with a unique key, with its handler's actions and calls. */
+/** A lane with a unique key. Records the calls of its handler. */
 export class LabLane {
   readonly key = fresh("lane");
-  /** The numbers of the messages, call by call of the handler. */
+  /** The message numbers of each call of the handler. */
   readonly calls: number[][] = [];
   readonly #lane: LaneDefinition<LaneBody>;
 
@@ -50,7 +50,6 @@ export class LabLane {
     return laneObjectOf(laneEnv, { lane: this.#lane.name, tenant: null, key: this.key });
   }
 
-  /** Kills its object. */
   async die(): Promise<void> {
     await runInDurableObject(this.stub, (_, state) => state.abort("Died.")).catch(() => undefined);
   }

@@ -28,8 +28,8 @@ async function caller(tenantId: string, scopes: readonly Scope[] = ["read", "ope
 
 const pathOf = ({ name: { lane, key } }: TurnKey) => `/v1/lanes/${lane}/${encodeURIComponent(key)}`;
 
-describe("the routes of lanes", () => {
-  it("list a stopped lane until it is resumed", async () => {
+describe("Lane routes", () => {
+  it("a stopped lane is listed until it is resumed", async () => {
     const ask = await caller("acme");
     const key = new TurnKey(blocked, "acme", `order/${crypto.randomUUID()} ü`);
     await key.poison();
@@ -45,13 +45,13 @@ describe("the routes of lanes", () => {
       noted_at: expect.any(String),
     });
     expect(JSON.stringify(await listed())).not.toContain("payload_inline");
-    expect((await ask(`${pathOf(key)}/skip-head`, { reason: "Nobody can mend it." })).status).toBe(200);
+    expect((await ask(`${pathOf(key)}/skip-head`, { reason: "It cannot be repaired." })).status).toBe(200);
     expect((await ask(`${pathOf(key)}/resume`, { reason: "Go on." })).status).toBe(200);
     expect(await until(listed, (item) => item === undefined)).toBeUndefined();
     expect(await ask(pathOf(key))).toMatchObject({ status: 200, body: { state: "empty", depth: 0, head: null, ahead: [] } });
   });
 
-  it("count the lanes stopped by one cause, and list them by it", async () => {
+  it("the lane routes count the lanes that one cause has stopped, and list the lanes of a cause", async () => {
     const tenant = fresh("tenant");
     const ask = await caller(tenant);
     const [first, second, third] = [new TurnKey(heldUp, tenant), new TurnKey(heldUp, tenant), new TurnKey(blocked, tenant)];
@@ -82,7 +82,7 @@ describe("the routes of lanes", () => {
     expect((await ask("/v1/lanes?limit=1&state=held")).body).toMatchObject({ items: [{ state: "held" }], next_cursor: expect.any(String) });
   });
 
-  it("require a reason, and refuse impossible actions with an error, both in the audit", async () => {
+  it("a lane action needs a reason; impossible actions are refused, and are in the audit", async () => {
     const ask = await caller("acme");
     const key = new TurnKey(parked);
     expect(await ask(`${pathOf(key)}/resume`, { reason: "Try." })).toMatchObject({ status: 409, body: { code: "invalid_transition" } });
@@ -100,7 +100,7 @@ describe("the routes of lanes", () => {
     expect(audit).toContainEqual(expect.objectContaining({ id: body.action_id }));
   });
 
-  it("show and change only the tenant's own lanes, and need a scope for each action", async () => {
+  it("a tenant can read and change only its own lanes, and each lane action needs a scope", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     await key.askAll("a", "b");
@@ -116,13 +116,13 @@ describe("the routes of lanes", () => {
     await key.seenBy("b ends");
   });
 
-  it("return 404 for a lane that is not deployed", async () => {
+  it("the lane routes return 404 for a lane that is not deployed", async () => {
     const ask = await caller("acme");
     expect(await ask("/v1/lanes/packed/acme")).toMatchObject({ status: 404, body: { code: "lane_not_found" } });
     expect(await ask("/v1/lanes/packed/acme/pause", { reason: "Try." })).toMatchObject({ status: 404 });
   });
 
-  it("return 404 for a lane of a class that is not engineLanes, and such lanes work beside them", async () => {
+  it("the lane routes return 404 for a lane of a custom lane object", async () => {
     const env = { ...probeEnv, LANES: (probeEnv as unknown as { ALONE_LANES: typeof laneEnv.LANES }).ALONE_LANES };
     const [ask, key] = [await caller("acme", ["read", "operate"], env), fresh("lone")];
     expect(await laneOf(env, blocking, key, { tenant: "acme" }).send({ n: 0 })).toMatchObject({ duplicate: false });
@@ -130,13 +130,13 @@ describe("the routes of lanes", () => {
     expect(answers).toMatchObject([{ status: 404, body: { code: "lane_not_found" } }, { status: 404 }]);
   });
 
-  it("refuse a key that no lane can have", async () => {
+  it("the lane routes refuse a key that is too long for a lane", async () => {
     const ask = await caller("acme");
     const refused = { status: 422, body: { code: "invalid_payload", issues: [{ path: "key" }] } };
     expect(await ask(`/v1/lanes/blocked/${encodeURIComponent("鍵".repeat(500))}`)).toMatchObject(refused);
   });
 
-  it("list lanes page by page, by lane and key", async () => {
+  it("lanes are listed page by page, by lane and key", async () => {
     const ask = await caller("pager");
     const keys = [new TurnKey(parked, "pager"), new TurnKey(blocked, "pager"), new TurnKey(parked, "pager")];
     for (const key of keys) await ask(`${pathOf(key)}/pause`, { reason: "Wait." });
@@ -151,12 +151,12 @@ describe("the routes of lanes", () => {
   });
 });
 
-describe("a lane without its bindings", () => {
+describe("Configuration", () => {
   const queue = defineLaneQueue({ name: "loose" });
   const on = defineCommand({ type: "loose.asked", payload: z.object({}), key: () => "one", subject: () => "one", queue });
   const workflow = { ...parked.workflow, name: "turn-parked", on };
 
-  it("is refused when its object is not bound, with the missing binding", async () => {
+  it("a command for a lane whose object is not bound is refused, and the error shows the missing binding", async () => {
     const consumer = defineConsumer({ queue, starts: [workflow], onFailure: "park" });
     const env = { ...probeEnv, LANES: undefined };
     const asked = { type: "loose.asked", payload: {} };
@@ -165,7 +165,7 @@ describe("a lane without its bindings", () => {
     expect(answer).toMatchObject({ code: "config_invalid", message: expect.stringContaining('"Lanes": {"type": "durable-object"') });
   });
 
-  it("shows the missing parts of its consumer in the catalog", () => {
+  it("a lane with missing or invalid options in its consumer is refused, and the error names the option", () => {
     const consumed = (options: object) => () => catalog({ consumers: [defineConsumer({ queue, starts: [workflow], ...options })] });
     expect(consumed({})).toThrow(/needs onFailure in its consumer/);
     expect(consumed({ onFailure: "park", sequence: { gap: "skip" } })).toThrow(/block the message that fills it/);

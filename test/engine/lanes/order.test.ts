@@ -4,15 +4,15 @@ import { blocking, parking } from "../../probe/lanes.ts";
 import { fresh, until } from "../harness.ts";
 import { LabLane, laneEnv, numbers } from "./lab.ts";
 
-describe("a lane", () => {
-  it("delivers messages in the order of their arrival, ten at a time", async () => {
+describe("Lanes", () => {
+  it("a lane delivers messages in the order of their arrival, ten at a time", async () => {
     const lane = new LabLane(blocking);
     await lane.send(...numbers(25));
     await lane.is("empty");
     expect(lane.calls).toEqual([numbers(10), numbers(10, 10), numbers(5, 20)]);
   });
 
-  it("keeps the order of a sender that awaits no answer, and never runs two calls of its handler concurrently", async () => {
+  it("a lane keeps the order of sends that are not awaited, and never runs two calls of its handler concurrently", async () => {
     let running = 0;
     let most = 0;
     const lane = new LabLane(blocking, async () => {
@@ -26,7 +26,7 @@ describe("a lane", () => {
     expect(most).toBe(1);
   });
 
-  it("accepts a thousand messages by one call, and more than one row can contain", async () => {
+  it("a lane accepts a thousand messages in one call, also when they are larger than one row", async () => {
     const lane = new LabLane(blocking);
     const long = "x".repeat(1000);
     const sent = await lane.client.sendBatch(numbers(1000).map((n) => ({ body: { n, note: lane.key, long } })));
@@ -35,7 +35,7 @@ describe("a lane", () => {
     expect(lane.calls.flat()).toEqual(numbers(1000));
   });
 
-  it("delivers each message with the id that its sender received, its time and its first attempt", async () => {
+  it("a lane delivers each message with the id that its sender received, the time and the attempt number", async () => {
     const seen: { id: string; attempts: number; lateMs: number }[] = [];
     const lane = new LabLane(blocking, ({ messages }) => {
       for (const { id, attempts, timestamp } of messages) seen.push({ id, attempts, lateMs: Math.abs(Date.now() - timestamp.getTime()) });
@@ -46,7 +46,7 @@ describe("a lane", () => {
     expect(seen.every(({ attempts, lateMs }) => attempts === 1 && lateMs < 5000)).toBe(true);
   });
 
-  it("reports the backlog in the batch's metrics", async () => {
+  it("a lane reports its backlog in the metrics of a batch", async () => {
     const seen: MessageBatchMetrics[] = [];
     const lane = new LabLane(blocking, (batch) => void seen.push(batch.metadata.metrics));
     await lane.send(...numbers(12));
@@ -55,7 +55,7 @@ describe("a lane", () => {
     expect(seen.every(({ backlogBytes }) => backlogBytes > 100)).toBe(true);
   });
 
-  it("delays a message for as long as its sender asks, and delivers no later message before it", async () => {
+  it("a lane delays a message for the time that its sender sets, and delivers no later message before it", async () => {
     const lane = new LabLane(blocking);
     await lane.client.send({ n: 0, note: lane.key }, { delaySeconds: 0.3 });
     await lane.send(1);
@@ -66,8 +66,8 @@ describe("a lane", () => {
   });
 });
 
-describe("many lanes", () => {
-  it("run in parallel: a blocked lane blocks no other key", async () => {
+describe("Several lanes", () => {
+  it("lanes run in parallel: a blocked lane blocks no other key", async () => {
     let released = false;
     const stuck = new LabLane(blocking, async () => {
       while (!released) await scheduler.wait(5);
@@ -85,7 +85,7 @@ describe("many lanes", () => {
     await stuck.is("empty");
   });
 
-  it("of one key with several tenants or names are separate, for any content of the key", async () => {
+  it("lanes with the same key and different tenants or names are separate, for any text of the key", async () => {
     const key = fresh('","');
     const about = (tenant?: string) => ({ key, tenant, body: { n: 0 } });
     const [one, two, none] = await sendToLanes(laneEnv, blocking, [about("acme"), about("globex"), about(), about("acme")]);
@@ -94,7 +94,7 @@ describe("many lanes", () => {
     expect(answers).toEqual([2, 1, 1, 1]);
   });
 
-  it("accept messages for two hundred keys at once, each with its own answer", async () => {
+  it("lanes accept messages for two hundred keys in one call, and return an answer for each key", async () => {
     const run = fresh();
     const messages = numbers(400).map((n) => ({ key: n % 200 === 7 ? "k".repeat(501) : `${run} ${n % 200}`, body: { n } }));
     const answers = await sendToLanes(laneEnv, blocking, messages);

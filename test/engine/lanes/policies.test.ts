@@ -5,7 +5,7 @@ import { blocking, holding, type LaneBody, letterTakers, parking, small, usual }
 import { until } from "../harness.ts";
 import { LabLane, type LaneBatch, numbers } from "./lab.ts";
 
-/** A handler to which some numbers are poison, until they are healed. */
+/** A handler that retries the messages with these numbers until `heal` is called. */
 function refusing(...poison: number[]) {
   const ill = new Set(poison);
   const handle = ({ messages }: LaneBatch) => {
@@ -14,28 +14,31 @@ function refusing(...poison: number[]) {
   return { handle, heal: () => ill.clear() };
 }
 
-describe("a first message that fails", () => {
-  it.each([2, 3, 4, 6])("is retried although its time came between two reads of the clock, %i ms apart", async (apart) => {
-    const lane = new LabLane(blocking, ({ messages }) => {
-      if ((messages[0]?.attempts ?? 0) < 12) throw new Error("Not yet.");
-    });
-    let looks = 0;
-    const now = Date.now.bind(Date);
-    const clock = vi.spyOn(Date, "now").mockImplementation(() => now() + apart * ++looks);
-    onTestFinished(() => clock.mockRestore());
-    await lane.send(0);
-    // In turns, not by the clock that runs away. Its alarm, which would hide a loss, rings after 10 seconds.
-    for (let turn = 0; turn < 400 && lane.calls.length < 12; turn++) await scheduler.wait(20);
-    expect(lane.calls).toHaveLength(12);
-  });
+describe("Failing messages", () => {
+  it.each([2, 3, 4, 6])(
+    "the first message of a lane is retried although its retry time is between two reads of the clock, %i ms apart",
+    async (apart) => {
+      const lane = new LabLane(blocking, ({ messages }) => {
+        if ((messages[0]?.attempts ?? 0) < 12) throw new Error("Not yet.");
+      });
+      let looks = 0;
+      const now = Date.now.bind(Date);
+      const clock = vi.spyOn(Date, "now").mockImplementation(() => now() + apart * ++looks);
+      onTestFinished(() => clock.mockRestore());
+      await lane.send(0);
+      // Waits at most 8 seconds, because the alarm would deliver a lost message after 10 seconds.
+      for (let turn = 0; turn < 400 && lane.calls.length < 12; turn++) await scheduler.wait(20);
+      expect(lane.calls).toHaveLength(12);
+    },
+  );
 
-  it("blocks its lane permanently under `block`, and is retried beyond its retries", async () => {
+  it("a failing message blocks a lane with `block`, and is retried beyond its retry limit", async () => {
     const { handle, heal } = refusing(1);
     const lane = new LabLane(blocking, handle);
     await lane.send(...numbers(4));
     const { head, why, depth } = await until(
       () => lane.object.look(),
-      // During an attempt nothing is stopped.
+      // During an attempt the lane is not blocked.
       (seen) => (seen.head?.failures ?? 0) > 6 && seen.why !== null,
     );
     expect({ depth, head }).toMatchObject({ depth: 3, head: { error: "The handler asked for another try." } });
@@ -46,10 +49,10 @@ describe("a first message that fails", () => {
     expect(lane.calls.at(-1)).toEqual([2, 3]);
   });
 
-  it("becomes a dead letter under `park`, with its body and its last error, and the lane continues", async () => {
+  it("a failing message of a lane with `park` becomes a dead letter with its body and last error, and the lane continues", async () => {
     const taken: LaneLetter<LaneBody>[] = [];
     const lane = new LabLane(parking, ({ messages }) => {
-      if (messages.some(({ body }) => body.n === 1)) throw new Error("Number one is poison.");
+      if (messages.some(({ body }) => body.n === 1)) throw new Error("Number one is invalid.");
     });
     letterTakers.set(lane.key, (letter) => void taken.push(letter));
     await lane.client.sendBatch(numbers(4).map((n) => lane.message(n, { idempotencyKey: `key ${n}` })));
@@ -66,12 +69,12 @@ describe("a first message that fails", () => {
       idempotencyKey: "key 1",
       reason: "exhausted",
     });
-    expect(letter).toMatchObject({ error: "Number one is poison.", attempts: 5 });
-    // Which of four failed is not known at first: they go one by one, and only the poison is counted as having failed.
+    expect(letter).toMatchObject({ error: "Number one is invalid.", attempts: 5 });
+    // After the failed batch the messages are delivered one by one, and only the invalid message is counted as failed.
     expect(lane.calls).toEqual([numbers(4), [0], [1], [1], [1], [1], [2], [3]]);
   });
 
-  it("stops its lane under `hold` until an operator resumes the lane, or retries or skips the message", async () => {
+  it("a failing message stops a lane with `hold` until an operator resumes the lane, or retries or skips the message", async () => {
     const { handle, heal } = refusing(0, 1, 2);
     const lane = new LabLane(holding, handle);
     await lane.send(...numbers(4));
@@ -101,7 +104,7 @@ describe("a first message that fails", () => {
     expect(lane.calls.at(-1)).toEqual([2, 3]);
   });
 
-  it("waits one second at first, twice as long each time, and as long as its error requests", async () => {
+  it("a failing message of a lane is retried after one second, then twice as long each time, or after the delay of its error", async () => {
     const asked: (number | undefined)[] = [undefined, undefined, undefined, 100, undefined];
     let failedAt = 0;
     const lane = new LabLane(usual, ({ messages: [message] }) => {
@@ -117,7 +120,7 @@ describe("a first message that fails", () => {
         (seen) => seen.head?.failures === failures,
       );
       const nextAt = head?.nextAt ?? 0;
-      // The lane reads the clock between these two.
+      // The lane reads the clock between `failedAt` and this line.
       waits.push({ fromFailure: nextAt - failedAt, fromLook: nextAt - Date.now() });
       await lane.object.retryHead();
     }
@@ -127,7 +130,7 @@ describe("a first message that fails", () => {
     }
   });
 
-  it("keeps its failures and its delay when its object dies", async () => {
+  it("a failing message keeps its number of failures and its delay when the lane's object dies", async () => {
     let failures = 1;
     const lane = new LabLane(blocking, ({ messages: [message] }) => {
       if (failures-- > 0) message?.retry({ delaySeconds: 0.4 });
@@ -140,7 +143,7 @@ describe("a first message that fails", () => {
     expect(lane.calls).toEqual([[0, 1], [0], [1]]);
   });
 
-  it("is delivered by the alarm when its object died and the lane has no requests", async () => {
+  it("the alarm delivers the messages of a lane whose object died, without any request", async () => {
     const lane = new LabLane(blocking, () => (lane.calls.length === 1 ? new Promise(() => undefined) : undefined));
     await lane.send(...numbers(3));
     await until(
@@ -153,11 +156,11 @@ describe("a first message that fails", () => {
       () => Promise.resolve(lane.calls.length),
       (calls) => calls === 3,
     );
-    // Messages found after a restart are delivered one by one at first: the head may have killed the object.
+    // After a restart the first message is delivered alone, because it may have killed the object.
     expect(lane.calls).toEqual([[0, 1, 2], [0], [1, 2]]);
   });
 
-  it("that kills its object repeatedly is counted as failed, and dropped", async () => {
+  it("a message that repeatedly kills the lane's object is counted as failed, and becomes a dead letter", async () => {
     const lane = new LabLane(parking, async ({ messages: [message] }, ctx) => {
       await scheduler.wait(5);
       if (message?.body.n === 0) ctx.abort("Out of memory.");
@@ -177,8 +180,8 @@ describe("a first message that fails", () => {
   });
 });
 
-describe("a dead letter of a lane", () => {
-  it("is neither sent again nor removed while it is being handed over", async () => {
+describe("Dead letters", () => {
+  it("a dead letter of a lane can be neither sent again nor removed while its handler runs", async () => {
     let [isOpen, handed] = [false, 0];
     const lane = new LabLane(parking, refusing(0).handle);
     letterTakers.set(lane.key, async () => {
@@ -198,7 +201,7 @@ describe("a dead letter of a lane", () => {
     expect({ handed, depth: (await lane.object.look()).depth }).toEqual({ handed: 1, depth: 0 });
   });
 
-  it("is kept and handed over again after a failed hand-over, while its lane continues", async () => {
+  it("a dead letter of a lane is passed to its handler again after an error, while the lane continues", async () => {
     let refusals = 1;
     const taken: number[] = [];
     const lane = new LabLane(parking, refusing(0, 2).handle);
@@ -220,7 +223,7 @@ describe("a dead letter of a lane", () => {
     expect(taken.toSorted()).toEqual([0, 2]);
   });
 
-  it("without a handler is kept until an operator removes it or sends it again", async () => {
+  it("a dead letter of a lane without a dead-letter handler is kept until an operator removes it or sends it again", async () => {
     const { handle, heal } = refusing(0, 1);
     const lane = new LabLane(small, handle);
     await lane.send(...numbers(3));
@@ -236,8 +239,8 @@ describe("a dead letter of a lane", () => {
   });
 });
 
-describe("an operator", () => {
-  it("can pause a lane, list its waiting messages page by page, and resume it, also after an eviction", async () => {
+describe("Operators", () => {
+  it("an operator can pause a lane, list its waiting messages page by page, and resume it, also after an eviction", async () => {
     const lane = new LabLane(blocking);
     expect(await lane.object.pause()).toEqual({ done: true });
     await lane.client.sendBatch(numbers(150).map((n) => lane.message(n, n === 1 ? { idempotencyKey: "a" } : {})));
@@ -255,7 +258,7 @@ describe("an operator", () => {
     expect(lane.calls.flat()).toEqual(numbers(150));
   });
 
-  it("can skip the first message that was shown, and no other, and none that the handler has", async () => {
+  it("an operator can skip only the first message of a lane, and not while the handler processes it", async () => {
     let released = false;
     const lane = new LabLane(small, async () => {
       while (!released) await scheduler.wait(5);
@@ -281,7 +284,7 @@ describe("an operator", () => {
     expect(lane.calls).toEqual([[0], [2]]);
   });
 
-  it("can do nothing in an empty lane", async () => {
+  it("an operator's action on an empty lane is refused", async () => {
     const { object } = new LabLane(blocking);
     expect(await object.look()).toMatchObject({ state: "empty", depth: 0, head: null, letters: 0 });
     for (const answer of [await object.resume(), await object.retryHead(), await object.skipHead(), await object.resendLetter("a")]) {

@@ -5,7 +5,7 @@ import { blocking, letterTakers, parking } from "../../probe/lanes.ts";
 import { until } from "../harness.ts";
 import { LabLane, type LaneBatch, numbers } from "./lab.ts";
 
-/** One action of a handler: it settles a message, or all, during its call or later; then it returns or throws. */
+/** One action of a handler. It settles one message or all, during its call or later. */
 type Act = { what: "ack" | "retry"; at: number; later: boolean } | { what: "ackAll" | "retryAll"; later: boolean };
 interface Script {
   acts: Act[];
@@ -23,7 +23,7 @@ const script: fc.Arbitrary<Script> = fc.record({
   end: fc.constantFrom("returns", "returns", "throws", "rejects later"),
 });
 
-/** A handler that fits a queue as well as a lane. */
+/** A handler for a queue and a lane. */
 async function follow({ acts, end }: Script, batch: MessageBatch<unknown>, ctx: Pick<ExecutionContext, "waitUntil">): Promise<void> {
   const settle = (one: Act) => ("at" in one ? batch.messages[one.at]?.[one.what]() : batch[one.what]());
   for (const one of acts.filter(({ later }) => !later)) settle(one);
@@ -36,7 +36,7 @@ async function follow({ acts, end }: Script, batch: MessageBatch<unknown>, ctx: 
   if (end === "throws") throw new Error("The handler failed.");
 }
 
-/** Which messages the platform's own queue would hand out again. */
+/** The messages that a Cloudflare queue would deliver again. */
 async function byQueue(script: Script): Promise<boolean[]> {
   const messages = numbers(SIZE).map((n) => ({ id: String(n), timestamp: new Date(), attempts: 1, body: { n } }));
   const batch = createMessageBatch("compared", messages);
@@ -60,7 +60,7 @@ async function byQueue(script: Script): Promise<boolean[]> {
   });
 }
 
-/** The next and the first delivery of a lane. */
+/** The second delivery of a lane. */
 async function byLane(script: Script): Promise<number[]> {
   const lane = new LabLane(blocking, (batch, ctx) => (lane.calls.length === 1 ? follow(script, batch, ctx) : undefined));
   await lane.send(...numbers(SIZE));
@@ -68,8 +68,8 @@ async function byLane(script: Script): Promise<number[]> {
   return [...new Set(lane.calls.slice(1).flat())];
 }
 
-describe("a handler of a queue, moved to a lane", () => {
-  it("settles messages as a queue does: the first settlement of each counts, and messages after a returned one return with it", async () => {
+describe("Settlement", () => {
+  it("a lane settles messages as a queue does, and also delivers all messages after a retried message again", async () => {
     await fc.assert(
       fc.asyncProperty(script, async (script) => {
         const again = await byQueue(script);
@@ -81,7 +81,7 @@ describe("a handler of a queue, moved to a lane", () => {
   });
 });
 
-it("a handler's change to a body does not change the message: the next try and the dead letter have the original", async () => {
+it("a lane message is unchanged when a handler changes its body: the next try and the dead letter have the original", async () => {
   const [seen, letters]: [unknown[], unknown[]] = [[], []];
   const lane = new LabLane(parking, ({ messages: [message] }) => {
     seen.push(structuredClone(message?.body));
@@ -97,7 +97,7 @@ it("a handler's change to a body does not change the message: the next try and t
 });
 
 it.each([-1, Number.NaN, 43_201, Number.POSITIVE_INFINITY])(
-  "a retry cannot be delayed by %d seconds, as in a queue: the call throws",
+  "a retry of a lane message with a delay of %d seconds throws, as in a queue",
   async (delaySeconds) => {
     const said: unknown[] = [];
     const lane = new LabLane(blocking, ({ messages: [message] }) => {
@@ -113,14 +113,14 @@ it.each([-1, Number.NaN, 43_201, Number.POSITIVE_INFINITY])(
   },
 );
 
-/** How a message fails before it is done, delivery by delivery. */
+/** The failures of a message before it succeeds, one for each delivery. */
 type Course = ("retry" | "throw")[];
 
 const faulty: fc.Arbitrary<Course> = fc.array(fc.constantFrom("retry", "throw"), { maxLength: 5 });
 const course: fc.Arbitrary<Course> = fc.oneof({ weight: 3, arbitrary: fc.constant<Course>([]) }, { weight: 1, arbitrary: faulty });
 const courses = fc.array(course, { minLength: 1, maxLength: 14 });
 
-/** The handler of these sequences: a message that throws fails its whole batch, one that requests another try only itself. */
+/** The handler of these sequences. A message that throws fails its whole batch. A message that calls `retry` fails alone. */
 class Patient {
   readonly #faults: Course[];
   constructor(courses: readonly Course[]) {
@@ -134,7 +134,7 @@ class Patient {
 const BATCH = 10;
 const LIMIT = 3;
 
-/** A lane's behaviour by its page: the messages of each call, and the dead letters. */
+/** The documented behaviour of a lane: the messages of each call, and the dead letters. */
 function model(courses: readonly Course[]): { calls: number[][]; letters: number[] } {
   const patient = new Patient(courses);
   const calls: number[][] = [];
@@ -146,7 +146,7 @@ function model(courses: readonly Course[]): { calls: number[][]; letters: number
     calls.push(batch);
     const said = batch.map((n) => patient.next(n));
     const threw = said.includes("throw");
-    // A retry requested before the throw counts; nothing after it was requested.
+    // A call of `retry` before the throw counts. Later messages were not processed.
     const upTo = threw ? said.indexOf("throw") : batch.length;
     const again = batch.findIndex((_, at) => said[at] === "retry" || at >= upTo);
     if (again === -1) {
@@ -167,8 +167,8 @@ function model(courses: readonly Course[]): { calls: number[][]; letters: number
   return { calls, letters };
 }
 
-describe("a lane", () => {
-  it("makes the calls that docs/lanes.md describes, for any failures", async () => {
+describe("Documented behaviour", () => {
+  it("a lane calls its handler as docs/lanes.md describes, for any failures", async () => {
     await fc.assert(
       fc.asyncProperty(courses, async (courses) => {
         const patient = new Patient(courses);

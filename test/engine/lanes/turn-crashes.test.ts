@@ -7,8 +7,8 @@ import { until } from "../../until.ts";
 import { dieAt, failAt, keeperRound, pauseAt, probeEnv, rows } from "../harness.ts";
 import { TurnKey } from "./turning.ts";
 
-describe("a turn of a lane", () => {
-  it("L11 is recorded when the lane dies after the instance's start", async () => {
+describe("Turns", () => {
+  it("L11 a lane that dies after it started an instance waits for the end of that instance", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     const started = pauseAt("L11 started, its turn not noted");
@@ -23,7 +23,7 @@ describe("a turn of a lane", () => {
     expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
   });
 
-  it("L11 ends at once when its run has reported its end before the turn was recorded", async () => {
+  it("L11 an instance that ended before its lane recorded the start does not block the next command", async () => {
     const key = new TurnKey(blocked);
     const started = pauseAt("L11 started, its turn not noted");
     await key.askAll("a", "b");
@@ -33,7 +33,7 @@ describe("a turn of a lane", () => {
     expect(await key.seenBy("b ends", 5000)).toContain("b ends");
   });
 
-  it("L11 survives the death of the lane, and ends when the run reports its end", async () => {
+  it("L11 a lane that died still waits for its running instance, and continues after the instance has ended", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     await key.askAll("a", "b");
@@ -46,7 +46,7 @@ describe("a turn of a lane", () => {
     await key.seenBy("b ends");
   });
 
-  it("L12 ends when the database has the end that the run did not report", async () => {
+  it("L12 a lane continues when the database has the end of an instance that did not notify the lane", async () => {
     const key = new TurnKey(blocked);
     const untold = dieAt("L12 ended, its lane not told", key.id("a"));
     await key.askAll("a", "b");
@@ -57,7 +57,7 @@ describe("a turn of a lane", () => {
     await key.seenBy("b ends");
   });
 
-  it("L12 continues while the database has the instance as running, or as failed with its place kept", async () => {
+  it("L12 a lane waits while the database has its instance as running, or as failed under `block`", async () => {
     const [under, failed] = [new TurnKey(blocked), new TurnKey(blocked)];
     const letGo = under.gate("a");
     failed.breaks("a");
@@ -77,7 +77,7 @@ describe("a turn of a lane", () => {
     await under.seenBy("b ends");
   });
 
-  it("survives a restart of its instance on the platform", async () => {
+  it("a lane waits for its running instance, also after a restart of that instance on the platform", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     await key.askAll("a", "b");
@@ -89,8 +89,8 @@ describe("a turn of a lane", () => {
   });
 });
 
-describe("the keeper", () => {
-  it("L13 sends accepted and unsent commands to their lane, and starts none out of turn", async () => {
+describe("Keeper", () => {
+  it("L13 the keeper sends accepted commands that were not sent to their lane, and starts none before its turn", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     await key.ask("a");
@@ -108,7 +108,7 @@ describe("the keeper", () => {
     expect((await key.seenBy("b ends")).slice(2)).toEqual(["c begins", "c ends", "b begins", "b ends"]);
   });
 
-  it("L14 starts a command that had its turn and was lost by the platform afterwards", async () => {
+  it("L14 the keeper starts a command that its lane had started and the platform has lost", async () => {
     const key = new TurnKey(parked);
     const id = await key.ask("a");
     await key.reaches("a", "complete");
@@ -119,7 +119,7 @@ describe("the keeper", () => {
     expect(await key.seen()).toEqual(["a begins", "a ends"]);
   });
 
-  it("L14 does not start a command outside its lane when an operator removed it from the lane and has replayed it", async () => {
+  it("L14 the keeper does not start a replayed command outside its lane", async () => {
     const key = new TurnKey(blocked);
     const letGo = key.gate("a");
     await key.askAll("a", "b", "c");
@@ -140,7 +140,7 @@ describe("the keeper", () => {
     expect((await key.seenBy("b ends")).slice(2)).toEqual(["c begins", "c ends", "b begins", "b ends"]);
   });
 
-  it("L14 does not start a command that an operator removed from the lane, for any delay of its dead letter", async () => {
+  it("L14 the keeper does not start a command that an operator skipped in its lane, also while its dead letter is delayed", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     await key.askAll("a", "b");
@@ -148,7 +148,7 @@ describe("the keeper", () => {
     await runInDurableObject(key.stub, (object) => {
       const lane = object as unknown as { lanes: ReadonlyMap<string, object> };
       const own = lane.lanes.get("parked");
-      const stuck = { ...own, keepLetter: () => Promise.reject(new Error("The database is away.")) };
+      const stuck = { ...own, keepLetter: () => Promise.reject(new Error("The database is unavailable.")) };
       Object.assign(lane, { lanes: new Map([["parked", stuck]]) });
     });
     await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", id: head?.id, reason: "A test." });
@@ -162,7 +162,7 @@ describe("the keeper", () => {
 
 it("L15 an operator's action on a lane is audited, also when the database was unavailable at that moment", async () => {
   const key = new TurnKey(parked);
-  failAt("L15 steered, not audited", new Error("The database is away."));
+  failAt("L15 steered, not audited", new Error("The database is unavailable."));
   const { actionId } = await steerLane(probeEnv, key.by, key.name, { verb: "pause", reason: "Two of everything." });
   const audited = async () => (await listActions(probeEnv, key.by, {})).items.find(({ id }) => id === actionId);
   expect(await audited()).toBeUndefined();
@@ -176,6 +176,6 @@ it("L15 an operator's action on a lane is audited, also when the database was un
     reason: "Two of everything.",
     result: "applied",
   });
-  // A reader of the audit has all earlier rows.
+  // A read of the audit includes all earlier actions.
   expect((await audited())?.at).toBeGreaterThanOrEqual(awayUntil);
 });

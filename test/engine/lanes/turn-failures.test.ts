@@ -8,8 +8,8 @@ import { TurnKey } from "./turning.ts";
 
 const why = { reason: "A test." };
 
-describe("an instance that fails", () => {
-  it("keeps its place in a lane with `block` until a retry succeeds", async () => {
+describe("Failed instances", () => {
+  it("a failed instance blocks a lane with `block` until its retry succeeds", async () => {
     const key = new TurnKey(blocked);
     const mend = key.breaks("a");
     await key.askAll("a", "b");
@@ -21,7 +21,7 @@ describe("an instance that fails", () => {
     expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
   });
 
-  it("frees its place in a lane with `block` when it is undone", async () => {
+  it("a failed instance no longer blocks a lane with `block` after its undo", async () => {
     const key = new TurnKey(blocked);
     key.breaks("a");
     await key.askAll("a", "b");
@@ -31,7 +31,7 @@ describe("an instance that fails", () => {
     expect(await key.reaches("a", "terminated")).toBe("terminated");
   });
 
-  it("keeps its place in a lane with `block` until an operator releases it, although its row is pruned", async () => {
+  it("a failed instance blocks a lane with `block` until an operator skips it, although its row is deleted", async () => {
     const key = new TurnKey(blocked);
     key.breaks("a");
     await key.ask("a");
@@ -46,7 +46,7 @@ describe("an instance that fails", () => {
     await key.seenBy("b ends");
   });
 
-  it("blocks no further message once an operator releases it", async () => {
+  it("a lane with `block` continues after an operator has skipped the failed instance", async () => {
     const key = new TurnKey(blocked);
     key.breaks("a");
     await key.askAll("a", "b");
@@ -60,7 +60,7 @@ describe("an instance that fails", () => {
     expect(await key.seenBy("b ends")).toEqual(["a begins", "b begins", "b ends"]);
   });
 
-  it("frees its place in a lane with `park`, and is retried out of turn", async () => {
+  it("a lane with `park` continues after a failed instance, and a retry of that instance runs out of order", async () => {
     const key = new TurnKey(parked);
     const mend = key.breaks("a");
     const letGo = key.gate("b");
@@ -74,7 +74,7 @@ describe("an instance that fails", () => {
     expect(await key.seenBy("b ends")).toEqual(["a begins", "b begins", "a ends", "b ends"]);
   });
 
-  it("stops a lane with `hold` until an operator resumes it, also after a successful retry", async () => {
+  it("a failed instance stops a lane with `hold` until an operator resumes the lane, also after a successful retry", async () => {
     const key = new TurnKey(heldUp);
     const mend = key.breaks("a");
     await key.askAll("a", "b");
@@ -89,8 +89,8 @@ describe("an instance that fails", () => {
   });
 });
 
-describe("an instance that an operator closes", () => {
-  it("releases its lane with `block` or `hold` at once, and the dry run says so", async () => {
+describe("Closed instances", () => {
+  it("a failed instance that an operator closes no longer stops a lane with `block` or `hold`, as its dry run shows", async () => {
     for (const lane of [blocked, heldUp]) {
       const key = new TurnKey(lane);
       key.breaks("a");
@@ -103,7 +103,7 @@ describe("an instance that an operator closes", () => {
     }
   });
 
-  it("is released by the keeper when the process dies before the lane is notified; a lane that is read detects the close", async () => {
+  it("a lane continues after the close of its failed instance, also when the process died before it notified the lane", async () => {
     const [told, looked] = [new TurnKey(heldUp), new TurnKey(heldUp)];
     for (const key of [told, looked]) {
       key.breaks("a");
@@ -125,7 +125,7 @@ describe("an instance that an operator closes", () => {
     );
   });
 
-  it("releases no lane that another instance holds", async () => {
+  it("the close of a failed instance does not resume a lane that another failed instance has stopped", async () => {
     const key = new TurnKey(heldUp);
     const mend = key.breaks("b");
     key.breaks("a");
@@ -140,8 +140,8 @@ describe("an instance that an operator closes", () => {
   });
 });
 
-describe("a message's sensitive fields", () => {
-  it("are hidden in the reason of a stopped lane, in the lane and in the list, for a failed run and an undelivered message", async () => {
+describe("Sensitive fields", () => {
+  it("sensitive fields are hidden in the reason of a stopped lane, for a failed run and for a failed event", async () => {
     const secret = fresh("secret");
     const run = new TurnKey(heldUp);
     const no = notRetryable(`No mailbox ${secret}.`);
@@ -167,8 +167,8 @@ describe("a message's sensitive fields", () => {
   });
 });
 
-describe("a message that cannot be accepted", () => {
-  it("becomes a dead letter of a lane with `park`, at once when no retry can succeed", async () => {
+describe("Invalid messages", () => {
+  it("an invalid message of a lane with `park` becomes a dead letter without retries", async () => {
     const key = new TurnKey(parked);
     await key.poison();
     await key.ask("b");
@@ -176,7 +176,7 @@ describe("a message that cannot be accepted", () => {
     expect(await key.letters()).toEqual([{ reason: "invalid_payload", queue: "lane:parked" }]);
   });
 
-  it("blocks a lane with `block` until an operator skips it, and becomes a dead letter then", async () => {
+  it("an invalid message blocks a lane with `block` until an operator skips it, and then becomes a dead letter", async () => {
     const key = new TurnKey(blocked);
     await key.poison();
     await key.ask("b");
@@ -192,7 +192,7 @@ describe("a message that cannot be accepted", () => {
     expect(await key.letters()).toEqual([{ reason: "skipped", queue: "lane:blocked" }]);
   });
 
-  it("stops a lane with `hold`", async () => {
+  it("an invalid message stops a lane with `hold`", async () => {
     const key = new TurnKey(heldUp);
     await key.poison();
     await key.ask("b");
@@ -202,8 +202,8 @@ describe("a message that cannot be accepted", () => {
   });
 });
 
-describe("the tries of an event in its lane", () => {
-  /** Publishes an event without a receiver; returns its lane, and the number of tries of its code. */
+describe("Event tries", () => {
+  /** Publishes an event whose route throws the error of `fails`. Returns its lane and the number of tries. */
   async function state({ event, queue }: typeof told, fails: (tries: number) => Error | undefined) {
     const key = new TurnKey({ ...parked, queue }, "acme", fresh("told"));
     let tries = 0;
@@ -213,7 +213,7 @@ describe("the tries of an event in its lane", () => {
     return { key, tries: () => tries };
   }
 
-  it("are not used up by failures of the engine", async () => {
+  it("an unavailable database does not use up the tries of an event in its lane", async () => {
     const away = () => {
       failAt("signal kept, not told", new MillraceError("unavailable", "The database is away."));
       return undefined;
@@ -223,13 +223,13 @@ describe("the tries of an event in its lane", () => {
     expect(tries()).toBe(4 + 2);
   });
 
-  it("are used up by errors that its own code marks as unavailable", async () => {
-    const { key, tries } = await state(whispered, () => new MillraceError("unavailable", "They are too busy."));
+  it("an error `unavailable` of a route's code uses up the tries of an event in its lane", async () => {
+    const { key, tries } = await state(whispered, () => new MillraceError("unavailable", "The receiver is overloaded."));
     expect(await key.letters()).toMatchObject([{ queue: "lane:whispered" }]);
     expect(tries()).toBe(2);
   });
 
-  it("are all available again when an operator resumes a lane with `hold`, and one alone after a retry by hand", async () => {
+  it("an event in a lane with `hold` gets all its tries again after a resume, and one try after an operator's retry", async () => {
     const { key, tries } = await state(cried, () => new Error("Nobody listens."));
     await key.stands(({ state }) => state === "held");
     expect(tries()).toBe(2);

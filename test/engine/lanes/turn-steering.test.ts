@@ -10,8 +10,8 @@ type Steer = Omit<Parameters<typeof steerLane>[3], "reason">;
 const steer = (key: TurnKey, how: Steer) => steerLane(probeEnv, key.by, key.name, { ...how, reason: "A test." });
 const changed = { code: "invalid_transition", message: expect.stringContaining("read the lane again") };
 
-describe("an action with a message id", () => {
-  it("is refused if the lane has another message at that place by now", async () => {
+describe("Message ids", () => {
+  it("a lane action with a message id is refused if another message is now the first", async () => {
     const key = new TurnKey(heldUp);
     key.breaks("a");
     key.breaks("b");
@@ -28,7 +28,7 @@ describe("an action with a message id", () => {
     await key.seenBy("c ends");
   });
 
-  it("does not release another failed instance", async () => {
+  it("a skip with a message id does not skip another failed instance of the lane", async () => {
     const key = new TurnKey(paired);
     key.breaks("a");
     key.breaks("b");
@@ -45,8 +45,8 @@ describe("an action with a message id", () => {
   });
 });
 
-describe("a failed instance that is retried", () => {
-  it("is shown as running, and a skip of the failed instance does not skip the message queued behind it", async () => {
+describe("Retried instances", () => {
+  it("a skip of a failed instance that is being retried is refused, and does not skip the next message of the lane", async () => {
     const key = new TurnKey(blocked);
     key.breaks("a");
     await key.askAll("a", "b");
@@ -56,7 +56,7 @@ describe("a failed instance that is retried", () => {
     await retryInstance(probeEnv, key.by, key.id("a"), { reason: "A test." });
     await expect(steer(key, { verb: "skip_head" })).rejects.toMatchObject(changed);
     expect(await key.stands(() => true)).toMatchObject({ state: "waiting", depth: 1, ahead: [{ failed: null }] });
-    // Nor now that everybody has seen it.
+    // The skip is refused again after the lane has shown the retry.
     await expect(steer(key, { verb: "skip_head" })).rejects.toMatchObject({ message: expect.stringContaining("as `id`") });
     const retry = steer(key, { verb: "retry_head" });
     await expect(retry).rejects.toMatchObject({
@@ -68,7 +68,7 @@ describe("a failed instance that is retried", () => {
   });
 });
 
-it("a message that waits after a fixed blocking instance is skipped only by its id", async () => {
+it("a message that waits in a lane with `hold` after a repaired instance is skipped only by its id", async () => {
   const key = new TurnKey(heldUp);
   const mend = key.breaks("a");
   await key.askAll("a", "b");
@@ -81,7 +81,7 @@ it("a message that waits after a fixed blocking instance is skipped only by its 
   expect(await steer(key, { verb: "skip_head", id: head?.id ?? "" })).toMatchObject({ messageId: head?.id });
 });
 
-it("an empty lane that its object has paused is listed, and no longer after it is erased", async () => {
+it("a paused empty lane is listed until it is erased", async () => {
   const key = new TurnKey(parked);
   const object = laneObjectOf(laneEnv, { ...key.name, tenant: "acme" });
   const states = async () => {

@@ -7,7 +7,7 @@ import { TurnKey } from "./turning.ts";
 
 const status = async (id: string) => (await getInstance(probeEnv, operator, id)).status as string;
 
-it("A cancelled command that waits for its turn never begins: the next command of its key gets the turn", async () => {
+it("a cancelled command that waits in its lane never begins, and the next command of its key starts", async () => {
   const key = new TurnKey(parked);
   const letGo = key.gate("a");
   await key.askAll("a", "b", "c");
@@ -26,7 +26,7 @@ it("A cancelled command that waits for its turn never begins: the next command o
   expect(await key.seenBy("c ends")).toEqual(["a begins", "a ends", "c begins", "c ends"]);
 });
 
-it("A pause is refused for a command that waits for its turn; a command with its turn can be paused, and keeps the turn", async () => {
+it("a command that waits in its lane cannot be paused; a running command can be paused, and still blocks its lane", async () => {
   const key = new TurnKey(parked);
   const letGo = key.gate("a");
   await key.askAll("a", "b");

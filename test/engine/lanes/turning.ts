@@ -12,7 +12,7 @@ import { laneEnv } from "./lab.ts";
 
 type TurnLane = (typeof turns)[number];
 
-/** One key of a lane in front of a workflow, which no other test uses. */
+/** A unique key of a lane that starts instances of a workflow. */
 export class TurnKey {
   readonly key: string;
   readonly #of: TurnLane;
@@ -24,7 +24,7 @@ export class TurnKey {
     this.key = key;
   }
 
-  /** The code of a run of this name between its two effects, on every replay. */
+  /** Sets the code that the run of this name executes between its two effects. */
   run(name: string, code: (call: TurnCall) => Promise<unknown>): void {
     turnCode.set(`${this.key} ${name}`, code);
   }
@@ -33,14 +33,14 @@ export class TurnKey {
     return { key: this.key, name: `${this.key} ${name}` };
   }
 
-  /** Asks for a run, and answers its instance's id. */
+  /** Accepts a command for a run. Returns its instance id. */
   async ask(name: string, more: { secret?: string } = {}): Promise<string> {
     const by = { tenantId: this.#tenant, source: "test" };
     return (await acceptCommand(probeEnv, app, by, { type: this.#of.command.type, payload: { ...this.payload(name), ...more } }))
       .instanceId;
   }
 
-  /** Asks for runs in one request. */
+  /** Accepts the commands of several runs in one request. */
   async askAll(...names: string[]): Promise<void> {
     const requests = names.map((name) => ({ type: this.#of.command.type, payload: this.payload(name) }));
     await acceptCommands(probeEnv, app, { tenantId: this.#tenant, source: "test" }, requests);
@@ -68,7 +68,7 @@ export class TurnKey {
     };
   }
 
-  /** Sends a message that every version of its definition refuses, as a producer of another deployment might. */
+  /** Sends an invalid message, as a producer of another deployment might. */
   async poison(): Promise<void> {
     const [draft, by] = [this.#of.command.from(this.payload("poison")), { tenantId: this.#tenant, source: "test" }];
     const said = { correlationId: fresh("job"), causationId: "test", traceparent: newTrace(), owner: fresh("poison") };
@@ -76,7 +76,7 @@ export class TurnKey {
     await relay(probeEnv, [{ id: messageId(envelope), queue: this.#of.queue.name, delaySeconds: 0, body: JSON.stringify(envelope) }]);
   }
 
-  /** The dead letters of its messages, once there is one. */
+  /** Waits for a dead letter of the lane's messages. Returns all of them. */
   letters(): Promise<{ reason: string; queue: string }[]> {
     const sql = "SELECT reason, queue FROM millrace_dead_letters WHERE tenant_id = ?1 AND body->>'subject' = ?2";
     return until(
@@ -85,12 +85,12 @@ export class TurnKey {
     );
   }
 
-  /** The outside world's events in order: "a begins", "a ends". */
+  /** The recorded effects in order: "a begins", "a ends". */
   async seen(): Promise<string[]> {
     return (await happened(`${this.key}/`)).map(({ subject }) => subject.slice(this.key.length * 2 + 2));
   }
 
-  /** The outside world's events up to this one. */
+  /** Waits for this effect. Returns all effects up to it. */
   seenBy(last: string, withinMs = 15_000): Promise<string[]> {
     return until(
       () => this.seen(),
@@ -107,7 +107,7 @@ export class TurnKey {
     return { lane: this.#of.queue.name.replace("lane:", ""), key: this.key };
   }
 
-  /** The lane's state once the condition holds. */
+  /** Waits until the condition is true. Returns the state of the lane. */
   stands(right: (standing: LaneStanding) => boolean): Promise<LaneStanding> {
     return until(() => describeLane(probeEnv, this.by, this.name), right, 15_000);
   }
@@ -120,16 +120,16 @@ export class TurnKey {
     return laneEnv.LANES.getByName(JSON.stringify([this.name.lane, this.#tenant, this.key]));
   }
 
-  /** Kills the object: only the lane's stored state remains. */
+  /** Kills the object, so that only the stored state of the lane remains. */
   async die(): Promise<void> {
     await runInDurableObject(this.stub, (_, state) => state.abort("Died.")).catch(() => undefined);
   }
 
-  /** Moves the start of the running turns back by this number of seconds, and wakes the object again. */
+  /** Moves the start of the running instances into the past by this number of seconds, and wakes the object. */
   async age(seconds: number): Promise<void> {
     await runInDurableObject(this.stub, (_, { storage }) => {
       const kept = storage.kv.get<{ places: { since: number }[] }>("places");
-      if (!kept) throw new Error("No run is under way.");
+      if (!kept) throw new Error("No instance is running.");
       storage.kv.put("places", { ...kept, places: kept.places.map((place) => ({ ...place, since: place.since - seconds * 1000 })) });
     });
     await this.die();

@@ -8,8 +8,8 @@ import { fresh, probeEnv, reaches, rows } from "../harness.ts";
 import { runLab } from "../lab.ts";
 import { TurnKey } from "./turning.ts";
 
-describe("a lane in front of a workflow", () => {
-  it("starts the next instance of a key when the one before has ended, while other keys continue", async () => {
+describe("Workflow lanes", () => {
+  it("a lane starts the next instance of a key after the earlier one has ended, while other keys continue", async () => {
     const [one, other] = [new TurnKey(parked), new TurnKey(parked)];
     const letGo = one.gate("a");
     await one.askAll("a", "b", "c");
@@ -20,7 +20,7 @@ describe("a lane in front of a workflow", () => {
     expect(await one.seenBy("c ends")).toEqual(["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]);
   });
 
-  it("runs as many instances of a key concurrently as its concurrency allows", async () => {
+  it("a lane runs as many instances of a key concurrently as the option `concurrency` allows", async () => {
     const two = new TurnKey(paired);
     const [a, b] = [two.gate("a"), two.gate("b")];
     await two.askAll("a", "b", "c");
@@ -35,7 +35,7 @@ describe("a lane in front of a workflow", () => {
     await two.seenBy("a ends");
   });
 
-  it("accepts the messages of steps in the order of the steps, and of each step's list", async () => {
+  it("a lane gets the messages of a run in the order of the steps, and of the list of each step", async () => {
     const key = new TurnKey(parked);
     await runLab(async ({ step }) => {
       await step.commit("first", () => ({ emit: [parked.command.from(key.payload("a")), parked.command.from(key.payload("b"))] }));
@@ -47,14 +47,14 @@ describe("a lane in front of a workflow", () => {
     expect(await until(left, (rest) => rest.length === 0)).toEqual([]);
   });
 
-  it("starts commands for a subject with surrogate pairs, up to the length of an object's name", async () => {
+  it("a lane starts commands for a subject with surrogate pairs, up to the maximum length of an object name", async () => {
     const payload = { key: fresh("k").padEnd(30, "x") + "😀".repeat(240), name: "long" };
     const { instanceId } = await acceptCommand(probeEnv, app, { tenantId: "acme", source: "test" }, { type: parked.command.type, payload });
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
   it.each(["鍵".repeat(400), ".."])(
-    "fails the step that emits for an invalid subject, %.5s, with the reason, and emits nothing",
+    "a step that emits a lane command for the invalid subject %.5s fails with the reason, and emits nothing",
     async (subject) => {
       const { instanceId } = await runLab(({ step }) =>
         step.commit("emits", () => ({ emit: [parked.command.from({ key: subject, name: "lost" })] }), { retries: { limit: 0, delay: 10 } }),
@@ -66,7 +66,7 @@ describe("a lane in front of a workflow", () => {
     },
   );
 
-  it("separates two tenants' equal keys", async () => {
+  it("equal lane keys of two tenants are separate", async () => {
     const mine = new TurnKey(parked);
     const theirs = new TurnKey(parked, "globex", mine.key);
     const letGo = mine.gate("a");
@@ -81,8 +81,8 @@ describe("a lane in front of a workflow", () => {
   });
 });
 
-describe("a lane of events", () => {
-  it("delivers no later event before an event with failing code", async () => {
+describe("Event lanes", () => {
+  it("a lane of events delivers no later event before an event whose route fails", async () => {
     const key = fresh("told");
     deaf.set(key, () => new Error("Nobody listens."));
     const state = (name: string) => ({ type: told.event.type, payload: { key, name }, idempotencyKey: `${key} ${name}` });

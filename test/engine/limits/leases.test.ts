@@ -5,7 +5,7 @@ import { fresh, probeEnv } from "../harness.ts";
 
 const WINDOW = { limit: 200, periodMs: 60_000 };
 
-/** The limiter, with a count of its calls. */
+/** A limiter that counts the calls to its objects. */
 function counting(): { env: LimitEnv; calls: { objects: number } } {
   const { RATE_LIMIT } = probeEnv as unknown as Required<LimitEnv>;
   const calls = { objects: 0 };
@@ -19,7 +19,7 @@ function counting(): { env: LimitEnv; calls: { objects: number } } {
 it.each([
   ["one after another", 1],
   ["thirty at once", 30],
-])("five isolates together grant the limit, plus at most one twentieth of it each: %s", async (_, atOnce) => {
+])("five isolates with leases together grant the limit, plus at most one twentieth of it for each isolate: %s", async (_, atOnce) => {
   const { env, calls } = counting();
   const name = fresh("door");
   let passed = 0;
@@ -38,7 +38,7 @@ it.each([
   expect(calls.objects).toBeLessThan(asked / (atOnce === 1 ? 5 : 1));
 });
 
-it("a caller far below the limit makes no call to the limiter, and a refused one makes none until there is capacity", async () => {
+it("a caller with a lease far below the limit makes no call to the limiter, and a refused caller makes none until there is capacity", async () => {
   const { env, calls } = counting();
   const [leases, name] = [new Leases(), fresh("door")];
   for (let n = 0; n < 10; n++) expect(await leases.spend(env, name, WINDOW)).toBe(0);
@@ -51,7 +51,7 @@ it("a caller far below the limit makes no call to the limiter, and a refused one
   expect(leases.refusedFor(fresh("door"))).toBe(0);
 });
 
-it("a limiter that fails blocks no caller", async () => {
+it("a failing limiter blocks no caller with a lease", async () => {
   const leases = new Leases();
   const env = { RATE_LIMIT: { getByName: () => ({ lease: () => Promise.reject(new Error("no")) }) } } as unknown as Required<LimitEnv>;
   for (let n = 0; n < 300; n++) expect(await leases.spend(env, "door", WINDOW)).toBe(0);

@@ -10,8 +10,8 @@ const times = <T>(count: number, act: () => Promise<T>) => Promise.all(Array.fro
 const taken = (answers: { taken: boolean }[]) => answers.filter((one) => one.taken).length;
 const refusal = (seconds: number) => ({ status: 429, headers: { "retry-after": String(seconds) } });
 
-describe("a limit", () => {
-  it("L03 grants now or returns a time, to any caller, and keeps its state when its object is evicted between two calls", async () => {
+describe("Limits", () => {
+  it("L03 a limit grants a call or returns the wait time, and keeps its state when its object is evicted", async () => {
     for (const [rules, most] of [[HOURLY, 10] as const, [BUCKET, 5] as const, [[...HOURLY, ...BUCKET], 5] as const]) {
       const name = fresh("limit");
       const answers: Awaited<ReturnType<ReturnType<typeof limitOf>["tryTake"]>>[] = [];
@@ -25,7 +25,7 @@ describe("a limit", () => {
     }
   });
 
-  it("L03 grants nothing twice when its object dies while it answers", async () => {
+  it("L03 a limit whose object dies during an answer does not grant more calls than allowed", async () => {
     const name = fresh("limit");
     const heard: boolean[] = [];
     for (let part = 0; part < 6; part++) {
@@ -41,7 +41,7 @@ describe("a limit", () => {
     expect(heard.filter(Boolean).length + taken(after)).toBeLessThanOrEqual(10);
   });
 
-  it("with a bucket grants a burst at once, and then its fill rate", async () => {
+  it("a limit with a bucket grants a burst at once, and then calls at the refill rate", async () => {
     const limit = limitOf(env, fresh("limit"), [{ burst: 3, refill: 1, periodMs: 100 }]);
     const began = Date.now();
     await times(5, () => limit.take());
@@ -49,14 +49,14 @@ describe("a limit", () => {
     expect(Date.now() - began).toBeLessThan(5_000);
   });
 
-  it("counts the cost of a call, and refuses a cost beyond its capacity at once", async () => {
+  it("a limit counts the cost of a call, and refuses a cost above its capacity at once", async () => {
     const limit = limitOf(env, fresh("limit"), [...HOURLY, ...BUCKET]);
     await expect(limit.tryTake(6)).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("at most 5 at once") });
     expect(await limit.tryTake(5)).toEqual({ taken: true, waitMs: 0, remaining: 0 });
     expect(await limit.tryTake(5)).toMatchObject({ taken: false, remaining: 0 });
   });
 
-  it("returns how many remain: the least of its rules and of the upstream's remainder; none during a pause, with one object request each", async () => {
+  it("a limit returns the remaining calls: the minimum of its rules and of the upstream's count, and 0 during a pause", async () => {
     const name = fresh("limit");
     const limit = limitOf(env, name, [...HOURLY, ...BUCKET]);
     expect(await limit.tryTake(2)).toEqual({ taken: true, waitMs: 0, remaining: 3 });
@@ -80,9 +80,9 @@ describe("a limit", () => {
     expect(calls.count).toBe(1);
   });
 
-  // A bucket's times are as dense as its rate, for any margin: with a large one no caller is late on a busy machine, and so requeued
+  // The large margin prevents late callers on a busy machine, which would be requeued
   // after the others.
-  it("keeps a deadline and a place in the order for each caller", async () => {
+  it("a limit keeps a deadline and a place in the order for each waiting caller", async () => {
     const every = (periodMs: number) => limitOf(env, fresh("limit"), [{ burst: 1, refill: 1, periodMs }], { marginMs: 10_000 });
     const [slow, quick] = [every(1_500), every(100)];
     await Promise.all([slow.take(), quick.take()]);
@@ -94,11 +94,11 @@ describe("a limit", () => {
     await patient;
   });
 
-  it("delays all callers after one 429: new and waiting ones", async () => {
+  it("a limit delays all new and waiting callers after one 429", async () => {
     const [name, rule] = [fresh("limit"), { limit: 1, periodMs: 2_500 }];
     const limit = () => limitOf(env, name, [rule], { marginMs: 0 });
     await limitOf(env, name, [rule]).take();
-    // Its time is more than a second away when all callers are delayed, and is revoked.
+    // The assigned time of this caller is more than one second away, so the delay revokes it.
     const waiting = limitOf(env, name, [rule]).take(1, { patienceMs: 5_000 });
     await scheduler.wait(20);
     await limit().heed(refusal(600));
@@ -106,7 +106,7 @@ describe("a limit", () => {
     await expect(waiting).rejects.toMatchObject({ code: "retry_after" });
   });
 
-  it("keeps its pause through an eviction, and accepts at most one hour from a header", async () => {
+  it("a limit keeps its pause when its object is evicted, and accepts at most one hour from a header", async () => {
     const name = fresh("limit");
     const limit = limitOf(env, name, HOURLY);
     await limit.heed(refusal(10 * 86_400));
@@ -117,7 +117,7 @@ describe("a limit", () => {
     expect(waitMs).toBeLessThanOrEqual(3_600_000);
   });
 
-  it("gives refused callers times as far apart as possible", async () => {
+  it("a limit assigns retry times to refused callers that are one period apart", async () => {
     const limit = limitOf(env, fresh("limit"), [{ burst: 1, refill: 1, periodMs: 60_000 }]);
     await limit.take();
     const refused = await times(5, () => limit.take(1, { patienceMs: 2_000 }).catch((error) => error.detail.delayMs as number));
@@ -126,14 +126,14 @@ describe("a limit", () => {
     expect((await limit.tryTake()).waitMs).toBeLessThanOrEqual(60_000);
   });
 
-  it("returns the time for which an upstream refuses calls", async () => {
+  it("a limit returns the time for which an upstream refuses calls", async () => {
     const limit = limitOf(env, fresh("limit"), HOURLY);
     expect(await limit.heed({ status: 200, headers: {} })).toBe(0);
     expect(await limit.heed({ status: 429, headers: {} })).toBe(1_000);
     expect(await limit.heed(refusal(7))).toBe(7_000);
   });
 
-  it("is called again when its object dies while it answers", async () => {
+  it("the call of a limit is repeated when its object dies during the answer", async () => {
     const name = fresh("limit");
     let asked = 0;
     const getByName = () => {
@@ -149,7 +149,7 @@ describe("a limit", () => {
     await expect(limitOf({ RATE_LIMIT: down }, name, HOURLY).take()).rejects.toMatchObject({ code: "unavailable" });
   });
 
-  it.each([Number.NaN, -1, Number.POSITIVE_INFINITY])("refuses an invalid duration: %s", async (ms) => {
+  it.each([Number.NaN, -1, Number.POSITIVE_INFINITY])("a limit refuses an invalid duration: %s", async (ms) => {
     const no = expect.objectContaining({ code: "config_invalid" });
     expect(() => limitOf(env, "wrong", HOURLY, { marginMs: ms })).toThrow(no);
     expect(() => limitOf(env, "wrong", HOURLY, { patienceMs: ms })).toThrow(no);
@@ -157,7 +157,7 @@ describe("a limit", () => {
     await expect(limitOf(env, "wrong", HOURLY).pause(ms)).rejects.toEqual(no);
   });
 
-  it("names the binding to add when its object is not bound", () => {
+  it("a limit whose object is not bound fails with the binding to add", () => {
     expect(() => limitOf({ RATE_LIMIT: undefined } as unknown as LimitEnv, "x", HOURLY)).toThrow(
       expect.objectContaining({ code: "config_invalid" }),
     );
@@ -169,7 +169,7 @@ describe("a limit", () => {
     [[{ limit: 5, periodMs: Number.NaN }], "periodMs NaN"],
     [[{ burst: 5, refill: -1, periodMs: 1000 }], "refill -1"],
     [[...HOURLY, ...HOURLY], "more than one window of 3600000 ms"],
-  ])("refuses invalid rules at their definition: %j", (rules, said) => {
+  ])("a limit with the invalid rules %j is refused at its definition", (rules, said) => {
     expect(() => limitOf(env, "wrong", rules)).toThrow(
       expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(said) }),
     );

@@ -1,6 +1,6 @@
 import { type Ask, give, type Held, heeded, NOTHING, type Rule, type State } from "../../../packages/millrace/src/limits/plan.ts";
 
-/** An event of a limit: a caller asks, an upstream refuses, its object is evicted; with the delay since the event before. */
+/** An event of a limit: a call, a refusal of the upstream or an eviction. `afterMs` is the delay since the previous event. */
 export type Happening = { afterMs: number } & (
   | { what: "ask"; cost: number; patienceMs: number; isLate: boolean }
   | { what: "refusal"; forMs: number }
@@ -14,7 +14,7 @@ export interface Sent {
 }
 
 interface Waiting extends Held {
-  /** When its timer rings, which may be late. */
+  /** The time at which the timer of the caller fires, which may be late. */
   comesAt: number;
   ask: Ask;
   asksAgain: boolean;
@@ -40,7 +40,7 @@ export function play(rules: readonly Rule[], happenings: readonly Happening[], m
     if (go) waiting.push({ at, comesAt: asksAgain ? at + lateMs(come++) : at, revision, ask, asksAgain, giveUpAt });
     else refused.push({ at: now, cost: ask.cost, state: before });
   };
-  /** Callers with a due time send, or ask again: first come, first served. */
+  /** Callers whose time is due send or ask again, in the order of their requests. */
   const passUntil = (time: number): void => {
     for (;;) {
       const next = waiting.filter(({ comesAt }) => comesAt <= time).toSorted((one, other) => one.comesAt - other.comesAt)[0];
@@ -74,7 +74,7 @@ export function play(rules: readonly Rule[], happenings: readonly Happening[], m
   return { sent: sent.toSorted((one, other) => one.at - other.at), refused, heard, state };
 }
 
-/** The most sent in any window of this length. */
+/** The highest total cost in any window of this length. */
 export function mostWithin(ms: number, sent: readonly Sent[]): number {
   let most = 0;
   let sum = 0;

@@ -31,12 +31,12 @@ const anything = fc.array(fc.oneof({ weight: 8, arbitrary: ask }, { weight: 1, a
   maxLength: 60,
 });
 
-it("no window and no bucket is exceeded, for any callers, delays, upstream refusals and evictions", () => {
+it("a limit never exceeds its window or its bucket, for any callers, delays, upstream refusals and evictions", () => {
   fc.assert(
     fc.property(window, bucket, anything, fc.integer({ min: 0, max: 300 }), (one, other, happenings, marginMs) => {
       const { sent } = play([one, other], happenings, marginMs);
       expect(mostWithin(one.periodMs + marginMs, sent)).toBeLessThanOrEqual(one.limit);
-      // A bucket allows its burst, plus the fill in between: for every interval, from one call to another.
+      // In every interval between two calls a bucket allows its burst plus the refill of that interval.
       let owed = 0;
       let last = sent[0]?.at ?? 0;
       for (const { at, cost } of sent) {
@@ -49,7 +49,7 @@ it("no window and no bucket is exceeded, for any callers, delays, upstream refus
   );
 });
 
-it("no caller is refused while there is capacity, unless callers wait or the upstream has refused", () => {
+it("a limit refuses no caller while it has capacity, unless other callers wait or the upstream has refused", () => {
   const impatient = fc.array(
     ask.map((one) => ({ ...one, patienceMs: 0, isLate: false })),
     { maxLength: 60 },
@@ -58,7 +58,7 @@ it("no caller is refused while there is capacity, unless callers wait or the ups
     fc.property(window, impatient, (rule, happenings) => {
       const { sent, refused } = play([rule], happenings);
       for (const { at, cost } of refused) {
-        // A window forgets in steps of a fortieth of its period, late and never early.
+        // A window expires in steps of one fortieth of its period, so late and never early.
         const span = rule.periodMs + Math.max(1, Math.floor(rule.periodMs / 40));
         const used = sent.filter((one) => one.at <= at && one.at > at - span).reduce((sum, one) => sum + one.cost, 0);
         expect(used + cost).toBeGreaterThan(rule.limit);
@@ -83,7 +83,7 @@ it("no caller is refused while there is capacity, unless callers wait or the ups
   );
 });
 
-it("an upstream that refused gets no call for its Retry-After, except granted calls within the first second", () => {
+it("an upstream that refused gets no call during its Retry-After, except granted calls within the first second", () => {
   fc.assert(
     fc.property(window, anything, (rule, happenings) => {
       const { sent, heard } = play([rule], happenings);
@@ -96,7 +96,7 @@ it("an upstream that refused gets no call for its Retry-After, except granted ca
 const times = (count: number, happening: Happening) => Array.from({ length: count }, () => happening);
 const eager: Happening = { what: "ask", afterMs: 10, cost: 1, patienceMs: 600_000, isLate: false };
 
-it("after a refusal the rate is halved, and full again thirty seconds later; ten answers of one moment halve it once", () => {
+it("the rate of a limit is halved after an upstream refusal, and full again after thirty seconds; ten simultaneous refusals count as one", () => {
   const rule = { limit: 20, periodMs: 1_000 };
   const refusal: Happening = { what: "refusal", afterMs: 5, forMs: 2_000 };
   const { sent, heard } = play([rule], [...times(10, refusal), ...times(1_800, { ...eager, afterMs: 40 })]);
@@ -107,18 +107,18 @@ it("after a refusal the rate is halved, and full again thirty seconds later; ten
   expect(rateIn(0, 2)).toBeLessThanOrEqual(11);
   expect(rateIn(14, 16)).toBeGreaterThanOrEqual(14);
   expect(rateIn(14, 16)).toBeLessThanOrEqual(16);
-  // A window that is counted in fortieths is a fortieth longer.
+  // A window that is counted in steps of one fortieth is one step longer.
   expect(rateIn(32, 42)).toBeGreaterThan(18);
 });
 
-it("the remaining count of an upstream bounds the grants until its reset", () => {
+it("a limit grants at most the remaining count of the upstream until its reset", () => {
   const rule = { limit: 100, periodMs: 1_000 };
   const { sent } = play([rule], [{ what: "little left", afterMs: 0, count: 3, forMs: 5_000 }, ...times(50, eager)]);
   expect(sent.filter(({ at }) => at < 1_005_000)).toHaveLength(3);
   expect(sent.filter(({ at }) => at < 1_007_000)).toHaveLength(50);
 });
 
-it("several resets of an upstream all apply: a day's remaining count limits the grants after the reset of the second", () => {
+it("a limit with several upstream quotas applies all: the quota of the minute still applies after the reset of the shorter quota", () => {
   const day: Happening = { what: "little left", afterMs: 0, count: 2, forMs: 60_000 };
   const burst: Happening = { what: "little left", afterMs: 0, count: 0, forMs: 1_000 };
   for (const told of [
@@ -131,7 +131,7 @@ it("several resets of an upstream all apply: a day's remaining count limits the 
   }
 });
 
-it("grants with an assigned time count toward the remaining count", () => {
+it("calls with an assigned time count toward the remaining count of the upstream", () => {
   const rule = { burst: 1, refill: 10, periodMs: 1_000 };
   const { sent } = play([rule], [...times(30, { ...eager, afterMs: 0 }), { what: "little left", afterMs: 300, count: 2, forMs: 6_000 }]);
   const after = sent.filter(({ at }) => at > 1_001_300 && at < 1_006_300);
@@ -141,16 +141,19 @@ it("grants with an assigned time count toward the remaining count", () => {
 it.each([
   ["punctual", () => 0],
   ["twenty milliseconds late for waiting callers", (nth: number) => (nth < 8 ? 20 : 0)],
-])("after a refusal waiting callers precede later ones, each in the order of their requests, with timers that are %s", (_, lateMs) => {
-  const rule = { burst: 1, refill: 1, periodMs: 1_000 };
-  const askers = (count: number, cost: number): Happening[] =>
-    times(count, { what: "ask", afterMs: 40, cost, patienceMs: 60_000, isLate: false });
-  const { sent, refused } = play(
-    [{ ...rule, burst: 2 }],
-    [...askers(8, 2), { what: "refusal", afterMs: 1_200, forMs: 2_000 }, ...askers(8, 1)],
-    0,
-    lateMs,
-  );
-  expect(refused).toEqual([]);
-  expect(sent.map(({ cost }) => cost)).toEqual([...Array(8).fill(2), ...Array(8).fill(1)]);
-});
+])(
+  "after an upstream refusal waiting callers precede later callers, in the order of their requests, with timers that are %s",
+  (_, lateMs) => {
+    const rule = { burst: 1, refill: 1, periodMs: 1_000 };
+    const askers = (count: number, cost: number): Happening[] =>
+      times(count, { what: "ask", afterMs: 40, cost, patienceMs: 60_000, isLate: false });
+    const { sent, refused } = play(
+      [{ ...rule, burst: 2 }],
+      [...askers(8, 2), { what: "refusal", afterMs: 1_200, forMs: 2_000 }, ...askers(8, 1)],
+      0,
+      lateMs,
+    );
+    expect(refused).toEqual([]);
+    expect(sent.map(({ cost }) => cost)).toEqual([...Array(8).fill(2), ...Array(8).fill(1)]);
+  },
+);

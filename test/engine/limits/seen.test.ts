@@ -17,7 +17,7 @@ const isListed = (tenantId: string, count = 1) =>
     ({ length }) => length === count,
   );
 
-it("a tenant sees the use of each rule of its limits, and the effect of a refusal; another tenant sees neither", async () => {
+it("a tenant sees the use of each rule of its limits and the last upstream refusal; another tenant sees neither", async () => {
   const [ada, stranger] = [await asking(["read"]), await asking(["read"])];
   const name = fresh("mailer");
   const limit = limitOf(env, name, RULES, { tenantId: ada.tenantId });
@@ -52,7 +52,7 @@ it("a shared limit shows each tenant the use of all tenants, and counts waiting 
   await turn;
 });
 
-it("limits are listed page by page, by name; one without a grant for a day is left out until its next grant", async () => {
+it("limits are listed page by page, by name; a limit without a grant for a day is not listed", async () => {
   const ada = await asking(["read"]);
   const prefix = fresh("limit");
   const names = [1, 2, 3].map((nth) => `${prefix} ${nth}`);

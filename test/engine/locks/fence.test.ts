@@ -4,17 +4,16 @@ import { fresh, reaches, rows } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
 import { env, lock } from "./locked.ts";
 
-/** Writes a text where one may exist already. */
 const put = (id: string, text: string) =>
   sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id}, 'fenced', ${text}) ON CONFLICT (id) DO UPDATE SET name = excluded.name`;
 const standing = async (id: string) => (await rows<{ name: string }>("SELECT name FROM probe_rows WHERE id = ?1", id))[0]?.name;
 
-it("L02 a late write of a paused holder is refused with its whole batch, and the holder gets an error", async () => {
+it("L02 a late write of a paused lock holder is refused with its whole batch, and the holder gets an error", async () => {
   const { under, object, name } = lock();
   const row = fresh("row");
   const late = under(async ({ fence }) => {
     await atomically(env.DB, [fence, put(row, "first")]);
-    // Paused for longer than its time: another one holds the lock, and writes.
+    // The first holder pauses longer than its lock. Another holder acquires the lock, and writes.
     const action = { id: crypto.randomUUID(), verb: "break", target: name, instanceId: null, reason: "a pause" };
     await object.breakNow({ tenantId: "", name }, { tenantId: "", actor: "tess" }, action);
     await under(({ fence: next }) => atomically(env.DB, [next, put(row, "second")]));
@@ -25,7 +24,7 @@ it("L02 a late write of a paused holder is refused with its whole batch, and the
   expect(await rows("SELECT 1 FROM probe_rows WHERE name = 'late'")).toEqual([]);
 });
 
-it("a holder can write any number of times, and one with a higher token needs no earlier write", async () => {
+it("a lock holder can write any number of times with its fence token", async () => {
   const { under } = lock();
   const row = fresh("row");
   await under(() => 1);
@@ -35,7 +34,7 @@ it("a holder can write any number of times, and one with a higher token needs no
   expect(await standing(row)).toBe("two");
 });
 
-it("L02 a commit step with an old fence token is refused: neither the row nor the outcome is written", async () => {
+it("L02 a commit step with an old fence token fails, and writes neither its row nor its outcome", async () => {
   const { under } = lock();
   const row = fresh("row");
   const old = await under(({ fence }) => fence);

@@ -5,7 +5,6 @@ import { fresh, probeEnv } from "../harness.ts";
 
 export const env = probeEnv as unknown as Required<LockEnv> & { DB: D1Database };
 
-/** A lock of a test's own. */
 export function lock(options: LockOptions = {}) {
   const name = fresh("lock");
   const tenantId = options.tenantId ?? "";
@@ -13,10 +12,10 @@ export function lock(options: LockOptions = {}) {
   return {
     name,
     stub: env.LOCK.getByName(`${tenantId}/${name}`),
-    /** Its object dies, with all running calls. */
+    /** Kills the lock's object, with all running calls. */
     die: () => runInDurableObject(env.LOCK.getByName(`${tenantId}/${name}`), (_, state) => state.abort("It died.")).catch(() => {}),
     object,
-    /** Acquires it and dies: it is not renewed or released. */
+    /** Acquires the lock as a process that dies: the lock is neither renewed nor released. */
     takeAndDie: async (ttlMs: number, waitMs = 0) => {
       const id = crypto.randomUUID();
       const turn = await object.acquire({ id, who: "dead", ttlMs, waitMs, tenantId, name });

@@ -6,7 +6,7 @@ import type { Wanted } from "../../../packages/millrace/src/locks/lock.ts";
 import { fresh, until } from "../harness.ts";
 import { env, lock } from "./locked.ts";
 
-/** A promise that is settled from outside; the waiting request polls, because a promise must not cross from one request into another. */
+/** A promise that another request can settle. Polls, because a promise must not cross from one request into another. */
 function gate() {
   let open = false;
   return {
@@ -19,8 +19,8 @@ function gate() {
   };
 }
 
-describe("a lock", () => {
-  it("admits one caller at a time, in the order of the requests, each with a higher token", async () => {
+describe("Locks", () => {
+  it("a lock admits one caller at a time, in the order of the requests, each with a higher token", async () => {
     const { under } = lock();
     const order: number[] = [];
     const tokens: number[] = [];
@@ -40,14 +40,14 @@ describe("a lock", () => {
     expect(tokens).toEqual([...new Set(tokens)].toSorted((one, other) => one - other));
   });
 
-  it("returns the result of its function, and is free again after an error", async () => {
+  it("a lock returns the result of its function, and is released after an error", async () => {
     const { under } = lock();
     expect(await under(() => 42)).toBe(42);
     await expect(under(() => Promise.reject(new Error("burnt")))).rejects.toThrow("burnt");
     expect(await under(() => "free", { wait: 0 })).toBe("free");
   });
 
-  it("waits up to its limit, then runs nothing, and the error names the holder", async () => {
+  it("a caller waits for a lock up to its limit and then fails without a run of its function; the error names the holder", async () => {
     const { under, takeAndDie } = lock();
     await takeAndDie(30_000);
     let ran = false;
@@ -65,7 +65,7 @@ describe("a lock", () => {
     expect(ran).toBe(false);
   });
 
-  it("is tried: free, it runs; held, it is skipped at once or after a wait, with the holder and the time left", async () => {
+  it("a try of a held lock is skipped at once or after a wait, and returns the holder and the remaining time", async () => {
     const { attempt, under, takeAndDie } = lock();
     expect(await attempt(({ token }) => token > 0)).toEqual({ ran: true, result: true });
     await expect(attempt(() => Promise.reject(new Error("burnt")))).rejects.toThrow("burnt");
@@ -76,14 +76,14 @@ describe("a lock", () => {
     expect(await attempt(run)).toEqual(skipped);
     expect(await attempt(run, { wait: 20 })).toEqual(skipped);
     expect(ran).toBe(0);
-    // Neither attempt stays in the queue.
+    // Both attempts have left the queue.
     await expect(under(run, { wait: 0 })).rejects.toMatchObject({
       code: "lock_held",
       message: expect.not.stringContaining("waited before"),
     });
   });
 
-  it("is tried with a wait: the lock that becomes free within it is acquired, and of ten attempts at once one runs", async () => {
+  it("a try with a wait acquires a lock that is released in time; of ten concurrent tries one runs its function", async () => {
     const { attempt, takeAndDie, object } = lock();
     const { id } = await takeAndDie(30_000);
     const waiting = attempt(() => "mine", { wait: "10 seconds" });
@@ -100,7 +100,7 @@ describe("a lock", () => {
     expect((await Promise.all(tries)).filter(({ ran }) => ran)).toHaveLength(1);
   });
 
-  it("is held after the death of its holder until its time ends, and no longer", async () => {
+  it("a lock with a dead holder is held until its time ends, and no longer", async () => {
     const { under, takeAndDie } = lock();
     const began = Date.now();
     const { token: dead } = await takeAndDie(1_000);
@@ -109,7 +109,7 @@ describe("a lock", () => {
     expect(token).toBeGreaterThan(dead ?? Number.POSITIVE_INFINITY);
   });
 
-  it("is renewed while its holder lives, also when its object dies", async () => {
+  it("a lock is renewed while its holder runs, also when the lock's object dies", async () => {
     const { under, die } = lock({ ttl: "1 second" });
     const lost = await under(async ({ signal }) => {
       await scheduler.wait(500);
@@ -121,7 +121,7 @@ describe("a lock", () => {
     expect(lost).toBe(false);
   });
 
-  it("keeps the places of waiting callers when its object dies, and skips an absent one", async () => {
+  it("a lock keeps the order of waiting callers when its object dies, and skips callers that have gone", async () => {
     const { under, die, object, name } = lock();
     const { open, passed } = gate();
     const order: string[] = [];
@@ -146,7 +146,7 @@ describe("a lock", () => {
     expect(order).toEqual(["first", "second", "third"]);
   });
 
-  it("notifies its holder when it is lost, and does not return the result of its function", async () => {
+  it("a lock that is lost aborts its holder's signal, and fails instead of returning the result", async () => {
     const { under, stub } = lock({ ttl: "1 second" });
     const lost = under(async ({ signal }) => {
       await runInDurableObject(stub, (_, { storage }) => storage.kv.put("state", { ...storage.kv.get<object>("state"), holder: null }));
@@ -157,7 +157,7 @@ describe("a lock", () => {
     await expect(lost).rejects.toMatchObject({ code: "lock_lost" });
   });
 
-  it("that was broken while its holder worked is lost, also when the holder ends before its next renewal", async () => {
+  it("a lock that an operator breaks is lost, also when the holder ends before its next renewal", async () => {
     const { under, object, name } = lock();
     const order: string[] = [];
     const lost = under(async () => {
@@ -170,7 +170,7 @@ describe("a lock", () => {
     expect(order).toEqual(["the next", "the first"]);
   });
 
-  it("is not reported as lost when the answer to its release is missing", async () => {
+  it("a lock is not reported as lost when the answer to its release is lost", async () => {
     const { under, name } = lock();
     const releases: boolean[] = [];
     const getByName = (id: string) => {
@@ -188,7 +188,7 @@ describe("a lock", () => {
     expect(await under(() => "free", { wait: 0 })).toBe("free");
   });
 
-  it("is requested often enough that a waiting caller keeps its place, for any outage of its object", async () => {
+  it("a caller that waits for a lock keeps its place during an outage of the lock's object", async () => {
     const { name, under } = lock();
     const at: number[] = [];
     const acquire = async (wanted: Wanted) => {
@@ -199,12 +199,12 @@ describe("a lock", () => {
     const release = (id: string) => lockObject(env, { tenantId: "", name }).release(id);
     const LOCK = { getByName: () => ({ acquire, release }) } as unknown as LockEnv["LOCK"];
     expect(await withLock({ LOCK }, name, { wait: "20 seconds" }, () => "in")).toBe("in");
-    // Pauses that only doubled would have come to this.
+    // The delay that doubling alone would have reached.
     expect(Math.max(...at.slice(1).map((time, index) => time - (at[index] ?? 0)))).toBeLessThan(1_600);
     expect(await under(() => "free", { wait: 0 })).toBe("free");
   });
 
-  it("grants higher tokens also after its state was deleted, one day after its last use", async () => {
+  it("a lock grants higher tokens also after its state was deleted one day after the last use", async () => {
     const { under, stub } = lock();
     const first = await under(({ token }) => token);
     await runInDurableObject(stub, (_, { storage }) => storage.kv.put("state", { ...(storage.kv.get<object>("state") ?? {}), usedAt: 0 }));
@@ -213,7 +213,7 @@ describe("a lock", () => {
     expect(await under(({ token }) => token)).toBeGreaterThan(first);
   });
 
-  it("of a tenant is separate from other tenants' locks and from the deployment's own", async () => {
+  it("the lock of a tenant is separate from equal locks of other tenants and of the deployment", async () => {
     const name = fresh("lock");
     const inAll = await withLock(env, name, { tenantId: "acme" }, () =>
       withLock(env, name, { tenantId: "umbrella", wait: 0 }, () => withLock(env, name, { wait: 0 }, () => "in all three")),
@@ -221,7 +221,7 @@ describe("a lock", () => {
     expect(inAll).toBe("in all three");
   });
 
-  it("names the binding to add when the object is not bound", async () => {
+  it("a lock whose object is not bound fails with the binding to add", async () => {
     const unbound = withLock({ LOCK: undefined } as unknown as LockEnv, "x", {}, () => 1);
     await expect(unbound).rejects.toMatchObject({
       code: "config_invalid",
@@ -235,12 +235,12 @@ describe("a lock", () => {
     ["a\nb", {}, "control character"],
     ["..", {}, 'is not "." or ".."'],
     ["ok", { tenantId: "A/B" }, '"A/B" is not a tenant'],
-    ["ok", { ttl: 10 }, "a ttl of 10"],
+    ["ok", { ttl: 10 }, "the ttl 10"],
     ["ok", { ttl: "3 lifetimes" as "3 days" }, "is not a duration"],
     ["ok", { ttl: "5 seconds or so" as "5 seconds" }, "is not a duration"],
     ["ok", { wait: "2 hours" as const }, "at most 10 minutes"],
     ["ok", { holder: "x".repeat(101) }, "more than 100 characters"],
-  ])("is refused with invalid options: %j %j", async (name, options, said) => {
+  ])("a lock with the invalid name or options %j %j is refused", async (name, options, said) => {
     await expect(withLock(env, name, options, () => 1)).rejects.toMatchObject({
       code: "config_invalid",
       message: expect.stringContaining(said),

@@ -21,7 +21,6 @@ async function caller(tenantId: string, scopes: readonly Scope[] = ["read", "ope
   };
 }
 
-/** Ages a held lock by eleven seconds, and renews it. */
 async function holdLong({ stub, object }: ReturnType<typeof lock>, id: string): Promise<void> {
   await runInDurableObject(stub, (_, { storage }) => {
     const state = storage.kv.get<{ holder: { since: number } }>("state");
@@ -73,7 +72,7 @@ it("a long-held lock is listed with its holder and age, for its tenant alone, un
   ).toEqual([]);
 });
 
-it("a lock with a dead holder is listed until its time ends, and leaves the list at the next read", async () => {
+it("a lock with a dead holder is listed until its time ends", async () => {
   const tenantId = fresh("tenant");
   const ask = await caller(tenantId);
   const one = lock({ tenantId });
@@ -89,7 +88,7 @@ it("a lock with a dead holder is listed until its time ends, and leaves the list
   expect(await rows("SELECT 1 FROM millrace_locks WHERE tenant_id = ?1", tenantId)).toEqual([]);
 });
 
-it("an operator can break a lock with a reason: the next caller holds it, and the audit has it once", async () => {
+it("an operator can break a lock with a reason: the next caller acquires the lock, and the audit has one action", async () => {
   const tenantId = fresh("tenant");
   const [ask, reader, stranger] = [await caller(tenantId), await caller(tenantId, ["read"]), await caller(fresh("tenant"))];
   const one = lock({ tenantId });
@@ -112,7 +111,7 @@ it("an operator can break a lock with a reason: the next caller holds it, and th
   ]);
 });
 
-it("a break of a lock is audited later when the database was unavailable", async () => {
+it("the break of a lock is audited later when the database was unavailable", async () => {
   const tenantId = fresh("tenant");
   const ask = await caller(tenantId);
   const one = lock({ tenantId });

@@ -19,7 +19,7 @@ const happening = fc.oneof(
   fc.record({ what: fc.constant("forgotten after a day" as const) }),
 );
 
-it("tokens only grow, one caller holds at a time, the first waiting caller is next, and a free lock has none waiting, through any crash", () => {
+it("a lock has one holder at a time and growing tokens, and admits waiting callers in order, through any crash", () => {
   fc.assert(
     fc.property(fc.array(happening, { maxLength: 80 }), (happenings) => {
       let turns: Turns = FREE;
@@ -27,7 +27,6 @@ it("tokens only grow, one caller holds at a time, the first waiting caller is ne
       let here = new Set<string>();
       let awakeAt = 0;
       let calls = 0;
-      /** The running call of each caller. */
       const ids = new Map<string, string>();
       const tokens: number[] = [];
       const presenceOf = (id: string): Presence => (here.has(id) ? "here" : now < awakeAt + COME_BACK_MS ? "awaited" : "gone");
@@ -42,7 +41,7 @@ it("tokens only grow, one caller holds at a time, the first waiting caller is ne
           tokens.push(holder.token);
           here.delete(holder.id);
         }
-        // Without a holder, the first of the line is not present yet.
+        // Without a holder, the first caller of the queue has not yet called again.
         if (!holder && turns.waiting[0]) expect(presenceOf(turns.waiting[0].id)).toBe("awaited");
         expect(new Set([holder?.id, ...turns.waiting.map(({ id }) => id)]).size).toBe(1 + turns.waiting.length);
       };
