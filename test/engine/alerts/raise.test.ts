@@ -121,7 +121,7 @@ it("after an unmute the open alert and the next one are sent, although an older 
   const said = (await requests(5)).map((one) => saidIn(one).type.replace("alert.", ""));
   expect(said).toEqual(["firing", "resolved", "firing", "resolved", "firing"]);
 
-  // The later of two mutes applies, and an open alert keeps its own.
+  // The later of two mutes applies. An open alert keeps its own mute.
   const last = await newest();
   await mute(probeEnv, operator, first, Date.now() + 86_400_000, "For a day.");
   await mute(probeEnv, operator, last, Date.now() + 3_600_000, "For an hour.");

@@ -127,7 +127,7 @@ it("a failed callback is repeated with the same id; after a permanent failure it
   const { body } = await until(listed, (found) => found.body.items.length > 0);
   expect(body.items).toMatchObject([{ error: { step: "call back", code: "not_retryable", upstream_status: 410 } }]);
   expect(JSON.stringify(body.items[0].error)).not.toContain(gone.url);
-  const again = () => caller.post(`/v1/instances/${body.items[0].id}/retry`, { reason: "they want it after all" });
+  const again = () => caller.post(`/v1/instances/${body.items[0].id}/retry`, { reason: "the receiver is available again" });
   await until(again, ({ status }) => status === 202);
   expect(new Set((await gone.heard(2)).map(({ id }) => id)).size).toBe(1);
 });

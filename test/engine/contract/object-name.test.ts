@@ -37,7 +37,7 @@ describe("a name beyond the 1,024 bytes of an object name is refused, and nothin
     expect((await refusal(() => laneOf(laneEnv, blocking, `${key}鍵`).send({ n: 0 }))).code).toBe("invalid_payload");
   });
 
-  it("a command for a lane without a valid name is refused without a row", async () => {
+  it("a command is refused, and not stored, when the name of its lane would be too long", async () => {
     const by = { tenantId: fresh("tenant").toLowerCase(), source: "test" };
     const payload = { key: "鍵".repeat(400), name: "run" };
     const { code, detail } = await refusal(() => acceptCommand(probeEnv, app, by, { type: blocked.command.type, payload }));

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { countSales, countView, seeSales } from "../../docs/examples/counter.ts";
 import { fresh, probeEnv } from "../harness.ts";
 
-it("the example of docs/counters.md counts an order once, in every batch that repeats it", async () => {
+it("the example of docs/counters.md counts an order once, also when a later batch repeats it", async () => {
   const env = probeEnv as unknown as CounterEnv;
   expect(await countView(env, fresh("page"))).toBe(true);
   const before = (await seeSales(env)).cents;

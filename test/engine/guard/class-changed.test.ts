@@ -193,7 +193,7 @@ describe.each(["platform", "lean"] as const)("Class changes (%s)", (steps) => {
     }));
 
   it.each([
-    // The rows of a confirmed effect are written, as a commit's are.
+    // The rows of a confirmed effect are counted, as the rows of a commit.
     { verb: "confirm" as const, counts: line(ONE, TWO, ONE, ONE, ONE, ONE), output: () => "as they say" },
     { verb: "reject" as const, counts: line(ONE, TWO, TWO, TWO, TWO, TWO), output: anew },
     { verb: "retry_anyway" as const, counts: line(ONE, TWO, TWO, TWO, TWO, TWO), output: anew },

@@ -152,7 +152,7 @@ it.each(["lookup", "once"] as const)(
     const paused = pauseAt("W01 claimed, effect not started", name);
     const { instanceId } = await runLab(({ step }) => step.effect("act", defineStep<null, number>(definition), null), { name });
     await until(async () => paused.reached(), Boolean);
-    // Another attempt claimed the key, and an operator, or the upstream, reported that nothing had happened.
+    // As after another attempt that claimed the key, and a report that nothing had happened.
     await probeEnv.DB.prepare("UPDATE millrace_inbox SET token = 'another', epoch = epoch + 1 WHERE instance_id = ?1")
       .bind(instanceId)
       .run();

@@ -28,7 +28,7 @@ describe("Unstorable output", () => {
 
     await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "given" }, "read it from the upstream");
     expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({ refused: null, effects: [{ step: "act", verdict: "kept" }] });
-    await retryInstance(probeEnv, operator, instanceId, { reason: "has an output now" });
+    await retryInstance(probeEnv, operator, instanceId, { reason: "the output is known now" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(
       await until(
@@ -123,7 +123,7 @@ describe("Confirmed output", () => {
     const [after] = await effectsOf(probeEnv, operator, instanceId);
     expect(after?.epoch).toBeGreaterThan(before?.epoch ?? 0);
     await platformReaches(instanceId, "errored");
-    await retryInstance(probeEnv, operator, instanceId, { reason: "has its id now" });
+    await retryInstance(probeEnv, operator, instanceId, { reason: "the output is corrected" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await outputOf(instanceId)).toBe("P2");
     expect(sent()).toBe(1);

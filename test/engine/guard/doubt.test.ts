@@ -110,7 +110,7 @@ describe("Unknown outcomes", () => {
 
   it("W17 a once effect that an operator retries anyway is executed a second time, in the next generation", async () => {
     const { name, instanceId, key } = await doubtful();
-    await resolveDoubt(probeEnv, operator, key, { verb: "retry_anyway" }, "better twice than never");
+    await resolveDoubt(probeEnv, operator, key, { verb: "retry_anyway" }, "a second mail is acceptable");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     const effects = await happened(`${name}/mail`);
     expect(effects).toHaveLength(2);

@@ -100,7 +100,7 @@ describe("Refused rows", () => {
   it("an instance with refused rows ends by a cancel without undo; an operator can still confirm the effect for the record", async () => {
     const { instanceId, answer, doubt, sent } = await refused();
     await doubt();
-    await cancelInstance(probeEnv, operator, instanceId, { undo: false, reason: "the row will never fit" });
+    await cancelInstance(probeEnv, operator, instanceId, { undo: false, reason: "the row cannot be written" });
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
     await expect(answer({ verb: "reject" })).rejects.toMatchObject({ code: "invalid_transition" });
     await answer({ verb: "confirm", output: { id: "mail-1" } });
@@ -115,7 +115,7 @@ describe("Refused rows", () => {
     expect(await reaches(instanceId, "in_doubt", "errored")).toBe("in_doubt");
     const [before] = await effectsOf(probeEnv, operator, instanceId);
     expect(before?.answered).toEqual({ output: null, outputRef: null });
-    await resolveDoubt(probeEnv, operator, before?.key ?? "", { verb: "confirm", output: null }, "it has no answer");
+    await resolveDoubt(probeEnv, operator, before?.key ?? "", { verb: "confirm", output: null }, "the effect has no output");
     const [again] = await until(
       () => effectsOf(probeEnv, operator, instanceId),
       ([now]) => now?.state === "in_doubt" && now.epoch !== before?.epoch,

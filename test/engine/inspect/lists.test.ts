@@ -24,8 +24,8 @@ const MORE_IN_A_ROUND = 2 * 1000 + MORE;
 const rowsOf = async (list: () => Promise<unknown>) => (await rowsRead(list)).read;
 
 /**
- * Adds to a tenant the instances numbered from one number to another, each with an entry, a dead letter and a question. Of a
- * thousand, two are stopped or wait; the rest is over.
+ * Adds numbered instances to a tenant, each with an inbox row, a dead letter and a question. Of each thousand, one is errored, one
+ * is running, and the others are complete.
  */
 async function fill(tenantId: string, like: string, from: number, to: number): Promise<void> {
   const numbers = `WITH RECURSIVE n(i) AS (SELECT ${from} UNION ALL SELECT i + 1 FROM n WHERE i < ${to})`;

@@ -65,7 +65,7 @@ describe("Sensitive fields", () => {
       const { secret } = await step.waitFor("code", ProbeSignal, { subject: about });
       await step.commit("open", () => ({ output: { with: secret ?? "", beside: "the garden" } }));
       const asked = new URLSearchParams({ secret: secret ?? "" });
-      await step.read("enter", () => Promise.reject(notRetryable(`Not let in with ${secret}: GET /enter?${asked} answered 403.`)));
+      await step.read("enter", () => Promise.reject(notRetryable(`Access denied for ${secret}: GET /enter?${asked} answered 403.`)));
     });
     await reaches(id, "waiting");
     await by.post(
@@ -76,7 +76,7 @@ describe("Sensitive fields", () => {
       },
     );
     await reaches(id, "errored");
-    const hidden = `Not let in with ${REDACTED}: GET /enter?secret=${REDACTED} answered 403.`;
+    const hidden = `Access denied for ${REDACTED}: GET /enter?secret=${REDACTED} answered 403.`;
     expect((await by.get(`/v1/instances/${id}`)).body.error.message).toBe(hidden);
     const { items } = (await by.get(`/v1/instances/${id}/effects`)).body;
     expect(items.map(({ output }: Json) => output)).toEqual([{ with: REDACTED, beside: "the garden" }]);
@@ -88,7 +88,7 @@ describe("Sensitive fields", () => {
   it("sensitive fields are hidden in causes, log lines, and the items of a bulk action", async () => {
     const by = await reader();
     const logged = linesFromNow();
-    // No quotes, no digits, no @: no part of it is treated as variable.
+    // The text has no quotes, digits or @, so that a cause treats no part of it as variable.
     const person = { ...ada(), email: `Lovelace of ${fresh("a").replaceAll(/[^a-z]/g, "q")}` };
     const id = await told(person, "fails");
     expect(JSON.stringify(logged())).toContain(`No mailbox ${REDACTED}.`);
@@ -186,8 +186,7 @@ describe("Sensitive fields", () => {
   it("sensitive fields are hidden in the stored items of a bulk action, also in cut texts and after the messages are deleted", async () => {
     const [by, person] = [await reader(), ada()];
     const large = defineStep({ effect: "natural", retries: { limit: 0, delay: 10 }, run: async () => ({ n: 1n }) as never });
-    // A retry is refused with a message that names the step; another continues, and fails with a message that is cut inside a hidden
-    // value.
+    // One retry is refused with a message that names the step. The other retry fails with a message that is cut inside a hidden value.
     const refused = await runLab(({ step }) => step.effect("mail", large, {}, { key: person.email }), { person });
     const no = notRetryable(`${"x".repeat(290)} ${person.email}`);
     const fails = await runLab(({ step }) => step.read("fail", () => Promise.reject(no)), { person });
@@ -205,7 +204,7 @@ describe("Sensitive fields", () => {
     expect(JSON.stringify([kept, await failed()])).not.toContain(person.email.slice(0, 8));
   });
 
-  it("are hidden in the refusal of a replay, also of an edited body, and in the reason of a failed repair", async () => {
+  it("sensitive fields are hidden in the error of a refused replay, and in the reason of a failed repair", async () => {
     const [by, person, other] = [await reader("enqueue"), ada(), ada()];
     const { id } = await lettered({ name: 7, person });
     const { body: shown } = (await by.get(`/v1/dead-letters/${id}`)).body;

@@ -67,8 +67,8 @@ export async function accepted(): Promise<string> {
 }
 
 /**
- * A round of a keeper with a platform that reports labs as sleeping, as the deployed one does; the local one reports them as
- * running.
+ * Runs a keeper round with a platform that reports lab runs as sleeping, as the deployed platform does. The local platform reports
+ * them as running.
  */
 export async function roundOverSleepers(): Promise<void> {
   await runInDurableObject(keeperOf(probeEnv), async (keeper) => {

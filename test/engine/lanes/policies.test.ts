@@ -206,7 +206,7 @@ describe("Dead letters", () => {
     const taken: number[] = [];
     const lane = new LabLane(parking, refusing(0, 2).handle);
     letterTakers.set(lane.key, ({ body }) => {
-      if (body.n === 0 && refusals-- > 0) throw new Error("The letter box is full.");
+      if (body.n === 0 && refusals-- > 0) throw new Error("The dead-letter handler fails.");
       taken.push(body.n);
     });
     await lane.send(...numbers(4));
@@ -214,7 +214,7 @@ describe("Dead letters", () => {
       () => lane.object.letters(),
       (letters) => letters.some(({ tries }) => tries === 1),
     );
-    expect(seen).toMatchObject([{ body: { n: 0 }, handOffError: "The letter box is full." }]);
+    expect(seen).toMatchObject([{ body: { n: 0 }, handOffError: "The dead-letter handler fails." }]);
     await lane.is("empty");
     await until(
       () => lane.object.look(),

@@ -215,7 +215,7 @@ describe("Event tries", () => {
 
   it("an unavailable database does not use up the tries of an event in its lane", async () => {
     const away = () => {
-      failAt("signal kept, not told", new MillraceError("unavailable", "The database is away."));
+      failAt("signal kept, not told", new MillraceError("unavailable", "The database is unavailable."));
       return undefined;
     };
     const { key, tries } = await state(whispered, (count) => (count <= 4 ? away() : new Error("Nobody listens.")));

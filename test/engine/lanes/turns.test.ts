@@ -98,7 +98,7 @@ describe("Event lanes", () => {
   });
 });
 
-it("the example of docs/turns.md moves a customer in the order of the requests", async () => {
+it("the example of docs/turns.md changes a customer's address in the order of the requests", async () => {
   await probeEnv.DB.exec("CREATE TABLE customers (id TEXT PRIMARY KEY, email TEXT)");
   onTestFinished(async () => void (await probeEnv.DB.exec("DROP TABLE customers")));
   const customer = fresh("customer");

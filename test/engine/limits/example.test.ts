@@ -3,7 +3,7 @@ import { expect, it, vi } from "vitest";
 import { askUpstream } from "../../docs/examples/limit.ts";
 import { fresh, probeEnv } from "../harness.ts";
 
-it("the example of docs/limits-and-rates.md makes its other callers wait after one 429, without a call of the upstream", async () => {
+it("in the example of docs/limits-and-rates.md all callers wait after one 429, without further calls of the upstream", async () => {
   const env = probeEnv as unknown as LimitEnv;
   const host = `${fresh("upstream")}.example`;
   const asked = vi

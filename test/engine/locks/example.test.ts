@@ -3,7 +3,7 @@ import { closeBooks } from "../../docs/examples/lock.ts";
 import { fresh, rows } from "../harness.ts";
 import { env } from "./locked.ts";
 
-it("the example of docs/locks.md closes the books of a shop in sequence, each from the result of the one before", async () => {
+it("the example of docs/locks.md runs concurrent calls for one shop in sequence, each from the result of the last call", async () => {
   await env.DB.exec("CREATE TABLE books (shop TEXT, cents INTEGER)");
   onTestFinished(async () => void (await env.DB.exec("DROP TABLE books")));
   const shop = fresh("shop");
