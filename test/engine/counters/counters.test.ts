@@ -144,7 +144,7 @@ describe("a counter", () => {
     expect(await counter.read()).toBe(6);
   });
 
-  it("a counter returns each minute of the last day, keeps older minutes in the sum only, and remembers keys for a week", async () => {
+  it("a counter returns a sum for each minute of the last day, and remembers keys for one week", async () => {
     const { counter, shard } = counting(1);
     const now = Math.floor(Date.now() / 60_000);
     await counter.add(7, { key: "old" });

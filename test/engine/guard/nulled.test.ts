@@ -38,7 +38,7 @@ it.each([
   ["half of a surrogate pair after a backslash", { said: `\\${half}` }, 'half a character at "said"'],
   ["half of a surrogate pair in a name", { said: { [half]: 1 } }, 'half a character in a name at "said"'],
   ["a RegExp's match", { said: /(?<first>a)/.exec("ba") as unknown }, 'the match of a RegExp at "said"'],
-])("W11 an output with %s is refused and its path named, for a commit, a read and an effect", async (_, output, says) => {
+])("W11 an output with %s is refused in a commit, a read and an effect, and the error names the path", async (_, output, says) => {
   const doing = effect("keyed", async () => output);
   for (const take of [
     (step: Steps) => step.commit("say", () => ({ output: output as never })),
@@ -70,7 +70,7 @@ it.each([
   ["Infinity", { rates: [1, { max: 1 / 0 }] }, "rates.1.max"],
   ["undefined in a list", { list: [1, undefined] }, "list.1"],
   ["a hole in a list", { list: Object.assign([], { 2: 1 }) }, "list.0"],
-])("a message with %s in its payload is refused and its path named, when emitted and when enqueued", async (_, payload, path) => {
+])("a message with %s in its payload is refused when it is emitted or enqueued, and the error names the path", async (_, payload, path) => {
   const Loose = defineCommand({
     type: "lab.loose",
     payload: z.looseObject({}),

@@ -124,7 +124,7 @@ describe("Refused rows", () => {
     expect(again?.answered).toEqual({ output: null, outputRef: null });
   });
 
-  it("the sensitive parts of an answer with refused rows are hidden in every view", async () => {
+  it("the sensitive parts of an effect's output are hidden in every view when its rows are refused", async () => {
     const [by, person] = [await reader(), ada()];
     const mail = defineStep({ effect: "once", run: async () => ({ sent_to: person.email }) });
     const { instanceId } = await runLab(

@@ -35,7 +35,7 @@ async function connected(scopes: readonly Scope[], tenantId = "acme") {
   return { client, call, tenantId, token };
 }
 
-it("the MCP server offers reads to a token with `read`, and acts with a dry run to one with `operate`", async () => {
+it("the MCP server offers read tools for the scope `read`, and action tools with a confirmation for `operate`", async () => {
   const reader = await connected(["read"]);
   const { tools } = await reader.client.listTools();
   const names = tools.map(({ name }) => name);
@@ -51,7 +51,7 @@ it("the MCP server offers reads to a token with `read`, and acts with a dry run 
   }
 });
 
-it("an act of the MCP server returns its plan first, and is carried out once with the confirmation of this plan", async () => {
+it("an action tool of the MCP server first returns a plan, and is executed once with the confirmation of that plan", async () => {
   const { call } = await connected(["read", "operate"]);
   const id = await failing();
   const given = { id, reason: "the upstream is back" };
@@ -73,7 +73,7 @@ it("an act of the MCP server returns its plan first, and is carried out once wit
   await reaches(id, "errored");
 });
 
-it("the MCP server refuses a confirmation of another token, and a changed one", async () => {
+it("the MCP server refuses the confirmation of another token, and a changed confirmation", async () => {
   const one = await connected(["read", "operate"]);
   const other = await connected(["read", "operate"]);
   const id = await failing();
@@ -85,7 +85,7 @@ it("the MCP server refuses a confirmation of another token, and a changed one", 
   expect(await rows("SELECT 1 FROM millrace_actions WHERE instance_id = ?1", id)).toEqual([]);
 });
 
-it("the tools of the MCP server have the tenant, the limits and the errors of the API", async () => {
+it("the MCP tools return the error codes of the HTTP API, also for an instance of another tenant", async () => {
   const { call } = await connected(["read", "operate"], fresh("other"));
   const id = await failing();
   expect(await call("instances_show", { id })).toMatchObject({ isError: true, body: { code: "instance_not_found" } });
@@ -94,7 +94,7 @@ it("the tools of the MCP server have the tenant, the limits and the errors of th
   expect(await call("instances_list", { statuses: "errored" })).toMatchObject({ isError: true });
 });
 
-it("the MCP server needs a token, refuses pages of other sites, and is off by default", async () => {
+it("the MCP server needs a token, refuses requests from other origins, and is disabled by default", async () => {
   const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list" });
   const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
   expect((await send("http://localhost/mcp", { method: "POST", headers, body })).status).toBe(401);

@@ -73,7 +73,7 @@ it("an empty lane without idempotency keys stores nothing, and starts again with
   expect(lane.calls.flat()).toEqual([0, 1]);
 });
 
-it("a paused lane and a lane with a dead letter keep their stored state", async () => {
+it("a lane that is paused or has a dead letter keeps its stored state", async () => {
   const [paused, parked] = [new LabLane(small), new LabLane(small, () => Promise.reject(new Error("Never.")))];
   for (const lane of [paused, parked]) await lane.client.send(lane.message(0).body, { idempotencyKey: "a" });
   await paused.is("empty");
