@@ -16,7 +16,7 @@ import {
   reasoned,
   timestamp,
 } from "millrace/http";
-import { auditLate, effectsOf, getInstance, type Instance, listApprovals, retryInstance, type Token, undoInstance } from "millrace/operate";
+import { actOn, auditLate, effectsOf, getInstance, type Instance, listApprovals, type Token } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { platform, siteKind, targetName } from "../messages/targets.ts";
@@ -228,9 +228,9 @@ async function takeDown(env: Env, catalog: Catalog, caller: Token, article: Arti
     return { site: site.name, action_id: asked.actionId, instance_id: asked.instanceId };
   }
   // A failed undo is retried like any instance, and continues.
-  const { actionId } = await (instance && hasFailedUndo(instance)
-    ? retryInstance(env, caller, id, { reason })
-    : undoInstance(env, caller, id, reason));
+  const { action_id: actionId } = await (instance && hasFailedUndo(instance)
+    ? actOn(env, caller, "retry", id, { reason })
+    : actOn(env, caller, "undo", id, { reason }));
   return { site: site.name, action_id: actionId, instance_id: id };
 }
 
@@ -264,7 +264,7 @@ async function putUp(
         : `instance for the site ${site.name}: it is published with the first one.`;
       throw new MillraceError("instance_not_found", `This article has no ${said}`);
     }
-    const { actionId } = await retryInstance(env, caller, id, { reason });
+    const { action_id: actionId } = await actOn(env, caller, "retry", id, { reason });
     return { site: site.name, action_id: actionId, instance_id: id };
   });
 }

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { MillraceError } from "millrace";
-import { messagesOf, retryInstance } from "millrace/operate";
+import { actOn, messagesOf } from "millrace/operate";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { acceptCommands } from "../../packages/millrace/src/intake/accept/enqueue.ts";
 import { app } from "../../src/catalog.ts";
@@ -61,7 +61,7 @@ it("three keywords become three pages and three posts in the messages the brand 
   expect(await paidFor(brand)).toEqual({ search: 3, text: 6 });
 
   await fail();
-  await retryInstance(env, operator, failed[0]?.id ?? "", { reason: "the page store is repaired" });
+  await actOn(env, operator, "retry", failed[0]?.id ?? "", { reason: "the page store is repaired" });
   const done = async () => {
     const instances = await instancesOf(job);
     return instances.length === 12 && instances.every(({ status }) => status === "complete");

@@ -1,7 +1,6 @@
 import { type EngineEnv, instanceId } from "millrace";
 import {
-  cancelInstance,
-  closeInstance,
+  actOn,
   decideApproval,
   effectsOf,
   getApproval,
@@ -12,19 +11,11 @@ import {
   listEffects,
   listInstances,
   messagesOf,
-  pauseInstance,
-  planRetry,
-  planUndo,
+  planAct,
   replayDeadLetter,
   resolveDoubt,
-  restartInstance,
-  resumeInstance,
-  retryInstance,
   SCOPES,
-  signalInstance,
   skipDeadLetter,
-  skipStep,
-  undoInstance,
 } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { acceptCommands } from "../../packages/millrace/src/intake/accept/enqueue.ts";
@@ -67,15 +58,15 @@ export function doorsOf(env: DoorsEnv, app: Catalog): Doors {
     },
     skip: (letter, reason) => skipDeadLetter(env, app, { ...operator, scopes: SCOPES }, letter, reason),
     heard: (name) => (env.LISTENER.get(env.LISTENER.idFromName(name)) as unknown as { heard(): Promise<number> }).heard(),
-    retry: (id, options) => retryInstance(env, operator, id, options),
-    undo: (id, reason) => undoInstance(env, operator, id, reason),
-    cancel: (id, options) => cancelInstance(env, operator, id, options),
-    pause: (id, reason) => pauseInstance(env, operator, id, reason),
-    resume: (id, reason) => resumeInstance(env, operator, id, reason),
-    passAnew: (id, reason) => restartInstance(env, operator, id, reason),
-    skipStep: (id, step) => skipStep(env, operator, id, step),
-    close: (id, reason) => closeInstance(env, operator, id, reason),
-    signal: (id, signal) => signalInstance(env, app, operator, id, signal),
+    retry: (id, options) => actOn(env, operator, "retry", id, options),
+    undo: (id, reason) => actOn(env, operator, "undo", id, { reason }),
+    cancel: (id, options) => actOn(env, operator, "cancel", id, options),
+    pause: (id, reason) => actOn(env, operator, "pause", id, { reason }),
+    resume: (id, reason) => actOn(env, operator, "resume", id, { reason }),
+    passAnew: (id, reason) => actOn(env, operator, "restart", id, { reason }),
+    skipStep: (id, step) => actOn(env, operator, "skip", id, step),
+    close: (id, reason) => actOn(env, operator, "close", id, { reason }),
+    signal: (id, { idempotencyKey: key, ...given }) => actOn(env, operator, "signal", id, given, { catalog: app, key }),
     effects: (id) => effectsOf(env, operator, id),
     resolve: (key, resolution, reason) => resolveDoubt(env, operator, key, resolution, reason),
     questions: async (id) => (await listApprovals(env, operator, { instance: id })).items,
@@ -100,15 +91,15 @@ async function meddle(env: EngineEnv, app: Catalog, tenantId: string, { run, let
   await attempt("list it", () => among([run], listInstances(env, by, {})));
   await attempt("read its effects", () => effectsOf(env, by, run));
   await attempt("read its messages", () => messagesOf(env, by, run));
-  await attempt("plan its retry", () => planRetry(env, by, run, {}));
-  await attempt("plan its undo", () => planUndo(env, by, run));
-  await attempt("retry it", () => retryInstance(env, by, run, { reason }));
-  await attempt("undo it", () => undoInstance(env, by, run, reason));
-  await attempt("cancel it", () => cancelInstance(env, by, run, { reason }));
-  await attempt("pause it", () => pauseInstance(env, by, run, reason));
-  await attempt("resume it", () => resumeInstance(env, by, run, reason));
-  await attempt("restart it", () => restartInstance(env, by, run, reason));
-  await attempt("close it", () => closeInstance(env, by, run, reason));
+  await attempt("plan its retry", () => planAct(env, by, "retry", run, {}));
+  await attempt("plan its undo", () => planAct(env, by, "undo", run, {}));
+  await attempt("retry it", () => actOn(env, by, "retry", run, { reason }));
+  await attempt("undo it", () => actOn(env, by, "undo", run, { reason }));
+  await attempt("cancel it", () => actOn(env, by, "cancel", run, { reason }));
+  await attempt("pause it", () => actOn(env, by, "pause", run, { reason }));
+  await attempt("resume it", () => actOn(env, by, "resume", run, { reason }));
+  await attempt("restart it", () => actOn(env, by, "restart", run, { reason }));
+  await attempt("close it", () => actOn(env, by, "close", run, { reason }));
   await attempt("list its doubts", () =>
     listEffects(env, by, { state: "in_doubt" }).then(({ items }) => items.filter((one) => one.instanceId === run)),
   );

@@ -1,5 +1,5 @@
 // The proof's interface to the engine: nothing of the platform may be imported here, so that it runs in any process.
-import type { Effect, Resolution, SignalRequest } from "millrace/operate";
+import type { Effect, Resolution } from "millrace/operate";
 import type { Fault, Watch } from "./fault.ts";
 import type { Program } from "./program.ts";
 
@@ -85,7 +85,7 @@ export interface Stage {
   skipStep(id: string, step: { step: string; item?: string | undefined; output: unknown; reason: string }): Promise<unknown>;
   close(id: string, reason: string): Promise<unknown>;
   /** Sends an event to one run alone. */
-  signal(id: string, signal: SignalRequest): Promise<unknown>;
+  signal(id: string, signal: { type: string; payload: unknown; idempotencyKey: string; reason: string }): Promise<unknown>;
   effects(id: string): Promise<Effect[]>;
   resolve(key: string, resolution: Resolution, reason: string): Promise<unknown>;
   questions(id: string): Promise<Question[]>;

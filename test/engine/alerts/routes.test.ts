@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { engineRoutes } from "millrace/http";
-import { mintToken, retryInstance, type Scope } from "millrace/operate";
+import { actOn, mintToken, type Scope } from "millrace/operate";
 import { expect, it } from "vitest";
 import { raiseAlerts } from "../../../packages/millrace/src/alerts/raise.ts";
 import { ALERT_RULES } from "../../../packages/millrace/src/alerts/rules.ts";
@@ -74,7 +74,8 @@ it("an alert shows every team the last refusal of a channel until all channels h
   const failed = await until(firing, ({ delivery }) => delivery?.status === "errored");
   expect(failed).toMatchObject({ notice_at: expect.any(String), told_at: null, delivery: { attempts: 1 } });
   expect(failed.delivery.last_error).toContain("webhook answered 410");
-  const retried = () => retryInstance(probeEnv, { tenantId: "millrace", actor: "tess" }, failed.delivery.instance_id, { reason: "mended" });
+  const retried = () =>
+    actOn(probeEnv, { tenantId: "millrace", actor: "tess" }, "retry", failed.delivery.instance_id, { reason: "mended" });
   await until(() => retried().catch(() => undefined), Boolean);
   const told = await until(firing, ({ told_at }) => told_at !== null);
   expect(told.delivery).toMatchObject({ instance_id: failed.delivery.instance_id, status: "complete", last_error: null });

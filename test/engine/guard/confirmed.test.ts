@@ -1,5 +1,5 @@
 import { defineStep, sql, type Writes } from "millrace";
-import { effectsOf, getInstance, planRetry, resolveDoubt, retryInstance } from "millrace/operate";
+import { actOn, effectsOf, getInstance, planAct, resolveDoubt } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { fresh, happened, operator, probeEnv, reaches, rows, start, until } from "../harness.ts";
@@ -21,14 +21,20 @@ describe("Unstorable output", () => {
     const { error } = await getInstance(probeEnv, operator, instanceId);
     expect(error?.message).toContain(`POST /v1/effects/${effect?.key}/confirm`);
     const refused = expect.stringContaining(`Confirm its output (POST /v1/effects/${effect?.key}/confirm)`);
-    expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({ refused, effects: [{ step: "act", verdict: "needs_output" }] });
-    const again = retryInstance(probeEnv, operator, instanceId, { reason: "try" });
+    expect(await planAct(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
+      refused,
+      effects: [{ step: "act", verdict: "needs_output" }],
+    });
+    const again = actOn(probeEnv, operator, "retry", instanceId, { reason: "try" });
     await expect(again).rejects.toMatchObject({ code: "invalid_transition", message: refused });
     expect(await happened(`${name}/act`)).toHaveLength(1);
 
     await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "given" }, "read it from the upstream");
-    expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({ refused: null, effects: [{ step: "act", verdict: "kept" }] });
-    await retryInstance(probeEnv, operator, instanceId, { reason: "the output is known now" });
+    expect(await planAct(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
+      refused: null,
+      effects: [{ step: "act", verdict: "kept" }],
+    });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the output is known now" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(
       await until(
@@ -118,12 +124,15 @@ describe("Confirmed output", () => {
     expect(error?.hint).toContain(`the output that an operator confirmed for "post"`);
     expect(error?.hint).toContain(`confirm the correct output (POST /v1/effects/${before?.key}/confirm)`);
     const note = expect.stringContaining(`A retry keeps the output that ${operator.actor} confirmed for "post"`);
-    expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({ note, effects: [{ step: "post", verdict: "kept" }] });
+    expect(await planAct(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
+      note,
+      effects: [{ step: "post", verdict: "kept" }],
+    });
     await confirm({ id: "p2" });
     const [after] = await effectsOf(probeEnv, operator, instanceId);
     expect(after?.epoch).toBeGreaterThan(before?.epoch ?? 0);
     await platformReaches(instanceId, "errored");
-    await retryInstance(probeEnv, operator, instanceId, { reason: "the output is corrected" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the output is corrected" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await outputOf(instanceId)).toBe("P2");
     expect(sent()).toBe(1);

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { defineStep, MillraceError, notRetryable } from "millrace";
-import { effectsOf, listEffects, resolveDoubt, retryInstance } from "millrace/operate";
+import { actOn, effectsOf, listEffects, resolveDoubt } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { withAuditOpen } from "../../opened-audit.ts";
 import {
@@ -197,7 +197,7 @@ describe("Parallel branches", () => {
     const { instanceId, key, mend, posts } = await doubtBesideFailure();
     await resolveDoubt(probeEnv, operator, key, expected.resolution, "known");
     mend();
-    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await answerOf(instanceId)).toBe(expected.answer);
     expect(posts()).toBe(expected.posts);
   });
@@ -205,7 +205,7 @@ describe("Parallel branches", () => {
   it("W17 a run has the status in_doubt when its failed branch is retried while another branch has an unknown outcome", async () => {
     const { instanceId, key, mend } = await doubtBesideFailure();
     mend();
-    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     const status = "SELECT status FROM millrace_instances WHERE id = ?1";
     expect(await rows(status, instanceId)).toEqual([{ status: "in_doubt" }]);
     await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "seen" }, "known");

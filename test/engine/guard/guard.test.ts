@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { defineStep, type EffectCall } from "millrace";
-import { historyOf, retryInstance } from "millrace/operate";
+import { actOn, historyOf } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { attemptEffect } from "../../../packages/millrace/src/guard/effect.ts";
 import { Pass } from "../../../packages/millrace/src/pass/pass.ts";
@@ -221,7 +221,7 @@ describe("Guarded effects", () => {
     ).toEqual([{ step: "act", status: 400 }]);
     expect(await happened(`${name}/act`)).toEqual([]);
 
-    const retried = await retryInstance(probeEnv, operator, instanceId, { reason: "upstream repaired" });
+    const retried = await actOn(probeEnv, operator, "retry", instanceId, { reason: "upstream repaired" });
     expect(retried.from).toBe("act");
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await happened(`${name}/act`)).toHaveLength(1);
@@ -230,7 +230,7 @@ describe("Guarded effects", () => {
     expect(await rows("SELECT verb, result, reason FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([
       { verb: "retry", result: "applied", reason: "upstream repaired" },
     ]);
-    await expect(retryInstance(probeEnv, operator, instanceId, { reason: "again" })).rejects.toMatchObject({ code: "invalid_transition" });
+    await expect(actOn(probeEnv, operator, "retry", instanceId, { reason: "again" })).rejects.toMatchObject({ code: "invalid_transition" });
   });
 
   it("the keeper executes an operator's retry when the process died after the retry was accepted", async () => {
@@ -239,7 +239,7 @@ describe("Guarded effects", () => {
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", retries: 0 }]);
     expect(await reaches(instanceId, "errored")).toBe("errored");
     dieAt("retry promised, not applied");
-    await expect(retryInstance(probeEnv, operator, instanceId, { reason: "repaired" })).rejects.toThrow("Died");
+    await expect(actOn(probeEnv, operator, "retry", instanceId, { reason: "repaired" })).rejects.toThrow("Died");
     await keeperRound();
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await happened(`${name}/act`)).toHaveLength(1);

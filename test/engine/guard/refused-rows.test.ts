@@ -1,5 +1,5 @@
 import { defineStep, sql } from "millrace";
-import { cancelInstance, effectsOf, listEffects, resolveDoubt } from "millrace/operate";
+import { actOn, effectsOf, listEffects, resolveDoubt } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { operator, probeEnv, reaches, rows, until } from "../harness.ts";
 import { ada, REDACTED, reader } from "../inspect/told.ts";
@@ -100,7 +100,7 @@ describe("Refused rows", () => {
   it("an instance with refused rows ends by a cancel without undo; an operator can still confirm the effect for the record", async () => {
     const { instanceId, answer, doubt, sent } = await refused();
     await doubt();
-    await cancelInstance(probeEnv, operator, instanceId, { undo: false, reason: "the row cannot be written" });
+    await actOn(probeEnv, operator, "cancel", instanceId, { undo: false, reason: "the row cannot be written" });
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
     await expect(answer({ verb: "reject" })).rejects.toMatchObject({ code: "invalid_transition" });
     await answer({ verb: "confirm", output: { id: "mail-1" } });

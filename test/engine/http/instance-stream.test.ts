@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { engineRoutes } from "millrace/http";
-import { decideApproval, mintToken, retryInstance, undoInstance } from "millrace/operate";
+import { actOn, decideApproval, mintToken } from "millrace/operate";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { EventReader } from "../../event-source.ts";
 import { mode } from "../../probe/mode.ts";
@@ -118,7 +118,7 @@ describe("Instance stream", () => {
     expect(end.data).toMatchObject({ status: "errored", error: { step: "a" } });
     expect((await open(instanceId, end.id)).status).toBe(204);
     state.broken = false;
-    await retryInstance(probeEnv, operator, instanceId, { reason: "Mended." });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "Mended." });
     const next = new EventReader(await open(instanceId, end.id));
     await next.until(({ event, data }) => event === "step" && data.type === "attempt_started" && data.step === "b");
     expect(next.told.filter(({ event }) => event === "end")).toEqual([]);
@@ -160,7 +160,7 @@ describe("Instance stream", () => {
       "wait_started asks",
       "wait_completed asks",
     ]);
-    await undoInstance(probeEnv, operator, instanceId, "Called off.");
+    await actOn(probeEnv, operator, "undo", instanceId, { reason: "Called off." });
     const undo = await new EventReader(await open(instanceId, end.id)).all();
     expect(undo.map(shortly)).toEqual(expect.arrayContaining(["attempt_completed undo put", "status terminated", "end terminated"]));
     expect(undo.at(-1)?.data).toMatchObject({ status: "terminated", undo: "done" });

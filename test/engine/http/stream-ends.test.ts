@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { engineRoutes } from "millrace/http";
-import { cancelInstance, decideApproval, effectsOf, mintToken, pauseInstance, resolveDoubt, resumeInstance } from "millrace/operate";
+import { actOn, decideApproval, effectsOf, mintToken, resolveDoubt } from "millrace/operate";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { EventReader } from "../../event-source.ts";
 import { mode } from "../../probe/mode.ts";
@@ -62,10 +62,10 @@ describe.each(["platform", "lean"] as const)("Step outcomes (%s)", (steps) => {
     });
     const stream = await follow(id);
     await comes(() => its.log.includes("a"));
-    await pauseInstance(probeEnv, operator, id, "let me look");
+    await actOn(probeEnv, operator, "pause", id, { reason: "let me look" });
     its.state.go = true;
     await stream.until(ended("b"));
-    await resumeInstance(probeEnv, operator, id, "on again");
+    await actOn(probeEnv, operator, "resume", id, { reason: "on again" });
     await expectTold(id, stream, ["a: done", "b: paused", "b · after pause 1: done"]);
   });
 
@@ -78,7 +78,7 @@ describe.each(["platform", "lean"] as const)("Step outcomes (%s)", (steps) => {
     });
     const stream = await follow(id);
     await comes(() => its.log.includes("a"));
-    const cancelled = cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    const cancelled = actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
     its.state.go = true;
     await cancelled;
     await kept(id, "terminated", "errored");

@@ -1,5 +1,5 @@
 import { MillraceError, upstreamRefused } from "millrace";
-import { listDeadLetters, listInstanceCauses, listInstances, listLetterCauses, retryInstance, skipDeadLetter } from "millrace/operate";
+import { actOn, listDeadLetters, listInstanceCauses, listInstances, listLetterCauses, skipDeadLetter } from "millrace/operate";
 import { expect, it } from "vitest";
 import { app } from "../../probe/worker.ts";
 import { deliver, event, fresh, operator, probeEnv, reaches, rows, until } from "../harness.ts";
@@ -83,7 +83,7 @@ it("errored instances with the same error share one cause, and leave it after a 
   const ofCause = async () => (await listInstances(probeEnv, operator, { cause: cause?.id ?? "" })).items.map(({ id }) => id).sort();
   expect(await ofCause()).toEqual([one.instanceId, two.instanceId].sort());
   broken = false;
-  await retryInstance(probeEnv, operator, one.instanceId, { reason: "mended" });
+  await actOn(probeEnv, operator, "retry", one.instanceId, { reason: "mended" });
   await reaches(one.instanceId, "complete");
   expect(await ofCause()).toEqual([two.instanceId]);
   expect((await found()).find(({ id }) => id === cause?.id)?.count).toBe(1);

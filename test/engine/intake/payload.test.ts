@@ -8,7 +8,7 @@ import {
   fingerprintOf,
   instanceId as instanceIdOf,
 } from "millrace";
-import { historyOf, undoInstance } from "millrace/operate";
+import { actOn, historyOf } from "millrace/operate";
 import { catalog } from "millrace/worker";
 import { describe, expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
@@ -60,7 +60,7 @@ describe("Payloads in R2", () => {
     const { instanceId } = await start(name, [], { payload });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect((await start(name, [], { payload })).replayed).toBe(true);
-    await undoInstance(probeEnv, operator, instanceId, "ordered by mistake");
+    await actOn(probeEnv, operator, "undo", instanceId, { reason: "ordered by mistake" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
   });
 });

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { replayDeadLetter, retryInstance } from "millrace/operate";
+import { actOn, replayDeadLetter } from "millrace/operate";
 import { describe, expect, it, vi } from "vitest";
 import { app } from "../../probe/worker.ts";
 import {
@@ -109,7 +109,7 @@ describe("Instances", () => {
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", retries: 0 }]);
     await reaches(instanceId, "errored");
     await age(instanceId, 91);
-    const retry = () => retryInstance(probeEnv, operator, instanceId, { reason: "just in time" });
+    const retry = () => actOn(probeEnv, operator, "retry", instanceId, { reason: "just in time" });
     expect(await justBefore("INSERT INTO millrace_tombstones", retry, pruneFailed)).toEqual({ removed: 0, next: null });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await count("millrace_tombstones", "id = unhex(?1)", instanceId)).toBe(0);

@@ -1,6 +1,6 @@
 import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { upstreamRefused } from "millrace";
-import { keeperAge, listActions, putSchedule, retryInstance, SCOPES } from "millrace/operate";
+import { actOn, keeperAge, listActions, putSchedule, SCOPES } from "millrace/operate";
 import { armKeeper, keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { withAuditOpen } from "../../opened-audit.ts";
@@ -55,7 +55,7 @@ describe("Keeper", () => {
     expect(await reaches(instanceId, "errored")).toBe("errored");
     mended.yet = true;
     dieAt("retry promised, not applied");
-    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" }).catch(() => undefined);
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" }).catch(() => undefined);
     await keeperRound();
     expect(await reaches(instanceId, "complete")).toBe("complete");
 
@@ -100,7 +100,7 @@ describe("Keeper", () => {
     const [unseen, seen, owed] = hung.map(({ instanceId }) => instanceId);
     mended.yet = true;
     dieAt("retry promised, not applied");
-    await retryInstance(probeEnv, operator, failing.instanceId, { reason: "mended" }).catch(() => undefined);
+    await actOn(probeEnv, operator, "retry", failing.instanceId, { reason: "mended" }).catch(() => undefined);
     await run("UPDATE millrace_instances SET status = 'running', seen = 1, check_at = 2 WHERE id = ?1", ended.instanceId);
     await run("UPDATE millrace_instances SET status = 'queued', seen = 0, check_at = 1 WHERE id = ?1", unseen);
     await run("UPDATE millrace_instances SET status = 'running', seen = 1, check_at = 1 WHERE id = ?1", seen);

@@ -1,5 +1,5 @@
 import { MillraceError, notRetryable, stateEvents } from "millrace";
-import { closeInstance, planClose, retryInstance, steerLane, undoInstance } from "millrace/operate";
+import { actOn, planAct, steerLane } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { blocked, cried, deaf, heldUp, parked, type told, whispered } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
@@ -17,7 +17,7 @@ describe("Failed instances", () => {
     expect(standing).toMatchObject({ state: "waiting", why: expect.stringContaining(key.id("a")), depth: 1 });
     mend();
     await key.reaches("a", "errored");
-    await retryInstance(probeEnv, key.by, key.id("a"), why);
+    await actOn(probeEnv, key.by, "retry", key.id("a"), why);
     expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
   });
 
@@ -26,7 +26,7 @@ describe("Failed instances", () => {
     key.breaks("a");
     await key.askAll("a", "b");
     await key.reaches("a", "errored");
-    await undoInstance(probeEnv, key.by, key.id("a"), "A test.");
+    await actOn(probeEnv, key.by, "undo", key.id("a"), { reason: "A test." });
     await key.seenBy("b ends");
     expect(await key.reaches("a", "terminated")).toBe("terminated");
   });
@@ -68,7 +68,7 @@ describe("Failed instances", () => {
     await key.seenBy("b begins");
     mend();
     await key.reaches("a", "errored");
-    await retryInstance(probeEnv, key.by, key.id("a"), why);
+    await actOn(probeEnv, key.by, "retry", key.id("a"), why);
     await key.seenBy("a ends");
     letGo();
     expect(await key.seenBy("b ends")).toEqual(["a begins", "b begins", "a ends", "b ends"]);
@@ -81,7 +81,7 @@ describe("Failed instances", () => {
     expect(await key.stands(({ state }) => state === "held")).toMatchObject({ why: expect.stringContaining(key.id("a")), depth: 1 });
     mend();
     await key.reaches("a", "errored");
-    await retryInstance(probeEnv, key.by, key.id("a"), why);
+    await actOn(probeEnv, key.by, "retry", key.id("a"), why);
     await key.seenBy("a ends");
     expect(await key.stands(({ ahead }) => ahead.length === 0)).toMatchObject({ state: "held", depth: 1 });
     await steerLane(probeEnv, key.by, key.name, { verb: "resume", ...why });
@@ -97,8 +97,10 @@ describe("Closed instances", () => {
       await key.askAll("a", "b");
       await key.stands(({ ahead }) => ahead[0]?.failed != null);
       await key.reaches("a", "errored");
-      expect((await planClose(probeEnv, key.by, key.id("a"))).follows).toContain(`If it blocks its lane (${key.name.lane} · ${key.key})`);
-      await closeInstance(probeEnv, key.by, key.id("a"), "A test.");
+      expect((await planAct(probeEnv, key.by, "close", key.id("a"), {})).follows).toContain(
+        `If it blocks its lane (${key.name.lane} · ${key.key})`,
+      );
+      await actOn(probeEnv, key.by, "close", key.id("a"), { reason: "A test." });
       expect(await key.seenBy("b ends", 5000)).toEqual(["a begins", "b begins", "b ends"]);
     }
   });
@@ -111,7 +113,7 @@ describe("Closed instances", () => {
       await key.stands(({ state }) => state === "held");
       await key.reaches("a", "errored");
       dieAt("close promised, not applied");
-      await expect(closeInstance(probeEnv, key.by, key.id("a"), "A test.")).rejects.toThrow("Died");
+      await expect(actOn(probeEnv, key.by, "close", key.id("a"), { reason: "A test." })).rejects.toThrow("Died");
       expect(await key.seen()).toEqual(["a begins"]);
     }
     await looked.stands(({ state }) => state !== "held");
@@ -134,7 +136,7 @@ describe("Closed instances", () => {
     await key.reaches("a", "errored");
     await steerLane(probeEnv, key.by, key.name, { verb: "resume", ...why });
     await key.stands(({ state, ahead }) => state === "held" && ahead[0]?.instanceId === key.id("b"));
-    await closeInstance(probeEnv, key.by, key.id("a"), "A test.");
+    await actOn(probeEnv, key.by, "close", key.id("a"), { reason: "A test." });
     expect(await key.stands(() => true)).toMatchObject({ state: "held", depth: 1 });
     mend();
   });

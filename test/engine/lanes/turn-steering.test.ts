@@ -1,4 +1,4 @@
-import { laneObjectOf, listLanes, retryInstance, steerLane } from "millrace/operate";
+import { actOn, laneObjectOf, listLanes, steerLane } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { blocked, heldUp, paired, parked } from "../../probe/turns.ts";
 import { until } from "../../until.ts";
@@ -53,7 +53,7 @@ describe("Retried instances", () => {
     await key.stands(({ ahead }) => ahead[0]?.failed != null);
     await key.reaches("a", "errored");
     const letGo = key.gate("a");
-    await retryInstance(probeEnv, key.by, key.id("a"), { reason: "A test." });
+    await actOn(probeEnv, key.by, "retry", key.id("a"), { reason: "A test." });
     await expect(steer(key, { verb: "skip_head" })).rejects.toMatchObject(changed);
     expect(await key.stands(() => true)).toMatchObject({ state: "waiting", depth: 1, ahead: [{ failed: null }] });
     // The skip is refused again after the lane has shown the retry.
@@ -75,7 +75,7 @@ it("a message that waits in a lane with `hold` after a repaired instance is skip
   await key.stands(({ state }) => state === "held");
   await key.reaches("a", "errored");
   mend();
-  await retryInstance(probeEnv, key.by, key.id("a"), { reason: "A test." });
+  await actOn(probeEnv, key.by, "retry", key.id("a"), { reason: "A test." });
   const { head } = await key.stands(({ ahead }) => ahead.length === 0);
   await expect(steer(key, { verb: "skip_head" })).rejects.toMatchObject({ message: expect.stringContaining("resume it") });
   expect(await steer(key, { verb: "skip_head", id: head?.id ?? "" })).toMatchObject({ messageId: head?.id });

@@ -1,4 +1,4 @@
-import { cancelInstance, getInstance, pauseInstance, planPause, resumeInstance } from "millrace/operate";
+import { actOn, getInstance, planAct } from "millrace/operate";
 import { expect, it } from "vitest";
 import { parked } from "../../probe/turns.ts";
 import { until } from "../../until.ts";
@@ -13,7 +13,7 @@ it("a cancelled command that waits in its lane never begins, and the next comman
   await key.askAll("a", "b", "c");
   await key.seenBy("a begins");
   const waiting = key.id("b");
-  await cancelInstance(probeEnv, operator, waiting, { reason: "called off" });
+  await actOn(probeEnv, operator, "cancel", waiting, { reason: "called off" });
   const ended = await until(
     async () => {
       await keeperRound();
@@ -32,16 +32,16 @@ it("a command that waits in its lane cannot be paused; a running command can be 
   await key.askAll("a", "b");
   await key.seenBy("a begins");
   const [running, waiting] = [key.id("a"), key.id("b")];
-  await expect(pauseInstance(probeEnv, operator, waiting, "later")).rejects.toMatchObject({
+  await expect(actOn(probeEnv, operator, "pause", waiting, { reason: "later" })).rejects.toMatchObject({
     code: "invalid_transition",
     message: expect.stringContaining("pause the lane"),
   });
-  expect((await planPause(probeEnv, operator, waiting)).refused).toContain("pause the lane");
-  await pauseInstance(probeEnv, operator, running, "later");
+  expect((await planAct(probeEnv, operator, "pause", waiting, {})).refused).toContain("pause the lane");
+  await actOn(probeEnv, operator, "pause", running, { reason: "later" });
   letGo();
   await keeperRound();
   expect(await key.seen()).not.toContain("b begins");
-  await resumeInstance(probeEnv, operator, running, "on again");
+  await actOn(probeEnv, operator, "resume", running, { reason: "on again" });
   await until(
     async () => {
       await keeperRound();

@@ -1,11 +1,11 @@
-import { cancelInstance, getInstance, planCancel, planUndo, restartInstance, undoInstance } from "millrace/operate";
+import { actOn, getInstance, planAct } from "millrace/operate";
 import { expect, it } from "vitest";
 import { keeperRound, operator, probeEnv } from "../harness.ts";
 import { held } from "../lab.ts";
 import { ended } from "./operating.ts";
 import { comes, kept, play, type Scene, scene } from "./scene.ts";
 
-const cancel = (id: string, more: { undo?: boolean } = {}) => cancelInstance(probeEnv, operator, id, { reason: "called off", ...more });
+const cancel = (id: string, more: { undo?: boolean } = {}) => actOn(probeEnv, operator, "cancel", id, { reason: "called off", ...more });
 const LASTING = { retries: { limit: 5, delay: "1 hour" }, timeout: "10 minutes" } as const;
 
 /** A run with one effect and then a read of a price without an answer: each try gets an error, or times out. */
@@ -30,7 +30,7 @@ it.each(["fails", "hangs"] as const)(
   "a cancel ends a run at once if its read %s, does not repeat the read, and undoes the effects",
   async (how) => {
     const { its, id, asked } = await reading(how);
-    expect((await planCancel(probeEnv, operator, id)).effects).toEqual([{ step: "a", item: "", verdict: "undone" }]);
+    expect((await planAct(probeEnv, operator, "cancel", id, {})).effects).toEqual([{ step: "a", item: "", verdict: "undone" }]);
     const since = Date.now();
     await cancel(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -52,8 +52,11 @@ it.each(["fails", "hangs"] as const)(
       await keeperRound();
       return (await getInstance(probeEnv, operator, id)).status === "terminated";
     });
-    expect(await planUndo(probeEnv, operator, id)).toEqual({ refused: null, effects: [{ step: "a", item: "", verdict: "undone" }] });
-    await undoInstance(probeEnv, operator, id, "all of it");
+    expect(await planAct(probeEnv, operator, "undo", id, {})).toMatchObject({
+      refused: null,
+      effects: [{ step: "a", item: "", verdict: "undone" }],
+    });
+    await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     await comes(() => its.log.length === 2);
     expect([its.log, asked()]).toEqual([["a", "undo a of its a"], 1]);
@@ -71,7 +74,7 @@ it("a restart does not wait for a read that hangs", async () => {
   });
   await comes(() => passes === 1);
   await scheduler.wait(1200);
-  await restartInstance(probeEnv, operator, id, "it hangs");
+  await actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
   expect(await kept(id, "complete", "errored")).toBe("complete");
   expect([its.log, passes]).toEqual([["b"], 2]);
   its.state.go = true;
@@ -102,7 +105,7 @@ it("an undo repeats the reads before a completed effect, so that the code takes 
     await step.read("last", async () => ++asked);
   });
   expect(await ended(id)).toBe("complete");
-  await undoInstance(probeEnv, operator, id, "all of it");
+  await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
   expect([its.log, asked]).toEqual([["a", "undo a of its a"], 3]);
 });

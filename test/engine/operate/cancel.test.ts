@@ -1,15 +1,4 @@
-import {
-  cancelInstance,
-  effectsOf,
-  getInstance,
-  pauseInstance,
-  planCancel,
-  resolveDoubt,
-  resumeInstance,
-  retryInstance,
-  stepsOf,
-  undoInstance,
-} from "millrace/operate";
+import { actOn, effectsOf, getInstance, planAct, resolveDoubt, stepsOf } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { acceptance, outgoing } from "../../../packages/millrace/src/intake/accept/accept.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
@@ -17,7 +6,7 @@ import { deliver, dieAt, envelopeOf, fresh, keeperRound, operator, probeEnv, rea
 import { platformOf, platformReaches } from "../lab.ts";
 import { type Class, comes, kept, play, scene, waiting } from "./scene.ts";
 
-const cancel = (id: string, more: { undo?: boolean } = {}) => cancelInstance(probeEnv, operator, id, { reason: "called off", ...more });
+const cancel = (id: string, more: { undo?: boolean } = {}) => actOn(probeEnv, operator, "cancel", id, { reason: "called off", ...more });
 const standing = (id: string) => getInstance(probeEnv, operator, id);
 const audited = (id: string) => rows("SELECT verb, result FROM millrace_actions WHERE instance_id = ?1 ORDER BY at, result", id);
 
@@ -32,7 +21,7 @@ describe("W23 a cancel races the effect", () => {
         await its.act(step, "c");
       });
       await comes(() => its.log.includes("b"));
-      expect((await planCancel(probeEnv, operator, id)).effects).toEqual([
+      expect((await planAct(probeEnv, operator, "cancel", id, {})).effects).toEqual([
         { step: "b", item: "", verdict: "under_way" },
         { step: "a", item: "", verdict: "undone" },
       ]);
@@ -67,9 +56,9 @@ describe("W23 a cancel races the effect", () => {
       await its.act(step, "b", "natural", "slow");
     });
     await comes(() => its.log.includes("b"));
-    await pauseInstance(probeEnv, operator, id, "let me look");
+    await actOn(probeEnv, operator, "pause", id, { reason: "let me look" });
     const { died } = dieAt("resume promised, not applied");
-    await resumeInstance(probeEnv, operator, id, "on again").catch(() => undefined);
+    await actOn(probeEnv, operator, "resume", id, { reason: "on again" }).catch(() => undefined);
     expect(died()).toBe(true);
     const cancelled = cancel(id);
     await comes(async () => (await standing(id)).undo !== null);
@@ -124,7 +113,7 @@ describe("W23 a cancel races the effect", () => {
     });
     expect(await reaches(id, "in_doubt")).toBe("in_doubt");
     its.state.lose = false;
-    expect((await planCancel(probeEnv, operator, id)).effects[0]).toEqual({ step: "b", item: "", verdict: "in_doubt" });
+    expect((await planAct(probeEnv, operator, "cancel", id, {})).effects[0]).toEqual({ step: "b", item: "", verdict: "in_doubt" });
     await cancel(id);
     await comes(async () => (await platformOf(id)).status !== "running" && (await platformOf(id)).status !== "waiting");
     expect((await standing(id)).status).toBe("in_doubt");
@@ -207,7 +196,7 @@ describe("A cancelled instance", () => {
       { verb: "cancel", result: "no_change" },
     ]);
     await expect(cancel(id)).rejects.toMatchObject({ code: "invalid_transition", detail: { from: "terminated", to: "terminated" } });
-    expect((await planCancel(probeEnv, operator, id)).refused).toContain("only an instance that has not ended");
+    expect((await planAct(probeEnv, operator, "cancel", id, {})).refused).toContain("only an instance that has not ended");
   });
 
   it("is ended before its next run begins when a retry follows the stop at once", async () => {
@@ -224,7 +213,7 @@ describe("A cancelled instance", () => {
     });
     await comes(async () => (await stepsOf(probeEnv, operator, await standing(id))).steps.some(({ type }) => type === "sleep"));
     await cancel(id, { undo: false });
-    await retryInstance(probeEnv, operator, id, { reason: "it may go on" });
+    await actOn(probeEnv, operator, "retry", id, { reason: "it may go on" });
     const begun = () =>
       rows("SELECT restarted_at FROM millrace_actions WHERE instance_id = ?1 AND verb = 'retry' AND restarted_at IS NOT NULL", id);
     expect(await begun()).toHaveLength(1);
@@ -240,8 +229,8 @@ describe("A cancelled instance", () => {
     });
     await comes(() => its.log.includes("a"));
     await cancel(id, { undo: false });
-    if (how === "retried") await retryInstance(probeEnv, operator, id, { reason: "it may go on" });
-    else await undoInstance(probeEnv, operator, id, "all of it");
+    if (how === "retried") await actOn(probeEnv, operator, "retry", id, { reason: "it may go on" });
+    else await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
     for (let round = 0; round < 8; round++) {
       await rows("UPDATE millrace_actions SET due_at = 0 WHERE instance_id = ?1 AND applied_at IS NULL", id);
       await keeperRound();
@@ -268,7 +257,7 @@ describe("A cancelled instance", () => {
     await comes(async () => ["errored", "terminated"].includes((await platformOf(id)).status));
     expect(await standing(id)).toMatchObject({ status: "terminated", undo: null });
     expect(its.log).toEqual(["a", "b"]);
-    await retryInstance(probeEnv, operator, id, { reason: "on again" });
+    await actOn(probeEnv, operator, "retry", id, { reason: "on again" });
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect(its.log).toEqual(["a", "b", "c"]);
   });

@@ -1,5 +1,5 @@
 import type { Steps } from "millrace";
-import { cancelInstance, pauseInstance, planCancel, planPause, planRestart, planUndo, restartInstance } from "millrace/operate";
+import { actOn, planAct } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { mode } from "../../probe/mode.ts";
@@ -10,7 +10,7 @@ import { comes, kept } from "./scene.ts";
 import { beginUnwritten, till } from "./till.ts";
 
 const of = (step: string, verdict: string) => ({ step, item: "", verdict });
-const cancel = (id: string, more: { undo?: boolean } = {}) => cancelInstance(probeEnv, operator, id, { reason: "called off", ...more });
+const cancel = (id: string, more: { undo?: boolean } = {}) => actOn(probeEnv, operator, "cancel", id, { reason: "called off", ...more });
 
 /** Long waits of a run after a failure that its code caught, without a recorded outcome. */
 const rests = {
@@ -43,9 +43,9 @@ it.each(ways)(
     await comes(() => hasCome(id));
     const payIn = async (plan: Promise<{ effects: readonly { step: string }[] }>) =>
       (await plan).effects.filter(({ step }) => step === "pay");
-    expect(await payIn(planCancel(probeEnv, operator, id))).toEqual([of("pay", "repeated")]);
-    expect(await payIn(planCancel(probeEnv, operator, id, { undo: false }))).toEqual([of("pay", "unknown")]);
-    expect(await payIn(planPause(probeEnv, operator, id))).toEqual([of("pay", "caught")]);
+    expect(await payIn(planAct(probeEnv, operator, "cancel", id, {}))).toEqual([of("pay", "repeated")]);
+    expect(await payIn(planAct(probeEnv, operator, "cancel", id, { undo: false }))).toEqual([of("pay", "unknown")]);
+    expect(await payIn(planAct(probeEnv, operator, "pause", id, {}))).toEqual([of("pay", "caught")]);
     state.mended = true;
     await cancel(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -59,7 +59,7 @@ it.each(["platform", "lean"] as const)("an undo after a stop does the same for a
   await cancel(id, { undo: false });
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
   await platformReaches(id, "terminated", "errored");
-  expect(await planUndo(probeEnv, operator, id)).toEqual({ refused: null, effects: [of("pay", "repeated")] });
+  expect(await planAct(probeEnv, operator, "undo", id, {})).toMatchObject({ refused: null, effects: [of("pay", "repeated")] });
   state.mended = true;
   await undo(id);
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -79,10 +79,10 @@ it.each(["platform", "lean"] as const)(
       await step.sleep("night", "1 hour");
     });
     await comes(() => hasCome(id));
-    expect((await planCancel(probeEnv, operator, id)).effects).toEqual([of("charge", "unknown")]);
+    expect((await planAct(probeEnv, operator, "cancel", id, {})).effects).toEqual([of("charge", "unknown")]);
     await cancel(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect((await planUndo(probeEnv, operator, id)).effects).toEqual([of("charge", "unknown")]);
+    expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual([of("charge", "unknown")]);
   },
 );
 
@@ -105,9 +105,9 @@ it("a restart throws the caught failure to the code again, as its dry run says, 
     return paid;
   });
   await comes(() => hasCome(id));
-  expect((await planRestart(probeEnv, operator, id)).effects).toEqual([of("charge", "caught")]);
+  expect((await planAct(probeEnv, operator, "restart", id, {})).effects).toEqual([of("charge", "caught")]);
   isLost = false;
-  await restartInstance(probeEnv, operator, id, "it hangs");
+  await actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
   expect(await kept(id, "complete", "errored")).toBe("complete");
   expect(asked).toEqual(["charge", "tell owed"]);
 });
@@ -150,7 +150,7 @@ it.each(["platform", "lean"] as const)(
       await step.commit("row", () => ({}));
     });
     await comes(() => world.includes("paid"));
-    await pauseInstance(probeEnv, operator, id, "let me look");
+    await actOn(probeEnv, operator, "pause", id, { reason: "let me look" });
     // A replay caches its row's status for 0.7 s.
     await scheduler.wait(800);
     is.lost = true;

@@ -1,5 +1,5 @@
 import { defineStep, type Steps } from "millrace";
-import { cancelInstance, planCancel, planPause, planRestart, planRetry, planSkip, planUndo, skipStep } from "millrace/operate";
+import { actOn, planAct } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { platformId } from "../../../packages/millrace/src/contract/ids.ts";
 import { mode } from "../../probe/mode.ts";
@@ -19,23 +19,23 @@ const fails = (step: Steps) =>
 it.each(ways)("an undo repeats a %s effect that lost its answers and was caught (%s steps), and then undoes it", async (effect, steps) => {
   const { id, state } = await begin(steps, effect);
   expect(await ended(id)).toBe("complete");
-  expect((await planUndo(probeEnv, operator, id)).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
+  expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
   state.mended = true;
   await undo(id);
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
   expect(state).toEqual({ mended: true, stands: false, asked: 2 });
-  expect((await planUndo(probeEnv, operator, id)).effects).toEqual([]);
+  expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual([]);
 });
 
 it.each(ways)("a cancel repeats and undoes a caught %s effect of a run of %s steps that sleeps after it", async (effect, steps) => {
   const { id, state } = await begin(steps, effect, sleeps);
   await comes(async () => (await stateOf(id, "owe")) === "done");
-  const { effects } = await planCancel(probeEnv, operator, id);
+  const { effects } = await planAct(probeEnv, operator, "cancel", id, {});
   expect(effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
-  expect((await planCancel(probeEnv, operator, id, { undo: false })).effects).toEqual([of("pay", "unknown"), of("owe", "kept")]);
-  expect((await planPause(probeEnv, operator, id)).effects).toEqual([of("owe", "kept"), of("pay", "caught")]);
+  expect((await planAct(probeEnv, operator, "cancel", id, { undo: false })).effects).toEqual([of("pay", "unknown"), of("owe", "kept")]);
+  expect((await planAct(probeEnv, operator, "pause", id, {})).effects).toEqual([of("owe", "kept"), of("pay", "caught")]);
   state.mended = true;
-  await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+  await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
   expect(state).toEqual({ mended: true, stands: false, asked: 2 });
 });
@@ -48,7 +48,7 @@ it.each(ways)("an undo repeats and undoes a %s effect of a %s step that lost its
   const { state, pay } = till(effect);
   const { instanceId: id } = await runLab(({ step }) => step.effect("pay", pay, {}));
   expect(await ended(id)).toBe("errored");
-  expect(await planUndo(probeEnv, operator, id)).toEqual({ refused: null, effects: [of("pay", "repeated")] });
+  expect(await planAct(probeEnv, operator, "undo", id, {})).toMatchObject({ refused: null, effects: [of("pay", "repeated")] });
   state.mended = true;
   await undo(id);
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -62,11 +62,11 @@ it("an undo fails while the upstream of the caught effect is unavailable; after 
   expect(await kept(id, "terminated", "errored")).toBe("errored");
   const [row] = await rows<{ undo: string }>("SELECT undo FROM millrace_instances WHERE id = ?1", id);
   await platformReaches(platformId(id, row?.undo ?? null), "errored");
-  expect((await planRetry(probeEnv, operator, id)).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
-  await skipStep(probeEnv, operator, id, { step: "pay", reason: "the till is sold" });
+  expect((await planAct(probeEnv, operator, "retry", id, {})).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
+  await actOn(probeEnv, operator, "skip", id, { step: "pay", reason: "the till is sold" });
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
   expect(state).toEqual({ mended: false, stands: true, asked: 2 });
-  expect((await planUndo(probeEnv, operator, id)).effects).toEqual([of("pay", "unknown")]);
+  expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual([of("pay", "unknown")]);
 });
 
 it.each(["keyed", "lookup"] as const)(
@@ -77,9 +77,9 @@ it.each(["keyed", "lookup"] as const)(
     const verdictOf = ({ effects }: { effects: readonly { step: string; verdict: string }[] }) =>
       effects.find(({ step }) => step === "pay")?.verdict;
     const plans = [
-      await planRetry(probeEnv, operator, id),
-      await planRestart(probeEnv, operator, id),
-      await planSkip(probeEnv, operator, id, { step: "last", output: null }),
+      await planAct(probeEnv, operator, "retry", id, {}),
+      await planAct(probeEnv, operator, "restart", id, {}),
+      await planAct(probeEnv, operator, "skip", id, { step: "last", output: null }),
     ];
     expect(plans.map(verdictOf)).toEqual(["caught", "caught", "caught"]);
   },
@@ -88,8 +88,8 @@ it.each(["keyed", "lookup"] as const)(
 it.each(["platform", "lean"] as const)("a caught lookup of a run of %s steps that sleeps is not reported as running", async (steps) => {
   const { id } = await begin(steps, "lookup", sleeps);
   await comes(async () => (await stateOf(id, "owe")) === "done");
-  expect((await planCancel(probeEnv, operator, id)).effects).toEqual([of("owe", "undone"), of("pay", "asked")]);
-  for (const plan of [planPause, planRestart]) {
-    expect((await plan(probeEnv, operator, id)).effects).toEqual([of("pay", "caught"), of("owe", "kept")]);
+  expect((await planAct(probeEnv, operator, "cancel", id, {})).effects).toEqual([of("owe", "undone"), of("pay", "asked")]);
+  for (const name of ["pause", "restart"] as const) {
+    expect((await planAct(probeEnv, operator, name, id, {})).effects).toEqual([of("pay", "caught"), of("owe", "kept")]);
   }
 });

@@ -1,5 +1,5 @@
 import { upstreamRefused } from "millrace";
-import { cancelInstance, closeInstance, getInstance, planClose, retryInstance, undoInstance } from "millrace/operate";
+import { actOn, getInstance, planAct } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { mode } from "../../probe/mode.ts";
 import { dieAt, keeperRound, operator, probeEnv, rows } from "../harness.ts";
@@ -7,18 +7,18 @@ import { failsUntilMended, outputOf, platformOf, runLab } from "../lab.ts";
 import { back, effect, failed, resolve, undo } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
-const close = (id: string) => closeInstance(probeEnv, operator, id, "nobody needs it any more");
+const close = (id: string) => actOn(probeEnv, operator, "close", id, { reason: "nobody needs it any more" });
 const standing = (id: string) => getInstance(probeEnv, operator, id);
 
 it("A closed instance is final: no retry or undo moves it, and its error stays on record with the reason", async () => {
   const { instanceId: id } = await failsUntilMended();
   await failed(id);
-  expect(await planClose(probeEnv, operator, id)).toMatchObject({ refused: null, effects: [] });
+  expect(await planAct(probeEnv, operator, "close", id, {})).toMatchObject({ refused: null, effects: [] });
   await close(id);
   await keeperRound();
   expect(await standing(id)).toMatchObject({ status: "skipped", error: { step: "a" } });
-  await expect(retryInstance(probeEnv, operator, id, { reason: "once more" })).rejects.toMatchObject({ code: "invalid_transition" });
-  await expect(undoInstance(probeEnv, operator, id, "called off")).rejects.toMatchObject({ code: "invalid_transition" });
+  await expect(actOn(probeEnv, operator, "retry", id, { reason: "once more" })).rejects.toMatchObject({ code: "invalid_transition" });
+  await expect(actOn(probeEnv, operator, "undo", id, { reason: "called off" })).rejects.toMatchObject({ code: "invalid_transition" });
   await expect(close(id)).rejects.toMatchObject({ detail: { from: "skipped", to: "skipped" } });
   await keeperRound();
   expect((await standing(id)).status).toBe("skipped");
@@ -44,7 +44,7 @@ it.each(["platform", "lean"] as const)(
       return "done";
     });
     await comes(() => its.log.includes("a"));
-    await cancelInstance(probeEnv, operator, id, { reason: "not wanted", undo: false });
+    await actOn(probeEnv, operator, "cancel", id, { reason: "not wanted", undo: false });
     await close(id);
     its.state.go = true;
     await comes(async () => {
@@ -75,7 +75,7 @@ it("A close is refused for an instance in doubt while its entry exists, and acce
   expect(await kept(id, "in_doubt")).toBe("in_doubt");
   await expect(close(id)).rejects.toMatchObject({ message: expect.stringContaining("in doubt: resolve it") });
   await probeEnv.DB.prepare("DELETE FROM millrace_inbox WHERE instance_id = ?1").bind(id).run();
-  expect((await planClose(probeEnv, operator, id)).refused).toBeNull();
+  expect((await planAct(probeEnv, operator, "close", id, {})).refused).toBeNull();
   dieAt("close promised, not applied");
   await expect(close(id)).rejects.toThrow("Died");
   expect(await kept(id, "skipped")).toBe("skipped");
@@ -98,8 +98,8 @@ it.each(["platform", "lean"] as const)(
     its.state.lose = true;
     const id = await play(its, (step) => its.act(step, "b", "once"));
     expect(await kept(id, "in_doubt")).toBe("in_doubt");
-    await cancelInstance(probeEnv, operator, id, { reason: "not wanted", undo: false });
-    const plan = await planClose(probeEnv, operator, id);
+    await actOn(probeEnv, operator, "cancel", id, { reason: "not wanted", undo: false });
+    const plan = await planAct(probeEnv, operator, "close", id, {});
     expect(plan).toMatchObject({
       refused: expect.stringContaining("in doubt: resolve it first"),
       effects: [{ step: "b", verdict: "in_doubt" }],
@@ -124,7 +124,8 @@ it("A dry run lists the effects that a failed undo has undone, the remaining one
     await step.effect("lost", lost, {});
   });
   await failed(id);
-  const verdicts = async () => Object.fromEntries((await planClose(probeEnv, operator, id)).effects.map((one) => [one.step, one.verdict]));
+  const verdicts = async () =>
+    Object.fromEntries((await planAct(probeEnv, operator, "close", id, {})).effects.map((one) => [one.step, one.verdict]));
   expect(await verdicts()).toEqual({ van: "kept", charge: "kept", lost: "unknown" });
   await undo(id);
   await failed(id);
@@ -138,15 +139,15 @@ it("A dry run of a close lists the effects that remain after an undo and after a
   });
   const { instanceId: id } = await runLab(({ step }) => step.effect("van", van, {}));
   await outputOf(id);
-  const follows = async () => (await planClose(probeEnv, operator, id)).follows;
+  const follows = async () => (await planAct(probeEnv, operator, "close", id, {})).follows;
   expect(await follows()).toContain("Its effects remain.");
   await undo(id);
   await failed(id);
   expect(await follows()).toContain("Effects that its undo has not undone remain.");
   stuck = false;
-  await retryInstance(probeEnv, operator, id, { reason: "the driver is back" });
+  await actOn(probeEnv, operator, "retry", id, { reason: "the driver is back" });
   expect(await kept(id, "terminated")).toBe("terminated");
-  expect(await planClose(probeEnv, operator, id)).toMatchObject({
+  expect(await planAct(probeEnv, operator, "close", id, {})).toMatchObject({
     follows: expect.stringContaining("Its effects are undone already."),
     effects: [{ step: "van", verdict: "undone" }],
   });

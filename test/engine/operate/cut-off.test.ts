@@ -1,14 +1,5 @@
 import { defineStep, notRetryable, retryAfter } from "millrace";
-import {
-  cancelInstance,
-  getInstance,
-  pauseInstance,
-  planCancel,
-  restartInstance,
-  retryInstance,
-  stepsOf,
-  undoInstance,
-} from "millrace/operate";
+import { actOn, getInstance, planAct, stepsOf } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { platformId } from "../../../packages/millrace/src/contract/ids.ts";
 import { dieAt, keeperRound, operator, probeEnv, rows } from "../harness.ts";
@@ -19,9 +10,9 @@ import { comes, kept, play, scene } from "./scene.ts";
 
 /** A dry run reports an unknown outcome, and that it is done once more. */
 async function cancelAsForeseen(id: string): Promise<void> {
-  const { effects, follows } = await planCancel(probeEnv, operator, id);
+  const { effects, follows } = await planAct(probeEnv, operator, "cancel", id, {});
   expect([effects, follows]).toEqual([[{ step: "b", item: "", verdict: "unknown" }], expect.stringContaining("is repeated under its key")]);
-  await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+  await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
 }
 
 describe("W20 an effect with an unrecorded first attempt", () => {
@@ -30,7 +21,7 @@ describe("W20 an effect with an unrecorded first attempt", () => {
     const step = losing(its.log, () => "it");
     const id = await play(its, (steps) => steps.effect("b", step, {}));
     await comes(() => its.log.includes("done"));
-    await pauseInstance(probeEnv, operator, id, "let me look");
+    await actOn(probeEnv, operator, "pause", id, { reason: "let me look" });
     await comes(async () => {
       const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
       return steps.some(({ name, state }) => name === "b" && state === "paused");
@@ -46,7 +37,7 @@ describe("W20 an effect with an unrecorded first attempt", () => {
     const step = losing(its.log, next);
     const id = await play(its, (steps) => steps.map(["c · d"], { key: (item) => item }, (_, own) => own.effect("b · paused", step, {})));
     await comes(() => state.refused);
-    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["done", "undo it"]);
   });
@@ -74,7 +65,7 @@ describe("W20 an effect with an unrecorded first attempt", () => {
       await steps.effect("b", step, {});
     });
     await comes(() => its.log.includes("asked"));
-    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["a", "asked", "undo a of its a"]);
   });
@@ -103,7 +94,7 @@ describe("W20 an effect with an unrecorded first attempt", () => {
       await steps.effect("b", lasting, {});
     });
     await comes(() => tries === 1);
-    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["a", "undo a of its a"]);
   });
@@ -121,19 +112,19 @@ describe("W20 an effect with an unrecorded first attempt", () => {
         await steps.effect("b", step, {});
       });
       await comes(() => state.refused);
-      if (how === "stopped and retried") await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
-      else await restartInstance(probeEnv, operator, id, "it hangs");
+      if (how === "stopped and retried") await actOn(probeEnv, operator, "cancel", id, { reason: "stop", undo: false });
+      else await actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
       await carriedOut(id);
-      if (how === "stopped and retried") await retryInstance(probeEnv, operator, id, { reason: "go on" });
+      if (how === "stopped and retried") await actOn(probeEnv, operator, "retry", id, { reason: "go on" });
       else {
-        const restarted = restartInstance(probeEnv, operator, id, "it hangs still");
+        const restarted = actOn(probeEnv, operator, "restart", id, { reason: "it hangs still" });
         // A replay caches its row's status for 0.7 s.
         await scheduler.wait(800);
         goOn = 2;
         await restarted;
       }
       await carriedOut(id);
-      const cancelled = cancelInstance(probeEnv, operator, id, { reason: "called off" });
+      const cancelled = actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
       await comes(async () => (await getInstance(probeEnv, operator, id)).undo !== null);
       await scheduler.wait(800);
       goOn = 9;
@@ -152,12 +143,12 @@ describe("W20 an effect with an unrecorded first attempt", () => {
       await steps.effect("b", step, {});
     });
     await comes(() => state.refused);
-    await restartInstance(probeEnv, operator, id, "it hangs");
+    await actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
     await comes(async () => {
       await keeperRound();
       return (await rows("SELECT 1 FROM millrace_actions WHERE instance_id = ?1 AND restarted_at IS NOT NULL", id)).length === 1;
     });
-    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["done", "undo it"]);
   });
@@ -178,13 +169,13 @@ describe("W20 an effect with an unrecorded first attempt", () => {
       await steps.effect("b", step, {});
     });
     await comes(() => state.refused);
-    await restartInstance(probeEnv, operator, id, "it hangs");
+    await actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
     expect(await kept(id, "complete", "errored")).toBe("complete");
-    await undoInstance(probeEnv, operator, id, "called off");
+    await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("errored");
     await platformReaches(platformId(id, (await getInstance(probeEnv, operator, id)).undo), "errored");
     isRefused = false;
-    await retryInstance(probeEnv, operator, id, { reason: "they take it now" });
+    await actOn(probeEnv, operator, "retry", id, { reason: "they take it now" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["first", "done", "done again", "undo it", "undo first"]);
   });
@@ -206,9 +197,9 @@ describe("W20 an effect with an unrecorded first attempt", () => {
       await steps.effect("b", step, {}).catch(() => undefined);
     });
     await comes(() => its.log.includes("asked"));
-    await restartInstance(probeEnv, operator, id, "it hangs");
+    await actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
     expect(await kept(id, "complete", "errored")).toBe("complete");
-    await undoInstance(probeEnv, operator, id, "called off");
+    await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["a", "asked", "asked", "undo a of its a"]);
   });
@@ -225,17 +216,17 @@ describe("W20 an effect with an unrecorded first attempt", () => {
     });
     await comes(() => its.log.includes("done"));
     const { died } = dieAt("cancel promised, not applied");
-    await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false }).catch(() => undefined);
+    await actOn(probeEnv, operator, "cancel", id, { reason: "stop", undo: false }).catch(() => undefined);
     expect(died()).toBe(true);
     // It detects that at its next try, and ends itself.
     await platformReaches(id, "errored", "terminated");
     if (how === "undone") {
       goOn = 9;
-      await undoInstance(probeEnv, operator, id, "all of it");
+      await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
     } else {
-      await retryInstance(probeEnv, operator, id, { reason: "go on" });
+      await actOn(probeEnv, operator, "retry", id, { reason: "go on" });
       await comes(() => passes > 1);
-      const cancelled = cancelInstance(probeEnv, operator, id, { reason: "called off" });
+      const cancelled = actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
       await comes(async () => (await getInstance(probeEnv, operator, id)).undo !== null);
       await scheduler.wait(800);
       goOn = 9;

@@ -1,5 +1,5 @@
 import type { Steps } from "millrace";
-import { cancelInstance, decideApproval, getInstance, listApprovals, pauseInstance, resumeInstance, stepsOf } from "millrace/operate";
+import { actOn, decideApproval, getInstance, listApprovals, stepsOf } from "millrace/operate";
 import { describe, expect, it, vi } from "vitest";
 import { labPasses } from "../../probe/lab.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
@@ -7,8 +7,8 @@ import { event, keeperRound, operator, probeEnv, reaches } from "../harness.ts";
 import { LAB, platformOf } from "../lab.ts";
 import { comes, kept, play, type Scene, scene } from "./scene.ts";
 
-const pause = (id: string) => pauseInstance(probeEnv, operator, id, "the shop asks us to wait");
-const resume = (id: string) => resumeInstance(probeEnv, operator, id, "on again");
+const pause = (id: string) => actOn(probeEnv, operator, "pause", id, { reason: "the shop asks us to wait" });
+const resume = (id: string) => actOn(probeEnv, operator, "resume", id, { reason: "on again" });
 const standing = (id: string) => getInstance(probeEnv, operator, id);
 const asked = async (id: string) => (await listApprovals(probeEnv, operator, { instance: id })).items;
 const says = (of: Scene, value = "news") => probeEnv.PROBE_EVENTS.send(event("probe.signal", of.name, { about: of.name, value }));
@@ -74,7 +74,7 @@ describe("A run that receives its event while it is paused in a wait", () => {
 
   it("is undone by a cancel, and its code gets no event", async () => {
     const { its, id } = await pausedIn((step, of) => of.act(step, "a"));
-    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     // The replay of the undo executes the code once more.
     expect(its.log.filter((line) => line !== "heard")).toEqual([]);

@@ -1,4 +1,4 @@
-import { cancelInstance, effectsOf } from "millrace/operate";
+import { actOn, effectsOf } from "millrace/operate";
 import { Recorder } from "millrace/worker";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { ProbeSignal } from "../../probe/messages.ts";
@@ -27,7 +27,7 @@ it("W23 A commit that was in transit when its replay died is not written after t
   );
   await comes(() => isMade);
   await (await LAB.get(id)).terminate();
-  await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+  await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
   late.mayGo = true;
   await comes(() => late.isWritten);

@@ -1,5 +1,5 @@
 import { type Done, defineStep, type EffectCall, type StepDefinition } from "millrace";
-import { formatEntryKey, type Resolution, resolveDoubt, retryInstance, undoInstance } from "millrace/operate";
+import { actOn, formatEntryKey, type Resolution, resolveDoubt } from "millrace/operate";
 import { expect } from "vitest";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 import { platformReaches } from "../lab.ts";
@@ -24,9 +24,9 @@ export function back(run: (call: EffectCall<Done<unknown, unknown>>) => Promise<
 }
 
 export const retry = (id: string, more: { from?: string; anyway?: boolean } = {}) =>
-  retryInstance(probeEnv, operator, id, { reason: "mended", ...more });
+  actOn(probeEnv, operator, "retry", id, { reason: "mended", ...more });
 
-export const undo = (id: string) => undoInstance(probeEnv, operator, id, "called off");
+export const undo = (id: string) => actOn(probeEnv, operator, "undo", id, { reason: "called off" });
 
 export const resolve = (id: string, step: string, resolution: Resolution) =>
   resolveDoubt(probeEnv, operator, formatEntryKey({ instanceId: id, step, item: "", generation: 1 }), resolution, "I looked");

@@ -1,4 +1,4 @@
-import { cancelInstance, getInstance, pauseInstance, planPause, planResume, resumeInstance, stepsOf } from "millrace/operate";
+import { actOn, getInstance, planAct, stepsOf } from "millrace/operate";
 import { Recorder } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { labPasses } from "../../probe/lab.ts";
@@ -7,8 +7,8 @@ import { deliver, dieAt, envelopeOf, event, keeperRound, operator, probeEnv, rea
 import { platformOf } from "../lab.ts";
 import { comes, kept, play, scene, waiting } from "./scene.ts";
 
-const pause = (id: string) => pauseInstance(probeEnv, operator, id, "the shop asks us to wait");
-const resume = (id: string) => resumeInstance(probeEnv, operator, id, "on again");
+const pause = (id: string) => actOn(probeEnv, operator, "pause", id, { reason: "the shop asks us to wait" });
+const resume = (id: string) => actOn(probeEnv, operator, "resume", id, { reason: "on again" });
 const standing = (id: string) => getInstance(probeEnv, operator, id);
 
 /** The keeper's rounds in this time would each cause the forbidden effect. */
@@ -24,14 +24,14 @@ describe("A paused instance", () => {
       await its.act(step, "b");
     });
     await comes(() => its.log.includes("a"));
-    expect((await planPause(probeEnv, operator, id)).effects).toEqual([{ step: "a", item: "", verdict: "under_way" }]);
+    expect((await planAct(probeEnv, operator, "pause", id, {})).effects).toEqual([{ step: "a", item: "", verdict: "under_way" }]);
     await pause(id);
     its.state.go = true;
     await comes(async () => (await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND state = 'done'", id)).length === 1);
     await nothingBegins();
     expect(await standing(id)).toMatchObject({ status: "paused", run: 1 });
     expect(its.log).toEqual(["a"]);
-    expect((await planResume(probeEnv, operator, id)).effects).toEqual([
+    expect((await planAct(probeEnv, operator, "resume", id, {})).effects).toEqual([
       { step: "a", item: "", verdict: "kept" },
       { step: "b", item: "", verdict: "runs" },
     ]);
@@ -70,7 +70,7 @@ describe("A paused instance", () => {
         { of: "b", part: "after_pause" },
       ]);
     } else {
-      await cancelInstance(probeEnv, operator, id, { undo: false, reason: "not any more" });
+      await actOn(probeEnv, operator, "cancel", id, { undo: false, reason: "not any more" });
       expect(await kept(id, "terminated")).toBe("terminated");
       await keeperRound();
       expect(await states()).toEqual(["a: complete", "b: paused", "b · paused 1: stopped"]);
@@ -157,7 +157,7 @@ describe("A paused instance", () => {
     await comes(() => its.log.includes("a"));
     await pause(id);
     its.state.go = true;
-    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["a", "undo a of its a"]);
   });
@@ -219,7 +219,7 @@ describe("A paused instance", () => {
     await expect(resume(id)).rejects.toMatchObject({ code: "invalid_transition" });
     expect(await kept(id, "complete")).toBe("complete");
     await expect(pause(id)).rejects.toMatchObject({ detail: { from: "complete", to: "paused" } });
-    expect((await planPause(probeEnv, operator, id)).refused).toContain("only an instance that has not ended");
+    expect((await planAct(probeEnv, operator, "pause", id, {})).refused).toContain("only an instance that has not ended");
   });
 });
 

@@ -1,14 +1,5 @@
 import { defineStep } from "millrace";
-import {
-  getInstance,
-  pauseInstance,
-  planCancel,
-  planPause,
-  planRestart,
-  planResume,
-  restartInstance,
-  resumeInstance,
-} from "millrace/operate";
+import { actOn, getInstance, planAct } from "millrace/operate";
 import { expect, it } from "vitest";
 import { labPasses } from "../../probe/lab.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
@@ -17,7 +8,7 @@ import { failsUntilMended, held, platformReaches } from "../lab.ts";
 import { failed, resolve } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
-const restart = (id: string) => restartInstance(probeEnv, operator, id, "it hangs");
+const restart = (id: string) => actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
 
 it.each(["nothing", "restart promised, not applied", "stopped on the platform, not begun anew", "restarted, not told"] as const)(
   "W15 A restarted instance runs its code from the beginning, and recorded outcomes are reused without a new effect (dies at: %s)",
@@ -30,7 +21,10 @@ it.each(["nothing", "restart promised, not applied", "stopped on the platform, n
       return value;
     });
     await reaches(id, "waiting");
-    expect(await planRestart(probeEnv, operator, id)).toMatchObject({ refused: null, effects: [{ step: "a", verdict: "kept" }] });
+    expect(await planAct(probeEnv, operator, "restart", id, {})).toMatchObject({
+      refused: null,
+      effects: [{ step: "a", verdict: "kept" }],
+    });
     const passes = labPasses.get(id) ?? 0;
     const own = point === "stopped on the platform, not begun anew" ? id : undefined;
     const { died } = point === "nothing" ? { died: () => true } : dieAt(point, own);
@@ -91,7 +85,7 @@ it("A dry run of a restart reports a running effect as running, and not as in do
   const its = scene();
   const id = await play(its, (step) => its.act(step, "a", "once", "slow"));
   await comes(() => its.log.includes("a"));
-  expect((await planRestart(probeEnv, operator, id)).effects).toEqual([{ step: "a", item: "", verdict: "under_way" }]);
+  expect((await planAct(probeEnv, operator, "restart", id, {})).effects).toEqual([{ step: "a", item: "", verdict: "under_way" }]);
   its.state.go = true;
   expect(await kept(id, "complete", "errored")).toBe("complete");
 });
@@ -120,12 +114,12 @@ it("A second restart, a resume and a pause are refused during a restart, with th
   const why = expect.stringMatching(/^The instance is being restarted: .*continues automatically/);
   const refused = { code: "invalid_transition", message: why, detail: { from: "paused" } };
   await expect(restart(id)).rejects.toMatchObject(refused);
-  await expect(resumeInstance(probeEnv, operator, id, "go on")).rejects.toMatchObject(refused);
-  await expect(pauseInstance(probeEnv, operator, id, "wait")).rejects.toMatchObject(refused);
-  for (const plan of [planRestart, planResume, planPause]) {
-    expect(await plan(probeEnv, operator, id)).toMatchObject({ refused: why });
+  await expect(actOn(probeEnv, operator, "resume", id, { reason: "go on" })).rejects.toMatchObject(refused);
+  await expect(actOn(probeEnv, operator, "pause", id, { reason: "wait" })).rejects.toMatchObject(refused);
+  for (const name of ["restart", "resume", "pause"] as const) {
+    expect(await planAct(probeEnv, operator, name, id, {})).toMatchObject({ refused: why });
   }
-  expect(await planCancel(probeEnv, operator, id)).toMatchObject({ refused: null });
+  expect(await planAct(probeEnv, operator, "cancel", id, {})).toMatchObject({ refused: null });
   expect(await getInstance(probeEnv, operator, id)).toMatchObject({ status: "paused", run: 2 });
   its.state.go = true;
   await restarted;
@@ -136,7 +130,7 @@ it("A second restart, a resume and a pause are refused during a restart, with th
 it("A dry run of a restart lists the failed step as one that runs, reports no hanging step, and the audit keeps its error", async () => {
   const { instanceId: id } = await failsUntilMended();
   await failed(id);
-  const plan = await planRestart(probeEnv, operator, id);
+  const plan = await planAct(probeEnv, operator, "restart", id, {});
   expect(plan).toMatchObject({ refused: null, effects: [{ step: "a", item: "", verdict: "runs" }] });
   expect(plan.follows).toMatch(/^The code is executed from the beginning/);
   await restart(id);
@@ -151,10 +145,10 @@ it("A restart ends a pause, and runs the step that the pause held, as its dry ru
     await step.read("look", async () => its.log.push("look"));
   });
   await comes(() => its.log.includes("a"));
-  await pauseInstance(probeEnv, operator, id, "wait");
+  await actOn(probeEnv, operator, "pause", id, { reason: "wait" });
   its.state.go = true;
-  await comes(async () => (await planRestart(probeEnv, operator, id)).effects.length === 2);
-  expect(await planRestart(probeEnv, operator, id)).toMatchObject({
+  await comes(async () => (await planAct(probeEnv, operator, "restart", id, {})).effects.length === 2);
+  expect(await planAct(probeEnv, operator, "restart", id, {})).toMatchObject({
     follows: expect.stringContaining("The pause ends."),
     effects: [
       { step: "a", verdict: "kept" },

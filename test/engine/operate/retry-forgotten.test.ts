@@ -1,5 +1,5 @@
 import { defineWorkflow, sql } from "millrace";
-import { historyOf, planRetry, retryInstance } from "millrace/operate";
+import { actOn, historyOf, planAct } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { startInstances } from "../../../packages/millrace/src/intake/start.ts";
 import { lab } from "../../probe/lab.ts";
@@ -34,20 +34,23 @@ describe("A run that the platform has deleted after its retention", () => {
 
   it("starts a retry from its beginning, and the retry and its dry run name the repeated steps", async () => {
     const { instanceId, name, state } = await failed();
-    expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({
+    expect(await planAct(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
       from: "second",
       follows: expect.stringMatching(/^The run starts from second/),
     });
     await (await LAB.get(instanceId)).delete();
-    expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({ from: null, follows: expect.stringMatching(FORGOTTEN) });
-    const done = await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await planAct(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
+      from: null,
+      follows: expect.stringMatching(FORGOTTEN),
+    });
+    const done = await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(done).toMatchObject({ from: null, follows: expect.stringMatching(FORGOTTEN) });
     expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
     expect(state.reads).toBe(2);
     const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
     expect(steps.filter(({ type }) => type === "sleep")).toMatchObject([{ name: "rest", state: "complete" }]);
     expect(await rows("SELECT kind FROM probe_rows WHERE name = ?1", name)).toEqual([{ kind: "first" }]);
-    const [audited] = await rows("SELECT detail->>'from' AS started FROM millrace_actions WHERE id = ?1", done.actionId);
+    const [audited] = await rows("SELECT detail->>'from' AS started FROM millrace_actions WHERE id = ?1", done.action_id);
     expect(audited).toEqual({ started: null });
   });
 
@@ -60,7 +63,7 @@ describe("A run that the platform has deleted after its retention", () => {
         .run();
       const get = vi.spyOn(Object.getPrototypeOf(LAB) as Workflow, "get");
       onTestFinished(() => get.mockRestore());
-      const { from } = await planRetry(probeEnv, operator, instanceId);
+      const { from } = await planAct(probeEnv, operator, "retry", instanceId, {});
       const asked = get.mock.calls.filter(([id]) => id === instanceId).length;
       get.mockRestore();
       return { from, asked };

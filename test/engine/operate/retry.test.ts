@@ -1,5 +1,5 @@
 import { defineStep, upstreamRefused } from "millrace";
-import { planRetry, retryInstance, skipStep, undoInstance } from "millrace/operate";
+import { actOn, planAct } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { withAuditOpen } from "../../opened-audit.ts";
 import { fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
@@ -20,7 +20,7 @@ async function endedBeforeItsPass() {
 describe("A retry of a run that has ended in its row and not yet on the platform", () => {
   it("W33 is executed as soon as the platform has ended the run", async () => {
     const { instanceId, pass } = await endedBeforeItsPass();
-    const retried = retryInstance(probeEnv, operator, instanceId, { reason: "at once" });
+    const retried = actOn(probeEnv, operator, "retry", instanceId, { reason: "at once" });
     await reaches(instanceId, "running");
     pass.release();
     await retried;
@@ -29,7 +29,7 @@ describe("A retry of a run that has ended in its row and not yet on the platform
 
   it("W33 remains pending while the platform needs longer, and the keeper executes it", async () => {
     const { instanceId, pass } = await endedBeforeItsPass();
-    const { actionId } = await retryInstance(probeEnv, operator, instanceId, { reason: "at once" });
+    const { action_id: actionId } = await actOn(probeEnv, operator, "retry", instanceId, { reason: "at once" });
     const promise = () =>
       rows<{ open: number; attempts: number }>("SELECT applied_at IS NULL AS open, attempts FROM millrace_actions WHERE id = ?1", actionId);
     expect(await promise()).toEqual([{ open: 1, attempts: 1 }]);
@@ -67,7 +67,7 @@ describe("A run with a final row that a killed process left running on the platf
     state.broken = false;
     state.go = true;
     leftStanding(instanceId);
-    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     await keeperRound();
     await keeperRound();
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -78,7 +78,7 @@ describe("A run with a final row that a killed process left running on the platf
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await platformReaches(instanceId, "complete");
     leftStanding(instanceId);
-    await undoInstance(probeEnv, operator, instanceId, "called off");
+    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     await keeperRound();
     await keeperRound();
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
@@ -97,11 +97,11 @@ describe("A retry from a step", () => {
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
     const wrong = { code: "invalid_payload", message: expect.stringContaining('no step "loook" to start from. It has: "look", "write".') };
-    await expect(retryInstance(probeEnv, operator, instanceId, { from: "loook", reason: "again" })).rejects.toMatchObject(wrong);
-    await expect(planRetry(probeEnv, operator, instanceId, { from: "loook" })).rejects.toMatchObject(wrong);
+    await expect(actOn(probeEnv, operator, "retry", instanceId, { from: "loook", reason: "again" })).rejects.toMatchObject(wrong);
+    await expect(planAct(probeEnv, operator, "retry", instanceId, { from: "loook" })).rejects.toMatchObject(wrong);
     expect(await statusOf(instanceId)).toBe("errored");
     state.broken = false;
-    await retryInstance(probeEnv, operator, instanceId, { from: "look", reason: "again" });
+    await actOn(probeEnv, operator, "retry", instanceId, { from: "look", reason: "again" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(state.reads).toBe(2);
   });
@@ -115,10 +115,10 @@ describe("A retry of an instance that has not failed", () => {
     onTestFinished(() => void Object.assign(state, { go: true, back: true }));
     const { instanceId } = await runLab(async ({ step }) => step.effect("act", act, {}));
     const refusal = async () => {
-      const { refused } = await planRetry(probeEnv, operator, instanceId);
-      const asked = retryInstance(probeEnv, operator, instanceId, { reason: "again" });
+      const { refused } = await planAct(probeEnv, operator, "retry", instanceId, {});
+      const asked = actOn(probeEnv, operator, "retry", instanceId, { reason: "again" });
       await expect(asked).rejects.toMatchObject({ code: "invalid_transition", message: refused });
-      await expect(skipStep(probeEnv, operator, instanceId, { step: "act", output: 1, reason: "on" })).rejects.toMatchObject({
+      await expect(actOn(probeEnv, operator, "skip", instanceId, { step: "act", output: 1, reason: "on" })).rejects.toMatchObject({
         code: "invalid_transition",
         message: expect.stringContaining(state.go ? "is complete" : `GET /v1/instances/${instanceId}?wait=30`),
       });
@@ -129,8 +129,8 @@ describe("A retry of an instance that has not failed", () => {
     state.go = true;
     await reaches(instanceId, "complete");
     expect(await refusal()).toContain("To repeat its work, undo it, then retry it.");
-    await undoInstance(probeEnv, operator, instanceId, "off");
-    const { refused } = await planRetry(probeEnv, operator, instanceId);
+    await actOn(probeEnv, operator, "undo", instanceId, { reason: "off" });
+    const { refused } = await planAct(probeEnv, operator, "retry", instanceId, {});
     expect(refused).toBe(
       `The instance is running: only an errored or terminated one can be retried. It is being undone: ${wait}, then retry it.`,
     );
@@ -163,7 +163,7 @@ describe("A retry", () => {
       return { id, status, restart, sendEvent } as unknown as WorkflowInstance;
     });
     onTestFinished(() => slow.mockRestore());
-    const retried = retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    const retried = actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     await until(
       () => rows("SELECT 1 FROM millrace_actions WHERE instance_id = ?1", instanceId),
       (found) => found.length > 0,
@@ -184,14 +184,14 @@ describe("A retry", () => {
     const { instanceId } = await runLab(async ({ step }) => step.effect("act", act, {}), { name });
     await until(async () => paused.reached(), Boolean);
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    await undoInstance(probeEnv, operator, instanceId, "off");
+    await actOn(probeEnv, operator, "undo", instanceId, { reason: "off" });
     expect(await statusOf(instanceId)).toBe("running");
     paused.release();
     await platformReaches(instanceId, "complete");
     await probeEnv.DB.prepare("UPDATE millrace_actions SET due_at = 0 WHERE instance_id = ?1").bind(instanceId).run();
     await keeperRound();
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
-    await retryInstance(probeEnv, operator, instanceId, { reason: "on again" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "on again" });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(did).toBe(2);
   });

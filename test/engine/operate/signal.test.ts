@@ -1,4 +1,4 @@
-import { planSignal, signalInstance } from "millrace/operate";
+import { actOn, planAct } from "millrace/operate";
 import { expect, it } from "vitest";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { app } from "../../probe/worker.ts";
@@ -7,12 +7,14 @@ import { outputOf } from "../lab.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
 const signal = (id: string, about: string, key: string, value = "sent") =>
-  signalInstance(probeEnv, app, operator, id, {
-    type: "probe.signal",
-    payload: { about, value },
-    idempotencyKey: key,
-    reason: "they called",
-  });
+  actOn(
+    probeEnv,
+    operator,
+    "signal",
+    id,
+    { type: "probe.signal", payload: { about, value }, reason: "they called" },
+    { catalog: app, key },
+  );
 
 /** A run that waits twice. */
 async function waits(go = true) {
@@ -31,7 +33,8 @@ async function waits(go = true) {
 it("W24 A signal is accepted by its target instance, once for any number of sends, and by no other", async () => {
   const { its, id } = await waits();
   const other = await waits();
-  expect(await planSignal(probeEnv, app, operator, id, { type: "probe.signal", payload: { about: its.name, value: "x" } })).toMatchObject({
+  const asked = { type: "probe.signal", payload: { about: its.name, value: "x" } };
+  expect(await planAct(probeEnv, operator, "signal", id, asked, { catalog: app })).toMatchObject({
     refused: null,
     effects: [{ step: "first", verdict: "runs" }],
   });
@@ -108,7 +111,7 @@ it("W24 A signal that was stored and not delivered is delivered by the keeper", 
 it("A signal is refused without a matching wait, for another subject or type, and for an ended instance", async () => {
   const { its, id } = await waits();
   const send = (type: string, payload: unknown) =>
-    signalInstance(probeEnv, app, operator, id, { type, payload, idempotencyKey: crypto.randomUUID(), reason: "they called" });
+    actOn(probeEnv, operator, "signal", id, { type, payload, reason: "they called" }, { catalog: app, key: crypto.randomUUID() });
   await expect(send("probe.unknown", {})).rejects.toMatchObject({ code: "unknown_message_type" });
   await expect(send("probe.done", { name: "x", step: "y" })).rejects.toMatchObject({ code: "unknown_message_type" });
   await expect(send("probe.signal", { about: 1 })).rejects.toMatchObject({ code: "invalid_payload" });

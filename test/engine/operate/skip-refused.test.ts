@@ -1,5 +1,5 @@
 import { defineStep, sql } from "millrace";
-import { effectsOf, planRestart, planRetry, planUndo, restartInstance, retryInstance, undoInstance } from "millrace/operate";
+import { actOn, effectsOf, planAct } from "millrace/operate";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import { mode } from "../../probe/mode.ts";
@@ -35,13 +35,13 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     const before = await rows("SELECT state, class, token, repeats, error FROM millrace_inbox WHERE instance_id = ?1 AND step = 'pay'", id);
-    expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("asked");
+    expect(verdictOn(await planAct(probeEnv, operator, "undo", id, {}))).toBe("asked");
     await skippedInVain(id);
     expect(
       await rows("SELECT state, class, token, repeats, error FROM millrace_inbox WHERE instance_id = ?1 AND step = 'pay'", id),
     ).toEqual(before);
-    expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("asked");
-    await undoInstance(probeEnv, operator, id, "called off");
+    expect(verdictOn(await planAct(probeEnv, operator, "undo", id, {}))).toBe("asked");
+    await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(at.log).toEqual(["van", "pay", "ask", "pay back", "van back"]);
   });
@@ -58,11 +58,11 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     });
     const at = bank();
     const id = await failedToPay(at, of, "refuses");
-    expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("nothing");
+    expect(verdictOn(await planAct(probeEnv, operator, "undo", id, {}))).toBe("nothing");
     await skippedInVain(id);
-    expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("nothing");
+    expect(verdictOn(await planAct(probeEnv, operator, "undo", id, {}))).toBe("nothing");
     at.away = false;
-    await undoInstance(probeEnv, operator, id, "called off");
+    await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(at.log).toEqual(["van", "pay", "van back"]);
   });
@@ -74,7 +74,7 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     await skippedInVain(id);
     const brief = (shown: typeof before) => shown.map(({ step, class: its, state, skipped }) => ({ step, its, state, skipped }));
     expect(brief(await effectsOf(probeEnv, operator, id))).toEqual(brief(before));
-    expect(verdictOn(await planRetry(probeEnv, operator, id))).toBe("runs");
+    expect(verdictOn(await planAct(probeEnv, operator, "retry", id, {}))).toBe("runs");
     at.away = false;
     await retry(id);
     expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -102,8 +102,8 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     at.away = false;
     if (how === "from") await retry(id, { from: "pay" });
     else {
-      expect(verdictOn(await planRestart(probeEnv, operator, id))).toBe("runs");
-      await restartInstance(probeEnv, operator, id, "done after all");
+      expect(verdictOn(await planAct(probeEnv, operator, "restart", id, {}))).toBe("runs");
+      await actOn(probeEnv, operator, "restart", id, { reason: "done after all" });
     }
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect(at.log).toEqual(["van", "pay", "pay"]);
@@ -130,7 +130,7 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     await failed(id);
     await skip(id, "pay", UNFIT);
     expect(await kept(id, "complete", "errored")).toBe("complete");
-    expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("asked");
+    expect(verdictOn(await planAct(probeEnv, operator, "undo", id, {}))).toBe("asked");
     await undo(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(at.log).toEqual(["pay", "ask", "pay back"]);
@@ -226,7 +226,7 @@ describe("W17 A step that was skipped with an output that its rows reject", () =
     });
     expect(error?.message).toContain("NOT NULL");
     expect(error?.hint).toBeUndefined();
-    expect((await planRetry(probeEnv, operator, id)).note).toBeNull();
+    expect((await planAct(probeEnv, operator, "retry", id, {})).note).toBeNull();
     state.broken = false;
     await retry(id);
     expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -247,7 +247,7 @@ describe("W17 A step that was skipped with an output that its rows reject", () =
     expect((await standing(id)).error).toMatchObject({ message: "The workflow code throws before it reaches the step." });
     expect((await standing(id)).error?.hint).toBeUndefined();
     state.broken = false;
-    await retryInstance(probeEnv, operator, id, { reason: "mended" });
+    await actOn(probeEnv, operator, "retry", id, { reason: "mended" });
     expect(await kept(id, "complete", "errored")).toBe("complete");
   });
 });

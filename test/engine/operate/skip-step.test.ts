@@ -1,17 +1,5 @@
 import { defineStep, notRetryable } from "millrace";
-import {
-  effectsOf,
-  getInstance,
-  pauseInstance,
-  planRetry,
-  planSkip,
-  resolveDoubt,
-  resumeInstance,
-  retryInstance,
-  skipStep,
-  stepsOf,
-  undoInstance,
-} from "millrace/operate";
+import { actOn, effectsOf, getInstance, planAct, resolveDoubt, stepsOf } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { dieAt, operator, probeEnv, rows } from "../harness.ts";
@@ -20,7 +8,7 @@ import { back, effect, failed, ONCE } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
 const skip = (id: string, step: string, output: unknown, item = "") =>
-  skipStep(probeEnv, operator, id, { step, item, output, reason: "done by hand" });
+  actOn(probeEnv, operator, "skip", id, { step, item, output, reason: "done by hand" });
 const standing = (id: string) => getInstance(probeEnv, operator, id);
 
 const pays = (of: "keyed" | "natural" | "lookup" | "once") => {
@@ -43,7 +31,7 @@ describe("A step that failed its instance", () => {
         { name: its.name },
       );
       await failed(id);
-      expect(await planSkip(probeEnv, operator, id, { step: "pay" })).toMatchObject({
+      expect(await planAct(probeEnv, operator, "skip", id, { step: "pay" })).toMatchObject({
         refused: null,
         from: "pay",
         effects: [
@@ -104,11 +92,11 @@ describe("A step that failed its instance", () => {
     const path = `POST /v1/effects/${effect?.key}/confirm`;
     expect(error?.hint).toContain('The run used the output that an operator gave for "pay"');
     expect(error?.hint).toContain(path);
-    expect((await planSkip(probeEnv, operator, id, { step: "pay" })).refused).toContain(path);
-    expect((await planRetry(probeEnv, operator, id)).note).toContain("A retry keeps the output that");
+    expect((await planAct(probeEnv, operator, "skip", id, { step: "pay" })).refused).toContain(path);
+    expect((await planAct(probeEnv, operator, "retry", id, {})).note).toContain("A retry keeps the output that");
 
     await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: { id: "p7" } }, "its own id");
-    await retryInstance(probeEnv, operator, id, { reason: "it has an id now" });
+    await actOn(probeEnv, operator, "retry", id, { reason: "it has an id now" });
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect(await outputOf(id)).toBe("P7");
     expect(its.log).toEqual(["b"]);
@@ -132,9 +120,9 @@ describe("A step that failed its instance", () => {
     expect((await standing(id)).error).toMatchObject({ step: "mail" });
     const [pay] = await effectsOf(probeEnv, operator, id);
     await resolveDoubt(probeEnv, operator, pay?.key ?? "", { verb: "confirm", output: { paid: 7 } }, "a slip");
-    expect(await planRetry(probeEnv, operator, id)).toMatchObject({ from: "pay", note: expect.stringContaining('"pay"') });
+    expect(await planAct(probeEnv, operator, "retry", id, {})).toMatchObject({ from: "pay", note: expect.stringContaining('"pay"') });
     isOpen = true;
-    await retryInstance(probeEnv, operator, id, { reason: "mended" });
+    await actOn(probeEnv, operator, "retry", id, { reason: "mended" });
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect(mails).toEqual([7]);
   });
@@ -164,7 +152,7 @@ describe("A step that failed its instance", () => {
     its.state.lose = false;
     await skip(id, "pay", { paid: 7 });
     expect(await kept(id, "complete", "errored")).toBe("complete");
-    await undoInstance(probeEnv, operator, id, "called off");
+    await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["a", "undo a of its a"]);
   });
@@ -189,7 +177,7 @@ it("A skip is refused for a step that did not fail, and for an instance that did
   );
   await failed(id);
   for (const step of ["a", "b"]) {
-    expect((await planSkip(probeEnv, operator, id, { step })).refused).not.toBeNull();
+    expect((await planAct(probeEnv, operator, "skip", id, { step })).refused).not.toBeNull();
     await expect(skip(id, step, 1)).rejects.toMatchObject({ code: "invalid_transition" });
   }
   await expect(skip(id, "pay", undefined)).rejects.toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "output" }] } });
@@ -217,13 +205,13 @@ it("A skip is refused when the run was retried and failed at another step while 
   // The output is so large that it is kept in a bucket: meanwhile the run is retried.
   const put = async (...given: Parameters<R2Bucket["put"]>) => {
     state.paid = true;
-    await retryInstance(probeEnv, operator, id, { reason: "it is back" });
+    await actOn(probeEnv, operator, "retry", id, { reason: "it is back" });
     await failed(id);
     return probeEnv.PAYLOADS.put(...given);
   };
   const slow = { ...probeEnv, PAYLOADS: { put } as R2Bucket };
   const large = "x".repeat(200_000);
-  await expect(skipStep(slow, operator, id, { step: "pay", output: large, reason: "by hand" })).rejects.toMatchObject({
+  await expect(actOn(slow, operator, "skip", id, { step: "pay", output: large, reason: "by hand" })).rejects.toMatchObject({
     code: "invalid_transition",
   });
   expect(await standing(id)).toMatchObject({ run: 2, status: "errored", error: { step: "send" } });
@@ -238,13 +226,14 @@ it("A step that failed after a pause is reported as its instance's failure, unde
     if (ends.some(({ status }) => status === "rejected")) throw new Error("One of them is gone.");
   });
   await comes(() => its.log.includes("a"));
-  await pauseInstance(probeEnv, operator, id, "let me look");
+  await actOn(probeEnv, operator, "pause", id, { reason: "let me look" });
   its.state.go = true;
   const isHeld = async () => (await stepsOf(probeEnv, operator, await standing(id))).steps.some(({ state }) => state === "paused");
   await comes(isHeld);
-  await resumeInstance(probeEnv, operator, id, "on again");
+  await actOn(probeEnv, operator, "resume", id, { reason: "on again" });
   await failed(id);
-  for (const step of ["b", "c"]) expect(await planSkip(probeEnv, operator, id, { step })).toMatchObject({ refused: null, from: step });
+  for (const step of ["b", "c"])
+    expect(await planAct(probeEnv, operator, "skip", id, { step })).toMatchObject({ refused: null, from: step });
   const wrong = { message: expect.stringContaining('It has: "a", "b", "c".') };
-  await expect(planRetry(probeEnv, operator, id, { from: "b · after pause 1" })).rejects.toMatchObject(wrong);
+  await expect(planAct(probeEnv, operator, "retry", id, { from: "b · after pause 1" })).rejects.toMatchObject(wrong);
 });

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { effectsOf, getInstance, planRetry, resolveDoubt, retryInstance, undoInstance } from "millrace/operate";
+import { actOn, effectsOf, getInstance, planAct, resolveDoubt } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import {
   behave,
@@ -30,7 +30,7 @@ describe("W18 undone, then retried", () => {
       ]);
       expect(await reaches(instanceId, "complete")).toBe("complete");
       await undone(instanceId);
-      await retryInstance(probeEnv, operator, instanceId, { reason: "on again", from: "rows" });
+      await actOn(probeEnv, operator, "retry", instanceId, { reason: "on again", from: "rows" });
       expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
 
       const effects = await happened(`${name}/act`);
@@ -67,7 +67,7 @@ describe("W19 a crash inside an undo", () => {
     const { instanceId } = await start(name, [{ do: "natural", name: "act", undo }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
     const { died } = dieAt(point, instanceId);
-    await undoInstance(probeEnv, operator, instanceId, "called off");
+    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     await until(async () => died(), Boolean);
     expect(died()).toBe(true);
     await expireLeases(instanceId);
@@ -81,7 +81,7 @@ describe("W19 a crash inside an undo", () => {
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", undo: "keyed" }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
     dieAt("undo promised, not applied");
-    await expect(undoInstance(probeEnv, operator, instanceId, "called off")).rejects.toThrow("Died");
+    await expect(actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" })).rejects.toThrow("Died");
     expect(await takenBack(name)).toEqual([]);
     await keeperRound();
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
@@ -110,22 +110,22 @@ describe("W19 a crash inside an undo", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
     const [{ id } = { id: "" }] = await happened(`${name}/first`);
     await behave({ subject: `${name}/first/undo ${id}`, mode: "refuse", status: 400, times: 1 });
-    await undoInstance(probeEnv, operator, instanceId, "called off");
+    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "errored", "terminated")).toBe("errored");
     expect(await getInstance(probeEnv, operator, instanceId)).toMatchObject({ error: { step: "undo first" }, undo: expect.any(String) });
-    await expect(undoInstance(probeEnv, operator, instanceId, "again")).rejects.toMatchObject({
+    await expect(actOn(probeEnv, operator, "undo", instanceId, { reason: "again" })).rejects.toMatchObject({
       code: "invalid_transition",
       message: expect.stringContaining("retry the instance"),
     });
 
-    expect(await planRetry(probeEnv, operator, instanceId)).toEqual({
+    expect(await planAct(probeEnv, operator, "retry", instanceId, {})).toEqual({
       from: "undo first",
       follows: "The undo continues at the step that failed.",
       note: null,
       refused: null,
       effects: [{ step: "first", item: "", verdict: "undone" }],
     });
-    await retryInstance(probeEnv, operator, instanceId, { reason: "repaired" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "repaired" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["last", "first"]);
     expect(await happened(`${name}/first`)).toHaveLength(1);
@@ -139,12 +139,12 @@ describe("W19 a crash inside an undo", () => {
     ]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
     const paused = pauseAt("W06 about to record", instanceId);
-    await undoInstance(probeEnv, operator, instanceId, "called off");
+    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     await until(async () => paused.reached(), Boolean);
     paused.release();
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     await env.DB.prepare("UPDATE millrace_instances SET status = 'errored', error = NULL WHERE id = ?1").bind(instanceId).run();
-    await retryInstance(probeEnv, operator, instanceId, { reason: "to be sure" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "to be sure" });
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
     expect(await takenBack(name)).toHaveLength(2);
     expect(await undoRows(name)).toHaveLength(2);
@@ -159,7 +159,7 @@ describe("W19 a crash inside an undo", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
     const [{ id } = { id: "" }] = await happened(`${name}/mail`);
     await behave({ subject: `${name}/mail/undo ${id}`, mode: "drop", times: 1 });
-    await undoInstance(probeEnv, operator, instanceId, "called off");
+    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "in_doubt", "terminated", "errored")).toBe("in_doubt");
     const doubt = (await effectsOf(probeEnv, operator, instanceId)).find(({ state }) => state === "in_doubt");
     expect(doubt).toMatchObject({ step: "undo mail", class: "once" });

@@ -1,5 +1,5 @@
 import type { Steps } from "millrace";
-import { planRetry, planSkip, planUndo, undoInstance } from "millrace/operate";
+import { actOn, planAct } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { operator, probeEnv } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
@@ -28,7 +28,7 @@ function keyed(what: string, world: string[], takesBack: boolean) {
 }
 
 const planned = async (id: string) =>
-  Object.fromEntries((await planUndo(probeEnv, operator, id)).effects.map((one) => [one.step, one.verdict]));
+  Object.fromEntries((await planAct(probeEnv, operator, "undo", id, {})).effects.map((one) => [one.step, one.verdict]));
 
 describe("An undo handler that a deployment has removed", () => {
   const forms = [
@@ -60,7 +60,7 @@ describe("An undo handler that a deployment has removed", () => {
         message: expect.stringContaining('"a" had an undo handler when it ran, and the deployed code has none'),
       });
       expect(world).toEqual(["a", "b", "undo b"]);
-      expect((await planRetry(probeEnv, operator, id)).effects).toContainEqual({ step: "a", item: "", verdict: "undone" });
+      expect((await planAct(probeEnv, operator, "retry", id, {})).effects).toContainEqual({ step: "a", item: "", verdict: "undone" });
       code.a = true;
       await retry(id);
       expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -75,7 +75,7 @@ describe("An undo handler that a deployment has removed", () => {
     code.b = false;
     await undoneInPart(id);
     expect(world).toEqual(["a", "b"]);
-    expect(await planSkip(probeEnv, operator, id, { step: "undo b" })).toMatchObject({
+    expect(await planAct(probeEnv, operator, "skip", id, { step: "undo b" })).toMatchObject({
       refused: null,
       follows: expect.stringContaining('an operator has undone "b"'),
     });
@@ -118,7 +118,7 @@ describe("An undo handler that a deployment has added since", () => {
     const id = await runOf(code, world, (step) => step.effect("a", keyed("a", world, code.a), null));
     expect(await kept(id, "complete", "errored")).toBe("complete");
     Object.assign(code, { a: true, b: true });
-    await expect(undoInstance(probeEnv, operator, id, "called off")).rejects.toMatchObject({
+    await expect(actOn(probeEnv, operator, "undo", id, { reason: "called off" })).rejects.toMatchObject({
       code: "invalid_transition",
       message: expect.stringContaining("A handler that was deployed later applies to later effects only"),
     });

@@ -1,5 +1,5 @@
 import { defineStep, upstreamRefused } from "millrace";
-import { skipStep } from "millrace/operate";
+import { actOn } from "millrace/operate";
 import { expect } from "vitest";
 import * as z from "zod";
 import { platformId } from "../../../packages/millrace/src/contract/ids.ts";
@@ -10,11 +10,11 @@ import { kept } from "./scene.ts";
 
 /** Skips the step that an undo failed of. */
 export const skip = (id: string, step: string, more: { item?: string; output?: unknown } = {}) =>
-  skipStep(probeEnv, operator, id, { step, ...more, reason: "somebody saw to it" });
+  actOn(probeEnv, operator, "skip", id, { step, ...more, reason: "somebody saw to it" });
 
 /** Undoes a run as far as possible: it fails. */
 export async function undoneInPart(id: string): Promise<void> {
-  const { actionId } = await undo(id);
+  const { action_id: actionId } = await undo(id);
   await undoFailed(id, actionId);
 }
 

@@ -1,5 +1,5 @@
 import { defineStep, notRetryable, retryAfter, type Steps, upstreamRefused } from "millrace";
-import { cancelInstance, planUndo, restartInstance, retryInstance } from "millrace/operate";
+import { actOn, planAct } from "millrace/operate";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { mode } from "../../probe/mode.ts";
 import { operator, probeEnv } from "../harness.ts";
@@ -42,7 +42,7 @@ async function run(steps: "lean" | "platform", code: (step: Steps) => Promise<un
 }
 
 const pay = (verdict: string) => ({ step: "pay", item: "", verdict });
-const planned = async (id: string) => (await planUndo(probeEnv, operator, id)).effects.find(({ step }) => step === "pay");
+const planned = async (id: string) => (await planAct(probeEnv, operator, "undo", id, {})).effects.find(({ step }) => step === "pay");
 
 describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a lost answer", (steps) => {
   it.each([
@@ -78,7 +78,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
       await step.effect("pay", definition, null);
     });
     await comes(() => world.includes("400"));
-    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
   });
@@ -154,7 +154,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
         await step.effect("book", booking, null);
       });
       await ended(id);
-      const { actionId } = await undo(id);
+      const { action_id: actionId } = await undo(id);
       await undoFailed(id, actionId);
       expect(await errorOf(id)).toMatchObject({ step: "book", code });
       await skip(id, "book");
@@ -186,8 +186,8 @@ describe.each(["platform", "lean"] as const)(
       const world: string[] = [];
       const { id, state } = await lostOnce(world);
       state.away = true;
-      if (act === "a restart") await restartInstance(probeEnv, operator, id, "once more");
-      else await retryInstance(probeEnv, operator, id, { reason: "once more", from: "look" });
+      if (act === "a restart") await actOn(probeEnv, operator, "restart", id, { reason: "once more" });
+      else await actOn(probeEnv, operator, "retry", id, { reason: "once more", from: "look" });
       await comes(async () => (await errorOf(id))?.step === "look");
       await platformReaches(id, "errored");
       expect(await planned(id)).toEqual(pay("repeated"));
@@ -201,14 +201,14 @@ describe.each(["platform", "lean"] as const)(
       const world: string[] = [];
       const { id, state } = await lostOnce(world);
       state.away = true;
-      await restartInstance(probeEnv, operator, id, "once more");
+      await actOn(probeEnv, operator, "restart", id, { reason: "once more" });
       await comes(async () => (await errorOf(id))?.step === "look");
       await platformReaches(id, "errored");
       await undoneInPart(id);
       expect(await errorOf(id)).toMatchObject({ step: "look" });
       expect(world).toEqual(["van", "lost", "lost"]);
       state.away = false;
-      await retryInstance(probeEnv, operator, id, { reason: "it is back" });
+      await actOn(probeEnv, operator, "retry", id, { reason: "it is back" });
       expect(await kept(id, "terminated", "errored")).toBe("terminated");
       expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
     });
@@ -223,7 +223,7 @@ describe.each(["platform", "lean"] as const)(
       });
       await ended(id);
       await platformReaches(id, "errored");
-      await retryInstance(probeEnv, operator, id, { reason: "once more" });
+      await actOn(probeEnv, operator, "retry", id, { reason: "once more" });
       await comes(async () => (await errorOf(id))?.code === "not_retryable");
       await platformReaches(id, "errored");
       expect(await planned(id)).toEqual(pay("repeated"));

@@ -1,5 +1,5 @@
 import { defineStep, notRetryable, sql } from "millrace";
-import { planUndo } from "millrace/operate";
+import { planAct } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { platformId } from "../../../packages/millrace/src/contract/ids.ts";
 import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
@@ -164,7 +164,7 @@ describe("An undo", () => {
       await step.read("until it is over", () => held(() => over || world.length < 3));
     });
     expect(await ended(instanceId)).toBe("complete");
-    const { actionId } = await undo(instanceId);
+    const { action_id: actionId } = await undo(instanceId);
     expect(await ended(instanceId)).toBe("terminated");
     await retry(instanceId);
     await until(
@@ -242,7 +242,7 @@ describe("An undo", () => {
       await step.effect("van", van(world), null);
     });
     expect(await ended(instanceId)).toBe("complete");
-    expect((await planUndo(probeEnv, operator, instanceId)).effects.map(({ step }) => step)).toEqual(["van", "book"]);
+    expect((await planAct(probeEnv, operator, "undo", instanceId, {})).effects.map(({ step }) => step)).toEqual(["van", "book"]);
     await undo(instanceId);
     expect(await ended(instanceId)).toBe("terminated");
     expect(world).toEqual(["booked", "van", "van back", "booking back"]);

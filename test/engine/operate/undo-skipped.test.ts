@@ -1,5 +1,5 @@
 import { defineStep, notRetryable, sql, upstreamRefused } from "millrace";
-import { effectsOf, getInstance, planRetry, planSkip, planUndo, retryInstance, skipStep } from "millrace/operate";
+import { actOn, effectsOf, getInstance, planAct } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { dieAt, operator, probeEnv, rows } from "../harness.ts";
 import { errorOf, held, runLab } from "../lab.ts";
@@ -36,7 +36,7 @@ describe("W19 I15 An undo step", () => {
       expect(await kept(id, "complete", "errored")).toBe("complete");
       await undoneInPart(id);
       expect(await errorOf(id)).toMatchObject({ step: "undo book" });
-      expect(await planSkip(probeEnv, operator, id, { step: "undo book" })).toEqual({
+      expect(await planAct(probeEnv, operator, "skip", id, { step: "undo book" })).toMatchObject({
         refused: null,
         from: "undo book",
         follows: expect.stringContaining('an operator has undone "book"'),
@@ -62,7 +62,7 @@ describe("W19 I15 An undo step", () => {
         { verb: "skip_step", result: "applied", reason: "somebody saw to it" },
       ]);
 
-      expect(await planRetry(probeEnv, operator, id)).toMatchObject({
+      expect(await planAct(probeEnv, operator, "retry", id, {})).toMatchObject({
         note: null,
         follows: expect.stringContaining("no question is asked twice"),
       });
@@ -137,7 +137,7 @@ describe("W19 I15 An undo step", () => {
     for (const item of ["b", "a"]) {
       const step = `undo write [${item}]`;
       expect(await errorOf(id)).toMatchObject({ step });
-      expect((await planSkip(probeEnv, operator, id, { step })).refused).toContain('send its key as "item"');
+      expect((await planAct(probeEnv, operator, "skip", id, { step })).refused).toContain('send its key as "item"');
       await skip(id, "undo write", { item });
       expect(await kept(id, "terminated", "errored")).toBe(item === "a" ? "terminated" : "errored");
     }
@@ -152,7 +152,7 @@ describe("W19 I15 An undo step", () => {
     dieAt("skip promised, not applied");
     await expect(skip(id, "undo book")).rejects.toThrow("Died");
     // A promised action is no effect of its code.
-    expect((await planUndo(probeEnv, operator, id)).effects.map(({ step }) => step)).toEqual(["book", "van"]);
+    expect((await planAct(probeEnv, operator, "undo", id, {})).effects.map(({ step }) => step)).toEqual(["book", "van"]);
     const { died } = dieAt("W05 recorded, step result lost", id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(died()).toBe(true);
@@ -166,11 +166,13 @@ it("A skip in an undo is accepted for the failed step alone, for no other tenant
   await expect(skip(id, "undo book", { output: null })).rejects.toMatchObject({ code: "invalid_transition" });
   await undoneInPart(id);
   for (const step of ["undo van", "van", "book", "undo other"]) {
-    expect((await planSkip(probeEnv, operator, id, { step })).refused).toBe(`The undo did not fail at "${step}". It failed at: undo book.`);
+    expect((await planAct(probeEnv, operator, "skip", id, { step })).refused).toBe(
+      `The undo did not fail at "${step}". It failed at: undo book.`,
+    );
     await expect(skip(id, step)).rejects.toMatchObject({ code: "invalid_transition" });
   }
   const globex = { tenantId: "globex", actor: "gus" };
-  await expect(skipStep(probeEnv, globex, id, { step: "undo book", reason: "mine?" })).rejects.toMatchObject({
+  await expect(actOn(probeEnv, globex, "skip", id, { step: "undo book", reason: "mine?" })).rejects.toMatchObject({
     code: "instance_not_found",
   });
   const clicks = await Promise.allSettled([skip(id, "undo book"), skip(id, "undo book")]);
@@ -197,7 +199,7 @@ it("A skip is refused while an undo runs or is in doubt, with that reason, and n
   await undo(id);
   for (const status of ["running", "in_doubt"] as const) {
     expect(await kept(id, status, "errored")).toBe(status);
-    const { refused } = await planSkip(probeEnv, operator, id, { step: "undo book" });
+    const { refused } = await planAct(probeEnv, operator, "skip", id, { step: "undo book" });
     expect(refused).toContain(`The instance is ${status}`);
     await expect(skip(id, "undo book")).rejects.toMatchObject({ code: "invalid_transition", detail: { from: status } });
     state.go = true;
@@ -221,21 +223,21 @@ it("The dry run of a retry of a failed undo lists the action for each remaining 
     await step.commit("write", () => ({}), { undo: () => ({}) });
   });
   expect(await kept(id, "complete", "errored")).toBe("complete");
-  const { actionId } = await undo(id);
+  const { action_id: actionId } = await undo(id);
   await undoFailed(id, actionId);
   const left = [
     { step: "book", item: "", verdict: "undone" },
     { step: "stays", item: "", verdict: "stays" },
     { step: "van", item: "", verdict: "undone" },
   ];
-  expect(await planRetry(probeEnv, operator, id)).toMatchObject({
+  expect(await planAct(probeEnv, operator, "retry", id, {})).toMatchObject({
     follows: "The undo continues at the step that failed.",
     refused: null,
     effects: left,
   });
-  expect((await planRetry(probeEnv, operator, id, { from: "van" })).effects).toEqual(left);
-  expect((await planUndo(probeEnv, operator, id)).effects).toEqual(left);
-  await retryInstance(probeEnv, operator, id, { from: "van", reason: "once more" });
+  expect((await planAct(probeEnv, operator, "retry", id, { from: "van" })).effects).toEqual(left);
+  expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual(left);
+  await actOn(probeEnv, operator, "retry", id, { from: "van", reason: "once more" });
   await undoFailed(id, actionId);
   expect(world).toEqual(["van", "book"]);
 });

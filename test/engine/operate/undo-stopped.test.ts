@@ -1,4 +1,4 @@
-import { cancelInstance, getInstance, planUndo, retryInstance, stepsOf, undoInstance } from "millrace/operate";
+import { actOn, getInstance, planAct, stepsOf } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { operator, probeEnv } from "../harness.ts";
 import { carriedOut, losing, refusing } from "./cutting-off.ts";
@@ -14,9 +14,9 @@ describe("W20 An undo of a run that was stopped", () => {
       await steps.effect("b", step, {});
     });
     await comes(() => state.refused);
-    await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
+    await actOn(probeEnv, operator, "cancel", id, { reason: "stop", undo: false });
     await carriedOut(id);
-    await undoInstance(probeEnv, operator, id, "all of it");
+    await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     await comes(() => its.log.includes("undo a of its a"));
     expect(its.log).toEqual(["a", "done", "undo it", "undo a of its a"]);
@@ -28,10 +28,13 @@ describe("W20 An undo of a run that was stopped", () => {
     const step = losing(its.log, next);
     const id = await play(its, (steps) => steps.effect("b", step, {}));
     await comes(() => state.refused);
-    await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
+    await actOn(probeEnv, operator, "cancel", id, { reason: "stop", undo: false });
     await carriedOut(id);
-    expect(await planUndo(probeEnv, operator, id)).toEqual({ refused: null, effects: [{ step: "b", item: "", verdict: "unknown" }] });
-    await undoInstance(probeEnv, operator, id, "all of it");
+    expect(await planAct(probeEnv, operator, "undo", id, {})).toMatchObject({
+      refused: null,
+      effects: [{ step: "b", item: "", verdict: "unknown" }],
+    });
+    await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
     await carriedOut(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["done", "undo it"]);
@@ -50,21 +53,21 @@ describe("W20 An undo of a run that was stopped", () => {
         await steps.sleep("rest", "1 hour");
       });
       await comes(() => state.refused);
-      await cancelInstance(probeEnv, operator, id, { reason: "called off", undo: how === "an undo" });
+      await actOn(probeEnv, operator, "cancel", id, { reason: "called off", undo: how === "an undo" });
       await carriedOut(id);
       expect(await kept(id, "terminated", "errored")).toBe("terminated");
       isWanted = how === "a later run";
-      await retryInstance(probeEnv, operator, id, { reason: "once more" });
+      await actOn(probeEnv, operator, "retry", id, { reason: "once more" });
       const isAsleep = async () =>
         (await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id))).steps.some((one) => one.state === "sleeping");
       await comes(isAsleep);
-      await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
+      await actOn(probeEnv, operator, "cancel", id, { reason: "stop", undo: false });
       await carriedOut(id);
-      expect(await planUndo(probeEnv, operator, id)).toEqual({
+      expect(await planAct(probeEnv, operator, "undo", id, {})).toMatchObject({
         refused: expect.stringContaining("no recorded effect that can be undone"),
         effects: how === "an undo" ? [{ step: "b", item: "", verdict: "nothing" }] : [{ step: "b", item: "", verdict: "stays" }],
       });
-      await expect(undoInstance(probeEnv, operator, id, "all of it")).rejects.toMatchObject({
+      await expect(actOn(probeEnv, operator, "undo", id, { reason: "all of it" })).rejects.toMatchObject({
         code: "invalid_transition",
         message: expect.stringContaining("no recorded effect that can be undone"),
       });

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { effectsOf, getInstance, historyOf, planRetry, retryInstance, stepsOf, undoInstance } from "millrace/operate";
+import { actOn, effectsOf, getInstance, historyOf, planAct, stepsOf } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { throwing } from "../../probe/workflows.ts";
 import {
@@ -60,7 +60,11 @@ describe("An undo", () => {
       ...["first 1: superseded", "rows 1: superseded", "stays 1: done", "second 1: superseded", "third 1: superseded"],
       ...["undo third 1: done", "undo second 1: done", "undo rows 1: done", "undo first 1: done"],
     ]);
-    expect((await planRetry(probeEnv, operator, instanceId)).effects).toContainEqual({ step: "first", item: "", verdict: "runs" });
+    expect((await planAct(probeEnv, operator, "retry", instanceId, {})).effects).toContainEqual({
+      step: "first",
+      item: "",
+      verdict: "runs",
+    });
     const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, instanceId));
     expect(steps.map((step) => step.name)).toEqual([
       ...["first", "rows", "stays", "second", "third"],
@@ -170,7 +174,7 @@ describe("An undo", () => {
     ]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
     throwing.add(name);
-    await undoInstance(probeEnv, operator, instanceId, "called off");
+    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("errored");
     expect((await getInstance(probeEnv, operator, instanceId)).error).toMatchObject({
       code: "nondeterministic_steps",
@@ -179,7 +183,7 @@ describe("An undo", () => {
     expect(await takenBack(name)).toEqual([]);
 
     throwing.delete(name);
-    await retryInstance(probeEnv, operator, instanceId, { reason: "the setting is there" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the setting is there" });
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
     expect(await takenBack(name)).toEqual([
       `second/undo ${(await happened(`${name}/second`))[0]?.id}`,

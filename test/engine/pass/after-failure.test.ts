@@ -1,5 +1,5 @@
 import { type Done, defineStep, notRetryable, type Steps, upstreamRefused } from "millrace";
-import { type ActionPlan, effectsOf, planRestart, planRetry, planSkip, retryInstance, undoInstance } from "millrace/operate";
+import { type ActionPlan, actOn, effectsOf, planAct } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 import { errorOf, platformReaches, runLab } from "../lab.ts";
@@ -47,7 +47,7 @@ describe("A failure that the code caught and threw again as its own error", () =
       code: "upstream_refused",
       message: "The order cannot be paid. (The card is locked.)",
     });
-    expect(await retryInstance(probeEnv, operator, instanceId, { reason: "unlocked" })).toMatchObject({ from: "pay" });
+    expect(await actOn(probeEnv, operator, "retry", instanceId, { reason: "unlocked" })).toMatchObject({ from: "pay" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect([world.paid, await states(instanceId)]).toEqual([1, ["note it: done", "pay: done"]]);
   });
@@ -70,7 +70,7 @@ describe("A failure that the code caught and threw again as its own error", () =
   it.concurrent("W25 without a cause is retried when an operator names the step and accepts that its fallback may remain", async () => {
     const { instanceId, world } = await failedPayment(() => new Error("The order cannot be paid."));
     expect(await errorOf(instanceId)).toMatchObject({ step: "", message: "The order cannot be paid." });
-    const again = (anyway: boolean) => retryInstance(probeEnv, operator, instanceId, { from: "pay", anyway, reason: "unlocked" });
+    const again = (anyway: boolean) => actOn(probeEnv, operator, "retry", instanceId, { from: "pay", anyway, reason: "unlocked" });
     await expect(again(false)).rejects.toMatchObject({ code: "invalid_transition", message: expect.stringContaining('"anyway": true') });
     await again(true);
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -111,10 +111,10 @@ describe("A dry run of a run that caught a failure and continued", () => {
   it.concurrent("W25 reports that a retry and a restart throw the failure again, and do not repeat the step", async () => {
     const { instanceId, world } = await wentOnAndFailed();
     const told = { mail: "caught", "note it": "kept", fails: "runs" };
-    expect(verdicts(await planRetry(probeEnv, operator, instanceId))).toEqual(told);
-    expect(verdicts(await planRestart(probeEnv, operator, instanceId))).toEqual(told);
-    expect(verdicts(await planSkip(probeEnv, operator, instanceId, { step: "fails" }))).toEqual({ ...told, fails: "skipped" });
-    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(verdicts(await planAct(probeEnv, operator, "retry", instanceId, {}))).toEqual(told);
+    expect(verdicts(await planAct(probeEnv, operator, "restart", instanceId, {}))).toEqual(told);
+    expect(verdicts(await planAct(probeEnv, operator, "skip", instanceId, { step: "fails" }))).toEqual({ ...told, fails: "skipped" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(world.asked).toBe(1);
   });
@@ -122,8 +122,8 @@ describe("A dry run of a run that caught a failure and continued", () => {
   it.concurrent("W25 reports that a named step runs, and may run in addition to its fallback", async () => {
     const { instanceId, world } = await wentOnAndFailed();
     const named = { from: "mail", anyway: true };
-    expect(verdicts(await planRetry(probeEnv, operator, instanceId, named))).toEqual({ mail: "runs", "note it": "kept" });
-    await retryInstance(probeEnv, operator, instanceId, { ...named, reason: "both may stand" });
+    expect(verdicts(await planAct(probeEnv, operator, "retry", instanceId, named))).toEqual({ mail: "runs", "note it": "kept" });
+    await actOn(probeEnv, operator, "retry", instanceId, { ...named, reason: "both may stand" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(world.asked).toBe(2);
   });
@@ -145,7 +145,7 @@ describe("An undo of a run with a read that still fails", () => {
       await step.read("price", () => Promise.reject(notRetryable("The price list is gone.")), ONCE);
     });
     expect(await reaches(instanceId, "errored")).toBe("errored");
-    await undoInstance(probeEnv, operator, instanceId, "called off");
+    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect(world).toEqual(["reserved", "released"]);
   });
@@ -160,12 +160,12 @@ describe("An undo of a run with a read that still fails", () => {
     });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     gone = true;
-    await undoInstance(probeEnv, operator, instanceId, "called off");
+    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("errored");
     expect(await errorOf(instanceId)).toMatchObject({ step: "price", message: "The price list is gone." });
     expect(world).toEqual(["reserved", "reserved"]);
     gone = false;
-    await retryInstance(probeEnv, operator, instanceId, { reason: "it is back" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "it is back" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect(world).toEqual(["reserved", "reserved", "released", "released"]);
   });

@@ -1,5 +1,5 @@
 import { upstreamRefused } from "millrace";
-import { getInstance, planRetry, restartInstance } from "millrace/operate";
+import { actOn, getInstance, planAct } from "millrace/operate";
 import { expect, it } from "vitest";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 import { outputOf, restartLab, runLab } from "../lab.ts";
@@ -73,10 +73,10 @@ it("A retry can name a caught failure that has no other record", async () => {
     );
   });
   expect(await ended(instanceId)).toBe("errored");
-  await restartInstance(probeEnv, operator, instanceId, "Once more.");
+  await actOn(probeEnv, operator, "restart", instanceId, { reason: "Once more." });
   expect(await ended(instanceId)).toBe("errored");
   isMended = true;
-  expect(await planRetry(probeEnv, operator, instanceId, { from: "card" })).toMatchObject({ from: "card" });
+  expect(await planAct(probeEnv, operator, "retry", instanceId, { from: "card" })).toMatchObject({ from: "card" });
 });
 
 it("A refusal with an upstream's whole page as its message means that the effect did not happen, and is not in doubt", async () => {

@@ -1,5 +1,5 @@
 import { defineStep, type EffectCall, notRetryable, type Steps, upstreamRefused } from "millrace";
-import { effectsOf, planRetry, resolveDoubt, retryInstance } from "millrace/operate";
+import { actOn, effectsOf, planAct, resolveDoubt } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { deliver, dieAt, expireLeases, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf } from "../harness.ts";
@@ -52,7 +52,7 @@ describe("An unknown outcome with an operator's answer", () => {
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
     broken = false;
-    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(world.sent).toBe(1);
   });
@@ -71,7 +71,7 @@ describe("An unknown outcome with an operator's answer", () => {
     await reject(instanceId, "mail");
     expect(await reaches(instanceId, "errored")).toBe("errored");
     expect(await errorOf(instanceId)).toMatchObject({ step: "mail" });
-    expect(await planRetry(probeEnv, operator, instanceId)).toEqual({
+    expect(await planAct(probeEnv, operator, "retry", instanceId, {})).toEqual({
       from: "mail",
       follows: expect.stringContaining("the code determines which"),
       note: null,
@@ -169,7 +169,7 @@ it.concurrent("W25 an effect that the code starts without await, just before it 
   expect(await reaches(instanceId, "errored")).toBe("errored");
   await platformReaches(instanceId, "errored");
   const before = done.length;
-  await retryInstance(probeEnv, operator, instanceId, { reason: "once more" });
+  await actOn(probeEnv, operator, "retry", instanceId, { reason: "once more" });
   await reaches(instanceId, "errored");
   await platformReaches(instanceId, "errored");
   await scheduler.wait(300);
@@ -202,7 +202,7 @@ it.concurrent("W25 a fallback with a lost answer is retried alone, without the s
   expect(await reaches(instanceId, "errored")).toBe("errored");
   await platformReaches(instanceId, "errored");
   lost = false;
-  await retryInstance(probeEnv, operator, instanceId, { reason: "the answer was lost" });
+  await actOn(probeEnv, operator, "retry", instanceId, { reason: "the answer was lost" });
   expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   expect(charged).toEqual(["B"]);
 });
@@ -221,7 +221,7 @@ it.concurrent("W27 an event goes to the code's current wait, not to a later wait
   expect(await reaches(instanceId, "errored")).toBe("errored");
   await platformReaches(instanceId, "errored");
   both = false;
-  await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+  await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
   await reaches(instanceId, "waiting");
   await deliver("probe-events", [say(name, "here")]);
   expect(await reaches(instanceId, "complete")).toBe("complete");

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { defineStep } from "millrace";
-import { pauseInstance, restartInstance, resumeInstance } from "millrace/operate";
+import { actOn } from "millrace/operate";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { dieAt, operator, probeEnv, reaches } from "../harness.ts";
 import { held, runLab } from "../lab.ts";
@@ -22,8 +22,8 @@ function delay(statement: RegExp, { of, nth = 1 }: { of: () => string; nth?: num
   onTestFinished(() => spy.mockRestore());
 }
 
-const pause = (id: string) => pauseInstance(probeEnv, operator, id, "Let me look.");
-const resume = (id: string) => resumeInstance(probeEnv, operator, id, "Go on.");
+const pause = (id: string) => actOn(probeEnv, operator, "pause", id, { reason: "Let me look." });
+const resume = (id: string) => actOn(probeEnv, operator, "resume", id, { reason: "Go on." });
 
 it("W25 an effect after a caught failure does not begin when an operator has paused the run since", async () => {
   const { card, act, asked } = shop();
@@ -60,7 +60,7 @@ it("W25 a run's record of a caught failure survives a restart that is requested 
     return held(begun);
   });
   await held(() => is.caught);
-  const restarted = restartInstance(probeEnv, operator, instanceId, "It hangs.");
+  const restarted = actOn(probeEnv, operator, "restart", instanceId, { reason: "It hangs." });
   expect(await reaches(instanceId, "paused")).toBe("paused");
   const { died } = dieAt("W03 effect done, not recorded", instanceId);
   is.over = true;

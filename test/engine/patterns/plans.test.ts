@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { instanceId, type LaneEnv } from "millrace";
-import { describeLane, retryInstance } from "millrace/operate";
+import { actOn, describeLane } from "millrace/operate";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { app } from "../../probe/worker.ts";
@@ -63,7 +63,7 @@ describe("the lane per customer of docs/patterns.md", () => {
     });
     expect(await one.billed()).toEqual(["free to pro"]);
     refused.clear();
-    await retryInstance(probeEnv, operator, one.id(1), { reason: "The card is valid again." });
+    await actOn(probeEnv, operator, "retry", one.id(1), { reason: "The card is valid again." });
     expect(await reaches(one.id(2), "complete")).toBe("complete");
     expect(await one.billed()).toEqual(["free to pro", "pro to team", "team to free"]);
   });

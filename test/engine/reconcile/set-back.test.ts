@@ -1,5 +1,5 @@
 import { defineStep, sql, upstreamRefused } from "millrace";
-import { decideApproval, effectsOf, historyOf, pauseInstance, planRestart, resolveDoubt, restartInstance } from "millrace/operate";
+import { actOn, decideApproval, effectsOf, historyOf, planAct, resolveDoubt } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { findSetBack } from "../../../packages/millrace/src/operate/instances/set-back.ts";
 import { mode } from "../../probe/mode.ts";
@@ -76,10 +76,10 @@ describe("A database that was restored to a time before a run's steps", () => {
     await lookAgain(instanceId);
     expect(await noted(instanceId)).toMatchObject([{ kind: "database_set_back", state: "open", mends: 0 }]);
 
-    const plan = await planRestart(probeEnv, operator, instanceId);
+    const plan = await planAct(probeEnv, operator, "restart", instanceId, {});
     expect(plan.follows).toContain("A lookup effect asks the upstream first, a once effect becomes in_doubt");
     expect(plan.effects).toEqual(["mail", "book", "pay", "note", "second"].map((step) => ({ step, item: "", verdict: "unknown" })));
-    await restartInstance(probeEnv, operator, instanceId, "a backup was restored");
+    await actOn(probeEnv, operator, "restart", instanceId, { reason: "a backup was restored" });
     await keeperRound();
     const effect = await doubtOf(instanceId);
     expect(effect).toMatchObject({ step: "mail", error: { message: expect.stringContaining("restored to an earlier time") } });
@@ -130,7 +130,7 @@ describe("A database that was restored to a time before a run's steps", () => {
           code: "database_set_back",
           message: expect.stringContaining("Restart the instance"),
         });
-        await restartInstance(probeEnv, operator, instanceId, "a backup was restored");
+        await actOn(probeEnv, operator, "restart", instanceId, { reason: "a backup was restored" });
         await keeperRound();
         const effect = await doubtOf(instanceId);
         await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "mail" }, "in the sent folder");
@@ -199,13 +199,13 @@ describe("A database that was restored to a time before a run's steps", () => {
       { name },
     );
     await until(async () => state.begun, Boolean);
-    await pauseInstance(probeEnv, operator, instanceId, "wait");
+    await actOn(probeEnv, operator, "pause", instanceId, { reason: "wait" });
     state.go = true;
     await until(
       async () => (await historyOf(probeEnv, { id: instanceId, workflow: "lab" })).steps,
       (steps) => steps.some(({ name: step, state: is }) => step === "pay" && is === "complete"),
     );
-    await restartInstance(probeEnv, operator, instanceId, "again");
+    await actOn(probeEnv, operator, "restart", instanceId, { reason: "again" });
     await until(
       async () => {
         await keeperRound();

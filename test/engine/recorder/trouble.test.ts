@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { sql, upstreamRefused } from "millrace";
-import { historyOf, retryInstance } from "millrace/operate";
+import { actOn, historyOf } from "millrace/operate";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import { keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
@@ -124,7 +124,7 @@ describe("Outputs", () => {
     await env.DB.prepare(inflate).bind(instanceId).run();
     broken = false;
     await platformReaches(instanceId, "errored");
-    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await reaches(instanceId, "complete")).toBe("complete");
 
     const recorder = recorderOf(probeEnv, instanceId);

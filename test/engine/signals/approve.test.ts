@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { defineStep } from "millrace";
-import { decideApproval, getApproval, historyOf, listApprovals, retryInstance, undoInstance } from "millrace/operate";
+import { actOn, decideApproval, getApproval, historyOf, listApprovals } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { mode } from "../../probe/mode.ts";
 import {
@@ -131,12 +131,12 @@ describe("A question to an operator", () => {
     );
     const [question] = await questions(instanceId);
     const answer = () => decideApproval(probeEnv, operator, question?.id ?? "", "approve", "gladly");
-    await undoInstance(probeEnv, operator, instanceId, "called off");
+    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     await expect(answer()).rejects.toMatchObject({ message: expect.stringContaining("its instance is being undone") });
     world.away = false;
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     mend();
-    await retryInstance(probeEnv, operator, instanceId, { reason: "it is on again" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "it is on again" });
     await answer();
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
@@ -192,7 +192,7 @@ describe("A question to an operator", () => {
     const [question] = await questions(instanceId);
     await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
     mend();
-    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await outputOf(instanceId)).toEqual({ approved: true, by: "tess", reason: "yes" });
   });
 

@@ -1,5 +1,5 @@
 import { notRetryable } from "millrace";
-import { decideApproval, historyOf, listApprovals, retryInstance } from "millrace/operate";
+import { actOn, decideApproval, historyOf, listApprovals } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { deliver, operator, probeEnv, reaches, statusOf, until } from "../harness.ts";
 import { platformReaches, runLab } from "../lab.ts";
@@ -33,7 +33,7 @@ it.concurrent.each(["a wait", "a question"])(
     await platformReaches(instanceId, "errored");
     broken = false;
     const retriedAt = Date.now();
-    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     // Counted again, it would have ended its whole time after the retry.
     expect(over - retriedAt).toBeLessThan(timeout - 500);

@@ -1,5 +1,5 @@
 import type { Envelope } from "millrace";
-import { retryInstance } from "millrace/operate";
+import { actOn } from "millrace/operate";
 import { describe, expect, it, vi } from "vitest";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "../harness.ts";
@@ -124,7 +124,7 @@ describe("A run that waits", () => {
     expect(await errorOf(instanceId)).toMatchObject({ step: "answer", code: "wait_timeout" });
     await deliver("probe-events", [say(name, "late")]);
     await platformReaches(instanceId, "errored");
-    await retryInstance(probeEnv, operator, instanceId, { reason: "it came after all" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "it came after all" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(heard).toEqual(["late"]);
   });
@@ -181,7 +181,7 @@ describe("A run that waits", () => {
     await deliver("probe-events", [say(name, "yes")]);
     await probeEnv.DB.prepare("UPDATE millrace_waits SET told_at = 1 WHERE instance_id = ?1").bind(instanceId).run();
     mend();
-    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await outputOf(instanceId)).toBe("yes");
     expect(await rows("SELECT told_at > 1 AS told FROM millrace_waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
   });
@@ -194,7 +194,7 @@ describe("A run that waits", () => {
     await deliver("probe-events", [say(name, "yes")]);
     mend();
     dieAt("restarted, not told");
-    await expect(retryInstance(probeEnv, operator, instanceId, { reason: "mended" })).rejects.toThrow("Died");
+    await expect(actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" })).rejects.toThrow("Died");
     await probeEnv.DB.prepare("UPDATE millrace_actions SET lease_until = 0 WHERE instance_id = ?1").bind(instanceId).run();
     await keeperRound();
     expect(await outputOf(instanceId)).toBe("yes");
@@ -207,7 +207,7 @@ describe("A run that waits", () => {
     );
     mend();
     dieAt("retry promised, not applied");
-    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" }).catch(() => undefined);
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" }).catch(() => undefined);
     await deliver("probe-events", [say(name, "yes")]);
     await keeperRound();
     expect(await outputOf(instanceId)).toBe("yes");

@@ -1,5 +1,5 @@
 import { type Done, defineStep, type RowStatement, upstreamRefused } from "millrace";
-import { effectsOf, resolveDoubt, retryInstance, undoInstance } from "millrace/operate";
+import { actOn, effectsOf, resolveDoubt } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { GroupCommit } from "../../../packages/millrace/src/store/d1/group-commit.ts";
 import { finishInstance, selectRun } from "../../../packages/millrace/src/store/instances/run.ts";
@@ -33,7 +33,7 @@ describe("A run that ends its code before an unawaited effect", () => {
     slow = false;
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await outputOf(instanceId)).toBe("early");
-    await undoInstance(probeEnv, operator, instanceId, "not wanted");
+    await actOn(probeEnv, operator, "undo", instanceId, { reason: "not wanted" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect(world).toEqual(["reserved", "released"]);
   });
@@ -94,7 +94,7 @@ describe("An operator's retry", () => {
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
     state.broken = false;
-    await retryInstance(probeEnv, operator, instanceId, { reason: "the address is mended" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the address is mended" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await outputOf(instanceId)).toBe("sent");
   });

@@ -1,5 +1,5 @@
 import { notRetryable } from "millrace";
-import { retryInstance } from "millrace/operate";
+import { actOn } from "millrace/operate";
 import { expect, it } from "vitest";
 import { operator, probeEnv, reaches } from "../harness.ts";
 import { errorOf, platformReaches, runLab } from "../lab.ts";
@@ -28,7 +28,7 @@ it("a completed sleep is reused by a retry, although its duration is computed fr
   await platformReaches(instanceId, "errored");
   expect(await errorOf(instanceId)).toMatchObject({ step: "ask", message: "Broken." });
   isBroken = false;
-  await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+  await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
   expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   expect(durations.at(-1)).toBeLessThan(0);
 });

@@ -60,7 +60,7 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "a retried run does not get its events again": {
     file: "packages/millrace/src/operate/instances/retry.ts",
-    find: "      told: forgetTold(instanceId, actionId),\n",
+    find: "      told: forgetTold(id, actionId),\n",
     put: "",
     // It accepts an event that came while the run had failed, and that had no receiver.
     killedBy: "test/engine/signals/waits.test.ts",
@@ -180,7 +180,7 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/engine/operate/restart.test.ts",
   },
   "a retry keeps to the output that a person gave first for a skipped step": {
-    file: "packages/millrace/src/operate/instances/retry-beginning.ts",
+    file: "packages/millrace/src/operate/instances/retry.ts",
     find: "token IN ('operator', ${SKIPPED}) AND",
     put: "token = 'operator' AND",
     killedBy: "test/engine/operate/skip-step.test.ts",
@@ -265,8 +265,8 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "a signal that is sent again is another one": {
     file: "packages/millrace/src/operate/instances/signal.ts",
-    find: "checkedKey(asked.type, idempotencyKey));",
-    put: "checkedKey(asked.type, idempotencyKey), crypto.randomUUID());",
+    find: "checkedKey(type, key));",
+    put: "checkedKey(type, key), crypto.randomUUID());",
     killedBy: "test/engine/operate/signal.test.ts",
   },
   "a run that a killed process left standing is asked about, and not woken": {

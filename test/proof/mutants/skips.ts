@@ -7,9 +7,9 @@ const REFUSED_TEST = "test/engine/operate/skip-refused.test.ts";
 /** An operator's decisions about a step that an undo, or a run, cannot pass. */
 export const SKIPS = mutantsOf("operators", {
   "a step is skipped of which the instance has failed before its present run": {
-    file: "packages/millrace/src/operate/instances/skip-step.ts",
-    find: "      read: instance,\n",
-    put: "",
+    file: "packages/millrace/src/operate/instances/act.ts",
+    find: "await change({ ...call, actionId }, known)",
+    put: "await change({ ...call, instance: await getInstance(env, by, id), actionId }, known)",
     killedBy: "test/engine/operate/skip-step.test.ts",
   },
   "an undo skips a step that it has not failed of": {

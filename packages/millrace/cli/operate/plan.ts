@@ -1,9 +1,9 @@
 import { tableLines } from "../table.ts";
 import { oneLine, paint, say } from "../terminal.ts";
-import type { CancelAnswer, RetryAnswer, UndoAnswer } from "./answers.ts";
+import type { RetryAnswer } from "./answers.ts";
 import { sayJson, stepName } from "./words.ts";
 
-export type Plan = Extract<RetryAnswer | CancelAnswer | UndoAnswer, { effects: unknown }>;
+export type Plan = Extract<RetryAnswer, { effects: unknown }>;
 
 /** The meaning of each verdict, in the words of the API's document. A test compares both. */
 export const VERDICTS: Readonly<Record<Plan["effects"][number]["verdict"], string>> = {
@@ -33,12 +33,8 @@ export function sayPlan(plan: Plan, isJson: boolean): number {
 }
 
 function planLines(plan: Plan): string[] {
-  const { refused, effects } = plan;
-  const said = [
-    ...(refused === null ? [] : [`It would be refused now: ${refused}`, "If it were not refused:"]),
-    "follows" in plan ? plan.follows : undefined,
-    "note" in plan ? plan.note : undefined,
-  ];
+  const { refused, follows, note, effects } = plan;
+  const said = [...(refused === null ? [] : [`It would be refused now: ${refused}`, "If it were not refused:"]), follows, note];
   const rows = effects.map((effect) => [stepName(effect), effect.verdict, VERDICTS[effect.verdict] ?? ""]);
   return [
     paint("dim", "Dry run: no change was made."),

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { INSTANCE_VERBS } from "../operate/bulk/instance-verbs.ts";
 import {
   DEFAULT_ERROR_RATE,
   DEFAULT_RAMP,
@@ -10,19 +11,24 @@ import {
 import { MAX_MATCHED } from "../store/bulk-lists.ts";
 import { reasoned } from "./actions.ts";
 
+const OF_INSTANCES = INSTANCE_VERBS.map(({ name }) => `\`${name}\``).join(", ");
+
 /** Limit of ids in one request. Use a filter for more. */
 const MAX_IDS = 10_000;
 /** Enough for 10,000 ids of the longest kind, as JSON. */
 export const MAX_BULK_BYTES = 1_500_000;
 
 export const bulkSchema = reasoned.extend({
-  verb: z.string().min(1).max(32).meta({
-    description:
-      "The action on each item: `retry`, `cancel`, `pause`, `resume`, `close`, `replay`, `skip`, `reject`, `retry_anyway`, or a verb of this deployment.",
-  }),
+  verb: z
+    .string()
+    .min(1)
+    .max(32)
+    .meta({
+      description: `The action on each item: ${OF_INSTANCES}, \`replay\`, \`skip\`, \`reject\`, \`retry_anyway\`, or a verb of this deployment.`,
+    }),
   filter: z.record(z.string(), z.unknown()).optional().meta({
     description:
-      "Selects items that exist when the request arrives; `{}` selects all. Fields for instances: `status` (required for `cancel` and `pause`; default `errored`, for `resume` `paused`), `workflow`, `subject`, `correlation`, `since`, `until`, and for `retry` and `close` also `cause`, `undone`. Fields for dead letters (`replay`, `skip`): `queue`, `message_type`, `reason`, `cause`, `since`, `until`. Fields for unknown outcomes (`reject`, `retry_anyway`): `workflow`, `step`, `subject`, `correlation`, `since`, `until`.",
+      "Selects items that exist when the request arrives; `{}` selects all. Fields for instances: `status` (default `errored` for `retry` and `close`, `paused` for `resume`; otherwise required), `workflow`, `subject`, `correlation`, `since`, `until`, and for instances that may be errored also `cause`, `undone`. Fields for dead letters (`replay`, `skip`): `queue`, `message_type`, `reason`, `cause`, `since`, `until`. Fields for unknown outcomes (`reject`, `retry_anyway`): `workflow`, `step`, `subject`, `correlation`, `since`, `until`.",
   }),
   ids: z
     .array(z.string().regex(/^[A-Za-z0-9_-]{1,4000}$/, "must be an id"))

@@ -12,7 +12,7 @@ import type { deadLetters } from "./routes/dead-letters.ts";
 import type { divergences } from "./routes/divergences.ts";
 import type { effects } from "./routes/effects.ts";
 import type { events } from "./routes/events.ts";
-import type { instanceActions } from "./routes/instance-actions.ts";
+import type { instanceActs } from "./routes/instance-acts.ts";
 import type { instances } from "./routes/instances.ts";
 import type { keys } from "./routes/keys.ts";
 import type { lanes } from "./routes/lanes.ts";
@@ -20,17 +20,14 @@ import type { limits } from "./routes/limits.ts";
 import type { locks } from "./routes/locks.ts";
 import type { metrics } from "./routes/metrics.ts";
 import type { queues } from "./routes/queues.ts";
-import type { retry } from "./routes/retry.ts";
 import type { schedules } from "./routes/schedules.ts";
 import type { search } from "./routes/search.ts";
 import type { settleLetters } from "./routes/settle-letters.ts";
 import type { signIns } from "./routes/sign-in.ts";
-import type { skipAndSignal } from "./routes/skip-and-signal.ts";
 import type { statedEvents } from "./routes/state-events.ts";
 import type { steps } from "./routes/steps.ts";
 import type { streamTokens } from "./routes/stream-tokens.ts";
 import type { tokens } from "./routes/tokens.ts";
-import type { undo } from "./routes/undo.ts";
 
 /** Requests and responses of the engine's routes, by path and method: the types of a client. */
 export type EngineApi = ReturnType<
@@ -41,7 +38,6 @@ export type EngineApi = ReturnType<
   | typeof steps
   | typeof effects
   | typeof events
-  | typeof retry
   | typeof causes
   | typeof catalogRoutes
   | typeof deadLetters
@@ -51,10 +47,8 @@ export type EngineApi = ReturnType<
   | typeof tokens
   | typeof signIns
   | typeof approvals
-  | typeof undo
   | typeof bulkActions
-  | typeof instanceActions
-  | typeof skipAndSignal
+  | typeof instanceActs
   | typeof schedules
   | typeof limits
   | typeof locks

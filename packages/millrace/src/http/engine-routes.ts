@@ -35,7 +35,7 @@ import { divergences } from "./routes/divergences.ts";
 import { effects } from "./routes/effects.ts";
 import { events } from "./routes/events.ts";
 import { health } from "./routes/health.ts";
-import { instanceActions } from "./routes/instance-actions.ts";
+import { instanceActs } from "./routes/instance-acts.ts";
 import { instanceStream } from "./routes/instance-stream.ts";
 import { instances } from "./routes/instances.ts";
 import { keys } from "./routes/keys.ts";
@@ -46,18 +46,15 @@ import { MCP_PATH, type McpServing, mcp } from "./routes/mcp.ts";
 import { METRICS_PATH, metrics } from "./routes/metrics.ts";
 import { problemsPage } from "./routes/problems-page.ts";
 import { queues } from "./routes/queues.ts";
-import { retry } from "./routes/retry.ts";
 import { schedules } from "./routes/schedules.ts";
 import { search } from "./routes/search.ts";
 import { settleLetters } from "./routes/settle-letters.ts";
 import { signIns } from "./routes/sign-in.ts";
-import { skipAndSignal } from "./routes/skip-and-signal.ts";
 import { statedEvents } from "./routes/state-events.ts";
 import { steps } from "./routes/steps.ts";
 import { stream } from "./routes/stream.ts";
 import { streamTokens } from "./routes/stream-tokens.ts";
 import { tokens } from "./routes/tokens.ts";
-import { undo } from "./routes/undo.ts";
 import { refuseParameters, refuseUnreadable } from "./unknown-parameters.ts";
 
 /** Additions of an app to the engine's routes. */
@@ -146,7 +143,6 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     steps(catalog),
     effects(catalog),
     events(catalog),
-    retry(),
     deadLetters(catalog, Object.keys(problems)),
     settleLetters(catalog),
     audit(verbs),
@@ -155,7 +151,7 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     signIns(),
   ];
   const found = [search(catalog, finders), correlations(catalog, elsewhere), keys(catalog), catalogRoutes(catalog, firstCommand)];
-  const acting = [undo(), instanceActions(), skipAndSignal(catalog), bulkActions(catalog)];
+  const acting = [instanceActs(catalog), bulkActions(catalog)];
   const people = [approvals(catalog), ...acting, schedules(catalog), limits(), locks(), lanes()];
   const live = [instanceStream(catalog), stream(catalog), streamTokens()];
   const seen = [...live, metrics(), queues(catalog), alerts(), divergences(), health(schema)];

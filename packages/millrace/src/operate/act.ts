@@ -9,7 +9,7 @@ import { applyAction } from "./carry-out/apply.ts";
 interface Writes<Name extends string> {
   /** The statement of the action, or a list that ends with it. The action's result is whether this statement changes a row. */
   change: Part;
-  also?: Readonly<Record<Name, Part>>;
+  also?: Readonly<Record<Name, Part>> | undefined;
   /** True leaves the action open until the platform is notified. Default false. */
   tellsPlatform?: boolean;
 }
@@ -40,28 +40,35 @@ export interface Refusal {
   to: string;
 }
 
-interface Told<Name extends string> extends Omit<Writes<Name>, "tellsPlatform"> {
+export interface Performed<Name extends string> extends Omit<Writes<Name>, "tellsPlatform"> {
   refused(answers: Record<Name, Row[]>): Refusal | Promise<Refusal>;
-  /** Between the commit and the call of the platform. After a crash here, the keeper carries the action out. */
-  window: PointAround;
+  /** Between the commit and the call of the platform. After a crash here, the keeper carries the action out. None: no call. */
+  window?: PointAround | undefined;
+  /** True if an earlier action has made this change: the action is no refusal. Default: no action is a repeat. */
+  isRepeat?: (() => Promise<boolean>) | undefined;
 }
 
-/** As `act`, for an action that also calls the platform: commits the action as open, then carries it out. Errors: `invalid_transition`. */
-export async function actAndTell<Name extends string = never>(
+/**
+ * As `act`, for an action that is refused if it changes no row. With a `window`, it is committed as open, then carried out on the platform.
+ * Errors: `invalid_transition`.
+ */
+export async function perform<Name extends string = never>(
   env: EngineEnv,
   by: Operator,
   action: Action,
-  { refused, window, ...writes }: Told<Name>,
-): Promise<void> {
-  const { isApplied, answers } = await act<Name>(env, by, action, { ...writes, tellsPlatform: true });
-  if (!isApplied) {
-    const { why, from, to } = await refused(answers);
+  { refused, window, isRepeat, ...writes }: Performed<Name>,
+): Promise<{ isApplied: boolean; answers: Record<Name, Row[]> }> {
+  const done = await act<Name>(env, by, action, { ...writes, tellsPlatform: window !== undefined });
+  if (!done.isApplied && !(await isRepeat?.())) {
+    const { why, from, to } = await refused(done.answers);
     throw new MillraceError(
       "invalid_transition",
       why ?? "Another action changed it at the same time, so nothing was done. Load it again, then decide.",
       { from, to, audited: true },
     );
   }
+  if (window === undefined) return done;
   await crashPoint(window);
   await applyAction(env, action.id);
+  return done;
 }

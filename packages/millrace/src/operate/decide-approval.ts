@@ -5,7 +5,7 @@ import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
 import { answerQuestion } from "../store/approvals.ts";
 import { lookAfterAnswer } from "../store/instances/look.ts";
 import { markAnswered } from "../store/instances/wait.ts";
-import { actAndTell, type Refusal } from "./act.ts";
+import { perform, type Refusal } from "./act.ts";
 
 /**
  * Answers a question once and continues its instance. Errors: `approval_not_found`; `invalid_transition` (audited as no change) if it was
@@ -24,7 +24,7 @@ export async function decideApproval(
   const actionId = actionIdOf(by);
   const changed = { before: { state: "pending" }, after: { state: approved ? "approved" : "rejected" } };
   const action: Action = { id: actionId, verb: approved ? "approve" : "reject_approval", target: id, instanceId, reason, ...changed };
-  await actAndTell(env, by, action, {
+  await perform(env, by, action, {
     change: answerQuestion({ id, instanceId, tenantId, approved, by: by.actor, reason }),
     also: { goesOn: [markAnswered(tenantId, instanceId), lookAfterAnswer(tenantId, instanceId)], now: selectApproval(by, id) },
     refused: async ({ now }) => tooLate(approvalIn(now), await getInstance(env, by, instanceId), approved ? "approved" : "rejected"),

@@ -32,9 +32,11 @@ export function bulkActionId(bulkId: string, target: string): string {
   return digest("bulk item", bulkId, target);
 }
 
-/** The actions of operators: on an instance, an effect, a dead letter, a schedule, an approval, a token, a lock or an alert. */
+/**
+ * The actions of operators on an effect, a dead letter, a lane, a schedule, an approval, a token, a lock or an alert. The declarations of
+ * `operate/instances` have the verbs of those on an instance.
+ */
 export const VERBS = [
-  "retry",
   "confirm",
   "reject",
   "retry_anyway",
@@ -49,7 +51,6 @@ export const VERBS = [
   "run",
   "approve",
   "reject_approval",
-  "undo",
   "retry_head",
   "skip_head",
   "mint",
@@ -61,11 +62,6 @@ export const VERBS = [
   "bulk",
   "abort",
   "reveal",
-  "cancel",
-  "restart",
-  "skip_step",
-  "signal",
-  "close",
 ] as const;
 
 /** The engine's verbs, and an app's own. */

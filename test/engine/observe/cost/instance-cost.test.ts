@@ -1,5 +1,5 @@
 import { defineStep, notRetryable } from "millrace";
-import { decideApproval, getApproval, retryInstance, undoInstance } from "millrace/operate";
+import { actOn, decideApproval, getApproval } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { ProbeSignal } from "../../../probe/messages.ts";
 import { asking } from "../../asking.ts";
@@ -150,7 +150,7 @@ describe("an estimate is marked as one for", () => {
     ];
     const cost = await costOf(script, async ({ id }) => {
       await reaches(id, "errored");
-      await retryInstance(probeEnv, operator, id, { reason: "mended" });
+      await actOn(probeEnv, operator, "retry", id, { reason: "mended" });
       await reaches(id, "complete");
     });
     // The keeper may have looked at it meanwhile.
@@ -161,7 +161,7 @@ describe("an estimate is marked as one for", () => {
   it("a run that was undone: the undo is a separate instance", async () => {
     const cost = await costOf([{ do: "commit", name: "a", undo: "rows" }], async ({ id }) => {
       await reaches(id, "complete");
-      await undoInstance(probeEnv, operator, id, "called off");
+      await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
       await reaches(id, "terminated");
     });
     expect([cost.rows, cost.steps, cost.marks]).toEqual([cost.counted, 2, ["estimated"]]);

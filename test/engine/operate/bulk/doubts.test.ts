@@ -1,5 +1,5 @@
 import { notRetryable } from "millrace";
-import { cancelInstance, ENGINE_TEXTS, formatEntryKey, resolveDoubt, rewriteRows } from "millrace/operate";
+import { actOn, ENGINE_TEXTS, formatEntryKey, resolveDoubt, rewriteRows } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { dieAt, fresh, pauseAt, probeEnv, reaches, rows, until } from "../../harness.ts";
 import { runLab } from "../../lab.ts";
@@ -154,8 +154,8 @@ describe("Unknown outcomes in a bulk action", () => {
     const operator = await theOperator();
     const { ids, keys, timesOf } = await doubtful(operator.tenantId, "charge", 2);
     const [stopped = "", undone = ""] = ids;
-    await cancelInstance(probeEnv, operator.as, stopped, { undo: false, reason: "the supplier left" });
-    await cancelInstance(probeEnv, operator.as, undone, { reason: "the supplier left" });
+    await actOn(probeEnv, operator.as, "cancel", stopped, { undo: false, reason: "the supplier left" });
+    await actOn(probeEnv, operator.as, "cancel", undone, { reason: "the supplier left" });
     const plan = await dry(operator, { verb: "retry_anyway", ids: keys, ramp: [] });
     expect(plan.parts.map(({ count, follows }) => [count, follows]).toSorted()).toEqual([
       [1, expect.stringContaining("Nothing is sent now: a retry sends it, under a new key")],

@@ -1,5 +1,5 @@
 import type { StepMode } from "millrace";
-import { getInstance, restartInstance, retryInstance, stepsOf, undoInstance } from "millrace/operate";
+import { actOn, getInstance, stepsOf } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { operator, probeEnv, reaches } from "../../harness.ts";
 import { refuse } from "../../lab.ts";
@@ -25,7 +25,7 @@ describe.each(["lean", "platform"] as const)("%s steps are listed in the order o
       await step.read("g", refuse, done);
     });
     await reaches(id, "errored");
-    await retryInstance(probeEnv, operator, id, { reason: "once more" });
+    await actOn(probeEnv, operator, "retry", id, { reason: "once more" });
     await kept(id, "errored");
     expect(await shown(id)).toEqual(["a", "c", "g"]);
   });
@@ -37,9 +37,9 @@ describe.each(["lean", "platform"] as const)("%s steps are listed in the order o
       }
     });
     await reaches(id, "complete");
-    await undoInstance(probeEnv, operator, id, "called off");
+    await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    await retryInstance(probeEnv, operator, id, { reason: "after all" });
+    await actOn(probeEnv, operator, "retry", id, { reason: "after all" });
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect(await shown(id)).toEqual(["undo d", "a", "c", "d"]);
   });
@@ -54,7 +54,7 @@ describe.each(["lean", "platform"] as const)("%s steps are listed in the order o
     const asks = async () => (await shown(id)).includes("second");
     await expect.poll(asks, { timeout: 20_000 }).toBe(true);
     await reaches(id, "waiting");
-    await restartInstance(probeEnv, operator, id, "does it hang?");
+    await actOn(probeEnv, operator, "restart", id, { reason: "does it hang?" });
     await kept(id, "waiting");
     await expect.poll(asks, { timeout: 20_000 }).toBe(true);
     expect(await shown(id)).toEqual(["a", "first", "b", "second"]);

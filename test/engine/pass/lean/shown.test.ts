@@ -1,4 +1,4 @@
-import { describeInstance, getInstance, restartInstance, stepsOf, undoInstance } from "millrace/operate";
+import { actOn, describeInstance, getInstance, stepsOf } from "millrace/operate";
 import { expect, it } from "vitest";
 import { operator, probeEnv, reaches } from "../../harness.ts";
 import { errorOf, refuse } from "../../lab.ts";
@@ -46,7 +46,7 @@ it("outputs of the run before a restart are shown, with a mark, where the code r
   const id = await lean(code);
   expect(await errorOf(id)).toMatchObject({ step: "fails" });
   state.broken = false;
-  await restartInstance(probeEnv, operator, id, "Mended.");
+  await actOn(probeEnv, operator, "restart", id, { reason: "Mended." });
   await reaches(id, "complete");
   const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
   expect(steps.map(({ name, kept }) => [name, kept])).toEqual([
@@ -69,7 +69,7 @@ it("an inline step that was undone is shown with its duration, before its undo s
   };
   const before = await shown();
   expect(before).toMatchObject({ mode: "lean", state: "complete", endedAt: expect.any(Number) });
-  await undoInstance(probeEnv, operator, id, "Called off.");
+  await actOn(probeEnv, operator, "undo", id, { reason: "Called off." });
   await reaches(id, "terminated");
   expect(await shown()).toMatchObject({ mode: "lean", startedAt: before?.startedAt, endedAt: before?.endedAt });
   const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));

@@ -1,4 +1,4 @@
-import { cancelInstance, retryInstance, undoInstance } from "millrace/operate";
+import { actOn } from "millrace/operate";
 import { expect, it } from "vitest";
 import { mode } from "../../../probe/mode.ts";
 import { keeperRound, operator, probeEnv, reaches, rows, until } from "../../harness.ts";
@@ -30,15 +30,15 @@ it("an undo and a retry succeed after a change of the step mode", async () => {
     await reaches(instanceId, "errored");
     names.push("mended");
     mode.steps = second;
-    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(calls).toEqual(["a"]);
     mode.steps = first;
     await platformReaches(instanceId, "complete");
-    await undoInstance(probeEnv, operator, instanceId, "again");
+    await actOn(probeEnv, operator, "undo", instanceId, { reason: "again" });
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
     mode.steps = second;
-    await retryInstance(probeEnv, operator, instanceId, { reason: "again" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "again" });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(names).toEqual(["row", "mended", "back", "row"]);
     expect(calls).toEqual(["a"]);
@@ -57,7 +57,7 @@ it("W23 a cancel waits for an effect that the replay itself executes, and for it
   });
   // The effect needs less than a second.
   await held(() => calls.length === 1);
-  await cancelInstance(probeEnv, operator, instanceId, { reason: "not wanted", undo: false });
+  await actOn(probeEnv, operator, "cancel", instanceId, { reason: "not wanted", undo: false });
   await until(async () => {
     await keeperRound();
     return (await platformReaches(instanceId, "complete", "errored", "terminated")) !== "";

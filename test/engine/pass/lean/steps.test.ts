@@ -1,5 +1,5 @@
 import { defineStep, defineWorkflow, type EffectCall, instanceId as instanceIdOf } from "millrace";
-import { getInstance, historyOf, retryInstance, stepsOf } from "millrace/operate";
+import { actOn, getInstance, historyOf, stepsOf } from "millrace/operate";
 import { Recorder } from "millrace/worker";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { IN_PASS_MS, STRETCH } from "../../../../packages/millrace/src/pass/lean.ts";
@@ -79,7 +79,7 @@ it("a later replay executes a step inline only when no earlier replay can have b
   await reaches(instanceId, "errored");
   expect(await onPlatform(instanceId)).toEqual(["fails"]);
   state.broken = false;
-  await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+  await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
   expect(await reaches(instanceId, "complete")).toBe("complete");
   expect(calls).toEqual(["a", "b", "c", "d"]);
   // It restarted at the failed step, and the later ones were new.
@@ -111,7 +111,7 @@ it.each([
     if (effect === "lookup") await recorderOf(probeEnv, id).claim(other, 15_000, null);
     const claims = vi.spyOn(Recorder.prototype, "claim");
     onTestFinished(() => claims.mockRestore());
-    await retryInstance(probeEnv, operator, id, { reason: "mended" });
+    await actOn(probeEnv, operator, "retry", id, { reason: "mended" });
     // It comes by the other pass's claim, or acts itself for less than a second.
     const claimed = () => claims.mock.settledResults.some(({ value }) => value?.entry?.token === "another pass");
     await held(() => (effect === "lookup" ? claimed() : calls.length === 1));
@@ -155,7 +155,7 @@ it("no step is treated as new beside steps that an earlier replay may have begun
   await platformReaches(instanceId, "errored");
   await reaches(instanceId, "errored");
   state.broken = false;
-  await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+  await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
   expect(await reaches(instanceId, "complete")).toBe("complete");
   expect(calls.toSorted()).toEqual(["left", "right"]);
   expect(await onPlatform(instanceId)).toContain("left acts");

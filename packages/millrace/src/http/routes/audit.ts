@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { aboutThese } from "../../inspect/about.ts";
 import { type AuditRow, listActions } from "../../inspect/actions.ts";
+import { INSTANCE_ACTS } from "../../operate/instances/acts.ts";
 import { VERBS } from "../../store/actions.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
@@ -12,6 +13,8 @@ import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const RESULTS = ["applied", "no_change", "failed", "refused"] as const;
 
+const verbsWith = (own: readonly string[]) => [...new Set([...VERBS, ...Object.values(INSTANCE_ACTS).map(({ verb }) => verb), ...own])];
+
 const auditQueryOf = (own: readonly string[]) =>
   z.strictObject({
     target: z.string().max(500).optional().meta({ description: "The exact target." }),
@@ -20,7 +23,7 @@ const auditQueryOf = (own: readonly string[]) =>
     }),
     result: z.enum(RESULTS).optional(),
     actor: z.string().max(500).optional().meta({ description: "The exact name of the actor, such as the name of a token." }),
-    verb: z.enum([...VERBS, ...own]).optional(),
+    verb: z.enum(verbsWith(own)).optional(),
     since: z.iso.datetime({ offset: true }).optional().meta({ description: "At or after this time." }),
     until: z.iso.datetime({ offset: true }).optional().meta({ description: "Done before then." }),
     bulk: z.enum(["false"]).optional().meta({
@@ -39,7 +42,7 @@ const rowSchemaOf = (own: readonly string[]) =>
         .nullable()
         .meta({ description: "The token of the request; null for a user of Cloudflare Access and for direct database access." }),
       scope: z.string().nullable().meta({ description: "The required scopes, separated by spaces." }),
-      verb: z.enum([...VERBS, ...own]),
+      verb: z.enum(verbsWith(own)),
       target: z.string().meta({
         description:
           "The target: an instance, the key of an effect, an approval, a dead letter, a schedule, a token, or an item of the app.",

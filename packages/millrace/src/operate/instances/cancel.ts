@@ -1,43 +1,68 @@
-import type { EngineEnv } from "../../contract/bindings.ts";
+import * as z from "zod";
 import { labelOf } from "../../contract/step-names.ts";
-import { getInstance, type Instance } from "../../inspect/instances.ts";
+import type { Instance } from "../../inspect/instances.ts";
 import type { Unrecorded } from "../../pass/failure.ts";
-import { type Action, actionIdOf, type Operator } from "../../store/actions.ts";
 import { leaveDoubts } from "../../store/inbox/doubts.ts";
 import { ENDED, UNDER_WAY } from "../../store/instances/status.ts";
 import { beginCancel, markStopped } from "../../store/instances/stop.ts";
-import { actAndTell } from "../act.ts";
+import { instanceAct } from "./act.ts";
 import { stillCaught, unrecorded } from "./left.ts";
-import { type ActionPlan, type PlanVerdict, planEffects } from "./plan.ts";
+import { type PlanVerdict, planEffects } from "./plan.ts";
 import { undoVerdictOn, VERDICT_ON } from "./undo.ts";
 
-interface CancelOptions {
-  /** False keeps its effects. Default true: they are undone. */
-  undo?: boolean | undefined;
-}
-
-/** Dry run: the result of a cancel for each effect, the last effect first. Errors: `instance_not_found`. */
-export async function planCancel(
-  env: EngineEnv,
-  by: Operator,
-  instanceId: string,
-  { undo = true }: CancelOptions = {},
-): Promise<ActionPlan> {
-  const instance = await getInstance(env, by, instanceId);
-  const caught = await stillCaught(env, instanceId);
-  const failed = [...(await unrecorded(env, instance))].map(([label, known]) => [label, onFailed(known, undo)] as const);
-  const effects = await planEffects(env, by, instance, {
-    failed: new Map(failed),
-    recorded: (effect): PlanVerdict => {
-      if (effect.state === "claimed" && !caught.has(labelOf(effect.step, effect.item))) return "under_way";
-      const verdict = undoVerdictOn(effect);
-      return undo || (verdict !== "undone" && verdict !== "stays") ? verdict : "kept";
-    },
-    // Without its answer, the outcome of an effect is unknown. The cancel does not wait for a read.
-    unrecorded: (state, reads) => (reads ? undefined : UNRECORDED[state]),
-  });
-  return { refused: whyRefused(instance), from: null, follows: undo ? TAKEN_BACK : STANDS, effects: effects.toReversed() };
-}
+/**
+ * Cancels an instance that has not ended. No further step begins, the current step is recorded, the effects are undone, and the instance
+ * becomes terminated. With `undo: false` the effects remain. Refused if it has ended or is being undone.
+ */
+export const cancel = instanceAct({
+  verb: "cancel",
+  path: "cancel",
+  summary: "Cancel a running instance",
+  description:
+    "No further step starts, also if the instance waits, is paused or has not started. A running effect is recorded first. Then the effects with an undo handler are undone in reverse order, each once, and the instance is terminated. A dry run lists them in that order.",
+  accepted: "The cancel was accepted",
+  body: {
+    undo: z.boolean().default(true).meta({ description: "True undoes the effects of the instance, false keeps them. Default true." }),
+  },
+  answer: {},
+  refused: ({ instance }) => whyRefused(instance),
+  async plan({ env, by, instance, given: { undo = true } }) {
+    const caught = await stillCaught(env, instance.id);
+    const failed = [...(await unrecorded(env, instance))].map(([label, known]) => [label, onFailed(known, undo)] as const);
+    const effects = await planEffects(env, by, instance, {
+      failed: new Map(failed),
+      recorded: (effect): PlanVerdict => {
+        if (effect.state === "claimed" && !caught.has(labelOf(effect.step, effect.item))) return "under_way";
+        const verdict = undoVerdictOn(effect);
+        return undo || (verdict !== "undone" && verdict !== "stays") ? verdict : "kept";
+      },
+      // Without its answer, the outcome of an effect is unknown. The cancel does not wait for a read.
+      unrecorded: (state, reads) => (reads ? undefined : UNRECORDED[state]),
+    });
+    return { follows: undo ? TAKEN_BACK : STANDS, effects: effects.toReversed() };
+  },
+  change({ by, instance, given: { undo = true }, actionId }) {
+    const { id, status } = instance;
+    const run = instance.run + 1;
+    const next = { id, tenantId: by.tenantId, run };
+    return {
+      change: undo ? beginCancel(next, actionId) : markStopped(next),
+      also: { doubts: leaveDoubts(id, actionId) },
+      detail: { run, undo },
+      before: { status, run: instance.run },
+      // An instance in doubt remains so until an operator has resolved the outcome.
+      after: { status: undo ? (status === "in_doubt" ? "in_doubt" : "running") : "terminated", run },
+      to: "terminated",
+      window: "cancel promised, not applied",
+    };
+  },
+  bulk: {
+    from: UNDER_WAY.values,
+    takesBack: (undo) => ({ undo }),
+    runs: true,
+    follows: async ({ undo }) => (undo ? MANY_TAKEN_BACK : MANY_STAND),
+  },
+});
 
 const UNRECORDED = { running: "under_way", retrying: "unknown", held: undefined } as const;
 
@@ -50,37 +75,10 @@ const TAKEN_BACK =
   "The instance starts no further step. Running attempts are recorded first. An effect with a lost answer is repeated under its key if it can be undone, so that its outcome is known. Then effects with an undo handler are undone in reverse order, and the instance is terminated.";
 const STANDS =
   "The instance starts no further step. Running attempts are recorded, then it is terminated. Its effects remain; you can undo them later.";
-
-/**
- * Cancels an instance that has not ended. No further step begins, the current step is recorded, the effects are undone, and the instance
- * becomes terminated. With `undo: false` the effects remain. Errors: `instance_not_found`; `invalid_transition` (audited as no change) if
- * it has ended or is being undone.
- */
-export async function cancelInstance(
-  env: EngineEnv,
-  by: Operator,
-  instanceId: string,
-  { undo = true, reason }: CancelOptions & { reason: string },
-): Promise<{ actionId: string }> {
-  const instance = await getInstance(env, by, instanceId);
-  const actionId = actionIdOf(by);
-  const run = instance.run + 1;
-  const next = { id: instanceId, tenantId: by.tenantId, run };
-  const before = { status: instance.status, run: instance.run };
-  // An instance in doubt remains so until an operator has resolved the outcome.
-  const after = { status: undo ? (instance.status === "in_doubt" ? "in_doubt" : "running") : "terminated", run };
-  const action: Action = { id: actionId, verb: "cancel", target: instanceId, instanceId, reason, detail: { run, undo }, before, after };
-  await actAndTell(env, by, action, {
-    change: undo ? beginCancel(next, actionId) : markStopped(next),
-    also: { doubts: leaveDoubts(instanceId, actionId) },
-    refused: async () => {
-      const now = await getInstance(env, by, instanceId);
-      return { why: whyRefused(now), from: now.status, to: "terminated" };
-    },
-    window: "cancel promised, not applied",
-  });
-  return { actionId };
-}
+const MANY_TAKEN_BACK =
+  "Their effects are undone where an undo handler exists. A cancel cannot be stopped once it has begun. With `undo: false`, their effects remain.";
+const MANY_STAND =
+  "The instances are terminated and their effects remain. A cancel cannot be stopped once it has begun. You can undo each instance later.";
 
 function whyRefused({ status, undo }: Instance): string | null {
   if (undo !== null && UNDER_WAY.has(status)) return "The instance is being undone already, so it cannot be cancelled.";

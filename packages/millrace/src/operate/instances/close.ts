@@ -3,29 +3,60 @@ import { laneIn } from "../../contract/queue.ts";
 import { sql } from "../../contract/sql.ts";
 import { labelOf } from "../../contract/step-names.ts";
 import { effectsOf } from "../../inspect/effects.ts";
-import { getInstance, type Instance } from "../../inspect/instances.ts";
-import { type Action, actionIdOf, type Operator } from "../../store/actions.ts";
+import type { Instance } from "../../inspect/instances.ts";
+import type { Operator } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
 import { hasDoubt } from "../../store/inbox/read.ts";
 import { REFUSED, RETRYABLE } from "../../store/instances/status.ts";
 import { markClosed } from "../../store/instances/stop.ts";
-import { actAndTell } from "../act.ts";
+import { instanceAct } from "./act.ts";
 import { failedBefore } from "./failed-before.ts";
 import type { ActionPlan, PlanVerdict } from "./plan.ts";
 import { type UndoVerdict, undoEffects } from "./undo.ts";
 
-/** Dry run: the effects that remain after a close. Errors: `instance_not_found`. */
-export async function planClose(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
-  const instance = await getInstance(env, by, instanceId);
-  const effects = await standing(env, by, instance);
-  const [{ queue } = { queue: null }] = await query<{ queue: string | null }>(
-    env.DB,
-    sql`SELECT queue FROM millrace_instances WHERE id = ${instanceId} AND tenant_id = ${by.tenantId}`,
-  );
-  const lane = queue === null ? undefined : laneIn(queue);
-  const goesOn = lane && ` If it blocks its lane (${lane} · ${instance.subject}), the next message of the lane starts.`;
-  return { refused: await whyRefused(env, instance), from: null, follows: followsOf(instance) + (goesOn ?? ""), effects };
-}
+/**
+ * Closes a failed or stopped instance for good. Its status becomes skipped, with the reason in the audit; retry and undo are refused
+ * afterwards. A lane that was held for it continues. Refused while an effect is in doubt. An instance in doubt without such an effect can
+ * be closed, because no resolution would continue it.
+ */
+export const close = instanceAct({
+  verb: "close",
+  path: "close",
+  summary: "Close an instance permanently",
+  description:
+    "A failed or stopped instance becomes `skipped`. Its effects remain unless they were undone. It cannot be retried or undone afterwards, and its alert ends. Also closes an instance that is `in_doubt` without an effect in doubt.",
+  accepted: "It is closed",
+  body: {},
+  answer: {},
+  refused: ({ env, instance }) => whyRefused(env, instance),
+  async plan({ env, by, instance }) {
+    const effects = await standing(env, by, instance);
+    const [{ queue } = { queue: null }] = await query<{ queue: string | null }>(
+      env.DB,
+      sql`SELECT queue FROM millrace_instances WHERE id = ${instance.id} AND tenant_id = ${by.tenantId}`,
+    );
+    const lane = queue === null ? undefined : laneIn(queue);
+    const goesOn = lane && ` If it blocks its lane (${lane} · ${instance.subject}), the next message of the lane starts.`;
+    return { follows: followsOf(instance) + (goesOn ?? ""), effects };
+  },
+  change({ by, instance }) {
+    const { id, status, run } = instance;
+    return {
+      change: markClosed({ id, tenantId: by.tenantId, run }),
+      detail: status === "errored" ? failedBefore(instance) : undefined,
+      before: { status, run },
+      after: { status: "skipped", run: run + 1 },
+      to: "skipped",
+      window: "close promised, not applied",
+    };
+  },
+  bulk: {
+    from: RETRYABLE.values,
+    usual: "errored",
+    follows:
+      "Final: a closed instance cannot be retried or undone. Its effects remain, unless they are undone already. Lanes that these instances block continue.",
+  },
+});
 
 async function standing(env: EngineEnv, by: Operator, instance: Instance): Promise<ActionPlan["effects"]> {
   const found = (await undoEffects(env, by, instance)).toReversed();
@@ -52,30 +83,6 @@ function followsOf(instance: Instance): string {
 function remainsOf({ undo, undone }: Instance): string {
   if (undone) return "Its effects are undone already.";
   return undo === null ? "Its effects remain." : "Effects that its undo has not undone remain.";
-}
-
-/**
- * Closes a failed or stopped instance for good. Its status becomes skipped, with the reason in the audit; retry and undo are refused
- * afterwards. A lane that was held for it continues. Refused while an effect is in doubt. An instance in doubt without such an effect can
- * be closed, because no resolution would continue it. Errors: `instance_not_found`; `invalid_transition` (audited as no change) for any
- * other status.
- */
-export async function closeInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
-  const instance = await getInstance(env, by, instanceId);
-  const { status, run } = instance;
-  const actionId = actionIdOf(by);
-  const changed = { before: { status, run }, after: { status: "skipped", run: run + 1 } };
-  const detail = instance.status === "errored" && { detail: failedBefore(instance) };
-  const action: Action = { id: actionId, verb: "close", target: instanceId, instanceId, reason, ...detail, ...changed };
-  await actAndTell(env, by, action, {
-    change: markClosed({ id: instanceId, tenantId: by.tenantId, run }),
-    refused: async () => {
-      const now = await getInstance(env, by, instanceId);
-      return { why: await whyRefused(env, now), from: now.status, to: "skipped" };
-    },
-    window: "close promised, not applied",
-  });
-  return { actionId };
 }
 
 async function whyRefused(env: EngineEnv, { id, status }: Instance): Promise<string | null> {

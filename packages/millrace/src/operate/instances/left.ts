@@ -8,6 +8,14 @@ import { selectLeft } from "../../store/instances/run.ts";
 
 type Steps = Readonly<Record<string, LeftBehind>>;
 
+export function isBeingUndone(instance: Instance): boolean {
+  return instance.undo !== null && !instance.undone;
+}
+
+export function isStopped({ status, undo }: Instance): boolean {
+  return status === "terminated" && undo === null;
+}
+
 export async function leftBehind(env: EngineEnv, id: string): Promise<Steps> {
   const [row] = await query<{ caught: string | null }>(env.DB, selectLeft(id));
   return row?.caught ? JSON.parse(row.caught) : {};

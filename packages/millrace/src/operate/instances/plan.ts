@@ -35,14 +35,16 @@ export const PLAN_VERDICTS = [
 
 export type PlanVerdict = (typeof PLAN_VERDICTS)[number];
 
-/** Result of a dry run of an action on an instance. */
+/** Result of a dry run of an act on an instance. */
 export interface ActionPlan {
-  /** The reason for a refusal; null if the action would be accepted. */
+  /** The reason for a refusal; null if the act would be accepted. */
   refused: string | null;
   /** The step from which the platform would restart. Null for the beginning, and for an action without a restart. */
   from: string | null;
   /** The consequences, as a sentence. */
   follows: string;
+  /** The operator-supplied output that the act keeps, and how to replace it. Null if there is none. */
+  note: string | null;
   effects: { step: string; item: string; verdict: PlanVerdict }[];
 }
 

@@ -9,7 +9,7 @@ import { query } from "../../store/d1/retry.ts";
 import { nobodyRuns, settleDoubt } from "../../store/inbox/doubts.ts";
 import { nextGeneration } from "../../store/inbox/outcome.ts";
 import { resumeResolved } from "../../store/instances/wait.ts";
-import { actAndTell } from "../act.ts";
+import { perform } from "../act.ts";
 
 /**
  * An operator's decision on an unknown outcome. `confirm`: it happened, with this output · `reject`: it did not happen, execute it ·
@@ -43,7 +43,7 @@ export async function resolveDoubt(
   const output = await packOutput(env.PAYLOADS, path, resolution.verb === "confirm" ? resolution.output : undefined);
   const changed = { before: { state: before.state }, after: { state: SETTLED[resolution.verb] } };
   const action: Action = { id: actionId, verb: resolution.verb, target, instanceId, reason, ...changed };
-  await actAndTell(env, by, action, {
+  await perform(env, by, action, {
     change: settleDoubt(key, resolution.verb, output, by.bulk ? stoodAtBegin(by.bulk.id) : undefined),
     also: { again: resolution.verb === "retry_anyway" ? nextGeneration(key) : [], resumed: resumeResolved(instanceId) },
     refused: async () => {

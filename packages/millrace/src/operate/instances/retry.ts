@@ -1,75 +1,151 @@
+import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
-import type { PointAround } from "../../contract/crash-points.ts";
-import type { Statement } from "../../contract/sql.ts";
-import { labelOf } from "../../contract/step-names.ts";
+import { MillraceError } from "../../contract/errors.ts";
+import { platformId } from "../../contract/ids.ts";
+import { type Statement, sql } from "../../contract/sql.ts";
+import { codeLabelOf, labelOf } from "../../contract/step-names.ts";
+import { shortened } from "../../contract/text.ts";
 import { type Effect, effectsAndFree } from "../../inspect/effects.ts";
-import { getInstance, type Instance } from "../../inspect/instances.ts";
+import { wholeHistoryOf } from "../../inspect/history.ts";
+import type { Instance } from "../../inspect/instances.ts";
+import { askPlatform } from "../../intake/platform.ts";
 import { FRESH_MS } from "../../pass/fresh.ts";
-import { type Action, actionIdOf, type Operator } from "../../store/actions.ts";
+import type { Part } from "../../store/d1/named.ts";
 import { query } from "../../store/d1/retry.ts";
 import { forgetFailure, wentOnFrom } from "../../store/inbox/caught.ts";
 import { DOUBTED } from "../../store/inbox/classes.ts";
 import { leaveDoubts } from "../../store/inbox/doubts.ts";
+import { SKIPPED } from "../../store/inbox/outcome.ts";
 import { beginRetry } from "../../store/instances/run.ts";
 import { GOING_ON, RETRYABLE } from "../../store/instances/status.ts";
 import { markInDoubt } from "../../store/instances/wait.ts";
+import { REMEMBERED_DAYS } from "../../store/kept-days.ts";
 import { forgetTold, reopenWait } from "../../store/waits.ts";
-import { actAndTell } from "../act.ts";
+import type { BulkCall } from "../../topology/define-bulk-verb.ts";
+import { type Call, instanceAct } from "./act.ts";
 import { noteOnConfirmed } from "./confirmed-output.ts";
 import { failedBefore } from "./failed-before.ts";
-import { caughtWithoutRecord, leftBehind, stillCaught, triedAnew, wentOnTo } from "./left.ts";
-import { notListed, SET_BACK, withLost } from "./plan.ts";
-import { assertRecorded, beginningOf, isBeingUndone, isStopped } from "./retry-beginning.ts";
+import { caughtWithoutRecord, isBeingUndone, isStopped, leftBehind, stillCaught, triedAnew, wentOnTo } from "./left.ts";
+import { notListed, type PlanVerdict, SET_BACK, withLost } from "./plan.ts";
 import { findSetBack } from "./set-back.ts";
-import { UNDO_VERDICTS, type UndoVerdict, undoEffects } from "./undo.ts";
+import { undoEffects } from "./undo.ts";
 
-/** Result of a dry run of a retry. */
-export interface RetryPlan {
-  from: string | null;
-  /** The reason for a refusal; null if the retry would be accepted. */
-  refused: string | null;
-  /** The consequences, as a sentence. */
-  follows: string;
-  /** The operator-supplied output that the retry keeps, and how to replace it. Null if there is none. */
-  note: string | null;
-  /** If the instance's undo has failed: the remaining effects, with the verdicts of an undo. */
-  effects: { step: string; item: string; verdict: RetryVerdict | UndoVerdict }[];
+/**
+ * Retries an errored or terminated instance, from the failed step or from the named one. Recorded effects are kept. If an operator replaced
+ * the output of an effect since, the run starts from that effect. After a failed undo, a retry continues the undo. An undone instance
+ * starts from the beginning and repeats its effects.
+ *
+ * A caught failure is cleared if the run ended with it. It is also cleared if its step is named and no recorded effect depends on the
+ * failure. With `anyway` such an effect is accepted, and remains.
+ *
+ * Errors: `invalid_payload` for a step without a record. Refused if the instance is not errored or terminated, an effect depends on the
+ * named failure, or the failed effect has no output.
+ */
+export const retry = instanceAct({
+  verb: "retry",
+  path: "retry",
+  summary: "Retry an errored or terminated instance",
+  description:
+    "Recorded effects are kept for every start step. A dry run lists the effects that would run and the effects in doubt. After a failed undo, the retry continues the undo; its dry run lists the same verdicts as `POST /v1/instances/{id}/undo`.",
+  accepted: "It runs again",
+  body: {
+    from: z.string().min(1).max(256).optional().meta({ description: "The step to start at. Default: the failed one." }),
+    anyway: z.boolean().default(false).meta({
+      description:
+        "True retries the step of `from` even if the code caught its failure and continued. The effects of that continuation remain.",
+    }),
+  },
+  answer: {
+    from: z.string().nullable().meta({ description: "The step it starts at; null for the beginning." }),
+    follows: z.string().meta({
+      description: "The consequences, in a few sentences. If the platform has removed the run, they name the repeated steps.",
+    }),
+  },
+  read: ({ given, ...call }) => readRun(call, given),
+  refused: async ({ env, instance }, { again, named, wentOn }) => again ?? (await whyRefused(env, instance, named, wentOn)),
+  async plan({ env, by, instance }, { recorded, failed, start, isForgotten }) {
+    const note = await noteOnConfirmed(env, by, instance.id, recorded);
+    const plan = { from: start, follows: followsFrom(instance, start, isForgotten), note };
+    if (isBeingUndone(instance)) return { ...plan, effects: await undoEffects(env, by, instance) };
+    const caught = instance.undone ? NONE : await stillCaught(env, instance.id, [failed, instance.error?.step]);
+    const effects = recorded
+      .filter(({ state, undo }) => state !== "superseded" && undo !== "undo_step")
+      .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect, caught) }));
+    const listed = new Set(effects.map(({ step, item }) => labelOf(step, item)));
+    const failures = notListed(await caughtWithoutRecord(env, instance, caught), listed);
+    // A step that failed before its first record has no entry; it is the step that runs.
+    const isListed = start === null || listed.has(start);
+    const all = [...effects, ...failures, ...(isListed ? [] : [{ step: start, item: "", verdict: "runs" as const }])];
+    const behind = isForgotten ? undefined : await findSetBack(env, instance);
+    return behind ? { ...plan, from: null, follows: plan.follows + SET_BACK, effects: withLost(all, behind) } : { ...plan, effects: all };
+  },
+  async change(call, read) {
+    const { instance } = call;
+    const { start: from, isForgotten } = read;
+    return {
+      ...(await nextRun(call, read)),
+      window: "retry promised, not applied",
+      done: () => ({ from, follows: followsFrom(instance, from, isForgotten) }),
+    };
+  },
+  bulk: { from: RETRYABLE.values, usual: "errored", runs: true, follows: doneAgain },
+});
+
+/** The next run of an instance, as a retry finds it. `from`: the step that the operator named. */
+interface ReadRun extends Beginning {
+  readonly from: string | undefined;
+  readonly anyway: boolean;
+  readonly recorded: readonly Effect[];
+  /** See `mustBeFree`. */
+  readonly named: string | null;
+  /** An effect that may have happened because the named step failed, and that has no record. */
+  readonly wentOn: string | undefined;
+  /** See `whyAgain`. */
+  readonly again: string | null;
 }
 
-const VERDICTS_OF_RETRY = ["kept", "runs", "caught", "in_doubt", "needs_output"] as const;
+type At = Pick<Call<object>, "env" | "by" | "instance">;
 
-type RetryVerdict = (typeof VERDICTS_OF_RETRY)[number];
-
-export const RETRY_VERDICTS = [...VERDICTS_OF_RETRY, ...UNDO_VERDICTS.filter((verdict) => verdict !== "in_doubt")];
-
-/** Dry run of a retry. Errors: `instance_not_found`; `invalid_payload` for a step without a record. */
-export async function planRetry(
-  env: EngineEnv,
-  by: Operator,
-  instanceId: string,
-  { from, anyway = false }: { from?: string | undefined; anyway?: boolean | undefined } = {},
-): Promise<RetryPlan> {
-  const instance = await getInstance(env, by, instanceId);
-  const recorded = await effectsAndFree(env, by, instanceId);
+export async function readRun(
+  { env, by, instance }: At,
+  { from, anyway = false }: { from?: string | undefined; anyway?: boolean | undefined },
+): Promise<ReadRun> {
+  const recorded = await effectsAndFree(env, by, instance.id);
   await assertRecorded(env, instance, recorded, from);
-  const { failed, start, isForgotten } = await beginningOf(env, instance, from);
-  const named = mustBeFree(instance, failed, anyway);
-  const refused =
-    whyAgain(instance, failed, recorded) ?? (await whyRefused(env, instance, named, wentOnTo(await leftBehind(env, instanceId), named)));
-  const note = await noteOnConfirmed(env, by, instanceId, recorded);
-  const plan = { from: start, refused, follows: followsFrom(instance, start, isForgotten), note };
-  if (isBeingUndone(instance)) return { ...plan, effects: await undoEffects(env, by, instance) };
-  const caught = instance.undone ? NONE : await stillCaught(env, instanceId, [failed, instance.error?.step]);
-  const effects = recorded
-    .filter(({ state, undo }) => state !== "superseded" && undo !== "undo_step")
-    .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect, caught) }));
-  const listed = new Set(effects.map(({ step, item }) => labelOf(step, item)));
-  const failures = notListed(await caughtWithoutRecord(env, instance, caught), listed);
-  // A step that failed before its first record has no entry; it is the step that runs.
-  const isListed = start === null || listed.has(start);
-  const all = [...effects, ...failures, ...(isListed ? [] : [{ step: start, item: "", verdict: "runs" as const }])];
-  const behind = isForgotten ? undefined : await findSetBack(env, instance);
-  return behind ? { ...plan, from: null, follows: plan.follows + SET_BACK, effects: withLost(all, behind) } : { ...plan, effects: all };
+  const beginning = await beginningOf(env, instance, from);
+  const named = mustBeFree(instance, beginning.failed, anyway);
+  const wentOn = wentOnTo(await leftBehind(env, instance.id), named);
+  return { ...beginning, from, anyway, recorded, named, wentOn, again: whyAgain(instance, beginning.failed, recorded) };
+}
+
+/** The change that begins the next run. `more`: a statement after the action's row. */
+export async function nextRun(
+  { env, by, instance, actionId }: At & { readonly actionId: string },
+  { from: asked, anyway, failed, start: from, named, wentOn, again }: ReadRun,
+  more: Part = [],
+) {
+  const { id, status } = instance;
+  const run = instance.run + 1;
+  // The first replay must read the undone effects. A replay within `FRESH_MS` of the creation does not read them.
+  if (instance.undone) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
+  // An undone instance repeats every step. A continued undo needs the caught failures.
+  const ended = asked === undefined ? failed : (await beginningOf(env, instance, undefined)).failed;
+  const left = JSON.stringify(await triedAnew(env, instance, run, isBeingUndone(instance) ? [] : [failed, ended]));
+  const undone = status === "terminated" && { undone: true, ...(isStopped(instance) && { stopped: true }) };
+  return {
+    change: beginRetry({ id, tenantId: by.tenantId, run, left, isAnew: instance.undone, named, wentOn, again }),
+    also: {
+      // An undo needs the caught failures.
+      anew: failed === null || isBeingUndone(instance) ? [] : [forgetFailure(id, failed, actionId), reopenWait(id, failed, actionId)],
+      more,
+      told: forgetTold(id, actionId),
+      doubts: [leaveDoubts(id, actionId), markInDoubt(id)],
+    },
+    detail: { from, run, ...(anyway && { anyway }), ...undone, ...failedBefore(instance) },
+    before: { status, run: instance.run },
+    after: { status: "running", run },
+    to: "running",
+  };
 }
 
 function followsFrom(instance: Instance, start: string | null, isForgotten: boolean): string {
@@ -86,6 +162,8 @@ const AGAIN =
 const BEHIND = ". Later steps run too; the code determines which.";
 
 const FIRST_TIME = " Answers to questions and received events of the first run are used again: no question is asked twice.";
+
+type RetryVerdict = Extract<PlanVerdict, "kept" | "runs" | "caught" | "in_doubt" | "needs_output">;
 
 /**
  * The result of the next run for an effect. `caught`: labels of steps that report their failure again. A claimed `once` effect was running
@@ -122,104 +200,6 @@ const NONE: ReadonlySet<string> = new Set();
 const VERDICTS: Record<string, RetryVerdict> = { done: "kept", confirmed: "kept", in_doubt: "in_doubt" };
 
 /**
- * Retries an errored or terminated instance, from the failed step or from the named one. Recorded effects are kept. If an operator replaced
- * the output of an effect since, the run starts from that effect. After a failed undo, a retry continues the undo. An undone instance
- * starts from the beginning and repeats its effects.
- *
- * A caught failure is cleared if the run ended with it. It is also cleared if its step is named and no recorded effect depends on the
- * failure. With `anyway` such an effect is accepted, and remains.
- *
- * Errors: `instance_not_found`; `invalid_payload` for a step without a record; `invalid_transition` (audited as no change) if the instance
- * is not errored or terminated, an effect depends on the named failure, or the failed effect has no output.
- */
-export function retryInstance(env: EngineEnv, by: Operator, instanceId: string, options: RetryOptions): Promise<BegunRetry> {
-  return retryAs(env, by, instanceId, options, { verb: "retry", window: "retry promised, not applied" });
-}
-
-export interface BegunRetry {
-  readonly actionId: string;
-  /** The step from which the platform restarts; null for the beginning. */
-  readonly from: string | null;
-  /** The consequences, as sentences. */
-  readonly follows: string;
-}
-
-interface RetryOptions {
-  from?: string | undefined;
-  anyway?: boolean | undefined;
-  reason: string;
-}
-
-/** A retry, or another verb that begins a run and writes more in the same batch. */
-interface RetryKind {
-  readonly verb: "retry" | "skip_step";
-  readonly window: PointAround;
-  readonly detail?: Record<string, unknown>;
-  readonly also?: (actionId: string) => Statement;
-  readonly refused?: string | null;
-  readonly read?: Instance;
-}
-
-/** Begins the next run of an instance. Errors: as `retryInstance`. */
-export async function retryAs(
-  env: EngineEnv,
-  by: Operator,
-  instanceId: string,
-  options: RetryOptions,
-  kind: RetryKind,
-): Promise<BegunRetry> {
-  const instance = kind.read ?? (await getInstance(env, by, instanceId));
-  const lacksOutput = OUTPUT_LOST.has(instance.error?.code);
-  const recorded = options.from !== undefined || lacksOutput ? await effectsAndFree(env, by, instanceId) : [];
-  await assertRecorded(env, instance, recorded, options.from);
-  const { failed, start: from, isForgotten } = await beginningOf(env, instance, options.from);
-  const again = kind.refused ?? whyAgain(instance, failed, recorded);
-  const anyway = options.anyway === true;
-  const named = mustBeFree(instance, failed, anyway);
-  const wentOn = wentOnTo(await leftBehind(env, instanceId), named);
-  const run = instance.run + 1;
-  // The first replay must read the undone effects. A replay within `FRESH_MS` of the creation does not read them.
-  if (instance.undone) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
-  // An undone instance repeats every step. A continued undo needs the caught failures.
-  const ended = from === undefined ? failed : (await beginningOf(env, instance, undefined)).failed;
-  const told = await triedAnew(env, instance, run, isBeingUndone(instance) ? [] : [failed, ended]);
-  const actionId = actionIdOf(by);
-  const undone = instance.status === "terminated" && { undone: true, ...(isStopped(instance) && { stopped: true }) };
-  const detail = { ...kind.detail, from, run, ...(anyway && { anyway }), ...undone, ...failedBefore(instance) };
-  const changed = { before: { status: instance.status, run: instance.run }, after: { status: "running", run } };
-  const action: Action = { id: actionId, verb: kind.verb, target: instanceId, instanceId, reason: options.reason, detail, ...changed };
-  await actAndTell(env, by, action, {
-    change: beginRetry({
-      id: instanceId,
-      tenantId: by.tenantId,
-      run,
-      left: JSON.stringify(told),
-      isAnew: instance.undone,
-      named,
-      wentOn,
-      again,
-    }),
-    also: {
-      // An undo needs the caught failures.
-      anew:
-        failed === null || isBeingUndone(instance)
-          ? []
-          : [forgetFailure(instanceId, failed, actionId), reopenWait(instanceId, failed, actionId)],
-      more: kind.also?.(actionId) ?? [],
-      told: forgetTold(instanceId, actionId),
-      doubts: [leaveDoubts(instanceId, actionId), markInDoubt(instanceId)],
-    },
-    refused: async () => {
-      // Read again: a concurrent action may have retried it.
-      const now = await getInstance(env, by, instanceId);
-      return { why: again ?? (await whyRefused(env, now, named, wentOn)), from: now.status, to: "running" };
-    },
-    window: kind.window,
-  });
-  return { actionId, from, follows: followsFrom(instance, from, isForgotten) };
-}
-
-/**
  * The step with a failure on which no recorded effect may depend; null if there is no such condition. Code that throws the caught failure
  * takes no other branch, so a new try of that step repeats no effect.
  */
@@ -253,4 +233,94 @@ function whatFirst({ id, status, undo }: Instance): string {
 
 export function waitForEnd(id: string): string {
   return `wait for its end (GET /v1/instances/${id}?wait=30 returns when it has ended)`;
+}
+
+/** For many undone instances: a sentence with their number. Their retry runs all their effects again. Null for none. */
+async function doneAgain({ env, by }: BulkCall, members: Statement): Promise<string | null> {
+  const [{ undone } = { undone: 0 }] = await query<{ undone: number }>(
+    env.DB,
+    sql`
+      SELECT count(*) AS undone FROM (${members}) t JOIN millrace_instances i ON i.id = t.id
+      WHERE i.tenant_id = ${by.tenantId} AND i.undone = 1`,
+  );
+  if (undone === 0) return null;
+  const begin =
+    undone === 1
+      ? "1 of these instances was undone: it starts from the beginning and repeats"
+      : `${undone} of these instances were undone: they start from the beginning and repeat`;
+  return `${begin} the effects that were undone. Answers and events of the first run are used again: no question is asked twice.`;
+}
+
+const MAX_NAMES_CHARACTERS = 1000;
+
+interface Beginning {
+  /** The named step, or the step that ended the run. Its failure is cleared. */
+  readonly failed: string | null;
+  /** The step from which the platform restarts; null for the beginning. */
+  readonly start: string | null;
+  /** True if `start` is null because the platform has removed the run. */
+  readonly isForgotten: boolean;
+}
+
+/**
+ * Finds the step from which a retry starts. An undone instance starts from the beginning, because the platform has cached the results of
+ * undone steps. If an operator replaced an output since the run ended, the retry starts from that effect, because the platform has cached
+ * the former output.
+ */
+export async function beginningOf(env: EngineEnv, instance: Instance, from: string | undefined): Promise<Beginning> {
+  if (instance.undone) return { failed: null, start: null, isForgotten: false };
+  const failed = from ?? (instance.error?.step || (await lastFailed(env, instance)));
+  const [mended] = await query<{ step: string; item: string }>(
+    env.DB,
+    sql`
+      SELECT step, item FROM millrace_inbox
+      WHERE instance_id = ${instance.id} AND state = 'done' AND token IN ('operator', ${SKIPPED}) AND position >= 0
+        AND updated_at >= ${instance.updatedAt}
+      ORDER BY position LIMIT 1`,
+  );
+  const start = from === undefined && mended ? labelOf(mended.step, mended.item) : failed;
+  const isForgotten = start !== null && (await isForgottenBy(env, instance));
+  return { failed, start: isForgotten ? null : start, isForgotten };
+}
+
+/** True if the platform has deleted the run. A run that failed more than 30 days ago needs no call. No answer counts as false. */
+async function isForgottenBy(env: EngineEnv, { id, workflow, undo, updatedAt }: Instance): Promise<boolean> {
+  if (Date.now() - updatedAt > REMEMBERED_DAYS * DAY_MS) return true;
+  return (await askPlatform(env, workflow, platformId(id, undo))).status === "unknown";
+}
+
+const DAY_MS = 86_400_000;
+
+/** The last failed step before the code threw its own error. Null if a recorded effect depends on that failure. */
+async function lastFailed(env: EngineEnv, { id, error }: Instance): Promise<string | null> {
+  const behind = error?.behind;
+  if (behind === undefined) return null;
+  return (await query(env.DB, wentOnFrom(id, behind))).length === 0 ? behind : null;
+}
+
+/**
+ * Errors: `invalid_payload`, with the known names, for a step without a record. The platform would start an unknown step from the
+ * beginning.
+ */
+async function assertRecorded(
+  env: EngineEnv,
+  instance: Instance,
+  effects: readonly Effect[],
+  from: string | undefined,
+): Promise<void> {
+  const own = [...effects.map(({ step, item }) => labelOf(step, item)), instance.error?.step, instance.error?.behind].filter(Boolean);
+  if (from === undefined || own.includes(from)) return;
+  // A caught failure may have no other record.
+  own.push(...Object.keys(await leftBehind(env, instance.id)));
+  if (own.includes(from)) return;
+  // Only the platform records reads.
+  const { steps, truncated } = await wholeHistoryOf(env, instance);
+  const names = [...new Set([...steps.map(codeLabelOf), ...own])];
+  if (truncated || names.includes(from)) return;
+  const known = shortened(names.map((name) => `"${name}"`).join(", ") || "none", MAX_NAMES_CHARACTERS);
+  throw new MillraceError(
+    "invalid_payload",
+    `The instance has recorded no step "${shortened(from, 100)}" to start from. It has: ${known}.`,
+    { issues: [{ path: "from", message: "must be a step that the instance has recorded" }] },
+  );
 }

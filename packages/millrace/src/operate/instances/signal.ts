@@ -1,112 +1,96 @@
+import * as z from "zod";
 import { address, checkedKey } from "../../contract/address.ts";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
+import { assertDeclared } from "../../contract/declared.ts";
 import type { Envelope } from "../../contract/envelope.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { digest, signalId } from "../../contract/ids.ts";
+import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { assertKnownFields, decodePayload, type EventDefinition } from "../../contract/message.ts";
 import { newTrace } from "../../contract/trace.ts";
-import { getInstance, type Instance } from "../../inspect/instances.ts";
+import type { Instance } from "../../inspect/instances.ts";
 import { keyReused } from "../../intake/accept/reuse.ts";
 import { type Assigned, reusedAmong, wake } from "../../signals/assign.ts";
-import { type Action, actionIdOf, type Operator } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
 import { lookAfterEvents } from "../../store/instances/look.ts";
 import { UNDER_WAY } from "../../store/instances/status.ts";
 import { insertSignalTo, selectSignals } from "../../store/signals.ts";
 import { assignSent, selectOpenWaits } from "../../store/waits.ts";
 import type { Catalog } from "../../topology/catalog.ts";
-import { act } from "../act.ts";
-import type { ActionPlan } from "./plan.ts";
-
-/** An event for one instance. */
-export interface SignalRequest {
-  type: string;
-  payload: unknown;
-  /** Identifies the signal among those of its type to this instance: the same key is the same signal. 1 to 500 characters. */
-  idempotencyKey: string;
-  reason: string;
-}
-
-export interface Signalled {
-  actionId: string;
-  /** The id of the stored event. */
-  eventId: string;
-  /** True if the same signal was accepted before and this call changed nothing. */
-  replayed: boolean;
-  /** The step that received it. Null if the instance does not wait for such an event yet; the event is kept until it does. */
-  step: string | null;
-}
-
-type Asked = Pick<SignalRequest, "type" | "payload">;
-
-/** Dry run: the step that would receive the signal. Errors: as `signalInstance`, except that an ended instance returns `refused`. */
-export async function planSignal(env: EngineEnv, catalog: Catalog, by: Operator, instanceId: string, asked: Asked): Promise<ActionPlan> {
-  const instance = await getInstance(env, by, instanceId);
-  const step = await takerOf(env, instance, read(catalog, asked));
-  const follows =
-    step === null
-      ? `The instance does not wait for ${asked.type} now: the event is kept for this instance until it does.`
-      : `"${step}" receives the event, and the instance continues after it.`;
-  const effects = step === null ? [] : [{ step, item: "", verdict: "runs" as const }];
-  return { refused: whyRefused(instance), from: null, follows, effects };
-}
+import { instanceAct } from "./act.ts";
 
 /**
  * Sends an event to one instance only, once per key. The newest matching wait receives it, or else the next matching wait. Errors:
- * `instance_not_found`; `unknown_message_type` for an event without a signal route; `invalid_payload`, also for a subject that differs from
- * the awaited one; `idempotency_key_reused`; `invalid_transition` (audited as no change) if the instance has ended or is being undone.
+ * `unknown_message_type` for an event without a signal route; `invalid_payload`, also for a subject that differs from the awaited one;
+ * `idempotency_key_reused`. Refused if the instance has ended or is being undone.
  */
-export async function signalInstance(
-  env: EngineEnv,
-  catalog: Catalog,
-  by: Operator,
-  instanceId: string,
-  { idempotencyKey, reason, ...asked }: SignalRequest,
-): Promise<Signalled> {
-  const instance = await getInstance(env, by, instanceId);
-  const event = read(catalog, asked);
-  await takerOf(env, instance, event);
-  const eventId = digest("signal to", instanceId, asked.type, checkedKey(asked.type, idempotencyKey));
-  const actionId = actionIdOf(by);
-  const envelope = await address(env.PAYLOADS, event.definition.from(event.payload), {
-    tenantId: by.tenantId,
-    source: by.actor,
-    correlationId: instance.correlationId,
-    causationId: `action/${actionId}`,
-    traceparent: newTrace(),
-    idempotencyKey: eventId,
-    owner: eventId,
-  });
-  if ((await reusedAmong(env, [envelope])).size > 0) {
-    throw keyReused({ idempotency_key: idempotencyKey, message_type: asked.type });
-  }
-  const action: Action = { id: actionId, verb: "signal", target: instanceId, instanceId, reason, detail: { type: asked.type } };
-  const { isApplied, answers } = await act(env, by, action, {
-    change: insertSignalTo(instanceId, envelope),
-    also: {
-      waits: assignSent(instanceId, { type: asked.type, subject: event.subject }, signalId(envelope)),
-      soon: lookAfterEvents([signalId(envelope)]),
-    },
-  });
-  const assigned = answers.waits as unknown as (Assigned & { name: string })[];
-  const isKept = isApplied || (await isKnown(env, envelope));
-  if (!isKept) {
-    const now = await getInstance(env, by, instanceId);
-    throw new MillraceError(
-      "invalid_transition",
-      whyRefused(now) ?? "Another action changed it at the same time, so nothing was done. Load it again, then decide.",
-      {
-        from: now.status,
-        to: "running",
-        audited: true,
+export const signal = instanceAct({
+  verb: "signal",
+  path: "signals/{type}",
+  summary: "Send an event to one instance",
+  description: [
+    "The most recent wait of the instance receives the event. Without such a wait, the event is kept until one starts. No other instance receives it; use POST /v1/events for events to all consumers.",
+    "It needs the scope `operate`, also for an event type that is closed to the outside, and is recorded in the audit. `Idempotency-Key` identifies the signal among those of its type to this instance. A repeat of the key is the same signal, `replayed`.",
+  ].join("\n\n"),
+  accepted: "Taken",
+  body: {
+    type: z.string(),
+    payload: z.unknown().meta({ description: "The payload, by the schema of the event." }),
+  },
+  answer: {
+    event_id: z.string().meta({ description: "The id of the event." }),
+    replayed: z.boolean().meta({ description: "True for a repeat of an accepted signal, which has no effect." }),
+    step: z.string().nullable().meta({
+      description: "The step that received it; null if no step waits for it yet. The event is kept until then.",
+    }),
+  },
+  key: { says: "Identifies the signal. Required except for a dry run.", isRequired: true },
+  problems: ["unknown_message_type", "idempotency_key_reused"],
+  maxBytes: INTAKE_LIMITS.maxBytes,
+  async read({ env, catalog, instance, given }) {
+    const event = read(given, catalog);
+    return { ...event, taker: await takerOf(env, instance, event) };
+  },
+  refused: ({ instance }) => whyRefused(instance),
+  async plan({ given: { type } }, { taker: step }) {
+    if (step === null)
+      return { follows: `The instance does not wait for ${type} now: the event is kept for this instance until it does.`, effects: [] };
+    return {
+      follows: `"${step}" receives the event, and the instance continues after it.`,
+      effects: [{ step, item: "", verdict: "runs" }],
+    };
+  },
+  async change({ env, by, instance, actionId, key = "", given: { type } }, { definition, payload, subject }) {
+    const eventId = digest("signal to", instance.id, type, checkedKey(type, key));
+    const envelope = await address(env.PAYLOADS, definition.from(payload), {
+      tenantId: by.tenantId,
+      source: by.actor,
+      correlationId: instance.correlationId,
+      causationId: `action/${actionId}`,
+      traceparent: newTrace(),
+      idempotencyKey: eventId,
+      owner: eventId,
+    });
+    if ((await reusedAmong(env, [envelope])).size > 0) throw keyReused({ idempotency_key: key, message_type: type });
+    return {
+      change: insertSignalTo(instance.id, envelope),
+      also: {
+        waits: assignSent(instance.id, { type, subject }, signalId(envelope)),
+        soon: lookAfterEvents([signalId(envelope)]),
       },
-    );
-  }
-  await crashPoint("signal of a person kept, not sent", instanceId);
-  await wake(env, assigned, [envelope]);
-  return { actionId, eventId, replayed: !isApplied, step: assigned[0]?.name ?? null };
-}
+      detail: { type },
+      to: "running",
+      isRepeat: () => isKnown(env, envelope),
+      async done({ waits = [] }, isApplied) {
+        const assigned = waits as unknown as (Assigned & { name: string })[];
+        await crashPoint("signal of a person kept, not sent", instance.id);
+        await wake(env, assigned, [envelope]);
+        return { event_id: eventId, replayed: !isApplied, step: assigned[0]?.name ?? null };
+      },
+    };
+  },
+});
 
 async function isKnown(env: EngineEnv, envelope: Envelope): Promise<boolean> {
   return (await query(env.DB, selectSignals([signalId(envelope)]))).length > 0;
@@ -118,7 +102,8 @@ interface Read {
   readonly subject: string;
 }
 
-function read(catalog: Catalog, { type, payload: said }: Asked): Read {
+function read({ type, payload: said }: { type: string; payload?: unknown }, catalog: Catalog | undefined): Read {
+  assertDeclared(catalog !== undefined, 'Pass the catalog to send a signal: actOn(env, by, "signal", id, given, { catalog, key }).');
   const { event: definition } = catalog.subscribers(type);
   if (!catalog.signalled.has(type)) {
     throw new MillraceError(

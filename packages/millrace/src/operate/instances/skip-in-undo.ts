@@ -13,7 +13,7 @@ import { unrecorded } from "./left.ts";
 import { whyAnswered } from "./skippable.ts";
 
 /** The consequences of skipping the step at which an undo failed. */
-interface Passing {
+export interface Passing {
   /** The effect or read that the undo then leaves alone. */
   readonly about: { readonly step: string; readonly item: string };
   readonly follows: string;

@@ -1,111 +1,99 @@
+import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { digest } from "../../contract/ids.ts";
+import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { codeLabelOf, labelOf } from "../../contract/step-names.ts";
 import { packOutput } from "../../guard/output.ts";
 import { type Effect, effectsAndFree } from "../../inspect/effects.ts";
 import { wholeHistoryOf } from "../../inspect/history.ts";
-import { getInstance, type Instance } from "../../inspect/instances.ts";
-import type { Operator } from "../../store/actions.ts";
+import type { Instance } from "../../inspect/instances.ts";
 import { query } from "../../store/d1/retry.ts";
 import { skipEntry } from "../../store/inbox/outcome.ts";
 import { GOING_ON } from "../../store/instances/status.ts";
 import { selectAwaited } from "../../store/waits.ts";
-import { caughtWithoutRecord, stillCaught } from "./left.ts";
+import { instanceAct } from "./act.ts";
+import { caughtWithoutRecord, isBeingUndone, stillCaught } from "./left.ts";
 import { type ActionPlan, notListed } from "./plan.ts";
-import { retryAs, retryVerdictOn, waitForEnd } from "./retry.ts";
-import { isBeingUndone } from "./retry-beginning.ts";
-import { passingBy } from "./skip-in-undo.ts";
+import { nextRun, readRun, retryVerdictOn, waitForEnd } from "./retry.ts";
+import { type Passing, passingBy } from "./skip-in-undo.ts";
 import { whyAnswered } from "./skippable.ts";
 import { undoEffects } from "./undo.ts";
-
-export interface SkippedStep {
-  /** Its name in the code. */
-  readonly step: string;
-  /** Distinguishes parallel calls of one step. Default "", for a step that runs once. */
-  readonly item?: string | undefined;
-}
-
-/** Dry run: the consequences of skipping a step. Errors: `instance_not_found`. */
-export async function planSkip(
-  env: EngineEnv,
-  by: Operator,
-  instanceId: string,
-  { step, item = "", output }: SkippedStep & { output?: unknown },
-): Promise<ActionPlan> {
-  const instance = await getInstance(env, by, instanceId);
-  const recorded = await effectsAndFree(env, by, instanceId);
-  if (goesOnUndoing(instance)) return planInUndo(env, by, instance, recorded, { step, item, output });
-  const isIt = (one: { step: string; item: string }) => one.step === step && one.item === item;
-  const caught = await stillCaught(env, instanceId, [instance.error?.step]);
-  const others = recorded
-    .filter((effect) => effect.state !== "superseded" && effect.undo !== "undo_step" && !isIt(effect))
-    .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect, caught) }));
-  const refused = await whyRefused(env, instance, recorded, { step, item });
-  const listed = new Set([...recorded.map((effect) => labelOf(effect.step, effect.item)), labelOf(step, item)]);
-  const failures = notListed(await caughtWithoutRecord(env, instance, caught), listed);
-  return { refused, from: labelOf(step, item), follows: FOLLOWS, effects: [...others, ...failures, { step, item, verdict: "skipped" }] };
-}
-
-const FOLLOWS =
-  "The given output is recorded as an operator's, with the step's rows and messages (a commit has none). The run continues after the step, and an undo ignores the step. Effects of its failed attempts remain.";
-
-async function planInUndo(
-  env: EngineEnv,
-  by: Operator,
-  instance: Instance,
-  recorded: readonly Effect[],
-  which: Required<SkippedStep> & { output: unknown },
-): Promise<ActionPlan> {
-  const rest = await undoEffects(env, by, instance);
-  const from = labelOf(which.step, which.item);
-  const passing = await passingBy(env, instance, recorded, which);
-  if ("refused" in passing) return { refused: passing.refused, from, follows: "The undo continues after the step.", effects: rest };
-  const { about, follows } = passing;
-  const isAbout = (one: typeof about) => one.step === about.step && one.item === about.item;
-  const effects: ActionPlan["effects"] = rest.map((one) => (isAbout(one) ? { ...one, verdict: "skipped" as const } : one));
-  return { refused: null, from, follows, effects: effects.some(isAbout) ? effects : [{ ...about, verdict: "skipped" }, ...effects] };
-}
-
-const goesOnUndoing = (instance: Instance) => instance.status === "errored" && isBeingUndone(instance);
 
 /**
  * Skips the step at which an instance failed: the run continues with the given output instead. The output is validated against the step's
  * `output` schema, if there is one; a mismatch fails the run again, with the reason. If its undo has failed, the undo continues; an effect
- * that it could not undo or ask about needs no output. Errors: `instance_not_found`; `invalid_payload` without a required output;
- * `output_too_large` above 4 MiB; `invalid_transition` (audited as no change) for an instance that has not failed, and for another step.
+ * that it could not undo or ask about needs no output. Errors: `invalid_payload` without a required output; `output_too_large` above 4 MiB.
+ * Refused for an instance that has not failed, and for another step.
  */
-export async function skipStep(
-  env: EngineEnv,
-  by: Operator,
-  instanceId: string,
-  { step, item = "", output, reason }: SkippedStep & { output?: unknown; reason: string },
-): Promise<{ actionId: string }> {
-  const instance = await getInstance(env, by, instanceId);
-  const recorded = await effectsAndFree(env, by, instanceId);
-  const inUndo = goesOnUndoing(instance) ? await passingBy(env, instance, recorded, { step, item, output }) : undefined;
-  const passing = inUndo && !("refused" in inUndo) ? inUndo : undefined;
-  const refused = inUndo ? ("refused" in inUndo ? inUndo.refused : null) : await whyRefused(env, instance, recorded, { step, item });
-  if (refused === null && output === undefined && (passing?.takesOutput ?? true)) throw outputMissing();
-  const path = () => `${by.tenantId}/${instanceId}/${digest("skipped", crypto.randomUUID())}`;
-  const packed = await packOutput(env.PAYLOADS, path, output);
-  const newest = recorded.findLast((effect) => effect.step === step && effect.item === item);
-  const key = { instanceId, step, item, generation: newest?.generation ?? 1 };
-  const { actionId } = await retryAs(
-    env,
-    by,
-    instanceId,
-    { from: refused === null ? labelOf(step, item) : undefined, anyway: true, reason },
-    {
-      verb: "skip_step",
-      window: "skip promised, not applied",
-      detail: { step, item },
-      also: (id) => passing?.write(packed, id) ?? skipEntry(key, packed, id),
-      refused,
-      read: instance,
-    },
-  );
-  return { actionId };
+export const skip = instanceAct({
+  verb: "skip_step",
+  path: "skip",
+  operationId: "skipStep",
+  summary: "Skip the failed step of an instance",
+  description:
+    "Records the given output with its rows and messages (none for a commit), and the run continues after the step. An output that does not match the schema of the step ends the run again with the reason. An undo does not revert a skipped step. After a failed undo, the undo continues after the skipped step. For `undo …` you confirm that the effect is undone, which is recorded with its rows and messages. If the undo cannot determine the outcome of an effect, you confirm that the undo ignores the effect. Neither needs an output.",
+  accepted: "The instance continues after the step",
+  body: {
+    step: z.string().min(1).max(256).meta({ description: "The failed step, by its name in the code." }),
+    item: z
+      .string()
+      .max(256)
+      .default("")
+      .meta({ description: "Distinguishes parallel calls of one step; empty for a step that runs once." }),
+    output: z.unknown().optional().meta({
+      description:
+        "The output of the step for the following code; null if it has none. Required, except for an effect that an undo could not undo or check.",
+    }),
+  },
+  answer: {},
+  problems: ["output_too_large"],
+  maxBytes: INTAKE_LIMITS.maxBytes,
+  async read({ env, by, instance, given: { step, item = "", output } }) {
+    const recorded = await effectsAndFree(env, by, instance.id);
+    const isUndoing = instance.status === "errored" && isBeingUndone(instance);
+    const found = isUndoing ? await passingBy(env, instance, recorded, { step, item, output }) : undefined;
+    const refused = found ? ("refused" in found ? found.refused : null) : await whyRefused(env, instance, recorded, { step, item });
+    const passing = found && !("refused" in found) ? found : undefined;
+    return { recorded, isUndoing, passing, refused };
+  },
+  refused: ({ instance }, { refused }) => refused ?? whyNotFailed(instance),
+  async plan({ env, by, instance, given: { step, item = "" } }, { recorded, isUndoing, passing }) {
+    const from = labelOf(step, item);
+    if (isUndoing) return { from, ...planInUndo(await undoEffects(env, by, instance), passing) };
+    const isIt = (one: { step: string; item: string }) => one.step === step && one.item === item;
+    const caught = await stillCaught(env, instance.id, [instance.error?.step]);
+    const others = recorded
+      .filter((effect) => effect.state !== "superseded" && effect.undo !== "undo_step" && !isIt(effect))
+      .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect, caught) }));
+    const listed = new Set([...recorded.map((effect) => labelOf(effect.step, effect.item)), from]);
+    const failures = notListed(await caughtWithoutRecord(env, instance, caught), listed);
+    return { from, follows: FOLLOWS, effects: [...others, ...failures, { step, item, verdict: "skipped" }] };
+  },
+  async change(call, { recorded, passing, refused }) {
+    const { env, by, instance, actionId, given } = call;
+    const { step, item = "", output } = given;
+    if (refused === null && output === undefined && (passing?.takesOutput ?? true)) throw outputMissing();
+    const path = () => `${by.tenantId}/${instance.id}/${digest("skipped", crypto.randomUUID())}`;
+    const packed = await packOutput(env.PAYLOADS, path, output);
+    const newest = recorded.findLast((effect) => effect.step === step && effect.item === item);
+    const key = { instanceId: instance.id, step, item, generation: newest?.generation ?? 1 };
+    const run = await readRun(call, { from: refused === null ? labelOf(step, item) : undefined, anyway: true });
+    const write = passing?.write(packed, actionId) ?? skipEntry(key, packed, actionId);
+    const { detail, ...next } = await nextRun(call, { ...run, again: refused ?? run.again }, write);
+    return { ...next, detail: { step, item, ...detail }, window: "skip promised, not applied" };
+  },
+});
+
+const FOLLOWS =
+  "The given output is recorded as an operator's, with the step's rows and messages (a commit has none). The run continues after the step, and an undo ignores the step. Effects of its failed attempts remain.";
+
+function planInUndo(rest: ActionPlan["effects"], passing: Passing | undefined): Pick<ActionPlan, "follows" | "effects"> {
+  if (passing === undefined) return { follows: "The undo continues after the step.", effects: rest };
+  const { about, follows } = passing;
+  const isAbout = (one: typeof about) => one.step === about.step && one.item === about.item;
+  const effects: ActionPlan["effects"] = rest.map((one) => (isAbout(one) ? { ...one, verdict: "skipped" as const } : one));
+  return { follows, effects: effects.some(isAbout) ? effects : [{ ...about, verdict: "skipped" }, ...effects] };
 }
 
 function outputMissing(): MillraceError {
@@ -117,14 +105,12 @@ async function whyRefused(
   env: EngineEnv,
   instance: Instance,
   recorded: readonly Effect[],
-  { step, item }: Required<SkippedStep>,
+  { step, item }: { step: string; item: string },
 ): Promise<string | null> {
-  const { status, error } = instance;
+  const { error } = instance;
   const label = labelOf(step, item);
-  if (status !== "errored") {
-    const wait = GOING_ON.has(status) ? ` It continues automatically: ${waitForEnd(instance.id)}.` : "";
-    return `The instance is ${status}: only the step that an errored instance failed at can be skipped.${wait}`;
-  }
+  const notFailed = whyNotFailed(instance);
+  if (notFailed !== null) return notFailed;
   const settled = whyAnswered(
     recorded.findLast((effect) => effect.step === step && effect.item === item),
     label,
@@ -138,4 +124,10 @@ async function whyRefused(
   const failed = steps.filter(({ type, state }) => type === "do" && state === "errored").map(codeLabelOf);
   if (failed.includes(label)) return null;
   return `The instance did not fail at "${label}". It failed at: ${[...new Set([error?.step, ...failed])].filter(Boolean).join(", ") || "code between steps"}.`;
+}
+
+function whyNotFailed({ id, status }: Instance): string | null {
+  if (status === "errored") return null;
+  const wait = GOING_ON.has(status) ? ` It continues automatically: ${waitForEnd(id)}.` : "";
+  return `The instance is ${status}: only the step that an errored instance failed at can be skipped.${wait}`;
 }

@@ -3,44 +3,62 @@ import { sql } from "../../contract/sql.ts";
 import { labelOf } from "../../contract/step-names.ts";
 import { shortened } from "../../contract/text.ts";
 import { type Effect, effectsAndFree, effectsOf } from "../../inspect/effects.ts";
-import { getInstance, type Instance } from "../../inspect/instances.ts";
+import type { Instance } from "../../inspect/instances.ts";
 import type { Unrecorded } from "../../pass/failure.ts";
-import { type Action, actionIdOf, type Operator, selectCutOff, selectCutOffSoFar } from "../../store/actions.ts";
+import { type Operator, selectCutOff, selectCutOffSoFar } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
 import { DOUBTED } from "../../store/inbox/classes.ts";
 import { hasDoubt } from "../../store/inbox/read.ts";
 import { beginUndo } from "../../store/instances/run.ts";
 import { ENDED } from "../../store/instances/status.ts";
 import { hasToTakeBack } from "../../store/instances/undoable.ts";
-import { actAndTell } from "../act.ts";
+import { instanceAct } from "./act.ts";
 import { failedBefore } from "./failed-before.ts";
-import { itsEnd, unrecorded } from "./left.ts";
-import { isStopped } from "./retry-beginning.ts";
-
-/** Result of a dry run of an undo. */
-export interface UndoPlan {
-  /** The reason for a refusal; null if the undo would be accepted. */
-  refused: string | null;
-  effects: { step: string; item: string; verdict: UndoVerdict }[];
-}
+import { isStopped, itsEnd, unrecorded } from "./left.ts";
+import type { ActionPlan, PlanVerdict } from "./plan.ts";
 
 /**
- * `undone`: it is undone · `stays`: it has no undo · `asked`: its outcome was not recorded, so the upstream is asked first · `repeated`: it
- * failed without a record; it is executed once more under its key, then undone · `nothing`: it did not happen · `in_doubt`: resolve it
- * first · `unknown`: it failed without a record, or an operator had it executed once more, and may have happened.
+ * Undoes an ended instance: its recorded effects with an `undo` are undone in reverse order, each once, then it becomes terminated. Refused
+ * while it is running, while an effect is in doubt, if it is undone already, or if no effect can be undone.
  */
-export const UNDO_VERDICTS = ["undone", "stays", "asked", "repeated", "nothing", "in_doubt", "unknown"] as const;
+export const undo = instanceAct({
+  verb: "undo",
+  path: "undo",
+  summary: "Undo an instance",
+  description:
+    "Undoes the recorded effects that have an undo handler, in reverse order, each once. Then the instance is terminated. A retry afterwards runs them again. A dry run lists the effects in the order of the undo.",
+  accepted: "The undo was accepted",
+  body: {},
+  answer: {},
+  refused: ({ env, by, instance }) => whyRefused(env, by, instance),
+  plan: async ({ env, by, instance }) => ({ follows: FOLLOWS, effects: await undoEffects(env, by, instance) }),
+  async change({ env, by, instance, actionId }) {
+    const { id, status } = instance;
+    const run = instance.run + 1;
+    const left = JSON.stringify(await itsEnd(env, instance, run));
+    return {
+      change: beginUndo({ id, tenantId: by.tenantId, run, left }, actionId),
+      detail: { run, ...(isStopped(instance) && { stopped: true }), ...failedBefore(instance) },
+      before: { status, undo: instance.undo },
+      after: { status: "running", undo: "open" },
+      to: "running",
+      window: "undo promised, not applied",
+    };
+  },
+});
 
-export type UndoVerdict = (typeof UNDO_VERDICTS)[number];
+const FOLLOWS =
+  "Effects with an undo handler are undone in reverse order. Then the instance is terminated. A retry afterwards repeats them.";
 
-/** Dry run: the result of an undo for each recorded effect, in undo order. Errors: `instance_not_found`. */
-export async function planUndo(env: EngineEnv, by: Operator, instanceId: string): Promise<UndoPlan> {
-  const instance = await getInstance(env, by, instanceId);
-  return { refused: await whyRefused(env, by, instance), effects: await undoEffects(env, by, instance) };
-}
+/** The verdicts of an undo (see `PLAN_VERDICTS`). */
+export type UndoVerdict = Extract<PlanVerdict, "undone" | "stays" | "asked" | "repeated" | "nothing" | "in_doubt" | "unknown">;
 
 /** The verdict for each effect, in undo order. After a failed undo: the effects that it has not undone yet. */
-export async function undoEffects(env: EngineEnv, by: Operator, instance: Instance): Promise<UndoPlan["effects"]> {
+export async function undoEffects(
+  env: EngineEnv,
+  by: Operator,
+  instance: Instance,
+): Promise<{ step: string; item: string; verdict: UndoVerdict }[]> {
   const { id, undo } = instance;
   const withFree = await effectsAndFree(env, by, id);
   const newest = new Map(withFree.map((effect) => [labelOf(effect.step, effect.item), effect]));
@@ -93,34 +111,6 @@ export function undoVerdictOn({ state, class: effectClass, undo }: Effect): Undo
   return state === "claimed" ? "asked" : "undone";
 }
 
-/**
- * Undoes an ended instance: its recorded effects with an `undo` are undone in reverse order, each once, then it becomes terminated. Errors:
- * `instance_not_found`; `invalid_transition` (audited as no change) while it is running, while an effect is in doubt, if it is undone
- * already, or if no effect can be undone.
- */
-export async function undoInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
-  const instance = await getInstance(env, by, instanceId);
-  const actionId = actionIdOf(by);
-  const run = instance.run + 1;
-  const left = JSON.stringify(await itsEnd(env, instance, run));
-  const changed = { before: { status: instance.status, undo: instance.undo }, after: { status: "running", undo: "open" } };
-  const action: Action = {
-    id: actionId,
-    verb: "undo",
-    target: instanceId,
-    instanceId,
-    reason,
-    detail: { run, ...(isStopped(instance) && { stopped: true }), ...failedBefore(instance) },
-    ...changed,
-  };
-  await actAndTell(env, by, action, {
-    change: beginUndo({ id: instanceId, tenantId: by.tenantId, run, left }, actionId),
-    refused: async () => ({ why: await whyRefused(env, by, instance), from: instance.status, to: "running" }),
-    window: "undo promised, not applied",
-  });
-  return { actionId };
-}
-
 async function whyRefused(env: EngineEnv, by: Operator, instance: Instance): Promise<string | null> {
   const { id, status, undo } = instance;
   if (undo !== null && status === "terminated") return "The instance is undone already.";
@@ -144,7 +134,7 @@ async function whyRefused(env: EngineEnv, by: Operator, instance: Instance): Pro
 const HAD_NO_UNDO =
   " Its effects had no undo handlers when they ran. A handler that was deployed later applies to later effects only: undo these effects by hand.";
 
-function mayStand(unknown: UndoPlan["effects"]): string {
+function mayStand(unknown: ActionPlan["effects"]): string {
   const labels = shortened(unknown.map(({ step, item }) => `"${labelOf(step, item)}"`).join(", "), 500);
   return ` These effects have no record and may have happened: ${labels}. Check the upstream and undo them there by hand.`;
 }

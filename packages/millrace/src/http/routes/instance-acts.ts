@@ -1,0 +1,96 @@
+import * as z from "zod";
+import type { Fields, InstanceAct } from "../../operate/instances/act.ts";
+import { INSTANCE_ACTS } from "../../operate/instances/acts.ts";
+import { PLAN_VERDICTS } from "../../operate/instances/plan.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { BODY_REFUSALS, reasoned } from "../actions.ts";
+import { needs } from "../auth.ts";
+import { jsonBody, readBody } from "../body.ts";
+import type { HttpEnv } from "../env.ts";
+import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "../idempotency-key.ts";
+import { invalidRequest } from "../invalid-request.ts";
+import { problems } from "../problem.ts";
+import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
+
+const PlanSchema = z
+  .object({
+    refused: z.string().nullable().meta({ description: "Why it would be refused now; null if it would be accepted." }),
+    from: z.string().nullable().meta({ description: "The step it would start at; null for none and for the beginning." }),
+    follows: z.string().meta({ description: "The consequence, in a sentence." }),
+    note: z.string().nullable().meta({
+      description: "A note on the confirmed output that a retry keeps, with the correction if it is wrong; null without one.",
+    }),
+    effects: z.array(
+      z.object({
+        step: z.string(),
+        item: z.string(),
+        verdict: z.enum(PLAN_VERDICTS).meta({
+          description:
+            "`kept`: it happened and is kept. `runs`: it runs, or runs again. `caught`: it failed and the code continued; the same error is thrown again. `skipped`: an operator skipped it. `held`: its next attempt starts when the instance is resumed. `under_way`: an attempt is running or its answer was lost; its outcome is recorded first. `undone`: it is undone, or already was. `stays`: it remains, because it has no undo handler. `asked`: the upstream is asked first whether it happened. `repeated`: it may have happened; it runs again under its key and is then undone. `nothing`: it did not happen. `in_doubt`: an operator must decide whether it happened. `unknown`: it failed without a recorded outcome and may have happened. `needs_output`: it happened, and an operator must give its output.",
+        }),
+      }),
+    ),
+  })
+  .meta({ id: "ActionPlan" });
+
+/** If the platform is unavailable now, the keeper executes the accepted act later. */
+const action_id = z.string();
+const dry_run = z
+  .boolean()
+  .default(false)
+  .meta({ description: "True returns the consequences, as far as they are recorded, and changes nothing." });
+
+/** The routes of `INSTANCE_ACTS`. */
+export function instanceActs(catalog: Catalog) {
+  const routes = new Routes<HttpEnv>();
+  for (const [name, act] of Object.entries<InstanceAct>(INSTANCE_ACTS)) routes.route("/", routeOf(catalog, name, act));
+  return routes as ActRoutes<(typeof INSTANCE_ACTS)[keyof typeof INSTANCE_ACTS]>;
+}
+
+type ActRoutes<Act> = Act extends InstanceAct<infer Path, infer _, infer Answer> ? ReturnType<typeof routeOf<Path, Answer>> : never;
+
+function routeOf<Path extends string, Answer extends Fields>(catalog: Catalog, name: string, act: InstanceAct<Path, Fields, Answer>) {
+  const { path, key, maxBytes } = act;
+  const inPath = ["id", ...path.matchAll(/\{(\w+)\}/g).map(([, parameter = ""]) => parameter)];
+  const own = Object.entries(act.body).filter(([field]) => !inPath.includes(field));
+  const body = reasoned.extend({ ...Object.fromEntries(own), dry_run });
+  const answer = z.object({ action_id, ...act.answer } as { action_id: typeof action_id } & Answer);
+  const replays = "replayed" in act.answer;
+  const route = createRoute({
+    method: "post",
+    path: `/v1/instances/{id}/${path}`,
+    operationId: act.operationId ?? `${name}Instance`,
+    command: `instances ${name}`,
+    summary: act.summary,
+    description: act.description,
+    ...needs("operate"),
+    request: {
+      params: z.object(Object.fromEntries(inPath.map((parameter) => [parameter, z.string()])) as { id: z.ZodString }),
+      query: z.strictObject({}),
+      ...(key && { headers: z.object(keyHeader(key.says)) }),
+      body: jsonBody(body),
+    },
+    responses: {
+      200: answers(`A dry run: the consequences of the ${name.replaceAll("-", " ")}`, PlanSchema),
+      202: { ...answers(act.accepted, answer), ...(replays && { headers: replayedHeaderSchema }) },
+      ...problems(...BODY_REFUSALS, "instance_not_found", "invalid_transition", ...(act.problems ?? [])),
+    },
+  });
+  return new Routes<HttpEnv>().openapi(route, (async (context: ActContext) => {
+    const { env } = context;
+    const { id, ...params } = context.req.valid("param");
+    const { dry_run: isDry, ...given } = await readBody(context.req, body, { maxBytes });
+    const asked = { env, catalog, by: context.var.caller, given: { ...params, ...given } };
+    if (isDry) return context.json(await act.plan(asked, id), 200);
+    const sent = key && idempotencyKey(context.req.header("idempotency-key"));
+    if (key?.isRequired && sent === undefined) {
+      const message = `is missing: send a key for the ${name}, so that a repeat is recognized`;
+      throw invalidRequest([{ path: "Idempotency-Key", message }]);
+    }
+    const done = await act.act({ ...asked, key: sent }, id);
+    return context.json(done, 202, replayedHeader({ replayed: "replayed" in done && done.replayed === true }));
+  }) as never);
+}
+
+type ActContext = import("hono").Context<HttpEnv, string, { in: { param: { id: string } }; out: { param: { id: string } } }>;

@@ -1,0 +1,142 @@
+import type * as z from "zod";
+import type { EngineEnv } from "../../contract/bindings.ts";
+import type { PointAround } from "../../contract/crash-points.ts";
+import type { EngineCode } from "../../contract/errors.ts";
+import { getInstance, type Instance } from "../../inspect/instances.ts";
+import { type Action, actionIdOf, type Operator } from "../../store/actions.ts";
+import type { Part } from "../../store/d1/named.ts";
+import type { Row } from "../../store/d1/retry.ts";
+import type { InstanceStatus } from "../../store/instances/status.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import type { BulkVerb } from "../../topology/define-bulk-verb.ts";
+import { perform } from "../act.ts";
+import type { ActionPlan } from "./plan.ts";
+
+/** Fields of a body or an answer, by name. */
+export type Fields = Readonly<Record<string, z.ZodType>>;
+/** The values of a body. Fields with a default may be absent. */
+export type GivenOf<Of extends Fields> = [keyof Of] extends [never] ? unknown : z.input<z.ZodObject<Of>>;
+export type AnswerOf<Of extends Fields> = { action_id: string } & MoreOf<Of>;
+type MoreOf<Of extends Fields> = [keyof Of] extends [never] ? unknown : z.output<z.ZodObject<Of>>;
+
+/** A request for an act on an instance. */
+export interface Asked<Given> {
+  readonly env: EngineEnv;
+  readonly by: Operator;
+  readonly given: Given;
+  /** For an act that reads messages. */
+  readonly catalog?: Catalog | undefined;
+  /** The value of `Idempotency-Key`, for an act that reads it. */
+  readonly key?: string | undefined;
+}
+
+/** The request, with the instance as it was read first. */
+export interface Call<Given> extends Asked<Given> {
+  readonly instance: Instance;
+}
+
+interface Words<Path extends string, Given extends Fields, Answer extends Fields> {
+  /** The verb in the audit, and of its bulk action. */
+  readonly verb: string;
+  /** The path after `/v1/instances/{id}/`. It may have parameters. */
+  readonly path: Path;
+  /** Default `<verb>Instance`. */
+  readonly operationId?: string;
+  readonly summary: string;
+  readonly description: string;
+  /** The description of the answer. */
+  readonly accepted: string;
+  /** The fields of the body besides `reason` and `dry_run`, and the parameters of `path`. */
+  readonly body: Given;
+  /** The fields of the answer besides `action_id`. */
+  readonly answer: Answer;
+  /** The meaning of the header `Idempotency-Key`. Default: it is refused. */
+  readonly key?: { readonly says: string; readonly isRequired: boolean };
+  /** Problems besides those of all acts. */
+  readonly problems?: readonly EngineCode[];
+  /** The largest body, in bytes. Default: the API's. */
+  readonly maxBytes?: number;
+}
+
+/** The bulk action that applies an act to many instances. */
+interface OfMany<Given> {
+  /** The statuses that a filter may select. */
+  readonly from: readonly InstanceStatus[];
+  /** The default status of a filter. If omitted, a filter must name a status. */
+  readonly usual?: InstanceStatus;
+  /** For an act that undoes effects: the body for the bulk action's `undo`. */
+  readonly takesBack?: (undo: boolean) => Given;
+  /** True where the instances run because of the act: a failure after it counts as a failure of the item. */
+  readonly runs?: boolean;
+  readonly follows?: NonNullable<BulkVerb["follows"]>;
+}
+
+/** The change of an act, and its audit row. */
+interface Change<Answer> extends Pick<Action, "detail" | "before" | "after"> {
+  /** The statement that applies the act, fenced in its WHERE. The act is refused if it changes no row. */
+  readonly change: Part;
+  readonly also?: Readonly<Record<string, Part>>;
+  /** The status that it leads to, for the problem of a refusal. */
+  readonly to: string;
+  readonly window?: PointAround;
+  readonly isRepeat?: () => Promise<boolean>;
+  /** Called after the commit: returns the other fields of the answer. */
+  readonly done?: (answers: Record<string, Row[]>, isApplied: boolean) => Promise<Answer> | Answer;
+}
+
+interface Declared<Path extends string, Given extends Fields, Answer extends Fields, Read> extends Words<Path, Given, Answer> {
+  /** Rows that the other functions need, read once. Default: none. */
+  readonly read?: (call: Call<GivenOf<Given>>) => Promise<Read>;
+  /** The reason for a refusal; null if the act would be accepted. Called again with the new instance after a refused change. */
+  readonly refused: (call: Call<GivenOf<Given>>, read: Read) => Promise<string | null> | string | null;
+  /** The consequences, for a dry run. */
+  readonly plan: (call: Call<GivenOf<Given>>, read: Read) => Promise<Pick<ActionPlan, "follows" | "effects"> & Partial<ActionPlan>>;
+  readonly change: (
+    call: Call<GivenOf<Given>> & { readonly actionId: string },
+    read: Read,
+  ) => Promise<Change<MoreOf<Answer>>> | Change<MoreOf<Answer>>;
+  readonly bulk?: OfMany<GivenOf<Given>>;
+}
+
+/** An act on one instance. Its route, dry run, audit row, command and bulk verb come from this declaration. */
+export interface InstanceAct<Path extends string = string, Given extends Fields = Fields, Answer extends Fields = Fields>
+  extends Words<Path, Given, Answer> {
+  readonly bulk?: OfMany<GivenOf<Given>>;
+  /** Dry run. Errors: `instance_not_found`, and those that the act declares. */
+  plan(asked: Asked<GivenOf<Given>>, id: string): Promise<ActionPlan>;
+  /** Errors: as `plan`; `invalid_transition`, audited as no change, if it is refused. */
+  act(asked: Asked<GivenOf<Given> & { reason: string }>, id: string): Promise<AnswerOf<Answer>>;
+}
+
+export function instanceAct<const Path extends string, Given extends Fields, Answer extends Fields, Read>(
+  declared: Declared<Path, Given, Answer, Read>,
+): InstanceAct<Path, Given, Answer> {
+  const { read, refused, plan, change, ...words } = declared;
+  const start = async <Body extends GivenOf<Given>>(asked: Asked<Body>, id: string) => {
+    const call = { ...asked, instance: await getInstance(asked.env, asked.by, id) };
+    return { call, known: (await read?.(call)) as Read };
+  };
+  return {
+    ...words,
+    async plan(asked, id) {
+      const { call, known } = await start(asked, id);
+      const why = await refused(call, known);
+      return { refused: why, from: null, note: null, ...(await plan(call, known)) };
+    },
+    async act(asked, id) {
+      const { env, by, given } = asked;
+      const { call, known } = await start(asked, id);
+      const actionId = actionIdOf(by);
+      const { detail, before, after, to, done, ...writes } = await change({ ...call, actionId }, known);
+      const action: Action = { id: actionId, verb: words.verb, target: id, instanceId: id, reason: given.reason };
+      const { answers, isApplied } = await perform<string>(env, by, { ...action, ...{ detail, before, after } } as Action, {
+        ...writes,
+        refused: async () => {
+          const now = await getInstance(env, by, id);
+          return { why: await refused({ ...call, instance: now }, known), from: now.status, to };
+        },
+      });
+      return { action_id: actionId, ...((await done?.(answers, isApplied)) as object) } as AnswerOf<Answer>;
+    },
+  };
+}

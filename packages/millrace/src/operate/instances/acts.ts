@@ -1,0 +1,56 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import type { Operator } from "../../store/actions.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import type { AnswerOf, GivenOf, InstanceAct } from "./act.ts";
+import { cancel } from "./cancel.ts";
+import { close } from "./close.ts";
+import { pause, resume } from "./pause.ts";
+import type { ActionPlan } from "./plan.ts";
+import { restart } from "./restart.ts";
+import { retry } from "./retry.ts";
+import { signal } from "./signal.ts";
+import { skip } from "./skip-step.ts";
+import { undo } from "./undo.ts";
+
+/** The acts on an instance by name, which is also the verb of the command line. */
+export const INSTANCE_ACTS = { retry, undo, cancel, pause, resume, restart, skip, signal, close };
+
+type Acts = typeof INSTANCE_ACTS;
+/** The name of an act on an instance, such as `retry`. */
+export type ActName = keyof Acts;
+type Given<Name extends ActName> = Acts[Name] extends InstanceAct<string, infer Of, infer _> ? GivenOf<Of> : never;
+type Answer<Name extends ActName> = Acts[Name] extends InstanceAct<string, infer _, infer Of> ? AnswerOf<Of> : never;
+
+/** Further arguments of `signal` and `run-again`. */
+export interface More {
+  readonly catalog?: Catalog;
+  /** Identifies the request: a repeat with the same key has no second effect. */
+  readonly key?: string;
+}
+
+/** Dry run of an act on an instance: changes nothing. Errors: `instance_not_found`, and those of the act's route. */
+export function planAct<Name extends ActName>(
+  env: EngineEnv,
+  by: Operator,
+  name: Name,
+  id: string,
+  given: Given<Name>,
+  more: More = {},
+): Promise<ActionPlan> {
+  return INSTANCE_ACTS[name].plan({ env, by, given: given as never, ...more }, id);
+}
+
+/**
+ * Acts on an instance, as the route of that name does. Errors: as `planAct`; `invalid_transition`, audited as no change, if the act is
+ * refused.
+ */
+export function actOn<Name extends ActName>(
+  env: EngineEnv,
+  by: Operator,
+  name: Name,
+  id: string,
+  given: Given<Name> & { reason: string },
+  more: More = {},
+): Promise<Answer<Name>> {
+  return INSTANCE_ACTS[name].act({ env, by, given: given as never, ...more }, id) as Promise<never>;
+}
