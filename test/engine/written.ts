@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 
-/** The rows that an object writes in its SQLite during a function, as the platform counts them. */
+/** The number of rows that an object writes to its SQLite database during a function, as the platform counts them. */
 export async function rowsWritten(stub: unknown, act: () => Promise<unknown>): Promise<number> {
   const cursors: SqlStorageCursor<Record<string, SqlStorageValue>>[] = [];
   let restore = (): void => {};

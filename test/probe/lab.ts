@@ -3,10 +3,10 @@ import * as z from "zod";
 import { probeCommands, probeEvents } from "./messages.ts";
 import { mode } from "./mode.ts";
 
-/** A person whom operators need not identify. */
+/** A person in a payload; the email address and the year of birth are personal data. */
 const person = z.object({ email: sensitive(z.string()), born: z.int().meta({ sensitive: true }).optional(), city: z.string() });
 
-/** A run with code from a test: it is found by the run's name. */
+/** Starts a run of the workflow `lab`, which executes the code that a test has registered in `labs` under this name. */
 export const LabRequested = defineCommand({
   type: "lab.requested",
   payload: z.object({ name: z.string(), note: z.string().default(""), person: person.optional() }),
@@ -15,7 +15,7 @@ export const LabRequested = defineCommand({
   queue: probeCommands,
 });
 
-/** Followed by a run of the lab; with `row`, by a row of the test instead, which the database refuses for `poison`. */
+/** Starts a run of `lab`. With `row` it writes a row instead, which the database refuses when `row` is `poison`. */
 export const LabEvent = defineEvent({
   type: "lab.event",
   payload: z.object({ name: z.string(), note: z.string().default(""), row: z.string().optional(), person: person.optional() }),
@@ -23,7 +23,7 @@ export const LabEvent = defineEvent({
   queue: probeEvents,
 });
 
-/** It has no route: its author forgot the line. */
+/** An event without a route, as if its author had forgotten to add one. */
 export const LabOrphan = defineEvent({
   type: "lab.orphan",
   payload: z.object({ name: z.string() }),
@@ -33,7 +33,7 @@ export const LabOrphan = defineEvent({
 
 export type LabCall = WorkflowCall<{ name: string; note: string; person?: z.infer<typeof person> | undefined }>;
 
-/** The code of each run, by the run's name. */
+/** The workflow code of each run of `lab`, by the run's name. */
 export const labs = new Map<string, (call: LabCall) => Promise<unknown>>();
 
 /** The number of replays of each instance's code. */
@@ -56,13 +56,13 @@ export const lab = defineWorkflow({
 const INSERT_ROW = `
   INSERT INTO probe_rows (id, kind, name) SELECT value->>'id', value->>'kind', value->>'name' FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING`;
 
-/** Keeps the row that an event names. */
+/** Writes the row that an event names. */
 export const keepLabRow = project<{ name: string; row?: string | undefined }>(
   ({ payload: { name, row }, envelope: { idempotency_key: id } }) =>
     row === undefined ? undefined : { text: INSERT_ROW, row: { id, kind: row === "poison" ? null : row, name } },
 );
 
-/** A route's code for the event about a run, by the run's name. */
+/** The code that the event's route calls, by the name in the event. */
 export const labCalls = new Map<string, () => Promise<unknown>>();
 
 export const labRoute = on(

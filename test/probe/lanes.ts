@@ -1,15 +1,15 @@
 import { defineLane, type LaneDefinition, type LaneLetter } from "millrace";
 import { orderChanges } from "../docs/examples/lane.ts";
 
-/** A test's message: a number, and the key of its lane, by which its handler is found. */
+/** The body of a test's message: a number, and the lane's key, which selects the handler. */
 export interface LaneBody {
   n: number;
   note?: string;
 }
 
-/** Each lane's handler, by the lane's key; default: nothing, which acknowledges. */
+/** Each lane's handler, by the lane's key. A lane without a handler acknowledges its messages. */
 export const handlers = new Map<string, (batch: MessageBatch<LaneBody>, ctx: ExecutionContext) => unknown>();
-/** Each lane's handler of dead letters, by its key; default: nothing, which accepts them. */
+/** Each lane's handler of dead letters, by the lane's key. A lane without a handler accepts its dead letters. */
 export const letterTakers = new Map<string, (letter: LaneLetter<LaneBody>) => unknown>();
 
 const queue: LaneDefinition<LaneBody>["queue"] = async (batch, _env, ctx) => {
@@ -22,16 +22,16 @@ const shared = { queue, onDeadLetter, retries: { initial: 5, max: 20 } };
 export const blocking = defineLane<LaneBody>({ ...shared, name: "blocking", onFailure: "block" });
 export const parking = defineLane<LaneBody>({ ...shared, name: "parking", onFailure: "park" });
 export const holding = defineLane<LaneBody>({ ...shared, name: "holding", onFailure: "hold" });
-/** With a lane's default back-off, deadline and memory. */
+/** A lane with the default back-off, deadline and memory of keys. */
 export const usual = defineLane<LaneBody>({ name: "usual", queue, onFailure: "block" });
-/** A handler that hangs has a tenth of a second. */
+/** A lane with a deadline of 100 ms for each call of its handler. */
 export const impatient = defineLane<LaneBody>({ ...shared, name: "impatient", onFailure: "park", deadline: 100 });
-/** Dead letters of it stay in the lane, keys expire soon, and it is soon full. */
+/** A lane of at most 200 KB. It stores its own dead letters and remembers a key for 50 ms after its message is done. */
 export const small = defineLane<LaneBody>({
   ...{ name: "small", queue, onFailure: "park", retries: { limit: 0 } },
   ...{ remember: 50, maxBytes: 200_000 },
 });
-/** In no object's list. */
+/** A lane that no Durable Object lists. */
 export const misspelt = defineLane<LaneBody>({ ...shared, name: "holdin", onFailure: "block" });
 
 export const ownLanes = [blocking, parking, holding, usual, impatient, small, orderChanges];

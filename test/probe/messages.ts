@@ -4,22 +4,22 @@ import * as z from "zod";
 export const probeCommands = defineQueue({ name: "probe-commands" });
 export const probeEvents = defineQueue({ name: "probe-events" });
 
-/** One step of a scripted run. `subject` is the upstream's subject; it defaults to the run's name and the step's. */
+/** One step of a scripted run. `subject` is the subject of the request to the upstream service. Default: `{run}/{step}`. */
 const step = z.object({
   do: z.enum(["read", "commit", "keyed", "natural", "lookup", "once", "wait", "wait-unrouted", "approve", "sleep", "throw"]),
   name: z.string(),
   key: z.string().optional(),
   subject: z.string().optional(),
   emit: z.boolean().default(false),
-  /** Bytes of output, or an output that is not JSON. */
+  /** The size of the output in bytes, or a cyclic output, which has no JSON. */
   output: z.union([z.int(), z.literal("cycle")]).optional(),
   retries: z.int().default(3),
   timeoutMs: z.int().default(5000),
-  /** The answer to a question at its timeout. */
+  /** The decision at the question's timeout. */
   otherwise: z.enum(["approve", "reject"]).optional(),
-  /** Code that catches every error of the step, and continues. */
+  /** The workflow code catches every error of this step and continues. */
   swallow: z.boolean().default(false),
-  /** Its undo: by an effect of this class on `{subject}/undo {id}`, by rows of the test, or none. */
+  /** The step's undo handler: an effect of this class on `{subject}/undo {id}`, or rows of the test. Default: no handler. */
   undo: z.enum(["keyed", "natural", "lookup", "once", "rows"]).optional(),
 });
 export type ProbeStep = z.infer<typeof step>;
@@ -35,7 +35,10 @@ export const ProbeRequested = defineCommand({
   upcasts: { 1: (old: { title: string; steps: unknown }) => ({ name: old.title, steps: old.steps }) },
 });
 
-/** A step of a probe was recorded. Followed by a run of `count-done`, sent to a listener, and awaited. */
+/**
+ * A step of a probe was recorded. Routes start a run of `count-done` for this event, send a command and notify an object; other runs
+ * wait for it.
+ */
 export const ProbeDone = defineEvent({
   type: "probe.done",
   payload: z.object({ name: z.string(), step: z.string() }),
@@ -44,7 +47,7 @@ export const ProbeDone = defineEvent({
   door: { scope: "enqueue" },
 });
 
-/** Sent because a probe was done. */
+/** A command that a route sends for each `probe.done`. */
 export const ProbeFollow = defineCommand({
   type: "probe.follow",
   payload: z.object({ name: z.string(), step: z.string() }),
@@ -53,7 +56,7 @@ export const ProbeFollow = defineCommand({
   queue: probeCommands,
 });
 
-/** Uses every kind of route: stored as a row, called, and followed by one command for each part. */
+/** An event with every kind of route: it is stored as a row, calls code, and sends one command for each part. */
 export const ProbeRouted = defineEvent({
   type: "probe.routed",
   payload: z.object({ name: z.string(), parts: z.array(z.string()).default([]), shared: z.string().optional() }),
@@ -62,7 +65,7 @@ export const ProbeRouted = defineEvent({
   door: { scope: "operate" },
 });
 
-/** Something a probe may wait for. */
+/** An event that a run of the probe can wait for. */
 export const ProbeSignal = defineEvent({
   type: "probe.signal",
   payload: z.object({ about: z.string(), value: z.string(), secret: sensitive(z.string()).optional() }),

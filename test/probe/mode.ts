@@ -1,4 +1,4 @@
 import type { StepMode } from "millrace";
 
-/** How the runs of the probe and of the lab make the first attempts at their steps, from now on. */
+/** The step mode of all runs of `probe` and `lab` that begin from now on. */
 export const mode: { steps: StepMode } = { steps: "platform" };

@@ -1,33 +1,33 @@
 import { definePullQueue, type PullLetter } from "millrace";
 import { pullObject } from "millrace/worker";
 
-/** The handler of a tenant's dead letters. */
+/** Handlers of dead letters, by tenant. */
 export const pullLetterTakers = new Map<string, (letter: PullLetter) => unknown>();
 
-/** Two retries, no wait between them; dead letters are handed over. */
+/** A pull queue with two retries without a delay; a handler of the test receives its dead letters. */
 export const renders = definePullQueue({
   name: "renders",
   retries: { limit: 2 },
   visibility: "1 hour",
   onDeadLetter: (letter) => pullLetterTakers.get(letter.tenant)?.(letter),
 });
-/** Dead letters of it are the engine's. */
+/** A pull queue without retries; the engine stores its dead letters. */
 export const keepings = definePullQueue({ name: "keepings", retries: { limit: 0 }, retention: "1 minute", remember: "1 minute" });
-/** Pulled with its own scope. */
+/** A pull queue with consumers that need the scope `operate`. */
 export const guarded = definePullQueue({ name: "guarded", scope: "operate" });
-/** One retry; dead letters of it are the engine's. */
+/** A pull queue with one retry; the engine stores its dead letters. */
 export const plain = definePullQueue({ name: "plain", retries: { limit: 1 } });
-/** Declared, and in no object's list. */
+/** A pull queue that no Durable Object lists. */
 export const unlisted = definePullQueue({ name: "unlisted" });
 
-/** Asked for over HTTP, and in no object's list. */
+/** A pull queue that the HTTP routes serve and no Durable Object lists. */
 export const halfListed = definePullQueue({ name: "half-listed" });
 
 export const pullQueues = [renders, keepings, guarded, plain];
 
 export class PullQueues extends pullObject(pullQueues) {}
 
-/** The same in a Worker that has nothing else of the engine. */
+/** An object of pull queues in a Worker without any other binding of the engine. */
 export class AlonePullQueues extends pullObject(pullQueues) {
   constructor(ctx: DurableObjectState, _env: never) {
     super(ctx, {} as never);

@@ -2,7 +2,7 @@ import { defineRoom } from "millrace";
 import { roomObject } from "millrace/worker";
 import * as z from "zod";
 
-/** Tokens with the scope operate send here, as text. */
+/** A room where tokens with the scope `operate` send text. */
 export const desk = defineRoom<{ text: string }>({
   name: "desk",
   scopes: { send: "operate" },
@@ -12,11 +12,11 @@ export const desk = defineRoom<{ text: string }>({
   maxSocketsPerName: 8,
   origins: ["https://console.example.com"],
 });
-/** Workers alone send here, with a short history. */
+/** A room where only Workers send, with a history of three messages. */
 export const ticker = defineRoom({ name: "ticker", history: { messages: 3, bytes: 100 }, presence: 0, maxSockets: 2 });
-/** Every token sends here, without a rate limit. */
+/** A room where every token sends, with a rate limit that no test reaches. */
 export const hall = defineRoom<string>({ name: "hall", rate: { burst: 1000, perSecond: 1000 } });
-/** Declared, and in no object's list. */
+/** A room that no Durable Object lists. */
 export const nowhere = defineRoom({ name: "nowhere" });
 
 export const rooms = [desk, ticker, hall];

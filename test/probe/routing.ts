@@ -1,10 +1,10 @@
 import type { Envelope, RowStatement } from "millrace";
 
-/** The requests to the code behind the routes of `probe.routed`, and its answers: the tests read and write it. */
+/** Behaviour and records of the routes of `probe.routed`, which the tests write and read. */
 export const routing = {
-  /** Names of events with a call that throws. */
+  /** Names of events for which the route's call throws. */
   failing: new Set<string>(),
-  /** The number of creations under a name by `once`, and of failures of the next ones. */
+  /** `made` counts the creations of each value of `once`, by its name; `failFirst` is the number of first creations that fail. */
   made: new Map<string, number>(),
   failFirst: new Map<string, number>(),
   confirmed: [] as Envelope[],
@@ -18,7 +18,7 @@ export async function make(name: string): Promise<number> {
   return times;
 }
 
-/** A row about an event, each once. */
+/** A row for an event; a second row with the same id is ignored. */
 export function routedRow(id: string, name: string): RowStatement {
   return {
     text: `INSERT INTO probe_rows (id, kind, name) SELECT value->>'id', 'project', value->>'name' FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING`,

@@ -7,13 +7,13 @@ export const sharedEvents = defineQueue({ name: "shared-events", ...several, ret
 const payload = z.object({ name: z.string(), asks: z.array(z.string()).default([]) });
 const name = ({ name }: { name: string }) => name;
 
-/** The route's action for an event, by the event's name. */
+/** The code that the event's route calls, by the event's name. */
 export const hearing = new Map<string, () => Promise<unknown>>();
 
 const SharedAsked = defineCommand({ type: "shared.asked", payload, key: name, subject: name, queue: sharedCommands });
 export const SharedTold = defineEvent({ type: "shared.told", payload, subject: name, queue: sharedEvents, door: { scope: "enqueue" } });
 
-/** Records its request, and the further requests. */
+/** Emits an event with the name and the further names of its command. */
 export const tellShared = defineWorkflow({
   name: "tell-shared",
   on: SharedAsked,

@@ -2,46 +2,52 @@ import type { WorkflowEvent, WorkflowStep } from "cloudflare:workers";
 
 type Call = "do" | "sleep" | "waitForEvent";
 
-/** The platform rejects one call of a run with its own error: before the step begins, during an attempt, or after the step's end. */
+/**
+ * A planned failure: the platform rejects one call of a run with its own error, before the step begins, during an attempt, or after the
+ * step's end.
+ */
 export interface Strike {
   readonly call: Call;
-  /** The step's name on the platform; any step of that call where it is missing. */
+  /** The step's name on the platform. Default: any step of this call. */
   readonly step?: string;
   readonly when: "before" | "under way" | "behind";
   readonly says: Error;
-  /** `dies`: the engine dies, and replays the run from its remembered steps. `lives`: it marks the instance as errored. */
+  /**
+   * `dies`: the engine process dies, and a new one replays the run from its recorded steps. `lives`: the engine marks the instance as
+   * errored.
+   */
   readonly engine: "dies" | "lives";
-  /** How many calls in all. Default: one. */
+  /** The number of calls that are rejected. Default: 1. */
   times?: number;
 }
 
-/** The strikes that are planned for each run, by the subject of its command. A strike is removed when it is made. */
+/** The planned strikes of each run, by the subject of its command. A strike is removed when it is made. */
 export const strikes = new Map<string, Strike[]>();
 
-/** The strikes that were made, by the same subject. */
+/** The strikes that were made, by the subject of the run's command. */
 export const struck = new Map<string, Strike[]>();
 
-/** The local engine's error for its own end, at which it changes no status. */
+/** The local engine's error at its own end, after which the instance keeps its status. */
 const DIES = "Aborting engine: Grace period complete";
 
 type Run = (event: Readonly<WorkflowEvent<never>>, steps: WorkflowStep) => Promise<unknown>;
 
-/** A replay that can be reset: its run, the platform's calls that it waits for, and how they are rejected. */
+/** A replay that can be reset: its subject, its unfinished platform calls, and the error that rejects them. */
 interface Resettable {
   readonly subject: string;
   readonly waitsFor: Set<Call>;
-  /** Set once it is reset. */
+  /** Set when the replay is reset. */
   reset?: { readonly engine: Strike["engine"]; readonly says: Error };
 }
 
 const resettable = new Set<Resettable>();
 
-/** Prefixes of subjects with runs that can be reset at any time. */
+/** Runs with a subject that begins with one of these prefixes can be reset at any time. */
 export const resetPrefixes = new Set<string>();
 
 /**
- * A deployment resets the engines of all runs with a subject of this prefix: each rejects every running and later call. Returns the
- * number of runs, and of their replays that waited for each call.
+ * Resets the engines of all runs with a subject of this prefix, as a deployment does: each unfinished and later call of a run is
+ * rejected. Returns the number of runs, and the number of replays that waited for each kind of call.
  */
 export function resetEngines(prefix: string, says: () => Error, engineOf: (subject: string) => Strike["engine"]) {
   const count = { runs: 0, do: 0, sleep: 0, waitForEvent: 0 };
@@ -55,12 +61,12 @@ export function resetEngines(prefix: string, says: () => Error, engineOf: (subje
   return { ...count, runs: runs.size };
 }
 
-/** The subjects with the prefix with a running replay that was not reset. */
+/** The subjects with this prefix that have a running replay without a reset. */
 export function replaysUnderWay(prefix: string): Set<string> {
   return new Set([...resettable].filter(({ subject, reset }) => subject.startsWith(prefix) && !reset).map(({ subject }) => subject));
 }
 
-/** A run of which the platform rejects the calls that are planned. An engine that dies does not receive how its replay ended. */
+/** Executes a run and rejects its planned platform calls. A dead engine does not receive the result of its replay. */
 export async function runStruck(run: Run, event: Readonly<WorkflowEvent<never>>, steps: WorkflowStep): Promise<unknown> {
   const { subject } = event.payload as { subject: string };
   const before = struck.get(subject)?.length ?? 0;
@@ -89,7 +95,7 @@ function resettableSteps(one: Resettable, steps: WorkflowStep): WorkflowStep {
     async (...args: unknown[]) => {
       one.waitsFor.add(kind);
       let isOver = false;
-      // Polled, because a promise must not cross from one request into another.
+      // The flag is polled, because a promise of one request must not be awaited in another.
       const reset = async (): Promise<void> => {
         while (!isOver && !one.reset) await scheduler.wait(POLL_MS);
         if (one.reset) throw one.reset.says;

@@ -16,7 +16,7 @@ import * as z from "zod";
 const payload = z.object({ key: z.string(), name: z.string(), secret: sensitive(z.string()).optional() });
 export type TurnCall = WorkflowCall<z.infer<typeof payload>>;
 
-/** The code of each run between its two effects, by its name. */
+/** The code of each run between its two effects, by the run's name. */
 export const turnCode = new Map<string, (call: TurnCall) => Promise<unknown>>();
 
 const noted = defineStep<{ subject: string }, string>({
@@ -30,7 +30,7 @@ const noted = defineStep<{ subject: string }, string>({
   },
 });
 
-/** A lane in front of a workflow, which does two effects outside: `{key}/{name} begins` and `{key}/{name} ends`. */
+/** A lane that starts a workflow. Its runs have two external effects: `{key}/{name} begins` and `{key}/{name} ends`. */
 function turn(name: string, onFailure: OnFailure, concurrency = 1) {
   const queue = defineLaneQueue({ name });
   const command = defineCommand({
@@ -58,14 +58,14 @@ function turn(name: string, onFailure: OnFailure, concurrency = 1) {
 export const blocked = turn("blocked", "block");
 export const parked = turn("parked", "park");
 export const heldUp = turn("held", "hold");
-/** Two of a key side by side. */
+/** A lane that runs two messages of one key concurrently. */
 export const paired = turn("paired", "block", 2);
 
-/** The received reports, in order; and the refusals of reports about a key, with their errors. */
+/** The received events, in order; and, by key, functions that return the error with which an event is refused. */
 export const heard: { key: string; name: string }[] = [];
 export const deaf = new Map<string, () => Error | undefined>();
 
-/** A lane of events, with code that receives them. */
+/** A lane of events with a call that receives them. */
 function tale(name: string, onFailure: OnFailure) {
   const queue = defineLaneQueue({ name });
   const event = defineEvent({ type: `turn.${name}`, payload, subject: ({ key }) => key, queue, door: { scope: "enqueue" } });

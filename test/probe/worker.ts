@@ -86,7 +86,7 @@ export const app = catalog({
 });
 
 export class Lanes extends engineLanes(app, ownLanes) {}
-/** Lanes of a Worker that has no catalog. */
+/** Lane objects of a Worker without a catalog. */
 export class AloneLanes extends laneObject(ownLanes) {}
 
 export class Probe extends entrypoint(probe, app) {}
@@ -124,7 +124,7 @@ export class SendCallback extends entrypoint(sendCallback, app) {}
 
 /** Its catalog is asked for alerts alone: the probe has no schedules. */
 export class Keeper extends keeper({ catalog: app }) {
-  /** The number of running rounds of its own clock. */
+  /** The number of the keeper's running rounds that its own alarm started. */
   underWay = 0;
 
   override async alarm(info?: AlarmInvocationInfo): Promise<void> {

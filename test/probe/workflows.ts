@@ -24,13 +24,13 @@ interface Act {
   output?: number | "cycle" | undefined;
 }
 
-/** The number of replays of each instance's code: a restart is proven by the next replay, not by a status it had before. */
+/** The number of replays of each instance's code. A test detects a restart by the next replay, because a status may be from before it. */
 export const passes = new Map<string, number>();
 
-/** Runs with their own code that throws where their script has `throw`. */
+/** The names of runs in which the script's step `throw` throws an error. */
 export const throwing = new Set<string>();
 
-/** Runs the steps its payload lists: the tests write the script. */
+/** Executes the steps in its payload: the test is the author of the script. */
 export const probe = defineWorkflow({
   name: "probe",
   on: ProbeRequested,
@@ -52,10 +52,10 @@ export const probe = defineWorkflow({
   },
 });
 
-/** A test that waits for a follower waits for seconds: with a step's own back-off, five refusals would take minutes. */
+/** A short back-off, because tests wait for the follower: with the default delays five refusals would take minutes. */
 const SOON = { retries: { limit: 8, delay: "1 second", backoff: "constant" } } as const;
 
-/** Follows every `probe.done`: a row per event, written exactly once. */
+/** A run for every `probe.done`; it writes one row per event. */
 export const countDone = defineWorkflow({
   name: "count-done",
   on: ProbeDone,
@@ -68,7 +68,7 @@ export const countDone = defineWorkflow({
   },
 });
 
-/** Performs the command a `probe.done` leads to. */
+/** Performs the command that a route of `probe.done` sends. */
 export const followProbe = defineWorkflow({
   name: "follow-probe",
   on: ProbeFollow,
@@ -82,7 +82,7 @@ export const followProbe = defineWorkflow({
   },
 });
 
-/** A recorded step starts a run, sends a command, and reaches an object. */
+/** The routes of a recorded step's event: start a run, send a command, and notify an object. */
 export const whenDone = on(
   ProbeDone,
   start(countDone),
@@ -143,12 +143,12 @@ async function take(step: Steps, run: string, one: ProbeStep): Promise<unknown> 
   }
 }
 
-/** Permits a random step name, the mistake that the engine must detect. */
+/** Permits a random step name, a mistake that the engine must detect. */
 function stepName(name: string): string {
   return name.replace("$RANDOM", () => Math.random().toString(36).slice(2));
 }
 
-/** Effects of each class on the upstream. */
+/** Steps of each effect class that send requests to the test's upstream service. */
 export const effects = {
   keyed: defineStep({ effect: "keyed", run: (call: EffectCall<Act>) => act("POST", "keyed", call) }),
   natural: defineStep({ effect: "natural", run: (call: EffectCall<Act>) => act("PUT", "natural", call) }),
@@ -165,7 +165,7 @@ export const effects = {
   }),
 };
 
-/** The same kind of effect, as an undo: its subject names the first one's, and the upstream's id. */
+/** The undo handler for a step of each class. Its subject contains the subject of the undone effect and the upstream's id. */
 function undoing(definition: StepDefinition<Act, unknown>): StepDefinition<Done<Act, unknown>, unknown> {
   const about = ({ input: { input, output }, ...call }: EffectCall<Done<Act, unknown>>) => ({
     ...call,

@@ -73,7 +73,7 @@ it.each(modes)("an unknown outcome in a cancelled run offers no retry, and shows
   expect(await again(key)).toEqual({ offered: [false], asked: 409 });
   expect((await api.post((await doubt()).reject, { reason: "The upstream has no record of it." })).status).toBe(202);
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
-  expect(its.log).toEqual(["a", "b", "undo a of its a"]);
+  expect(its.log).toEqual(["a", "b", "undo a(its a)"]);
 });
 
 it.each(modes)(

@@ -39,7 +39,7 @@ describe.each(modes)("Cancelled runs (%s)", (steps) => {
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     await comes(async () => (await told()).includes("undo a: complete"));
     expect(await told()).toEqual(expect.arrayContaining(["look: complete", "a: complete", "b: stopped", "undo a: complete"]));
-    expect(its.log).toEqual(["a", "undo a of its a"]);
+    expect(its.log).toEqual(["a", "undo a(its a)"]);
   });
 
   it("a run that is undone by its cancel shows a step that never began as stopped", async () => {
@@ -54,6 +54,6 @@ describe.each(modes)("Cancelled runs (%s)", (steps) => {
     await comes(async () => (await told()).includes("undo a: complete"));
     expect((await told()).slice(0, 3)).toEqual(["look: complete", "a: complete", "b: stopped"]);
     expect(await told()).not.toContain("look: stopped");
-    expect(its.log).toEqual(["a", "undo a of its a"]);
+    expect(its.log).toEqual(["a", "undo a(its a)"]);
   });
 });

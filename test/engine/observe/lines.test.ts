@@ -9,7 +9,7 @@ interface Line {
   [field: string]: unknown;
 }
 
-/** The engine's lines from here on. */
+/** Collects the engine's log lines from now on. */
 function lines(): () => Line[] {
   const spies = (["log", "warn", "error"] as const).map((level) => vi.spyOn(console, level).mockImplementation(() => {}));
   onTestFinished(() => {
@@ -25,8 +25,8 @@ function lines(): () => Line[] {
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const job = { correlationId: "job 8", traceparent: `00-${TRACE}-b7ad6b7169203331-01` };
 
-describe("In the log of successes", () => {
-  it("a message's sensitive fields are hidden also in the names of a line", async () => {
+describe("Log lines about successes", () => {
+  it("a sensitive field of a message is hidden in its log lines, also as a part of the idempotency key", async () => {
     const name = fresh("lab");
     const said = lines();
     const secret = `secret-${crypto.randomUUID()}`;
@@ -41,7 +41,7 @@ describe("In the log of successes", () => {
     expect(keys.toSorted()).toEqual(["attempt", "delivery", "ended"].map((log) => [log, "k/[redacted]"]));
   });
 
-  it("a delivery has its delay and duration, an attempt has its duration, and the end of the run is logged", async () => {
+  it("a delivery's log line has its delay and duration, an attempt's line has its duration, and the end of a run is one line", async () => {
     const said = lines();
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }], job);
@@ -74,7 +74,7 @@ describe("In the log of successes", () => {
     expect(unnamed, "docs/logs.md names every field").toEqual([]);
   });
 
-  it("a line about a batch of one message has that message's fields; a line about several has counts by outcome", async () => {
+  it("the log line of a batch of one message has that message's fields; the line of a larger batch has counts by outcome", async () => {
     const said = lines();
     const one = () => event("probe.signal", fresh(), { about: fresh(), value: "x" });
     await deliver("probe-events", [one()]);
@@ -90,18 +90,18 @@ describe("In the log of successes", () => {
 describe("Above the maximum rate", () => {
   const traces = Array.from({ length: 4096 }, () => crypto.randomUUID().replaceAll("-", ""));
 
-  it("lines are sampled by their trace, so that a job is logged completely or not at all, and each has its weight", () => {
+  it("above the maximum rate log lines are sampled by trace, so that a job is logged completely or not at all, and each line has its weight", () => {
     const env = { LOG_GOOD_PER_SECOND: "64" };
     const second = (at: number) =>
       traces.flatMap((trace) => [sampledAs(env, trace, at)].flatMap((count) => (count ? [{ trace, count }] : [])));
-    // After a second with 4096 lines, each line of the next ones has weight 64.
+    // After one second with 4,096 lines each line of the next second has weight 64.
     second(1e12);
     const [one, other] = [second(1e12 + 1000), second(1e12 + 2000)];
     expect(new Set(one.map(({ count }) => count))).toEqual(new Set([64]));
     expect(other).toEqual(one);
   });
 
-  it("sums are correct within the sampling error, and every line has weight 1 up to the rate", () => {
+  it("sums over sampled log lines are correct within the sampling error, and every line has weight 1 below the maximum rate", () => {
     const env = { LOG_GOOD_PER_SECOND: "512" };
     const standing = traces.slice(0, 512).map((trace) => sampledAs(env, trace, 2e12));
     expect(standing.every((count) => count === 1)).toBe(true);
@@ -110,7 +110,7 @@ describe("Above the maximum rate", () => {
     expect(sum).toBeLessThan(4096 * 1.2);
   });
 
-  it("failures, captures and deferrals are always logged", async () => {
+  it("failures, dead letters and deferrals are logged at any rate", async () => {
     const rate = probeEnv as unknown as { LOG_GOOD_PER_SECOND: unknown };
     const before = rate.LOG_GOOD_PER_SECOND;
     rate.LOG_GOOD_PER_SECOND = "0";

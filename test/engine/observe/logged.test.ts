@@ -10,13 +10,13 @@ interface Line {
   [field: string]: unknown;
 }
 
-/** The engine's lines that name this subject or instance, from here on, without those about deliveries and attempts that went well. */
+/** Collects the log lines from now on that contain one of these names, without the lines of successful deliveries and attempts. */
 function linesAbout(...names: string[]): () => Line[] {
   const all = allLinesAbout(...names);
   return () => all().filter(({ log, level }) => level !== "info" || (log !== "delivery" && log !== "attempt"));
 }
 
-/** All of the engine's lines that name this subject or instance, from here on. */
+/** Collects all log lines from now on that contain one of these names. */
 function allLinesAbout(...names: string[]): () => Line[] {
   const spies = (["log", "warn", "error"] as const).map((level) => vi.spyOn(console, level));
   onTestFinished(() => {
@@ -33,7 +33,7 @@ const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const request = { correlationId: "job 7", traceparent: `00-${TRACE}-b7ad6b7169203331-01` };
 
 describe("In the log", () => {
-  it("each failed attempt is one line with instance, workflow, step, subject, tenant, job, trace and error, and so is its run's end", async () => {
+  it("each failed attempt is one log line with instance, workflow, step, subject, tenant, job, trace and error, and the run's end is another", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     await behave({ subject: `${name}/charge`, mode: "refuse", status: 500, times: 2 });
@@ -61,20 +61,20 @@ describe("In the log", () => {
     );
   });
 
-  it("an unreachable upstream is named by host and port only", async () => {
+  it("a connection error is logged with the upstream's host and port, without its path and query", async () => {
     const down = defineStep({
       effect: "natural",
       retries: { limit: 0, delay: 10 },
       run: async ({ fetch }) => (await fetch("http://127.0.0.1:9/private/path?secret=1")).status,
     });
-    const { instanceId } = await runLab(({ step }) => step.effect("call what is down", down, {}));
+    const { instanceId } = await runLab(({ step }) => step.effect("call the upstream", down, {}));
     expect(await reaches(instanceId, "errored")).toBe("errored");
     const [row] = await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", instanceId);
     expect(JSON.parse(row?.error ?? "")).toMatchObject({ message: expect.stringMatching(/^127\.0\.0\.1:9 gave no answer: ./) });
     expect(row?.error).not.toMatch(/private|secret/);
   });
 
-  it("an error that the code throws between steps has the file and line of its first frame, and no text of its message there", async () => {
+  it("an error that workflow code throws between steps is logged with the file and line of its first frame, and without its message", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     const { instanceId } = await runLab(
@@ -102,7 +102,7 @@ describe("In the log", () => {
     expect(lines()).toEqual([expect.objectContaining(ended)]);
   });
 
-  it("an effect in doubt is logged with its step, and the upstream's last answer", async () => {
+  it("an effect in doubt is logged with its step and the upstream's last answer", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     await behave({ subject: `${name}/mail`, mode: "busy", times: 1 });
@@ -118,7 +118,7 @@ describe("In the log", () => {
       code: "in_progress",
       upstream_status: 409,
     };
-    // Its row has it a moment earlier.
+    // The row gets the status a moment before the line is logged.
     const said = await until(
       async () => lines(),
       ({ length }) => length > 0,
@@ -126,7 +126,7 @@ describe("In the log", () => {
     expect(said).toEqual([expect.objectContaining(doubt)]);
   });
 
-  it("an error of the author's code has the place where it was thrown, and an invalid payload has none", async () => {
+  it("an error of the author's code is logged with the place where it was thrown, and without the run's payload", async () => {
     const name = fresh("lab");
     const lines = linesAbout(name);
     const secret = `secret-${crypto.randomUUID()}`;
@@ -149,8 +149,8 @@ describe("In the log", () => {
 
   it.each([
     ["", ""],
-    [", also after the thousand characters that the code gets", "x".repeat(1100)],
-  ])("a message line that resembles a stack line is not treated as one%s", async (_, filler) => {
+    [", also beyond the 1,000 characters of an error that the code gets", "x".repeat(1100)],
+  ])("the second line of an error message is not logged as a stack line when it resembles one%s", async (_, filler) => {
     const name = fresh("lab");
     const lines = linesAbout(name);
     const secret = `secret-${crypto.randomUUID()}`;
@@ -173,7 +173,7 @@ describe("In the log", () => {
     ).not.toContain(secret);
   });
 
-  it("an attempt that times out is logged, also while it still runs", async () => {
+  it("an attempt that exceeds its timeout is logged, also when its code has not returned", async () => {
     const name = fresh("lab");
     const lines = linesAbout(name);
     await behave({ subject: name, mode: "slow", delayMs: 2000, times: 1 });
@@ -208,7 +208,7 @@ describe("In the log", () => {
     ]);
   });
 
-  it("a step that did not begin, because the code names it twice, is named", async () => {
+  it("a run with a step name that the code uses twice logs that name", async () => {
     const name = fresh("lab");
     const lines = linesAbout(name);
     const { instanceId } = await runLab(
@@ -224,7 +224,7 @@ describe("In the log", () => {
     expect(JSON.parse(row?.error ?? "")).toMatchObject({ step: "", at: "reserve stock" });
   });
 
-  it("a class that another workflow's binding names is reported with that binding", async () => {
+  it("a run that another workflow's class received through a wrong binding is logged with both workflow names", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     const id = crypto.randomUUID().replaceAll("-", "");
@@ -237,7 +237,7 @@ describe("In the log", () => {
     });
   });
 
-  it("a captured message shows its reason, its dead letter, its tenant and its trace", async () => {
+  it("the log line of a dead letter has its reason, id, tenant and trace", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     const { traceparent, ...body } = event("probe.signal", name, { about: 7 });
@@ -261,7 +261,7 @@ describe("In the log", () => {
     ]);
   });
 
-  it("a message that is captured because of another payload's key shows the same", async () => {
+  it("the log line of a message refused because its key has another payload has the reason, dead letter, tenant and delivery", async () => {
     const name = fresh();
     const lines = linesAbout(name);
     const key = crypto.randomUUID();
@@ -271,7 +271,7 @@ describe("In the log", () => {
     expect(lines()).toEqual([expect.objectContaining({ ...said, dead_letter: letter?.id, delivery_id: expect.any(String) })]);
   });
 
-  it("an end that only the keeper detected is logged by the keeper", async () => {
+  it("the end of a run that only the keeper detected is logged by the keeper", async () => {
     const name = fresh("lab");
     const { instanceId } = await runLab(({ step }) => step.sleep("a while", "1 hour"), { name });
     await platformReaches(instanceId, "waiting", "running");

@@ -29,7 +29,7 @@ const post = defineStep({
 });
 
 describe("With a collector", () => {
-  it("a job is one trace: its command, its wait, its steps with their calls and messages, and all their consequences", async () => {
+  it("a job is one trace: it contains the command, its wait, its steps with their calls and messages, and all their consequences", async () => {
     collected();
     const [name, traceId] = [fresh("lab"), newTraceId()];
     const { instanceId } = await runLab(
@@ -54,7 +54,7 @@ describe("With a collector", () => {
     expect((await requestsOf(traceId)).flatMap(({ wrong }) => wrong)).toEqual([]);
   });
 
-  it("a failed attempt is an error, and so is its call, with method, host and status, and without the rest of its address", async () => {
+  it("a failed attempt and its call are error spans; the call's span has method, host and status, and no path or query", async () => {
     collected();
     const [name, traceId] = [fresh("lab"), newTraceId()];
     await behave({ subject: name, mode: "refuse", status: 503, times: 1 });
@@ -104,7 +104,7 @@ describe("With a collector", () => {
     expect(JSON.stringify(spans)).not.toContain(email);
   });
 
-  it("names that callers choose are hashed, and error messages are left out, unless enabled", async () => {
+  it("spans contain hashes of names that callers choose and no error messages, unless OTLP_NAMES is plain", async () => {
     const told = async (more: object) => {
       collected(more);
       const [traceId, name] = [newTraceId(), fresh("ada.quill")];
@@ -130,7 +130,7 @@ describe("With a collector", () => {
       "millrace.message_type": "lab.requested",
     });
     expect(hashed.spans[0]?.status).toEqual({ code: 2, message: "not_retryable" });
-    // The same name has the same hash in all spans of a tenant.
+    // A tenant's name has the same hash in all spans.
     const tenants = hashed.processed.map((span) => saidBy(span)["millrace.tenant_id"]);
     expect(new Set([...tenants, lab["millrace.tenant_id"]]).size).toBe(1);
 
@@ -144,7 +144,7 @@ describe("With a collector", () => {
     expect(plain.all).toContain(`mail [to ${plain.name}]`);
   });
 
-  it("an errored run is an error span, and its retry is a separate run below it", async () => {
+  it("an errored run is an error span, and its retry is a child span", async () => {
     collected();
     const traceId = newTraceId();
     const state = { broken: true };
@@ -166,7 +166,7 @@ describe("With a collector", () => {
     expect(new Set(spans.map(({ spanId }) => spanId)).size).toBe(spans.length);
   });
 
-  it("a captured message is an error span with its dead letter's reason", async () => {
+  it("a message that becomes a dead letter is an error span with the reason", async () => {
     collected();
     const traceId = newTraceId();
     await deliver("probe-events", [{ ...event("probe.signal", fresh(), { about: 7 }), ...by(traceId) }]);
@@ -181,7 +181,7 @@ describe("With a collector", () => {
     });
   });
 
-  it("a trace is not sent when it is marked as not sampled or exceeds the ratio", async () => {
+  it("the spans of a trace are not exported when the trace is marked as not sampled or is above the ratio", async () => {
     collected({ OTLP_RATIO: "0.5" });
     const [low, high, unsampled] = [`${"1".repeat(18)}7fffffffffffff`, `${"1".repeat(18)}8${newTraceId().slice(0, 13)}`, newTraceId()];
     for (const trace of [by(low), by(`${unsampled.slice(0, 18)}f${unsampled.slice(19)}`, "00"), by(high)])
@@ -191,7 +191,7 @@ describe("With a collector", () => {
     expect(await requestsOf(`${unsampled.slice(0, 18)}f${unsampled.slice(19)}`)).toEqual([]);
   });
 
-  it("a request has the configured headers, decoded, and the configured number of spans", async () => {
+  it("a request to the collector has the configured headers, decoded, and at most the configured number of spans", async () => {
     collected({ OTLP_HEADERS: "x-team=acme%20inc,authorization=Bearer%20abc" });
     const traces = Array.from({ length: 20 }, newTraceId);
     await deliver(
@@ -207,7 +207,7 @@ describe("With a collector", () => {
 });
 
 describe("Without a collector", () => {
-  it("messages and calls have their own span ids, and no message is created for the spans", async () => {
+  it("without a collector messages and calls have their own span ids, and nothing is sent", async () => {
     const [name, traceId] = [fresh("lab"), newTraceId()];
     const seen = new Set<string>();
     const note = defineStep({
@@ -222,7 +222,7 @@ describe("Without a collector", () => {
 });
 
 describe("A collector that is unavailable", () => {
-  it("delays and fails nothing: its spans are lost with one log line, and it is not called for a while", async () => {
+  it("an unavailable collector delays and fails no run: its spans are lost with one log line, and it gets no request for a while", async () => {
     collected({ OTLP_ENDPOINT: `${inject("collectorUrl")}/refuses` });
     const lines: string[] = [];
     const spy = vi.spyOn(console, "warn").mockImplementation((line) => void lines.push(String(line)));

@@ -8,7 +8,7 @@ import { comes, kept, play, type Scene, scene } from "./scene.ts";
 const cancel = (id: string, more: { undo?: boolean } = {}) => actOn(probeEnv, operator, "cancel", id, { reason: "called off", ...more });
 const LASTING = { retries: { limit: 5, delay: "1 hour" }, timeout: "10 minutes" } as const;
 
-/** A run with one effect and then a read of a price without an answer: each try gets an error, or times out. */
+/** A run with one effect, followed by a read of a price that gets an error or no answer at every attempt. */
 async function reading(how: "fails" | "hangs"): Promise<{ its: Scene; id: string; asked: () => number }> {
   const its = scene();
   let [asked, passes] = [0, 0];
@@ -27,23 +27,23 @@ async function reading(how: "fails" | "hangs"): Promise<{ its: Scene; id: string
 }
 
 it.each(["fails", "hangs"] as const)(
-  "a cancel ends a run at once if its read %s, does not repeat the read, and undoes the effects",
+  "a cancel during a read that %s ends the run at once, does not repeat the read, and undoes the effects",
   async (how) => {
     const { its, id, asked } = await reading(how);
     expect((await planAct(probeEnv, operator, "cancel", id, {})).effects).toEqual([{ step: "a", item: "", verdict: "undone" }]);
     const since = Date.now();
     await cancel(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    // A hanging read would be awaited until its timeout, or locally for half a minute, until its replay.
+    // Without the cancel, the replay would wait for the hanging read until its timeout, or for 30 seconds locally.
     expect(Date.now() - since).toBeLessThan(15_000);
-    expect(its.log).toEqual(["a", "undo a of its a"]);
+    expect(its.log).toEqual(["a", "undo a(its a)"]);
     expect(asked()).toBe(1);
     its.state.go = true;
   },
 );
 
 it.each(["fails", "hangs"] as const)(
-  "a stop ends a run at once if its read %s, and leaves no effect with an unknown outcome",
+  "a cancel without undo during a read that %s ends the run at once, and leaves no effect with an unknown outcome",
   async (how) => {
     const { its, id, asked } = await reading(how);
     await cancel(id, { undo: false });
@@ -59,7 +59,7 @@ it.each(["fails", "hangs"] as const)(
     await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     await comes(() => its.log.length === 2);
-    expect([its.log, asked()]).toEqual([["a", "undo a of its a"], 1]);
+    expect([its.log, asked()]).toEqual([["a", "undo a(its a)"], 1]);
     its.state.go = true;
   },
 );
@@ -80,7 +80,7 @@ it("a restart does not wait for a read that hangs", async () => {
   its.state.go = true;
 });
 
-it("an undo repeats no read after the last completed effect, also where the code polls for a condition", async () => {
+it("an undo repeats no read that follows the last completed effect, also where the code polls for a condition", async () => {
   const its = scene();
   let asked = 0;
   const id = await play(its, async (step) => {
@@ -94,10 +94,10 @@ it("an undo repeats no read after the last completed effect, also where the code
   await comes(() => asked === 2);
   await cancel(id);
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
-  expect([its.log, asked]).toEqual([["a", "undo a of its a"], 2]);
+  expect([its.log, asked]).toEqual([["a", "undo a(its a)"], 2]);
 });
 
-it("an undo repeats the reads before a completed effect, so that the code takes the same branch", async () => {
+it("an undo repeats the reads that precede a completed effect, so that the code takes the same branch", async () => {
   const its = scene();
   let asked = 0;
   const id = await play(its, async (step) => {
@@ -107,5 +107,5 @@ it("an undo repeats the reads before a completed effect, so that the code takes 
   expect(await ended(id)).toBe("complete");
   await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
-  expect([its.log, asked]).toEqual([["a", "undo a of its a"], 3]);
+  expect([its.log, asked]).toEqual([["a", "undo a(its a)"], 3]);
 });

@@ -10,9 +10,9 @@ const cancel = (id: string, more: { undo?: boolean } = {}) => actOn(probeEnv, op
 const standing = (id: string) => getInstance(probeEnv, operator, id);
 const audited = (id: string) => rows("SELECT verb, result FROM millrace_actions WHERE instance_id = ?1 ORDER BY at, result", id);
 
-describe("W23 a cancel races the effect", () => {
+describe("W23 a cancel while an effect is running", () => {
   it.each(["keyed", "natural", "lookup", "once"] as const)(
-    "I15 of class %s: it is recorded first, then undone, before the earlier effects; no later step begins",
+    "I15 a cancel records a running %s effect, then undoes it before the earlier effects, and no later step begins",
     async (of: Class) => {
       const its = scene();
       const id = await play(its, async (step) => {
@@ -30,11 +30,11 @@ describe("W23 a cancel races the effect", () => {
       its.state.go = true;
       await cancelled;
       expect(await kept(id, "terminated", "errored")).toBe("terminated");
-      expect(its.log).toEqual(["a", "b", "undo b of its b", "undo a of its a"]);
+      expect(its.log).toEqual(["a", "b", "undo b(its b)", "undo a(its a)"]);
     },
   );
 
-  it("a cancel waits for a long effect during any number of keeper rounds: nothing is undone in parallel", async () => {
+  it("a cancel waits for a long effect, and undoes nothing in parallel in any round of the keeper", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -46,10 +46,10 @@ describe("W23 a cancel races the effect", () => {
     expect(its.log).toEqual(["a", "b"]);
     its.state.go = true;
     expect(await kept(id, "terminated", "errored", "in_doubt")).toBe("terminated");
-    expect(its.log).toEqual(["a", "b", "undo b of its b", "undo a of its a"]);
+    expect(its.log).toEqual(["a", "b", "undo b(its b)", "undo a(its a)"]);
   });
 
-  it("a cancel while a resume is pending undoes nothing in parallel", async () => {
+  it("a cancel while a resume is pending undoes nothing in parallel to a running effect", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -66,10 +66,10 @@ describe("W23 a cancel races the effect", () => {
     its.state.go = true;
     await cancelled;
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(its.log).toEqual(["a", "b", "undo b of its b", "undo a of its a"]);
+    expect(its.log).toEqual(["a", "b", "undo b(its b)", "undo a(its a)"]);
   });
 
-  it("a cancel undoes the rows of a running commit after the commit", async () => {
+  it("a cancel undoes a commit's rows after that commit is written", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "commit", name: "rows", undo: "rows" },
@@ -85,7 +85,7 @@ describe("W23 a cancel races the effect", () => {
   });
 
   it.each(["keyed", "natural"] as const)(
-    "W20 an effect of class %s with a lost answer between two tries is undone after its outcome is determined under its key",
+    "W20 a cancel between two attempts repeats a %s effect with a lost answer under its key, and then undoes it",
     async (of) => {
       const its = scene();
       its.state.lose = true;
@@ -93,12 +93,12 @@ describe("W23 a cancel races the effect", () => {
         await its.act(step, "a");
         await its.act(step, "b", of);
       });
-      // The first loses its answer as well, and has no other try until an hour has passed.
+      // The first attempt loses its answer as well, and the next one is an hour later.
       await comes(() => its.log.includes("a"));
       its.state.lose = false;
       await cancel(id);
       expect(await kept(id, "terminated", "errored")).toBe("terminated");
-      expect(its.log.at(-1)).toBe("undo a of its a");
+      expect(its.log.at(-1)).toBe("undo a(its a)");
       expect(its.log.filter((one) => one.startsWith("undo"))).toHaveLength(1);
       expect(its.log).not.toContain("b");
     },
@@ -120,12 +120,12 @@ describe("W23 a cancel races the effect", () => {
     const doubt = (await effectsOf(probeEnv, operator, id)).find(({ state }) => state === "in_doubt");
     await resolveDoubt(probeEnv, operator, doubt?.key ?? "", { verb: "confirm", output: "seen" }, "it is there");
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(its.log).toEqual(["a", "b", "undo b of seen", "undo a of its a"]);
+    expect(its.log).toEqual(["a", "b", "undo b(seen)", "undo a(its a)"]);
   });
 });
 
 describe("A cancelled instance", () => {
-  it("is ended and undone at once when it sleeps or waits for an event", async () => {
+  it("a cancelled instance that sleeps or waits for an event is ended and undone at once", async () => {
     for (const rest of ["sleep", "wait"] as const) {
       const its = scene();
       const id = await play(its, async (step) => {
@@ -137,12 +137,12 @@ describe("A cancelled instance", () => {
       await comes(async () => (await standing(id)).step === "a");
       await cancel(id);
       expect(await kept(id, "terminated", "errored")).toBe("terminated");
-      expect(its.log).toEqual(["a", "undo a of its a"]);
+      expect(its.log).toEqual(["a", "undo a(its a)"]);
       expect(await standing(id)).toMatchObject({ undo: expect.any(String), run: 2 });
     }
   });
 
-  it("never starts when it had not begun: neither by a late copy of its message nor by the keeper", async () => {
+  it("an instance that is cancelled before its start never starts, neither by a late copy of its message nor by the keeper", async () => {
     const its = scene();
     dieAt("A03 accept committed, not enqueued");
     await play(its, (step) => its.act(step, "a")).catch(() => undefined);
@@ -156,7 +156,7 @@ describe("A cancelled instance", () => {
     expect(await audited(id)).toEqual([{ verb: "cancel", result: "applied" }]);
   });
 
-  it("never starts when it waits for its time, although the process dies before the platform has the cancel", async () => {
+  it("a cancelled instance with a delayed start never starts, although the process dies before the platform gets the cancel", async () => {
     const its = scene();
     dieAt("A03 accept committed, not enqueued");
     await play(its, (step) => its.act(step, "a")).catch(() => undefined);
@@ -169,7 +169,7 @@ describe("A cancelled instance", () => {
     expect(its.log).toEqual([]);
   });
 
-  it("never starts by its queued message, although the process dies before the platform has the cancel", async () => {
+  it("a cancelled instance is not started by its queued message, although the process dies before the platform gets the cancel", async () => {
     const its = scene();
     const { id, message } = await waiting(its, (step) => its.act(step, "a"));
     dieAt("cancel promised, not applied");
@@ -179,7 +179,7 @@ describe("A cancelled instance", () => {
     expect(its.log).toEqual([]);
   });
 
-  it("is cancelled once for any number of clicks: one action, and one audit row for each click", async () => {
+  it("a double click on cancel is one action and two audit records; the second click is refused", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -190,7 +190,7 @@ describe("A cancelled instance", () => {
     expect(clicks.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
     expect(clicks.find(({ status }) => status === "rejected")).toMatchObject({ reason: { code: "invalid_transition" } });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(its.log).toEqual(["a", "undo a of its a"]);
+    expect(its.log).toEqual(["a", "undo a(its a)"]);
     expect(await audited(id)).toEqual([
       { verb: "cancel", result: "applied" },
       { verb: "cancel", result: "no_change" },
@@ -199,50 +199,53 @@ describe("A cancelled instance", () => {
     expect((await planAct(probeEnv, operator, "cancel", id, {})).refused).toContain("only an instance that has not ended");
   });
 
-  it("is ended before its next run begins when a retry follows the stop at once", async () => {
+  it("a retry directly after a cancel without undo ends the old run before the next run begins", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       const a = () => {
         its.log.push("a");
         return {};
       };
-      // After a step of the platform's the next one is the replay's own, for any state of the process.
+      // The step after a platform step is an inline step, for any state of the process.
       await step.commit("begun", () => ({}));
       await step.commit("a", a, { steps: "lean" });
       await step.sleep("rest", "1 minute");
     });
     await comes(async () => (await stepsOf(probeEnv, operator, await standing(id))).steps.some(({ type }) => type === "sleep"));
     await cancel(id, { undo: false });
-    await actOn(probeEnv, operator, "retry", id, { reason: "it may go on" });
+    await actOn(probeEnv, operator, "retry", id, { reason: "the run may continue" });
     const begun = () =>
       rows("SELECT restarted_at FROM millrace_actions WHERE instance_id = ?1 AND verb = 'retry' AND restarted_at IS NOT NULL", id);
     expect(await begun()).toHaveLength(1);
     expect(its.log).toEqual(["a"]);
   });
 
-  it.each(["retried", "undone"] as const)("records its running effects first when it was stopped and is %s at once", async (how) => {
-    const its = scene();
-    const id = await play(its, async (step) => {
-      await its.act(step, "c");
-      await its.act(step, "a", how === "retried" ? "once" : "natural", "slow");
-      await its.act(step, "b");
-    });
-    await comes(() => its.log.includes("a"));
-    await cancel(id, { undo: false });
-    if (how === "retried") await actOn(probeEnv, operator, "retry", id, { reason: "it may go on" });
-    else await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
-    for (let round = 0; round < 8; round++) {
-      await rows("UPDATE millrace_actions SET due_at = 0 WHERE instance_id = ?1 AND applied_at IS NULL", id);
-      await keeperRound();
-    }
-    expect(its.log).toEqual(["c", "a"]);
-    its.state.go = true;
-    const [end, ...behind] = how === "retried" ? ["complete", "b"] : ["terminated", "undo a of its a", "undo c of its c"];
-    expect(await kept(id, "complete", "terminated", "errored", "in_doubt")).toBe(end);
-    expect(its.log).toEqual(["c", "a", ...behind]);
-  });
+  it.each(["retried", "undone"] as const)(
+    "an instance that is cancelled without undo and %s at once records its running effect first",
+    async (how) => {
+      const its = scene();
+      const id = await play(its, async (step) => {
+        await its.act(step, "c");
+        await its.act(step, "a", how === "retried" ? "once" : "natural", "slow");
+        await its.act(step, "b");
+      });
+      await comes(() => its.log.includes("a"));
+      await cancel(id, { undo: false });
+      if (how === "retried") await actOn(probeEnv, operator, "retry", id, { reason: "the run may continue" });
+      else await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
+      for (let round = 0; round < 8; round++) {
+        await rows("UPDATE millrace_actions SET due_at = 0 WHERE instance_id = ?1 AND applied_at IS NULL", id);
+        await keeperRound();
+      }
+      expect(its.log).toEqual(["c", "a"]);
+      its.state.go = true;
+      const [end, ...behind] = how === "retried" ? ["complete", "b"] : ["terminated", "undo a(its a)", "undo c(its c)"];
+      expect(await kept(id, "complete", "terminated", "errored", "in_doubt")).toBe(end);
+      expect(its.log).toEqual(["c", "a", ...behind]);
+    },
+  );
 
-  it("keeps its effects with `undo: false`, and runs the remaining steps when it is retried", async () => {
+  it("a cancel with `undo: false` keeps the effects, and a retry runs the remaining steps", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -263,7 +266,7 @@ describe("A cancelled instance", () => {
   });
 
   it.each(["cancel promised, not applied", "stopped on the platform, not begun anew"] as const)(
-    "is undone by the keeper when the process dies at: %s",
+    "a cancelled instance is undone by the keeper when the process dies at: %s",
     async (point) => {
       const its = scene();
       const id = await play(its, async (step) => {
@@ -281,7 +284,7 @@ describe("A cancelled instance", () => {
       expect(died()).toBe(true);
       await probeEnv.DB.prepare("UPDATE millrace_actions SET lease_until = 0 WHERE instance_id = ?1").bind(id).run();
       expect(await kept(id, "terminated", "errored")).toBe("terminated");
-      expect(its.log).toEqual(["a", "undo a of its a"]);
+      expect(its.log).toEqual(["a", "undo a(its a)"]);
       await platformReaches(id, "terminated", "errored");
     },
   );

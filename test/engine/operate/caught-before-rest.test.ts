@@ -12,7 +12,7 @@ import { beginUnwritten, till } from "./till.ts";
 const of = (step: string, verdict: string) => ({ step, item: "", verdict });
 const cancel = (id: string, more: { undo?: boolean } = {}) => actOn(probeEnv, operator, "cancel", id, { reason: "called off", ...more });
 
-/** Long waits of a run after a failure that its code caught, without a recorded outcome. */
+/** Steps that wait long, after the code has caught a failure of an effect that may have happened and has no record. */
 const rests = {
   sleep: (step: Steps) => step.sleep("night", "1 hour"),
   wait: (step: Steps) => step.waitFor("truck", ProbeSignal, { subject: fresh("rest") }),
@@ -26,7 +26,7 @@ const rests = {
 
 type Rest = keyof typeof rests;
 
-/** The platform has reached the rest of the run. */
+/** Waits until the row of the instance contains the caught failure. */
 const hasCome = async (id: string) => {
   const [row] = await rows<{ caught: string | null }>("SELECT caught FROM millrace_instances WHERE id = ?1", id);
   return row?.caught !== null && row?.caught !== undefined;
@@ -37,7 +37,7 @@ const ways = (["platform", "lean"] as const).flatMap((steps) =>
 );
 
 it.each(ways)(
-  "a cancel undoes the effect of a run that rests in a %s after a caught %s failure (%s steps), with nothing else on record",
+  "a cancel during a %s undoes a caught %s effect that may have happened and has no record (step mode %s)",
   async (rest, of_, steps) => {
     const { id, state } = await beginUnwritten(steps, of_, rests[rest]);
     await comes(() => hasCome(id));
@@ -53,21 +53,24 @@ it.each(ways)(
   },
 );
 
-it.each(["platform", "lean"] as const)("an undo after a stop does the same for a run of %s steps, as its dry run says", async (steps) => {
-  const { id, state } = await beginUnwritten(steps, "keyed", rests.sleep);
-  await comes(() => hasCome(id));
-  await cancel(id, { undo: false });
-  expect(await kept(id, "terminated", "errored")).toBe("terminated");
-  await platformReaches(id, "terminated", "errored");
-  expect(await planAct(probeEnv, operator, "undo", id, {})).toMatchObject({ refused: null, effects: [of("pay", "repeated")] });
-  state.mended = true;
-  await undo(id);
-  expect(await kept(id, "terminated", "errored")).toBe("terminated");
-  expect(state).toEqual({ mended: true, stands: false, asked: 2 });
-});
+it.each(["platform", "lean"] as const)(
+  "an undo after a cancel without undo repeats and undoes a caught effect without a record, as its dry run says (step mode %s)",
+  async (steps) => {
+    const { id, state } = await beginUnwritten(steps, "keyed", rests.sleep);
+    await comes(() => hasCome(id));
+    await cancel(id, { undo: false });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    await platformReaches(id, "terminated", "errored");
+    expect(await planAct(probeEnv, operator, "undo", id, {})).toEqual({ refused: null, effects: [of("pay", "repeated")] });
+    state.mended = true;
+    await undo(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(state).toEqual({ mended: true, stands: false, asked: 2 });
+  },
+);
 
 it.each(["platform", "lean"] as const)(
-  "a cancel of a run of %s steps reports that a caught effect without an undo handler may remain",
+  "a cancel reports that a caught effect without an undo handler may remain (step mode %s)",
   async (steps) => {
     mode.steps = steps;
     onTestFinished(() => {
@@ -86,7 +89,7 @@ it.each(["platform", "lean"] as const)(
   },
 );
 
-it("a restart throws the caught failure to the code again, as its dry run says, and runs the effects after the sleep once", async () => {
+it("a restart throws a caught failure to the code again, as its dry run says, and repeats no effect", async () => {
   const asked: string[] = [];
   let isLost = true;
   const charge = effect("keyed", async () => {
@@ -112,7 +115,7 @@ it("a restart throws the caught failure to the code again, as its dry run says, 
   expect(asked).toEqual(["charge", "tell owed"]);
 });
 
-it.each(["platform", "lean"] as const)("a cancel undoes a caught effect of a %s step while another branch sleeps", async (steps) => {
+it.each(["platform", "lean"] as const)("a cancel undoes a caught effect while another branch sleeps (step mode %s)", async (steps) => {
   mode.steps = steps;
   onTestFinished(() => {
     mode.steps = "platform";
@@ -129,7 +132,7 @@ it.each(["platform", "lean"] as const)("a cancel undoes a caught effect of a %s 
 });
 
 it.each(["platform", "lean"] as const)(
-  "a cancel undoes a caught effect while a pause holds the next step of a run of %s steps",
+  "a cancel undoes a caught effect while a pause holds the next step (step mode %s)",
   async (steps) => {
     mode.steps = steps;
     onTestFinished(() => {
@@ -151,7 +154,7 @@ it.each(["platform", "lean"] as const)(
     });
     await comes(() => world.includes("paid"));
     await actOn(probeEnv, operator, "pause", id, { reason: "let me look" });
-    // A replay caches its row's status for 0.7 s.
+    // A replay caches the status of its row for 0.7 s.
     await scheduler.wait(800);
     is.lost = true;
     await comes(() => hasCome(id));

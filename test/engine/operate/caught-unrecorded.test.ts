@@ -16,7 +16,7 @@ const sleeps = (step: Steps) => step.sleep("night", "1 hour");
 const fails = (step: Steps) =>
   step.effect("last", defineStep({ effect: "once", ...ONCE, run: () => Promise.reject(new Error("No.")) }), {});
 
-it.each(ways)("an undo repeats a %s effect that lost its answers and was caught (%s steps), and then undoes it", async (effect, steps) => {
+it.each(ways)("an undo repeats a caught %s effect with lost answers (step mode %s), and then undoes it", async (effect, steps) => {
   const { id, state } = await begin(steps, effect);
   expect(await ended(id)).toBe("complete");
   expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
@@ -27,20 +27,23 @@ it.each(ways)("an undo repeats a %s effect that lost its answers and was caught 
   expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual([]);
 });
 
-it.each(ways)("a cancel repeats and undoes a caught %s effect of a run of %s steps that sleeps after it", async (effect, steps) => {
-  const { id, state } = await begin(steps, effect, sleeps);
-  await comes(async () => (await stateOf(id, "owe")) === "done");
-  const { effects } = await planAct(probeEnv, operator, "cancel", id, {});
-  expect(effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
-  expect((await planAct(probeEnv, operator, "cancel", id, { undo: false })).effects).toEqual([of("pay", "unknown"), of("owe", "kept")]);
-  expect((await planAct(probeEnv, operator, "pause", id, {})).effects).toEqual([of("owe", "kept"), of("pay", "caught")]);
-  state.mended = true;
-  await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
-  expect(await kept(id, "terminated", "errored")).toBe("terminated");
-  expect(state).toEqual({ mended: true, stands: false, asked: 2 });
-});
+it.each(ways)(
+  "a cancel during a sleep repeats and undoes a caught %s effect that may have happened (step mode %s)",
+  async (effect, steps) => {
+    const { id, state } = await begin(steps, effect, sleeps);
+    await comes(async () => (await stateOf(id, "owe")) === "done");
+    const { effects } = await planAct(probeEnv, operator, "cancel", id, {});
+    expect(effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
+    expect((await planAct(probeEnv, operator, "cancel", id, { undo: false })).effects).toEqual([of("pay", "unknown"), of("owe", "kept")]);
+    expect((await planAct(probeEnv, operator, "pause", id, {})).effects).toEqual([of("owe", "kept"), of("pay", "caught")]);
+    state.mended = true;
+    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(state).toEqual({ mended: true, stands: false, asked: 2 });
+  },
+);
 
-it.each(ways)("an undo repeats and undoes a %s effect of a %s step that lost its answers and ended its run", async (effect, steps) => {
+it.each(ways)("an undo repeats and undoes a %s effect that lost its answers and ended its run (step mode %s)", async (effect, steps) => {
   mode.steps = steps;
   onTestFinished(() => {
     mode.steps = "platform";
@@ -55,7 +58,7 @@ it.each(ways)("an undo repeats and undoes a %s effect of a %s step that lost its
   expect(state).toEqual({ mended: true, stands: false, asked: 2 });
 });
 
-it("an undo fails while the upstream of the caught effect is unavailable; after a skip the record says that the effect may remain", async () => {
+it("an undo fails while the upstream of a caught effect is unavailable; after a skip the effect is recorded as possibly remaining", async () => {
   const { id, state } = await begin("platform", "keyed");
   expect(await ended(id)).toBe("complete");
   await undo(id);
@@ -70,7 +73,7 @@ it("an undo fails while the upstream of the caught effect is unavailable; after 
 });
 
 it.each(["keyed", "lookup"] as const)(
-  "the dry runs of a retry, a restart and a skip report that a caught %s effect is thrown again",
+  "the dry runs of a retry, a restart and a skip report that the failure of a caught %s effect is thrown again",
   async (effect) => {
     const { id } = await begin("platform", effect, fails);
     await comes(async () => (await stateOf(id, "last")) !== undefined);
@@ -85,11 +88,14 @@ it.each(["keyed", "lookup"] as const)(
   },
 );
 
-it.each(["platform", "lean"] as const)("a caught lookup of a run of %s steps that sleeps is not reported as running", async (steps) => {
-  const { id } = await begin(steps, "lookup", sleeps);
-  await comes(async () => (await stateOf(id, "owe")) === "done");
-  expect((await planAct(probeEnv, operator, "cancel", id, {})).effects).toEqual([of("owe", "undone"), of("pay", "asked")]);
-  for (const name of ["pause", "restart"] as const) {
-    expect((await planAct(probeEnv, operator, name, id, {})).effects).toEqual([of("pay", "caught"), of("owe", "kept")]);
-  }
-});
+it.each(["platform", "lean"] as const)(
+  "a dry run does not report a caught lookup effect as running while its run sleeps (step mode %s)",
+  async (steps) => {
+    const { id } = await begin(steps, "lookup", sleeps);
+    await comes(async () => (await stateOf(id, "owe")) === "done");
+    expect((await planAct(probeEnv, operator, "cancel", id, {})).effects).toEqual([of("owe", "undone"), of("pay", "asked")]);
+    for (const verb of ["pause", "restart"] as const) {
+      expect((await planAct(probeEnv, operator, verb, id, {})).effects).toEqual([of("pay", "caught"), of("owe", "kept")]);
+    }
+  },
+);

@@ -7,10 +7,10 @@ import { failsUntilMended, outputOf, platformOf, runLab } from "../lab.ts";
 import { back, effect, failed, resolve, undo } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
-const close = (id: string) => actOn(probeEnv, operator, "close", id, { reason: "nobody needs it any more" });
+const close = (id: string) => actOn(probeEnv, operator, "close", id, { reason: "the run is no longer needed" });
 const standing = (id: string) => getInstance(probeEnv, operator, id);
 
-it("A closed instance is final: no retry or undo moves it, and its error stays on record with the reason", async () => {
+it("a closed instance is final: a retry and an undo are refused, and its error remains on record with the reason", async () => {
   const { instanceId: id } = await failsUntilMended();
   await failed(id);
   expect(await planAct(probeEnv, operator, "close", id, {})).toMatchObject({ refused: null, effects: [] });
@@ -24,14 +24,14 @@ it("A closed instance is final: no retry or undo moves it, and its error stays o
   expect((await standing(id)).status).toBe("skipped");
   expect(await rows("SELECT verb, result, reason FROM millrace_actions WHERE instance_id = ?1 AND verb = 'close' ORDER BY at", id)).toEqual(
     [
-      { verb: "close", result: "applied", reason: "nobody needs it any more" },
-      { verb: "close", result: "no_change", reason: "nobody needs it any more" },
+      { verb: "close", result: "applied", reason: "the run is no longer needed" },
+      { verb: "close", result: "no_change", reason: "the run is no longer needed" },
     ],
   );
 });
 
 it.each(["platform", "lean"] as const)(
-  "W23 A closed run records the effect under way in a step of %s, begins nothing more, and remains closed",
+  "W23 a close during an effect records that effect, begins no further step, and keeps the instance closed (step mode %s)",
   async (steps) => {
     mode.steps = steps;
     onTestFinished(() => {
@@ -57,7 +57,7 @@ it.each(["platform", "lean"] as const)(
   },
 );
 
-it("A close is refused for a running instance and for a complete one", async () => {
+it("a close is refused for a running instance and for a complete one", async () => {
   const its = scene();
   const id = await play(its, (step) => its.act(step, "a", "natural", "slow"));
   await comes(() => its.log.includes("a"));
@@ -68,7 +68,7 @@ it("A close is refused for a running instance and for a complete one", async () 
   await expect(close(id)).rejects.toMatchObject({ code: "invalid_transition", detail: { from: "complete", to: "skipped" } });
 });
 
-it("A close is refused for an instance in doubt while its entry exists, and accepted when the entry is missing", async () => {
+it("a close is refused for an instance in doubt, and accepted when the inbox entry of its effect is missing", async () => {
   const its = scene();
   its.state.lose = true;
   const id = await play(its, (step) => its.act(step, "b", "once"));
@@ -88,7 +88,7 @@ it("A close is refused for an instance in doubt while its entry exists, and acce
 });
 
 it.each(["platform", "lean"] as const)(
-  "A close is refused while an effect of a stopped instance (%s steps) is in doubt, and accepted once an operator has marked it as unknown",
+  "a close of a cancelled instance (step mode %s) is refused while an effect is in doubt, and accepted once an operator has resolved it",
   async (steps) => {
     mode.steps = steps;
     onTestFinished(() => {
@@ -113,8 +113,8 @@ it.each(["platform", "lean"] as const)(
   },
 );
 
-it("A dry run lists the effects that a failed undo has undone, the remaining ones, and failures without a record", async () => {
-  const stuck = { undo: back(() => Promise.reject(upstreamRefused("The van has left."))) };
+it("the dry run of a close lists the effects that a failed undo has undone, the remaining ones, and failures without a record", async () => {
+  const stuck = { undo: back(() => Promise.reject(upstreamRefused("The van is not available."))) };
   const van = effect("keyed", async () => "a van", stuck);
   const charge = effect("keyed", async () => "a charge", { undo: back(async () => "refunded") });
   const lost = effect("keyed", () => Promise.reject(new Error("The till answered 500.")));
@@ -132,7 +132,7 @@ it("A dry run lists the effects that a failed undo has undone, the remaining one
   expect(await verdicts()).toEqual({ van: "kept", charge: "undone", lost: "unknown" });
 });
 
-it("A dry run of a close lists the effects that remain after an undo and after a failed undo, and the close keeps the status `undone`", async () => {
+it("the dry run of a close reports the effects that remain after an undo and after a failed undo, and the close keeps the field `undone`", async () => {
   let stuck = true;
   const van = effect("keyed", async () => "a van", {
     undo: back(async () => (stuck ? Promise.reject(upstreamRefused("No driver.")) : "back")),

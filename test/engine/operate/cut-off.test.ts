@@ -8,15 +8,15 @@ import { carriedOut, losing, refusing } from "./cutting-off.ts";
 import { back, effect } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
-/** A dry run reports an unknown outcome, and that it is done once more. */
+/** Cancels a run. The dry run must report the effect's outcome as unknown, and that the effect is repeated under its key. */
 async function cancelAsForeseen(id: string): Promise<void> {
   const { effects, follows } = await planAct(probeEnv, operator, "cancel", id, {});
   expect([effects, follows]).toEqual([[{ step: "b", item: "", verdict: "unknown" }], expect.stringContaining("is repeated under its key")]);
   await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
 }
 
-describe("W20 an effect with an unrecorded first attempt", () => {
-  it("is undone by a cancel while a pause holds its next try", async () => {
+describe("W20 an effect that happened at its first attempt without a record", () => {
+  it("a cancel undoes an effect with an unrecorded first attempt while a pause holds its next attempt", async () => {
     const its = scene();
     const step = losing(its.log, () => "it");
     const id = await play(its, (steps) => steps.effect("b", step, {}));
@@ -31,7 +31,7 @@ describe("W20 an effect with an unrecorded first attempt", () => {
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("is undone by a cancel when its name contains the prefix of the engine's own steps", async () => {
+  it("a cancel undoes an effect with an unrecorded first attempt and a name that resembles the engine's own steps", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -42,7 +42,7 @@ describe("W20 an effect with an unrecorded first attempt", () => {
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("is undone by a cancel after its next try was refused temporarily", async () => {
+  it("a cancel undoes an effect with an unrecorded first attempt and a temporarily refused second one", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -53,7 +53,7 @@ describe("W20 an effect with an unrecorded first attempt", () => {
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("is not repeated by a cancel when its upstream refused it temporarily (429): it has not happened", async () => {
+  it("a cancel does not repeat an effect that its upstream refused temporarily (429), because it has not happened", async () => {
     const its = scene();
     const run = async () => {
       its.log.push("asked");
@@ -67,10 +67,10 @@ describe("W20 an effect with an unrecorded first attempt", () => {
     await comes(() => its.log.includes("asked"));
     await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(its.log).toEqual(["a", "asked", "undo a of its a"]);
+    expect(its.log).toEqual(["a", "asked", "undo a(its a)"]);
   });
 
-  it("is undone by a cancel after more steps than one page lists", async () => {
+  it("a cancel undoes an effect with an unrecorded first attempt after more steps than one page of the platform lists", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -84,7 +84,7 @@ describe("W20 an effect with an unrecorded first attempt", () => {
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("is not repeated by a cancel when it has no undo handler", async () => {
+  it("a cancel does not repeat an effect without an undo handler after a failed attempt", async () => {
     const its = scene();
     let tries = 0;
     const run = async () => (++tries === 1 ? Promise.reject(new Error("It is away.")) : its.log.push("b"));
@@ -96,11 +96,11 @@ describe("W20 an effect with an unrecorded first attempt", () => {
     await comes(() => tries === 1);
     await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(its.log).toEqual(["a", "undo a of its a"]);
+    expect(its.log).toEqual(["a", "undo a(its a)"]);
   });
 
   it.each(["stopped and retried", "restarted twice"] as const)(
-    "is undone by a cancel after its run was %s, before the next run reached it",
+    "a cancel undoes an effect with an unrecorded first attempt in a run that was %s and has not reached it again",
     async (how) => {
       const its = scene();
       const { state, next } = refusing();
@@ -118,7 +118,7 @@ describe("W20 an effect with an unrecorded first attempt", () => {
       if (how === "stopped and retried") await actOn(probeEnv, operator, "retry", id, { reason: "go on" });
       else {
         const restarted = actOn(probeEnv, operator, "restart", id, { reason: "it hangs still" });
-        // A replay caches its row's status for 0.7 s.
+        // A replay caches the status of its row for 0.7 s.
         await scheduler.wait(800);
         goOn = 2;
         await restarted;
@@ -134,7 +134,7 @@ describe("W20 an effect with an unrecorded first attempt", () => {
     },
   );
 
-  it("is undone by a cancel after a restart of its run that has not reached it again", async () => {
+  it("a cancel after a restart undoes an effect with an unrecorded first attempt that the new run has not reached", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -153,7 +153,7 @@ describe("W20 an effect with an unrecorded first attempt", () => {
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("is not repeated again when an undo that failed at another effect is retried", async () => {
+  it("a retry of an undo that failed at another effect does not repeat an effect with an unrecorded first attempt again", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, () => {
@@ -175,12 +175,12 @@ describe("W20 an effect with an unrecorded first attempt", () => {
     expect(await kept(id, "terminated", "errored")).toBe("errored");
     await platformReaches(platformId(id, (await getInstance(probeEnv, operator, id)).undo), "errored");
     isRefused = false;
-    await actOn(probeEnv, operator, "retry", id, { reason: "they take it now" });
+    await actOn(probeEnv, operator, "retry", id, { reason: "the upstream accepts the request now" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["first", "done", "done again", "undo it", "undo first"]);
   });
 
-  it("is not repeated by an undo after a later try under its key was refused permanently: it had not happened", async () => {
+  it("an undo does not repeat an effect with an unrecorded first attempt and a permanently refused later one: it has not happened", async () => {
     const its = scene();
     let tries = 0;
     const step = defineStep({
@@ -201,39 +201,42 @@ describe("W20 an effect with an unrecorded first attempt", () => {
     expect(await kept(id, "complete", "errored")).toBe("complete");
     await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(its.log).toEqual(["a", "asked", "asked", "undo a of its a"]);
+    expect(its.log).toEqual(["a", "asked", "asked", "undo a(its a)"]);
   });
 
-  it.each(["undone", "retried"] as const)("is undone when its run is stopped, and %s before the platform has the stop", async (how) => {
-    const its = scene();
-    const step = losing(its.log, () => "it");
-    let [passes, goOn] = [0, 1];
-    const id = await play(its, async (steps) => {
-      const own = ++passes;
-      await its.act(steps, "a");
-      await steps.read("look", async () => own > 1 && (await held(() => own <= goOn)));
-      await steps.effect("b", step, {});
-    });
-    await comes(() => its.log.includes("done"));
-    const { died } = dieAt("cancel promised, not applied");
-    await actOn(probeEnv, operator, "cancel", id, { reason: "stop", undo: false }).catch(() => undefined);
-    expect(died()).toBe(true);
-    // It detects that at its next try, and ends itself.
-    await platformReaches(id, "errored", "terminated");
-    if (how === "undone") {
-      goOn = 9;
-      await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
-    } else {
-      await actOn(probeEnv, operator, "retry", id, { reason: "go on" });
-      await comes(() => passes > 1);
-      const cancelled = actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
-      await comes(async () => (await getInstance(probeEnv, operator, id)).undo !== null);
-      await scheduler.wait(800);
-      goOn = 9;
-      await cancelled;
-    }
-    await carriedOut(id);
-    expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(its.log).toEqual(["a", "done", "undo it", "undo a of its a"]);
-  });
+  it.each(["undone", "retried"] as const)(
+    "a cancelled effect with an unrecorded first attempt is undone when its run is %s before the platform gets the cancel",
+    async (how) => {
+      const its = scene();
+      const step = losing(its.log, () => "it");
+      let [passes, goOn] = [0, 1];
+      const id = await play(its, async (steps) => {
+        const own = ++passes;
+        await its.act(steps, "a");
+        await steps.read("look", async () => own > 1 && (await held(() => own <= goOn)));
+        await steps.effect("b", step, {});
+      });
+      await comes(() => its.log.includes("done"));
+      const { died } = dieAt("cancel promised, not applied");
+      await actOn(probeEnv, operator, "cancel", id, { reason: "stop", undo: false }).catch(() => undefined);
+      expect(died()).toBe(true);
+      // The replay detects the cancel at its next attempt and ends.
+      await platformReaches(id, "errored", "terminated");
+      if (how === "undone") {
+        goOn = 9;
+        await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
+      } else {
+        await actOn(probeEnv, operator, "retry", id, { reason: "go on" });
+        await comes(() => passes > 1);
+        const cancelled = actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+        await comes(async () => (await getInstance(probeEnv, operator, id)).undo !== null);
+        await scheduler.wait(800);
+        goOn = 9;
+        await cancelled;
+      }
+      await carriedOut(id);
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(its.log).toEqual(["a", "done", "undo it", "undo a(its a)"]);
+    },
+  );
 });

@@ -2,7 +2,7 @@ import { type Done, defineStep, retryAfter } from "millrace";
 import { keeperRound, rows } from "../harness.ts";
 import { comes } from "./scene.ts";
 
-/** The upstream asks for an hour's patience, once. */
+/** An upstream that refuses one request with a Retry-After of one hour. */
 export function refusing() {
   const state = { refused: false };
   const next = () => {
@@ -13,7 +13,7 @@ export function refusing() {
   return { state, next };
 }
 
-/** An effect that happens at its first try, with a lost answer; the answers of its next tries are given. */
+/** An effect that happens at its first attempt, with a lost answer. `next` gives the answers of the further attempts. */
 export function losing(log: string[], next: () => string) {
   const undo = defineStep<Done<unknown, unknown>, unknown>({
     effect: "natural",
@@ -28,7 +28,7 @@ export function losing(log: string[], next: () => string) {
   return defineStep({ effect: "keyed", run, undo, retries: { limit: 5, delay: 1000, backoff: "constant" } });
 }
 
-/** Runs all open actions of operators by the keeper. */
+/** Executes all open operator actions by rounds of the keeper. */
 export const carriedOut = (id: string) =>
   comes(async () => {
     await keeperRound();

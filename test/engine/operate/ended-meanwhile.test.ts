@@ -3,7 +3,7 @@ import { terminate } from "../../../packages/millrace/src/operate/carry-out/end-
 
 const refusing = (message: string) => ({ terminate: () => Promise.reject(new Error(message)) }) as unknown as WorkflowInstance;
 
-it("an operator's termination succeeds when the run ends by itself at the same moment: no retry waits for an hour", async () => {
+it("terminating a platform instance that ends by itself at the same moment succeeds; any other error is thrown", async () => {
   await terminate(refusing("(instance.cannot_terminate) Cannot terminate instance since its on a finite state"));
   await expect(terminate(refusing("The platform is busy."))).rejects.toThrow("busy");
 });

@@ -10,7 +10,7 @@ import { deliver, event, fresh, probeEnv, rows } from "../harness.ts";
 import { lettersAbout, outboxAbout, reader } from "../intake/letter.ts";
 import { routed } from "../intake/routed.ts";
 
-it("the replay of an event that its route cannot process is refused, also as a dry run, until the route is fixed", async () => {
+it("a replay of a dead letter that its route cannot process is refused, also as a dry run, until the route is fixed", async () => {
   const name = fresh("routed");
   const wrong = on(
     ProbeRouted,
@@ -38,8 +38,8 @@ it("the replay of an event that its route cannot process is refused, also as a d
   expect(await replayDeadLetter(probeEnv, app(right), reader, id, { reason: "r" })).toMatchObject({ sent: true });
 });
 
-describe("An event with a start route, and the key of other work", () => {
-  /** Two events with one key, and the letter of the second. */
+describe("A dead letter of an event with the key of other work", () => {
+  /** Sends two events with one key. Returns the dead letter of the second one. */
   async function reused() {
     const name = fresh("reused");
     const said = ["first", "second"].map((step) => event("probe.done", name, { name, step }, `${name}/done`));
@@ -49,21 +49,24 @@ describe("An event with a start route, and the key of other work", () => {
     return { name, second: said[1], id: letters[0]?.id ?? "" };
   }
 
-  it.each(["known", "pruned"])("is not replayed while the key is %s, and its dead letter stays open", async (key) => {
-    const { name, id } = await reused();
-    if (key === "pruned") {
-      const where = "FROM millrace_instances WHERE workflow = 'count-done' AND subject = ?1";
-      await rows(`INSERT INTO millrace_tombstones SELECT unhex(id), unhex(fingerprint), unixepoch() / 86400 ${where}`, name);
-      await rows(`DELETE ${where}`, name);
-    }
-    const refused = { code: "idempotency_key_reused" };
-    expect(await planReplay(probeEnv, app, reader, id, undefined)).toMatchObject({ outcome: "refused", refused });
-    await expect(replayDeadLetter(probeEnv, app, reader, id, { reason: "r" })).rejects.toMatchObject(refused);
-    expect(await lettersAbout(name)).toMatchObject([{ id, state: "open" }]);
-    expect(await outboxAbout(name)).toEqual([]);
-  });
+  it.each(["known", "pruned"])(
+    "a replay of a dead letter is refused while its key is %s, and the dead letter remains open",
+    async (key) => {
+      const { name, id } = await reused();
+      if (key === "pruned") {
+        const where = "FROM millrace_instances WHERE workflow = 'count-done' AND subject = ?1";
+        await rows(`INSERT INTO millrace_tombstones SELECT unhex(id), unhex(fingerprint), unixepoch() / 86400 ${where}`, name);
+        await rows(`DELETE ${where}`, name);
+      }
+      const refused = { code: "idempotency_key_reused" };
+      expect(await planReplay(probeEnv, app, reader, id, undefined)).toMatchObject({ outcome: "refused", refused });
+      await expect(replayDeadLetter(probeEnv, app, reader, id, { reason: "r" })).rejects.toMatchObject(refused);
+      expect(await lettersAbout(name)).toMatchObject([{ id, state: "open" }]);
+      expect(await outboxAbout(name)).toEqual([]);
+    },
+  );
 
-  it("is a new dead letter if it is replayed all the same, because the key was used meanwhile", async () => {
+  it("an event that is replayed although its key was used in the meantime becomes a new dead letter", async () => {
     const { name, second, id } = await reused();
     await rows("UPDATE millrace_dead_letters SET state = 'replayed' WHERE id = ?1", id);
     expect(await deliver("probe-events", [{ ...second, replay: "an-action" }])).toEqual({ acked: 1, retried: 0 });
@@ -71,7 +74,7 @@ describe("An event with a start route, and the key of other work", () => {
     expect(letters.map(({ state }) => state).toSorted()).toEqual(["open", "replayed"]);
   });
 
-  it("is replayed if the code of its routes has thrown that about another key", async () => {
+  it("a dead letter is replayed when the code of its route has thrown the error about a reused key itself", async () => {
     const name = fresh("another");
     const throws = call(
       () => {

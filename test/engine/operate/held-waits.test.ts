@@ -14,7 +14,7 @@ const asked = async (id: string) => (await listApprovals(probeEnv, operator, { i
 const says = (of: Scene, value = "news") => probeEnv.PROBE_EVENTS.send(event("probe.signal", of.name, { about: of.name, value }));
 const hears = (of: Scene, step: Steps, name: string) => step.waitFor(name as "first", ProbeSignal, { subject: of.name });
 
-/** The steps of a run, each with its state. */
+/** The steps of a run with their states. */
 const states = async (id: string) =>
   (await stepsOf(probeEnv, operator, await standing(id))).steps.map(({ name, state }) => `${name}: ${state}`);
 
@@ -45,7 +45,7 @@ describe("A run that receives its event while it is paused in a wait", () => {
     return { its, id };
   }
 
-  it("asks no question before it is resumed", async () => {
+  it("a run that is paused in a wait and receives its event asks its next question only after the resume", async () => {
     const { id } = await pausedIn((step) => step.approve("may it", { question: "May it?" }));
     expect(await asked(id)).toEqual([]);
     expect(await states(id)).toEqual(["first: paused", "first: complete", "first · paused 1: waiting"]);
@@ -57,7 +57,7 @@ describe("A run that receives its event while it is paused in a wait", () => {
     expect((await states(id)).slice(0, 3)).toEqual(["first: complete", "first: complete", "first · paused 1: complete"]);
   });
 
-  it("begins no sleep before it is resumed", async () => {
+  it("a run that is paused in a wait and receives its event begins its next sleep only after the resume", async () => {
     const { its, id } = await pausedIn(async (step, { log }) => {
       await step.sleep("rest", 1);
       log.push("slept");
@@ -66,21 +66,21 @@ describe("A run that receives its event while it is paused in a wait", () => {
     expect(its.log).toEqual(["heard", "slept"]);
   });
 
-  it("does not end before it is resumed, though its code has no further step", async () => {
+  it("a run that is paused in a wait and receives its event ends only after the resume, though its code has no further step", async () => {
     const { its, id } = await pausedIn(() => Promise.resolve());
     await ends(id);
     expect(its.log).toEqual(["heard"]);
   });
 
-  it("is undone by a cancel, and its code gets no event", async () => {
+  it("a cancel of a run that is paused in a wait undoes it, and its code does not get the event", async () => {
     const { its, id } = await pausedIn((step, of) => of.act(step, "a"));
     await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    // The replay of the undo executes the code once more.
+    // The replay of the undo executes the workflow code again.
     expect(its.log.filter((line) => line !== "heard")).toEqual([]);
   });
 
-  it("remains paused when the platform replays it, and when it is paused a second time", async () => {
+  it("a run that is paused in a wait remains paused when the platform replays it, and after a second pause", async () => {
     const { its, id } = await pausedIn((step, of) => of.act(step, "a"));
     const before = labPasses.get(id) ?? 0;
     const instance = await LAB.get(id);
@@ -93,7 +93,7 @@ describe("A run that receives its event while it is paused in a wait", () => {
   });
 });
 
-describe("A run that is paused while an effect is under way", () => {
+describe("A run that is paused while an effect is running", () => {
   async function pausedBefore(code: (step: Steps, of: Scene) => Promise<unknown>): Promise<{ its: Scene; id: string }> {
     const its = scene();
     const id = await play(its, async (step) => {
@@ -108,7 +108,7 @@ describe("A run that is paused while an effect is under way", () => {
     return { its, id };
   }
 
-  it("waits for no event and asks no question before it is resumed: their timeouts start then", async () => {
+  it("a run that is paused during an effect begins its next wait and question after the resume, and their timeouts start then", async () => {
     const { its, id } = await pausedBefore(async (step, of) => {
       await hears(of, step, "first");
       await step.approve("may it", { question: "May it?", timeout: 50, otherwise: "approve" });
@@ -126,7 +126,7 @@ describe("A run that is paused while an effect is under way", () => {
     ]);
   });
 
-  it("asks a question in the next step only once it is resumed", async () => {
+  it("a run that is paused during an effect asks its next question only after the resume", async () => {
     const { id } = await pausedBefore((step) => step.approve("may it", { question: "May it?" }));
     expect(await asked(id)).toEqual([]);
     await resume(id);
@@ -135,13 +135,13 @@ describe("A run that is paused while an effect is under way", () => {
     expect(await kept(id, "complete", "errored")).toBe("complete");
   });
 
-  it("sleeps only once it is resumed", async () => {
+  it("a run that is paused during an effect begins its next sleep only after the resume", async () => {
     const { id } = await pausedBefore((step) => step.sleep("rest", 1));
     expect(await states(id)).toEqual(["a: complete", "rest · paused 1: waiting"]);
     await ends(id);
   });
 
-  it("ends, where that was its last step: no step remains to hold", async () => {
+  it("a run that is paused during its last step completes, because no step remains to hold", async () => {
     const its = scene();
     const id = await play(its, (step) => its.act(step, "a", "once", "slow"));
     await comes(() => its.log.includes("a"));
@@ -151,7 +151,7 @@ describe("A run that is paused while an effect is under way", () => {
   });
 });
 
-it("A question can be answered while its run is paused: the run continues with the answer once it is resumed", async () => {
+it("a question can be answered while its run is paused; the run continues with the answer after the resume", async () => {
   const its = scene();
   const id = await play(its, async (step) => its.log.push(String((await step.approve("may it", { question: "May it?" })).approved)));
   await comes(async () => (await asked(id)).length === 1);
@@ -163,7 +163,7 @@ it("A question can be answered while its run is paused: the run continues with t
   expect(its.log).toEqual(["true"]);
 });
 
-it("A wait and the effect after it share one query, which detects a pause before either", async () => {
+it("a wait and the effect after it need one query to detect a pause before either", async () => {
   const its = scene();
   const id = await play(its, async (step) => {
     await hears(its, step, "first");

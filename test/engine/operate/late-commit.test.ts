@@ -6,7 +6,7 @@ import { operator, probeEnv } from "../harness.ts";
 import { held, LAB } from "../lab.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
-it("W23 A commit that was in transit when its replay died is not written after the undo has begun", async () => {
+it("W23 a commit that was in transit when its replay died is not written after the undo has begun", async () => {
   const its = scene();
   const { record } = Recorder.prototype;
   const late = { isWritten: false, mayGo: false };

@@ -4,12 +4,12 @@ import { expect } from "vitest";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 import { platformReaches } from "../lab.ts";
 
-/** No second attempt. */
+/** A retry policy of one attempt. */
 export const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
 type Back = StepDefinition<Done<unknown, unknown>, unknown>;
 
-/** An effect that a test writes in place: one attempt, five seconds. */
+/** A step definition for an effect of a test: one attempt, a timeout of five seconds. */
 export function effect(
   of: "keyed" | "natural" | "once",
   run: (call: EffectCall<unknown>) => Promise<unknown>,
@@ -18,7 +18,7 @@ export function effect(
   return defineStep({ effect: of, ...ONCE, timeout: 5000, run, ...more });
 }
 
-/** An undo, harmless to repeat. */
+/** An undo handler that may be repeated. */
 export function back(run: (call: EffectCall<Done<unknown, unknown>>) => Promise<unknown>): Back {
   return defineStep({ effect: "natural", ...ONCE, run });
 }
@@ -31,10 +31,10 @@ export const undo = (id: string) => actOn(probeEnv, operator, "undo", id, { reas
 export const resolve = (id: string, step: string, resolution: Resolution) =>
   resolveDoubt(probeEnv, operator, formatEntryKey({ instanceId: id, step, item: "", generation: 1 }), resolution, "I looked");
 
-/** How a run has ended. */
+/** Waits until a run has ended, and returns its status. */
 export const ended = (id: string) => reaches(id, "complete", "errored", "terminated");
 
-/** The state of a step's newest entry. */
+/** The state of a step's newest inbox entry. */
 export async function stateOf(id: string, step: string): Promise<string | undefined> {
   const found = await rows<{ state: string }>(
     "SELECT state FROM millrace_inbox WHERE instance_id = ?1 AND step = ?2 ORDER BY generation",
@@ -50,8 +50,7 @@ export async function failed(id: string): Promise<void> {
   await platformReaches(id, "errored");
 }
 
-/** Sets a row to errored. */
 export async function saysErrored(instanceId: string): Promise<void> {
-  const failure = JSON.stringify({ step: "", code: "step_failed", message: "an earlier pass failed", attempts: 1 });
+  const failure = JSON.stringify({ step: "", code: "step_failed", message: "an earlier replay failed", attempts: 1 });
   await probeEnv.DB.prepare("UPDATE millrace_instances SET status = 'errored', error = ?2 WHERE id = ?1").bind(instanceId, failure).run();
 }

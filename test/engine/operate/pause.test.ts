@@ -11,13 +11,13 @@ const pause = (id: string) => actOn(probeEnv, operator, "pause", id, { reason: "
 const resume = (id: string) => actOn(probeEnv, operator, "resume", id, { reason: "on again" });
 const standing = (id: string) => getInstance(probeEnv, operator, id);
 
-/** The keeper's rounds in this time would each cause the forbidden effect. */
+/** Runs three rounds of the keeper; each would begin the next step if the pause did not hold it. */
 async function nothingBegins(): Promise<void> {
   for (let round = 0; round < 3; round++) await keeperRound();
 }
 
 describe("A paused instance", () => {
-  it("begins no step until it is resumed; running effects are recorded first", async () => {
+  it("a paused instance records its running effect, and begins no step until it is resumed", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a", "once", "slow");
@@ -44,40 +44,43 @@ describe("A paused instance", () => {
     ]);
   });
 
-  it.each(["resumed", "cancelled"] as const)("shows for each step whether the pause held it, also once it is %s", async (how) => {
-    const its = scene();
-    const id = await play(its, async (step) => {
-      await its.act(step, "a", "once", "slow");
-      await step.read("b", () => Promise.resolve(1));
-    });
-    const states = async () =>
-      (await stepsOf(probeEnv, operator, await standing(id))).steps.map(
-        ({ name, state, eventType }) => `${name}: ${state}${eventType ?? ""}`,
-      );
-    await comes(() => its.log.includes("a"));
-    await pause(id);
-    its.state.go = true;
-    await comes(async () => (await states()).length === 3);
-    expect(await states()).toEqual(["a: complete", "b: paused", "b · paused 1: waiting"]);
-    if (how === "resumed") {
-      await resume(id);
-      expect(await kept(id, "complete", "errored")).toBe("complete");
-      expect(await states()).toEqual(["a: complete", "b: paused", "b · paused 1: complete", "b · after pause 1: complete"]);
-      expect((await stepsOf(probeEnv, operator, await standing(id))).steps.map(({ own }) => own)).toEqual([
-        null,
-        null,
-        { of: "b", part: "paused" },
-        { of: "b", part: "after_pause" },
-      ]);
-    } else {
-      await actOn(probeEnv, operator, "cancel", id, { undo: false, reason: "not any more" });
-      expect(await kept(id, "terminated")).toBe("terminated");
-      await keeperRound();
-      expect(await states()).toEqual(["a: complete", "b: paused", "b · paused 1: stopped"]);
-    }
-  });
+  it.each(["resumed", "cancelled"] as const)(
+    "the steps of a paused instance show which of them the pause held, also once the instance is %s",
+    async (how) => {
+      const its = scene();
+      const id = await play(its, async (step) => {
+        await its.act(step, "a", "once", "slow");
+        await step.read("b", () => Promise.resolve(1));
+      });
+      const states = async () =>
+        (await stepsOf(probeEnv, operator, await standing(id))).steps.map(
+          ({ name, state, eventType }) => `${name}: ${state}${eventType ?? ""}`,
+        );
+      await comes(() => its.log.includes("a"));
+      await pause(id);
+      its.state.go = true;
+      await comes(async () => (await states()).length === 3);
+      expect(await states()).toEqual(["a: complete", "b: paused", "b · paused 1: waiting"]);
+      if (how === "resumed") {
+        await resume(id);
+        expect(await kept(id, "complete", "errored")).toBe("complete");
+        expect(await states()).toEqual(["a: complete", "b: paused", "b · paused 1: complete", "b · after pause 1: complete"]);
+        expect((await stepsOf(probeEnv, operator, await standing(id))).steps.map(({ own }) => own)).toEqual([
+          null,
+          null,
+          { of: "b", part: "paused" },
+          { of: "b", part: "after_pause" },
+        ]);
+      } else {
+        await actOn(probeEnv, operator, "cancel", id, { undo: false, reason: "not any more" });
+        expect(await kept(id, "terminated")).toBe("terminated");
+        await keeperRound();
+        expect(await states()).toEqual(["a: complete", "b: paused", "b · paused 1: stopped"]);
+      }
+    },
+  );
 
-  it("begins nothing when its sleep ends or its event arrives; the event is kept", async () => {
+  it("a paused instance begins nothing when its sleep ends or its event arrives; the event is delivered after the resume", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await step.sleep("rest", 50);
@@ -96,7 +99,7 @@ describe("A paused instance", () => {
     expect(its.log).toEqual(["heard news", "b"]);
   });
 
-  it("makes no further try until it is resumed", async () => {
+  it("a paused instance makes no further attempt at a step until it is resumed", async () => {
     const its = scene();
     let tries = 0;
     const id = await play(its, async (step) => {
@@ -106,7 +109,7 @@ describe("A paused instance", () => {
           if (++tries === 1) throw new Error("Not now.");
           return tries;
         },
-        // Long enough for the pause to come before the second.
+        // The delay is long enough for the pause to come before the second attempt.
         { retries: { limit: 3, delay: 4000 } },
       );
     });
@@ -120,7 +123,7 @@ describe("A paused instance", () => {
     expect(tries).toBe(2);
   });
 
-  it("that had not begun is not started: its first step begins when it is resumed", async () => {
+  it("an instance that is paused before its start begins its first step when it is resumed", async () => {
     const its = scene();
     dieAt("A03 accept committed, not enqueued");
     await play(its, (step) => its.act(step, "a")).catch(() => undefined);
@@ -135,7 +138,7 @@ describe("A paused instance", () => {
     expect(its.log).toEqual(["a"]);
   });
 
-  it("is not started by its queued message, although the process dies before the platform has the pause", async () => {
+  it("a paused instance is not started by its queued message, although the process dies before the platform gets the pause", async () => {
     const its = scene();
     const { id, message } = await waiting(its, (step) => its.act(step, "a"));
     dieAt("pause committed, not applied");
@@ -148,7 +151,7 @@ describe("A paused instance", () => {
     expect(its.log).toEqual(["a"]);
   });
 
-  it("can be cancelled: its effects are undone", async () => {
+  it("a paused instance can be cancelled, and its effects are undone", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a", "keyed", "slow");
@@ -159,10 +162,10 @@ describe("A paused instance", () => {
     its.state.go = true;
     await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(its.log).toEqual(["a", "undo a of its a"]);
+    expect(its.log).toEqual(["a", "undo a(its a)"]);
   });
 
-  it("remains paused when the platform replays it, as after a killed process", async () => {
+  it("a paused instance remains paused when the platform replays it, as after a killed process", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a", "natural", "slow");
@@ -185,7 +188,7 @@ describe("A paused instance", () => {
   });
 
   it.each(["pause committed, not applied", "resume promised, not applied"] as const)(
-    "continues when resumed, although the process dies at: %s",
+    "a resumed instance continues although the process died at: %s",
     async (point) => {
       const its = scene();
       const id = await play(its, async (step) => {
@@ -205,7 +208,7 @@ describe("A paused instance", () => {
     },
   );
 
-  it("is paused and resumed once, for any number of clicks; both are refused after its end", async () => {
+  it("a double click on pause is one action, and a pause or resume of a complete instance is refused", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a", "natural", "slow");
@@ -223,7 +226,7 @@ describe("A paused instance", () => {
   });
 });
 
-it("A resumed run continues once the database returns its status again", async () => {
+it("a resumed run continues once the database returns its status again", async () => {
   const its = scene();
   const id = await play(its, async (step) => {
     await its.act(step, "a", "once", "slow");
@@ -234,7 +237,7 @@ it("A resumed run continues once the database returns its status again", async (
   its.state.go = true;
   await comes(async () => (await stepsOf(probeEnv, operator, await standing(id))).steps.some(({ name }) => name === "b"));
   await scheduler.wait(300);
-  // Two queries, each tried seven times.
+  // Two queries, each with seven attempts.
   let failing = 14;
   const asked = Recorder.prototype.standing;
   const spy = vi.spyOn(Recorder.prototype, "standing").mockImplementation(function (this: Recorder, instanceId) {

@@ -6,7 +6,7 @@ import { back, ONCE } from "./operating.ts";
 
 export type Of = "keyed" | "natural" | "lookup" | "once";
 
-/** A payment's upstream: its availability, and its requests. */
+/** A simulated bank: its availability, and the requests that it received. */
 export interface Bank {
   away: boolean;
   readonly log: string[];
@@ -15,13 +15,13 @@ export interface Bank {
 export const bank = (): Bank => ({ away: true, log: [] });
 
 /**
- * A payment that happens at its first try, though its answer is lost while the bank is unavailable; with `refuses` it is refused
- * instead.
+ * A payment that happens at its first attempt. Its answer is lost while the bank is unavailable. With `refuses` the bank refuses the
+ * payment instead.
  */
 export function pays(at: Bank, of: Of, how: "loses" | "refuses" = "loses") {
   const run = async () => {
     at.log.push("pay");
-    if (at.away) throw how === "loses" ? new Error("No answer.") : notRetryable("The bank is gone.");
+    if (at.away) throw how === "loses" ? new Error("No answer.") : notRetryable("The bank refuses the payment.");
     return { paid: 1 };
   };
   const more = {
@@ -37,7 +37,7 @@ export function pays(at: Bank, of: Of, how: "loses" | "refuses" = "loses") {
   return of === "lookup" ? defineStep({ effect: of, lookup, ...more }) : defineStep({ effect: of, ...more });
 }
 
-/** An output that is none of a payment. */
+/** An output that the payment's schema refuses. */
 export const UNFIT = { output: { paid: "seven" } };
 
 export const standing = (id: string) => getInstance(probeEnv, operator, id);

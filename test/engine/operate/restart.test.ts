@@ -11,7 +11,7 @@ import { comes, kept, play, scene } from "./scene.ts";
 const restart = (id: string) => actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
 
 it.each(["nothing", "restart promised, not applied", "stopped on the platform, not begun anew", "restarted, not told"] as const)(
-  "W15 A restarted instance runs its code from the beginning, and recorded outcomes are reused without a new effect (dies at: %s)",
+  "W15 a restarted instance runs its code from the beginning and reuses recorded outcomes without a new effect (the process dies at: %s)",
   async (point) => {
     const its = scene();
     const id = await play(its, async (step) => {
@@ -49,7 +49,7 @@ it.each(["nothing", "restart promised, not applied", "stopped on the platform, n
   },
 );
 
-/** A run that is restarted during its first effect. */
+/** Restarts a run during its first effect. */
 async function restartedAtWork() {
   const its = scene();
   const id = await play(its, async (step) => {
@@ -62,7 +62,7 @@ async function restartedAtWork() {
   return { its, id, restarted };
 }
 
-it("A restart records a running effect before it ends the run, and does not repeat it", async () => {
+it("a restart records a running effect before it ends the run, and does not repeat it", async () => {
   const { its, id, restarted } = await restartedAtWork();
   its.state.go = true;
   await restarted;
@@ -70,7 +70,7 @@ it("A restart records a running effect before it ends the run, and does not repe
   expect(its.log).toEqual(["a", "b"]);
 });
 
-it("A restarted run waits for an operator when its running effect ends in doubt", async () => {
+it("a restarted run waits for an operator when its running effect ends in doubt", async () => {
   const { its, id, restarted } = await restartedAtWork();
   Object.assign(its.state, { go: true, lose: true });
   await restarted;
@@ -81,7 +81,7 @@ it("A restarted run waits for an operator when its running effect ends in doubt"
   expect(its.log).toEqual(["a", "b"]);
 });
 
-it("A dry run of a restart reports a running effect as running, and not as in doubt", async () => {
+it("a dry run of a restart reports a running effect as running, and not as in doubt", async () => {
   const its = scene();
   const id = await play(its, (step) => its.act(step, "a", "once", "slow"));
   await comes(() => its.log.includes("a"));
@@ -90,7 +90,7 @@ it("A dry run of a restart reports a running effect as running, and not as in do
   expect(await kept(id, "complete", "errored")).toBe("complete");
 });
 
-it("A restart ends a run at once after its code has ended, although an effect still waits for its next try", async () => {
+it("a restart ends a run at once when its code has ended, although an unawaited effect waits for its next attempt", async () => {
   const its = scene();
   let [tries, reads] = [0, 0];
   const id = await play(its, async (step) => {
@@ -103,13 +103,13 @@ it("A restart ends a run at once after its code has ended, although an effect st
   });
   await comes(() => tries > 0 && reads > 0);
   await restart(id);
-  // Without polling until it is ended by force. It may have started again by then.
+  // The test does not poll until the run is ended by force, because the run may have started again by then.
   expect(["errored", "complete"]).toContain(await platformReaches(id, "errored", "complete"));
   expect(await kept(id, "complete", "errored")).toBe("complete");
   expect(its.log).toEqual(["b"]);
 });
 
-it("A second restart, a resume and a pause are refused during a restart, with that reason; a cancel is accepted", async () => {
+it("a second restart, a resume and a pause are refused during a restart, with that reason; a cancel is accepted", async () => {
   const { its, id, restarted } = await restartedAtWork();
   const why = expect.stringMatching(/^The instance is being restarted: .*continues automatically/);
   const refused = { code: "invalid_transition", message: why, detail: { from: "paused" } };
@@ -127,7 +127,7 @@ it("A second restart, a resume and a pause are refused during a restart, with th
   expect(its.log).toEqual(["a", "b"]);
 });
 
-it("A dry run of a restart lists the failed step as one that runs, reports no hanging step, and the audit keeps its error", async () => {
+it("a dry run of a restart lists the failed step as one that runs again, and the audit record of the restart contains the failure", async () => {
   const { instanceId: id } = await failsUntilMended();
   await failed(id);
   const plan = await planAct(probeEnv, operator, "restart", id, {});
@@ -138,7 +138,7 @@ it("A dry run of a restart lists the failed step as one that runs, reports no ha
   expect(JSON.parse(String(row?.detail))).toMatchObject({ run: 2, failed: { step: "a", code: expect.any(String) } });
 });
 
-it("A restart ends a pause, and runs the step that the pause held, as its dry run says", async () => {
+it("a restart ends a pause and runs the step that the pause held, as its dry run says", async () => {
   const its = scene();
   const id = await play(its, async (step) => {
     await its.act(step, "a", "once", "slow");
@@ -160,7 +160,7 @@ it("A restart ends a pause, and runs the step that the pause held, as its dry ru
   expect(its.log).toEqual(["a", "look"]);
 });
 
-it("A restart of a complete run is refused", async () => {
+it("a restart of a complete run is refused", async () => {
   const its = scene();
   const id = await play(its, (step) => its.act(step, "a"));
   expect(await kept(id, "complete")).toBe("complete");

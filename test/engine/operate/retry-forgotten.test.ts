@@ -6,8 +6,8 @@ import { lab } from "../../probe/lab.ts";
 import { envelopeOf, fresh, operator, probeEnv, reaches, rows } from "../harness.ts";
 import { LAB, platformReaches, refuse, runLab } from "../lab.ts";
 
-describe("A run that the platform has deleted after its retention", () => {
-  /** A run that reads, commits, sleeps, and then fails in its first replay. */
+describe("A run with a history that the platform has deleted after its retention", () => {
+  /** A failed run that has read, committed and slept before. */
   async function failed() {
     const name = fresh("lab");
     const state = { broken: true, reads: 0 };
@@ -32,7 +32,7 @@ describe("A run that the platform has deleted after its retention", () => {
   const FORGOTTEN =
     /^The platform has removed the history of the run: the run starts from the beginning\. .*Reads are repeated.*Sleeps are repeated/;
 
-  it("starts a retry from its beginning, and the retry and its dry run name the repeated steps", async () => {
+  it("a retry of a run that the platform has deleted starts from the beginning, and names the repeated steps", async () => {
     const { instanceId, name, state } = await failed();
     expect(await planAct(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
       from: "second",
@@ -54,7 +54,7 @@ describe("A run that the platform has deleted after its retention", () => {
     expect(audited).toEqual({ started: null });
   });
 
-  it("is recognized by its age without a call to the platform", async () => {
+  it("a dry run of a retry recognizes by the run's age that the platform has deleted it, without a call to the platform", async () => {
     const { instanceId } = await failed();
     const day = 86_400_000;
     const failedAgo = async (days: number) => {
@@ -72,7 +72,7 @@ describe("A run that the platform has deleted after its retention", () => {
     expect(await failedAgo(31)).toEqual({ from: null, asked: 0 });
   });
 
-  it("is kept for 30 days if it failed, and for its workflow's retention if it is complete (default: two days)", async () => {
+  it("the platform keeps a failed run for 30 days, and a complete one for its workflow's keepResult (default: two days)", async () => {
     const asked: unknown[] = [];
     const create = async ({ instances }: { instances: WorkflowInstanceCreateOptions[] }) => {
       asked.push(...instances.map(({ retention }) => retention));
@@ -92,7 +92,7 @@ describe("A run that the platform has deleted after its retention", () => {
     ]);
   });
 
-  it.each(["59 minutes", "31 days"] as const)("keepResult is refused where the workflow is defined: %s", (keepResult) => {
+  it.each(["59 minutes", "31 days"] as const)("a workflow definition with an invalid keepResult is refused: %s", (keepResult) => {
     expect(() => defineWorkflow({ name: "keeps-results", on: lab.on, keepResult, run: async () => null })).toThrow(
       `keepResult of "keeps-results" must be 1 hour to 30 days, not ${keepResult}.`,
     );

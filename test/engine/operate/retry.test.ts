@@ -5,7 +5,7 @@ import { withAuditOpen } from "../../opened-audit.ts";
 import { fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { failsUntilMended, held, LAB, platformReaches, runLab } from "../lab.ts";
 
-/** A fixed run with its end in its row while its replay still runs. */
+/** A run that has ended in its row while its replay is still running on the platform. */
 async function endedBeforeItsPass() {
   const name = fresh("lab");
   const pass = pauseAt("W33 end told, pass not over", name);
@@ -18,7 +18,7 @@ async function endedBeforeItsPass() {
 }
 
 describe("A retry of a run that has ended in its row and not yet on the platform", () => {
-  it("W33 is executed as soon as the platform has ended the run", async () => {
+  it("W33 a retry of a run that has ended in its row restarts it as soon as the platform has ended the run", async () => {
     const { instanceId, pass } = await endedBeforeItsPass();
     const retried = actOn(probeEnv, operator, "retry", instanceId, { reason: "at once" });
     await reaches(instanceId, "running");
@@ -27,7 +27,7 @@ describe("A retry of a run that has ended in its row and not yet on the platform
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("W33 remains pending while the platform needs longer, and the keeper executes it", async () => {
+  it("W33 a retry remains open while the platform needs longer to end the run, and the keeper executes it then", async () => {
     const { instanceId, pass } = await endedBeforeItsPass();
     const { action_id: actionId } = await actOn(probeEnv, operator, "retry", instanceId, { reason: "at once" });
     const promise = () =>
@@ -41,7 +41,7 @@ describe("A retry of a run that has ended in its row and not yet on the platform
   });
 });
 
-/** A run that a killed process has left on the platform, until it is woken: then its true status is visible. */
+/** Simulates a run that a killed process has left on the platform: its status is `running` until an event wakes it. */
 function leftStanding(instanceId: string): void {
   const platform = Object.getPrototypeOf(LAB) as Workflow;
   const real = platform.get;
@@ -59,8 +59,8 @@ function leftStanding(instanceId: string): void {
   onTestFinished(() => standing.mockRestore());
 }
 
-describe("A run with a final row that a killed process left running on the platform", () => {
-  it("W33 is woken when it does not end by itself, and is retried once it has ended", async () => {
+describe("A run that has ended in its row and that a killed process left running on the platform", () => {
+  it("W33 a retry wakes a run that a killed process left running, and restarts it once it has ended", async () => {
     const { instanceId, state } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
@@ -73,7 +73,7 @@ describe("A run with a final row that a killed process left running on the platf
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("W33 is woken when it does not end by itself, and is undone once it has ended", async () => {
+  it("W33 an undo wakes a run that a killed process left running, and starts once it has ended", async () => {
     const { instanceId } = await runLab(({ step }) => step.commit("row", () => ({}), { undo: () => ({}) }));
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await platformReaches(instanceId, "complete");
@@ -86,7 +86,7 @@ describe("A run with a final row that a killed process left running on the platf
 });
 
 describe("A retry from a step", () => {
-  it("is refused for an unrecorded step, with the recorded names; it can start at a read-only step", async () => {
+  it("a retry from an unrecorded step is refused with the recorded names, and a retry may start at a read-only step", async () => {
     const state = { broken: true, reads: 0 };
     const { instanceId } = await runLab(async ({ step }) => {
       await step.read("look", async () => ++state.reads);
@@ -108,7 +108,7 @@ describe("A retry from a step", () => {
 });
 
 describe("A retry of an instance that has not failed", () => {
-  it("names the action to take first: wait for the end of a running or undoing instance, undo a complete one", async () => {
+  it("a refused retry names the action to take first: wait for a running or undoing instance, undo a complete one", async () => {
     const state = { go: false, back: false };
     const back = defineStep({ effect: "natural", run: () => held(() => state.back) });
     const act = defineStep({ effect: "natural", run: () => held(() => state.go), undo: back as never });
@@ -138,7 +138,7 @@ describe("A retry of an instance that has not failed", () => {
 });
 
 describe("A retry", () => {
-  it("W16 that the operator's call and the keeper execute concurrently restarts its run once", async () => {
+  it("W16 a retry that the operator's call and the keeper execute concurrently restarts its run once", async () => {
     const { instanceId, state } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
@@ -174,7 +174,7 @@ describe("A retry", () => {
     expect(restarts).toBe(1);
   });
 
-  it("W18 W33 repeats undone effects when the undo was requested before the run had ended on the platform", async () => {
+  it("W18 W33 a retry repeats undone effects also when the undo was requested before the run had ended on the platform", async () => {
     const name = fresh();
     const back = defineStep({ effect: "natural", run: async () => 1 });
     let did = 0;
@@ -197,7 +197,7 @@ describe("A retry", () => {
   });
 });
 
-it("An action without an implementation is not executed as another one: it remains open, and its error names it", async () => {
+it("an action with an unknown verb is not executed: it remains open, and its error names the verb", async () => {
   const { instanceId } = await runLab(({ step }) => step.sleep("rest", "1 hour"));
   await platformReaches(instanceId, "running", "waiting");
   await rows(

@@ -8,8 +8,8 @@ import { ONCE } from "./operating.ts";
 export type Class = "keyed" | "natural" | "lookup" | "once";
 
 /**
- * A run with a list of its effects and undos. `slow` ones pause after the effect until `go`; `lost` ones happen, and their answer is
- * lost.
+ * A run's name and the log of its effects and undos. A `slow` effect waits for `go` after it happened. While `lose` is set, effects
+ * happen and their answers are lost.
  */
 export interface Scene {
   readonly name: string;
@@ -25,10 +25,10 @@ export function scene(): Scene {
     const undo = defineStep<Done<unknown, unknown>, unknown>({
       effect: "natural",
       ...ONCE,
-      run: async ({ input }) => log.push(`undo ${what} of ${String(input.output)}`),
+      run: async ({ input }) => log.push(`undo ${what}(${String(input.output)})`),
     });
     const run = async () => {
-      // An idempotent upstream does nothing the second time.
+      // An upstream that honours the key does nothing for the second request.
       if (of === "natural" || of === "once" || !log.includes(what)) log.push(what);
       if (how === "slow") await held(() => state.go);
       if (state.lose) throw new Error("The answer was lost.");
@@ -45,15 +45,17 @@ export function scene(): Scene {
   return { name: fresh("lab"), log, state, act };
 }
 
-/** Runs it. */
 export async function play(of: Scene, code: (step: Steps) => Promise<unknown>): Promise<string> {
   const { instanceId } = await runLab(({ step }) => code(step), { name: of.name });
   return instanceId;
 }
 
-/** Sends the command and holds its message: as old as one queued behind ten seconds of others. */
+/**
+ * Accepts the command and returns its queue message without delivering it. The message is dated ten seconds back, as if it had waited
+ * in the queue.
+ */
 export async function waiting(of: Scene, code: (step: Steps) => Promise<unknown>): Promise<{ id: string; message: unknown }> {
-  // The first replay of an isolate always reads its row.
+  // The first replay in an isolate always reads its row.
   const first = scene();
   await play(first, (step) => first.act(step, "a"));
   await comes(() => first.log.length > 0);
@@ -68,7 +70,7 @@ export async function waiting(of: Scene, code: (step: Steps) => Promise<unknown>
   return { id, message: JSON.parse(body) };
 }
 
-/** Runs the keeper's open actions until the instance exists; returns its status. */
+/** Runs rounds of the keeper until the instance has one of these statuses, and returns it. */
 export function kept(id: string, ...statuses: string[]): Promise<string> {
   return until(
     async () => {
@@ -80,5 +82,5 @@ export function kept(id: string, ...statuses: string[]): Promise<string> {
   );
 }
 
-/** Waits until something is so. */
+/** Waits until the condition holds. */
 export const comes = (is: () => boolean | Promise<boolean>) => until(async () => is(), Boolean);

@@ -16,7 +16,7 @@ const signal = (id: string, about: string, key: string, value = "sent") =>
     { catalog: app, key },
   );
 
-/** A run that waits twice. */
+/** A run with two waits. */
 async function waits(go = true) {
   const its = scene();
   its.state.go = go;
@@ -30,7 +30,7 @@ async function waits(go = true) {
   return { its, id };
 }
 
-it("W24 A signal is accepted by its target instance, once for any number of sends, and by no other", async () => {
+it("W24 a signal is accepted by its target instance, once for any number of sends, and by no other", async () => {
   const { its, id } = await waits();
   const other = await waits();
   const asked = { type: "probe.signal", payload: { about: its.name, value: "x" } };
@@ -51,7 +51,7 @@ it("W24 A signal is accepted by its target instance, once for any number of send
   expect(audit.filter(({ result }) => result === "applied")).toHaveLength(2);
 });
 
-it("W24 A signal is accepted by the wait for its subject, also where another wait began later", async () => {
+it("W24 a signal is accepted by the wait for its subject, also where another wait began later", async () => {
   const its = scene();
   const about = (what: string) => `${its.name}/${what}`;
   const id = await play(its, async (step) => {
@@ -67,7 +67,7 @@ it("W24 A signal is accepted by the wait for its subject, also where another wai
   expect(await outputOf(id)).toEqual(["about a", "about b"]);
 });
 
-it("W24 A signal that arrives before the wait for its subject is kept for that wait", async () => {
+it("W24 a signal that arrives before the wait for its subject is stored for that wait", async () => {
   const its = scene();
   const about = (what: string) => `${its.name}/${what}`;
   const id = await play(its, async (step) => {
@@ -85,7 +85,7 @@ it("W24 A signal that arrives before the wait for its subject is kept for that w
   expect(await outputOf(id)).toEqual(["about a", "about b"]);
 });
 
-it("W24 A signal that arrives before the instance waits is kept until it waits", async () => {
+it("W24 a signal that arrives before the instance waits is stored until it waits", async () => {
   const { its, id } = await waits(false);
   await comes(() => its.log.includes("a"));
   expect(await signal(id, its.name, "early", "early")).toMatchObject({ replayed: false, step: null });
@@ -96,7 +96,7 @@ it("W24 A signal that arrives before the instance waits is kept until it waits",
   expect(await outputOf(id)).toEqual(["early", "late"]);
 });
 
-it("W24 A signal that was stored and not delivered is delivered by the keeper", async () => {
+it("W24 a signal that was stored and not delivered is delivered by the keeper", async () => {
   const { its, id } = await waits();
   dieAt("signal of a person kept, not sent", id);
   await expect(signal(id, its.name, "one", "one")).rejects.toThrow("Died");
@@ -108,7 +108,7 @@ it("W24 A signal that was stored and not delivered is delivered by the keeper", 
   expect(await kept(id, "complete", "errored")).toBe("complete");
 });
 
-it("A signal is refused without a matching wait, for another subject or type, and for an ended instance", async () => {
+it("a signal is refused without a matching wait, for another subject or type, and for an ended instance", async () => {
   const { its, id } = await waits();
   const send = (type: string, payload: unknown) =>
     actOn(probeEnv, operator, "signal", id, { type, payload, reason: "they called" }, { catalog: app, key: crypto.randomUUID() });

@@ -10,7 +10,7 @@ import { type Bank, bank, type Of, pays, standing, UNFIT } from "./paying.ts";
 import { kept } from "./scene.ts";
 import { skip, statesOf, van } from "./undo-failing.ts";
 
-/** A run that has failed of a payment. */
+/** A run that failed at a payment. */
 async function failedToPay(at: Bank, of: Of, how?: "loses" | "refuses"): Promise<string> {
   const { instanceId: id } = await runLab(async ({ step }) => {
     await step.effect("van", van(at.log), null);
@@ -23,7 +23,7 @@ async function failedToPay(at: Bank, of: Of, how?: "loses" | "refuses"): Promise
 const verdictOn = (plan: { effects: readonly { step: string; verdict: string }[] }) =>
   plan.effects.find(({ step }) => step === "pay")?.verdict;
 
-/** Skips a step with an output that is none of it, and waits until the run has failed of that. */
+/** Skips a step with an invalid output, and waits until the run has failed at that step again. */
 async function skippedInVain(id: string, more: { output?: unknown } = UNFIT): Promise<void> {
   await skip(id, "pay", more);
   await failed(id);
@@ -31,7 +31,7 @@ async function skippedInVain(id: string, more: { output?: unknown } = UNFIT): Pr
 }
 
 describe("W17 I15 A step that was skipped with an invalid output", () => {
-  it("keeps its status: an undo looks up an effect with an unknown outcome, and undoes it", async () => {
+  it("an invalid skip leaves the unknown outcome of a lookup effect unknown: an undo looks the effect up and undoes it", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     const before = await rows("SELECT state, class, token, repeats, error FROM millrace_inbox WHERE instance_id = ?1 AND step = 'pay'", id);
@@ -51,7 +51,7 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     { of: "natural", steps: "lean" },
     { of: "keyed", steps: "lean" },
     { of: "natural", steps: "platform" },
-  ] as const)("keeps its status: an undo does not repeat a refused $of effect ($steps), which did not happen", async ({ of, steps }) => {
+  ] as const)("an invalid skip leaves a refused $of effect ($steps) as not happened: an undo does not repeat it", async ({ of, steps }) => {
     mode.steps = steps;
     onTestFinished(() => {
       mode.steps = "platform";
@@ -67,7 +67,7 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     expect(at.log).toEqual(["van", "pay", "van back"]);
   });
 
-  it.each(["keyed", "natural", "lookup", "once"] as const)("of class %s runs again in a retry", async (of) => {
+  it.each(["keyed", "natural", "lookup", "once"] as const)("a failed %s effect runs again in a retry after an invalid skip", async (of) => {
     const at = bank();
     const id = await failedToPay(at, of, "refuses");
     const before = await effectsOf(probeEnv, operator, id);
@@ -83,7 +83,7 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     expect(pay).toMatchObject({ step: "pay", class: of, state: "done", skipped: false });
   });
 
-  it("is looked up first by a retry when it may have happened", async () => {
+  it("a retry looks up an effect that may have happened also after two invalid skips", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     await skippedInVain(id);
@@ -95,21 +95,24 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     expect(await outputOf(id)).toBe(2);
   });
 
-  it.each(["from", "restart"] as const)("runs again when an operator names it in a retry or restarts the run (%s)", async (how) => {
-    const at = bank();
-    const id = await failedToPay(at, "keyed");
-    await skippedInVain(id);
-    at.away = false;
-    if (how === "from") await retry(id, { from: "pay" });
-    else {
-      expect(verdictOn(await planAct(probeEnv, operator, "restart", id, {}))).toBe("runs");
-      await actOn(probeEnv, operator, "restart", id, { reason: "done after all" });
-    }
-    expect(await kept(id, "complete", "errored")).toBe("complete");
-    expect(at.log).toEqual(["van", "pay", "pay"]);
-  });
+  it.each(["from", "restart"] as const)(
+    "an effect runs again after an invalid skip when an operator names it in a retry or restarts the run (%s)",
+    async (how) => {
+      const at = bank();
+      const id = await failedToPay(at, "keyed");
+      await skippedInVain(id);
+      at.away = false;
+      if (how === "from") await retry(id, { from: "pay" });
+      else {
+        expect(verdictOn(await planAct(probeEnv, operator, "restart", id, {}))).toBe("runs");
+        await actOn(probeEnv, operator, "restart", id, { reason: "done after all" });
+      }
+      expect(await kept(id, "complete", "errored")).toBe("complete");
+      expect(at.log).toEqual(["van", "pay", "pay"]);
+    },
+  );
 
-  it("can be skipped with a valid output, and no undo reverts it", async () => {
+  it("a valid skip can follow an invalid one, and an undo does not undo the skipped effect", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     await skippedInVain(id);
@@ -121,7 +124,7 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     expect(at.log).toEqual(["van", "pay", "van back"]);
   });
 
-  it("is looked up by an undo also where the code caught the failure and continued", async () => {
+  it("an undo looks up an effect after an invalid skip also where the code caught the failure and continued", async () => {
     const at = bank();
     const { instanceId: id } = await runLab(async ({ step }) => {
       const paid = await step.effect("pay", pays(at, "lookup"), null).catch((error: Error) => error.message);
@@ -136,7 +139,7 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     expect(at.log).toEqual(["pay", "ask", "pay back"]);
   });
 
-  it("can run again after it was undone once and failed in a retry", async () => {
+  it("an effect that was undone and repeated can run again after an invalid skip", async () => {
     const at = { ...bank(), away: false };
     const { instanceId: id } = await runLab(async ({ step }) => (await step.effect("pay", pays(at, "lookup"), null)).paid);
     expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -154,8 +157,8 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
   });
 });
 
-describe("W17 A refused skip", () => {
-  it("leaves the step's known state after several skips, also where one of them was never applied", async () => {
+describe("W17 A skip that is refused because of its output", () => {
+  it("several refused skips leave the known state of the step, also where the code did not reach one of them", async () => {
     const at = bank();
     const state = { broken: false };
     const { instanceId: id } = await runLab(async ({ step }) => {
@@ -172,7 +175,7 @@ describe("W17 A refused skip", () => {
     expect(await statesOf(id)).toEqual(["pay 1: claimed"]);
   });
 
-  it("leaves an effect as possible when the skipped row has no saved state", async () => {
+  it("a refused skip leaves the effect's outcome unknown when the row has lost the state before the skip", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     dieAt("skip promised, not applied");
@@ -182,7 +185,7 @@ describe("W17 A refused skip", () => {
     expect(await statesOf(id)).toEqual(["van 1: done", "pay 1: claimed"]);
   });
 
-  it("by an earlier replay that hangs does not affect the next skip", async () => {
+  it("a late refusal of a skip by a replay of an earlier run does not affect the current skip", async () => {
     const at = bank();
     const id = await failedToPay(at, "keyed");
     dieAt("skip promised, not applied");
@@ -195,8 +198,8 @@ describe("W17 A refused skip", () => {
   });
 });
 
-describe("W17 A step that was skipped with an output that its rows reject", () => {
-  it("reports the remedy: another output, or a retry after the code is fixed, which repeats the step under its key", async () => {
+describe("W17 A skip with an output that the database refuses in the step's rows", () => {
+  it("the run fails with the remedies of a skip that cannot be written: another output, or a retry after the code is fixed", async () => {
     const state = { broken: true, keys: new Set<string>(), calls: 0 };
     const pay = defineStep({
       effect: "keyed",
@@ -233,7 +236,7 @@ describe("W17 A step that was skipped with an output that its rows reject", () =
     expect([state.calls, state.keys.size, await outputOf(id)]).toEqual([2, 1, 1]);
   });
 
-  it("adds no hint to another failure while the skip was not applied", async () => {
+  it("an error between the steps has no hint about a skip that the code did not reach", async () => {
     const state = { broken: false };
     const { instanceId: id } = await runLab(async ({ step }) => {
       await step.effect("van", van([]), null);

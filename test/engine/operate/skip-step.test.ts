@@ -12,13 +12,17 @@ const skip = (id: string, step: string, output: unknown, item = "") =>
 const standing = (id: string) => getInstance(probeEnv, operator, id);
 
 const pays = (of: "keyed" | "natural" | "lookup" | "once") => {
-  const more = { ...ONCE, output: z.object({ paid: z.number() }), run: () => Promise.reject(notRetryable("The bank is gone.")) };
+  const more = {
+    ...ONCE,
+    output: z.object({ paid: z.number() }),
+    run: () => Promise.reject(notRetryable("The bank refuses the payment.")),
+  };
   return of === "lookup" ? defineStep({ effect: of, lookup: async () => undefined, ...more }) : defineStep({ effect: of, ...more });
 };
 
-describe("A step that failed its instance", () => {
+describe("A skip of the step that failed its instance", () => {
   it.each(["keyed", "natural", "lookup", "once"] as const)(
-    "of class %s can be skipped with an output: the run continues after it",
+    "a failed %s step can be skipped with an output, and the run continues after that step",
     async (of) => {
       const its = scene();
       const { instanceId: id } = await runLab(
@@ -55,7 +59,7 @@ describe("A step that failed its instance", () => {
     },
   );
 
-  it("can be skipped when it is a commit or a read; nothing of it is written", async () => {
+  it("a failed commit or read can be skipped, and nothing of it is written", async () => {
     const { instanceId: id } = await runLab(async ({ step }) => {
       const read = await step.read("look", () => Promise.reject<number>(notRetryable("Gone.")));
       const written = await step.commit("write", () => Promise.reject<{ output: number }>(notRetryable("Broken.")));
@@ -70,13 +74,13 @@ describe("A step that failed its instance", () => {
     expect(await outputOf(id)).toEqual([1, 2]);
   });
 
-  it("W17 can get another output where the following code cannot use the first, and an undo does not revert it", async () => {
+  it("W17 an operator can correct the output of a skipped step that the following code cannot use; an undo does not undo that step", async () => {
     const its = scene();
     const { instanceId: id } = await runLab(
       async ({ step }) => {
         const paid = await step.effect(
           "pay",
-          { ...ONCE, effect: "once", run: () => Promise.reject<{ id: string }>(notRetryable("The bank is gone.")) },
+          { ...ONCE, effect: "once", run: () => Promise.reject<{ id: string }>(notRetryable("The bank refuses the payment.")) },
           {},
         );
         await its.act(step, "b");
@@ -96,14 +100,14 @@ describe("A step that failed its instance", () => {
     expect((await planAct(probeEnv, operator, "retry", id, {})).note).toContain("A retry keeps the output that");
 
     await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: { id: "p7" } }, "its own id");
-    await actOn(probeEnv, operator, "retry", id, { reason: "it has an id now" });
+    await actOn(probeEnv, operator, "retry", id, { reason: "the output is corrected" });
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect(await outputOf(id)).toBe("P7");
     expect(its.log).toEqual(["b"]);
     expect((await effectsOf(probeEnv, operator, id))[0]).toMatchObject({ step: "pay", state: "done", skipped: true });
   });
 
-  it("can get another output after the run has failed at a later step: a retry starts at the skipped step with the new output", async () => {
+  it("after an operator has corrected the output of a skipped step, a retry starts at that step with the new output", async () => {
     const mails: unknown[] = [];
     let isOpen = false;
     const mail = effect("natural", async ({ input }) =>
@@ -127,7 +131,7 @@ describe("A step that failed its instance", () => {
     expect(mails).toEqual([7]);
   });
 
-  it("fails the run again when skipped with an invalid output, and continues with a valid one", async () => {
+  it("a skip with an invalid output fails the run again, and a later skip with a valid output continues it", async () => {
     const { instanceId: id } = await runLab(async ({ step }) => (await step.effect("pay", pays("keyed"), {})).paid);
     await failed(id);
     await skip(id, "pay", { paid: "seven" });
@@ -137,7 +141,7 @@ describe("A step that failed its instance", () => {
     expect(await kept(id, "complete", "errored")).toBe("complete");
   });
 
-  it("is not undone, because it did not happen", async () => {
+  it("an undo does not undo a skipped effect, because it did not happen", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a");
@@ -154,10 +158,10 @@ describe("A step that failed its instance", () => {
     expect(await kept(id, "complete", "errored")).toBe("complete");
     await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(its.log).toEqual(["a", "undo a of its a"]);
+    expect(its.log).toEqual(["a", "undo a(its a)"]);
   });
 
-  it("is skipped by the keeper where the process dies after the commit", async () => {
+  it("a skip is executed by the keeper when the process dies after the commit", async () => {
     const { instanceId: id } = await runLab(async ({ step }) => (await step.effect("pay", pays("keyed"), {})).paid);
     await failed(id);
     dieAt("skip promised, not applied");
@@ -166,7 +170,7 @@ describe("A step that failed its instance", () => {
   });
 });
 
-it("A skip is refused for a step that did not fail, and for an instance that did not fail", async () => {
+it("a skip is refused for a step that did not fail, and for an instance that did not fail", async () => {
   const its = scene();
   const { instanceId: id } = await runLab(
     async ({ step }) => {
@@ -190,19 +194,19 @@ it("A skip is refused for a step that did not fail, and for an instance that did
   expect(results).toHaveLength(5);
 });
 
-it("A skip is refused when the run was retried and failed at another step while the skip stored its output", async () => {
+it("a skip is refused when the run was retried and failed at another step while the skip stored its output", async () => {
   const state = { paid: false };
   const { instanceId: id } = await runLab(async ({ step }) => {
-    const pay = async () => (state.paid ? 1 : Promise.reject(notRetryable("The bank is gone.")));
+    const pay = async () => (state.paid ? 1 : Promise.reject(notRetryable("The bank refuses the payment.")));
     await step.effect("pay", effect("keyed", pay), {});
     await step.effect(
       "send",
-      effect("keyed", () => Promise.reject(notRetryable("The post is gone."))),
+      effect("keyed", () => Promise.reject(notRetryable("The post office refuses the mail."))),
       {},
     );
   });
   await failed(id);
-  // The output is so large that it is kept in a bucket: meanwhile the run is retried.
+  // The output is so large that it is stored in a bucket. The run is retried during that write.
   const put = async (...given: Parameters<R2Bucket["put"]>) => {
     state.paid = true;
     await actOn(probeEnv, operator, "retry", id, { reason: "it is back" });
@@ -217,13 +221,13 @@ it("A skip is refused when the run was retried and failed at another step while 
   expect(await standing(id)).toMatchObject({ run: 2, status: "errored", error: { step: "send" } });
 });
 
-it("A step that failed after a pause is reported as its instance's failure, under the name that the code uses", async () => {
+it("a step that failed after a pause is reported under the name that the code uses", async () => {
   const its = scene();
   const id = await play(its, async (step) => {
     await its.act(step, "a", "once", "slow");
     const gone = () => Promise.reject(notRetryable("Gone."));
     const ends = await Promise.allSettled([step.read("b", gone), step.read("c", gone)]);
-    if (ends.some(({ status }) => status === "rejected")) throw new Error("One of them is gone.");
+    if (ends.some(({ status }) => status === "rejected")) throw new Error("One of the steps has failed.");
   });
   await comes(() => its.log.includes("a"));
   await actOn(probeEnv, operator, "pause", id, { reason: "let me look" });

@@ -6,7 +6,7 @@ import { back, ONCE } from "./operating.ts";
 
 type PaidBy = "keyed" | "natural" | "lookup";
 
-/** A till that executes requests and answers 500, until it is fixed; a later lookup finds the result. */
+/** A simulated till that executes each request and answers 500 until it is fixed. A later lookup finds the result. */
 export function till(of: PaidBy) {
   const state = { mended: false, stands: false, asked: 0 };
   const answer = () => (state.mended ? "paid" : Promise.reject(new Error("The till answered 500.")));
@@ -25,7 +25,7 @@ export function till(of: PaidBy) {
 
 type Code = (step: Steps) => Promise<unknown>;
 
-/** Begins a run that pays, continues without on failure, writes a row, then does `more`. */
+/** Starts a run that pays, continues without the payment on failure, writes a row, and then does `more`. */
 export function begin(steps: "platform" | "lean", of: PaidBy, more: Code = async () => "done") {
   return beginUnwritten(steps, of, async (step) => {
     await step.commit("owe", async () => ({}), { undo: () => ({}) });
@@ -33,7 +33,7 @@ export function begin(steps: "platform" | "lean", of: PaidBy, more: Code = async
   });
 }
 
-/** The same without the row. */
+/** Starts a run that pays, continues without the payment on failure, and does `more` without a row. */
 export async function beginUnwritten(steps: "platform" | "lean", of: PaidBy, more: Code) {
   mode.steps = steps;
   onTestFinished(() => {

@@ -18,9 +18,9 @@ import {
 } from "../harness.ts";
 import { entries, takenBack, undone, undoRows } from "./undoing.ts";
 
-describe("W18 undone, then retried", () => {
+describe("W18 a retry after an undo", () => {
   it.each(["keyed", "natural", "lookup", "once"] as const)(
-    "a %s effect is repeated once under a new key; effects that were not undone are not repeated",
+    "a retry after an undo repeats an undone %s effect once under a new key, and no effect that was not undone",
     async (kind) => {
       const name = fresh();
       const { instanceId } = await start(name, [
@@ -34,14 +34,14 @@ describe("W18 undone, then retried", () => {
       expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
 
       const effects = await happened(`${name}/act`);
-      // A lookup by subject finds the first one: an upstream's answer about undone effects is its own.
+      // A lookup by subject finds the first effect: whether an upstream returns undone effects is its decision.
       expect(new Set(effects.map(({ key }) => key)).size).toBe(2);
       expect(effects).toHaveLength(2);
       expect(await happened(`${name}/stays`)).toHaveLength(1);
       expect(await rows("SELECT id FROM probe_rows WHERE kind = 'commit' AND name = ?1", `${name}/rows`)).toHaveLength(2);
       expect((await getInstance(probeEnv, operator, instanceId)).undo).toBeNull();
 
-      // And it can be undone again: the second generation this time, and only that.
+      // A second undo undoes the second generation of the effect, and nothing else.
       await undone(instanceId);
       expect(await takenBack(name)).toEqual(effects.map(({ id }) => `act/undo ${id}`));
       expect((await entries(instanceId)).filter(({ step }) => step === "act")).toEqual([
@@ -53,7 +53,7 @@ describe("W18 undone, then retried", () => {
   );
 });
 
-describe("W19 a crash inside an undo", () => {
+describe("W19 a crash in an undo", () => {
   it.each([
     { undo: "keyed", point: "W03 effect done, not recorded" },
     { undo: "keyed", point: "W05 recorded, step result lost" },
@@ -62,19 +62,22 @@ describe("W19 a crash inside an undo", () => {
     { undo: "lookup", point: "W03 effect done, not recorded" },
     { undo: "lookup", point: "W05 recorded, step result lost" },
     { undo: "once", point: "W05 recorded, step result lost" },
-  ] as const)("of class $undo at $point: one undo, and its rows once", async ({ undo, point }) => {
-    const name = fresh();
-    const { instanceId } = await start(name, [{ do: "natural", name: "act", undo }]);
-    expect(await reaches(instanceId, "complete")).toBe("complete");
-    const { died } = dieAt(point, instanceId);
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
-    await until(async () => died(), Boolean);
-    expect(died()).toBe(true);
-    await expireLeases(instanceId);
-    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
-    expect(await takenBack(name)).toHaveLength(1);
-    expect(await undoRows(name)).toHaveLength(1);
-  });
+  ] as const)(
+    "an undo with a handler of class $undo that dies at $point sends one undo and writes its rows once",
+    async ({ undo, point }) => {
+      const name = fresh();
+      const { instanceId } = await start(name, [{ do: "natural", name: "act", undo }]);
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+      const { died } = dieAt(point, instanceId);
+      await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+      await until(async () => died(), Boolean);
+      expect(died()).toBe(true);
+      await expireLeases(instanceId);
+      expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+      expect(await takenBack(name)).toHaveLength(1);
+      expect(await undoRows(name)).toHaveLength(1);
+    },
+  );
 
   it("an undo that was accepted and not begun is begun by the keeper", async () => {
     const name = fresh();
@@ -131,7 +134,7 @@ describe("W19 a crash inside an undo", () => {
     expect(await happened(`${name}/first`)).toHaveLength(1);
   });
 
-  it("a restart of the whole undo undoes nothing twice", async () => {
+  it("a restart of an undo's platform instance undoes nothing twice", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "first", undo: "natural" },

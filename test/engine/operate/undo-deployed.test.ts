@@ -12,7 +12,7 @@ interface Code {
   b: boolean;
 }
 
-/** A run of three steps. The effects write their names into `world`, and their undo handlers `undo …`. */
+/** A run of three steps. The effects append their names to `world`, their undo handlers append `undo …`. */
 async function runOf(code: Code, world: string[], first: (step: Steps) => Promise<unknown>): Promise<string> {
   const { instanceId } = await runLab(async ({ step }) => {
     await first(step);
@@ -30,7 +30,7 @@ function keyed(what: string, world: string[], takesBack: boolean) {
 const planned = async (id: string) =>
   Object.fromEntries((await planAct(probeEnv, operator, "undo", id, {})).effects.map((one) => [one.step, one.verdict]));
 
-describe("An undo handler that a deployment has removed", () => {
+describe("An undo after a deployment that has removed an undo handler", () => {
   const forms = [
     ["an effect", (code: Code, world: string[]) => (step: Steps) => step.effect("a", keyed("a", world, code.a), null)],
     [
@@ -46,7 +46,7 @@ describe("An undo handler that a deployment has removed", () => {
   ] as const;
 
   it.each(forms)(
-    "of %s stops the undo at that step, after later effects are undone; a retry continues once the code has the handler again",
+    "an undo undoes later effects, then stops at %s that has no handler any more; a retry continues once the handler is deployed again",
     async (_, first) => {
       const [code, world]: [Code, string[]] = [{ a: true, b: true }, []];
       const id = await runOf(code, world, first(code, world));
@@ -68,7 +68,7 @@ describe("An undo handler that a deployment has removed", () => {
     },
   );
 
-  it("of the last effect can be skipped: the undo continues with the rest, and runs no handler twice", async () => {
+  it("a skip of the last effect, which has no handler any more, continues the undo with the rest, and runs no handler twice", async () => {
     const [code, world]: [Code, string[]] = [{ a: true, b: true }, []];
     const id = await runOf(code, world, (step) => step.effect("a", keyed("a", world, code.a), null));
     expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -84,7 +84,7 @@ describe("An undo handler that a deployment has removed", () => {
     expect(world).toEqual(["a", "b", "undo a"]);
   });
 
-  it("of an effect that failed without a record stops the undo; a skip leaves that effect as it is", async () => {
+  it("an undo stops at an unrecorded effect with a removed handler; a skip leaves that effect as it is", async () => {
     const [code, world]: [Code, string[]] = [{ a: true, b: true }, []];
     let lost = true;
     const { instanceId: id } = await runLab(async ({ step }) => {
@@ -112,8 +112,8 @@ describe("An undo handler that a deployment has removed", () => {
   });
 });
 
-describe("An undo handler that a deployment has added since", () => {
-  it("does not apply to earlier effects: an undo of earlier effects alone is refused, with that reason", async () => {
+describe("An undo after a deployment that has added an undo handler", () => {
+  it("an undo of effects without a handler at their time is refused, because a handler that was deployed later does not apply to them", async () => {
     const [code, world]: [Code, string[]] = [{ a: false, b: false }, []];
     const id = await runOf(code, world, (step) => step.effect("a", keyed("a", world, code.a), null));
     expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -124,7 +124,7 @@ describe("An undo handler that a deployment has added since", () => {
     });
   });
 
-  it("does not undo an earlier effect, as the dry run says; other effects are undone", async () => {
+  it("an undo leaves an effect without a handler at its time, as its dry run says, and undoes the other effects", async () => {
     const [code, world]: [Code, string[]] = [{ a: false, b: true }, []];
     const id = await runOf(code, world, (step) => step.effect("a", keyed("a", world, code.a), null));
     expect(await kept(id, "complete", "errored")).toBe("complete");

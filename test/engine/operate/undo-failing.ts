@@ -8,11 +8,11 @@ import { platformReaches } from "../lab.ts";
 import { back, effect, undo } from "./operating.ts";
 import { kept } from "./scene.ts";
 
-/** Skips the step that an undo failed of. */
+/** Skips the step at which an undo failed. */
 export const skip = (id: string, step: string, more: { item?: string; output?: unknown } = {}) =>
-  actOn(probeEnv, operator, "skip", id, { step, ...more, reason: "somebody saw to it" });
+  actOn(probeEnv, operator, "skip", id, { step, ...more, reason: "an operator has undone the effect" });
 
-/** Undoes a run as far as possible: it fails. */
+/** Undoes a run until the undo fails. */
 export async function undoneInPart(id: string): Promise<void> {
   const { action_id: actionId } = await undo(id);
   await undoFailed(id, actionId);
@@ -24,7 +24,7 @@ export async function undoFailed(id: string, actionId: string): Promise<void> {
   await platformReaches(platformId(id, actionId), "errored");
 }
 
-/** An undo whose upstream has no such item any more. */
+/** An effect with an undo handler that its upstream refuses because it no longer has the item. */
 export function goneBack(of: "keyed" | "natural" | "lookup" | "once") {
   const more = {
     retries: { limit: 2, delay: 10 },
@@ -39,7 +39,7 @@ export function goneBack(of: "keyed" | "natural" | "lookup" | "once") {
 export const van = (world: string[], name = "van") =>
   effect("keyed", async () => world.push(name), { undo: back(async () => world.push(`${name} back`)) });
 
-/** The recorded entries by step, generation and state. */
+/** The inbox entries with step, generation and state. */
 export const statesOf = (id: string) =>
   rows<{ entry: string }>(
     "SELECT step || ' ' || generation || ': ' || state AS entry FROM millrace_inbox WHERE instance_id = ?1 ORDER BY position < 0, position, item, generation",

@@ -7,7 +7,7 @@ import { back, failed, ONCE, retry, undo } from "./operating.ts";
 import { comes, kept } from "./scene.ts";
 import { skip, statesOf, undoneInPart, van } from "./undo-failing.ts";
 
-/** An effect that a lookup finds, or not, once its upstream is available again; `acts` is its behaviour when it is sent. */
+/** A lookup effect with a lost answer. Once its upstream is available, the lookup finds the booking if `booked` is true. */
 function booking(world: string[], upstream: { away: boolean; booked: boolean }) {
   return defineStep({
     effect: "lookup",
@@ -20,14 +20,14 @@ function booking(world: string[], upstream: { away: boolean; booked: boolean }) 
     },
     lookup: async () => {
       world.push("asked");
-      if (upstream.away) throw new Error("The courier is away.");
+      if (upstream.away) throw new Error("The courier is unavailable.");
       return upstream.booked ? "booking-1" : undefined;
     },
     undo: back(async () => world.push("booking back")) as never,
   });
 }
 
-/** A run of a van and of a booking with a lost answer, undone as far as it can ask. */
+/** A run with a van and a booking that lost its answer. Its undo has failed at the lookup of the booking. */
 async function unasked(world: string[], upstream: { away: boolean; booked: boolean }): Promise<string> {
   const { instanceId: id } = await runLab(async ({ step }) => {
     await step.effect("van", van(world), null);
@@ -38,36 +38,39 @@ async function unasked(world: string[], upstream: { away: boolean; booked: boole
   return id;
 }
 
-describe("W20 An effect with an outcome that an undo cannot determine", () => {
-  it.each([true, false])("can be skipped by an operator; a later retry looks it up first (it had happened: %s)", async (booked) => {
-    const world: string[] = [];
-    const upstream = { away: true, booked };
-    const id = await unasked(world, upstream);
-    // As if the database was unavailable before the undo could claim its key.
-    await rows("UPDATE millrace_inbox SET repeats = 0 WHERE instance_id = ?1 AND step = 'book'", id);
-    expect(await errorOf(id)).toMatchObject({ step: "book" });
-    const plan = await planAct(probeEnv, operator, "skip", id, { step: "book" });
-    expect(plan.refused).toBeNull();
-    expect(plan.follows).toContain("if it happened, it remains until an operator undoes it");
-    expect(plan.effects).toEqual([
-      { step: "book", item: "", verdict: "skipped" },
-      { step: "van", item: "", verdict: "undone" },
-    ]);
-    await skip(id, "book");
-    expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(world).toEqual(["van", "sent", "asked", "van back"]);
-    expect(await statesOf(id)).toEqual(["van 1: superseded", "van 2: failed", "book 1: failed", "undo van 1: done"]);
+describe("W20 An undo that cannot determine the outcome of an effect", () => {
+  it.each([true, false])(
+    "an operator can skip an effect that an undo cannot look up; a later retry looks it up first (it had happened: %s)",
+    async (booked) => {
+      const world: string[] = [];
+      const upstream = { away: true, booked };
+      const id = await unasked(world, upstream);
+      // The state is as if the database had been unavailable before the undo could claim the key.
+      await rows("UPDATE millrace_inbox SET repeats = 0 WHERE instance_id = ?1 AND step = 'book'", id);
+      expect(await errorOf(id)).toMatchObject({ step: "book" });
+      const plan = await planAct(probeEnv, operator, "skip", id, { step: "book" });
+      expect(plan.refused).toBeNull();
+      expect(plan.follows).toContain("if it happened, it remains until an operator undoes it");
+      expect(plan.effects).toEqual([
+        { step: "book", item: "", verdict: "skipped" },
+        { step: "van", item: "", verdict: "undone" },
+      ]);
+      await skip(id, "book");
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(world).toEqual(["van", "sent", "asked", "van back"]);
+      expect(await statesOf(id)).toEqual(["van 1: superseded", "van 2: failed", "book 1: failed", "undo van 1: done"]);
 
-    upstream.away = false;
-    await retry(id);
-    expect(await kept(id, "complete", "errored")).toBe("complete");
-    expect(world.slice(4)).toEqual(booked ? ["van", "asked"] : ["van", "asked", "sent"]);
-    await undo(id);
-    expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(world.slice(booked ? 6 : 7)).toEqual(["booking back", "van back"]);
-  });
+      upstream.away = false;
+      await retry(id);
+      expect(await kept(id, "complete", "errored")).toBe("complete");
+      expect(world.slice(4)).toEqual(booked ? ["van", "asked"] : ["van", "asked", "sent"]);
+      await undo(id);
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(world.slice(booked ? 6 : 7)).toEqual(["booking back", "van back"]);
+    },
+  );
 
-  it("is in doubt in a later retry when a deployment has changed its class from lookup: the upstream is not queried", async () => {
+  it("an effect that an undo could not look up is in doubt in a later retry when a deployment has changed its class", async () => {
     const world: string[] = [];
     const upstream = { away: true, booked: true };
     const state = { isNatural: false };
@@ -88,9 +91,9 @@ describe("W20 An effect with an outcome that an undo cannot determine", () => {
   });
 
   it.each([
-    { with: "no output, is left alone as well: a retry sends it", output: undefined, sends: ["sent"] },
-    { with: "an output, has happened by hand: a retry keeps that", output: "by hand", sends: [] },
-  ])("is not repeated when it was cut off by a cancel; skipped with $with", async ({ output, sends }) => {
+    { with: "no output is sent by a retry", output: undefined, sends: ["sent"] },
+    { with: "an output has that output in a retry", output: "by hand", sends: [] },
+  ])("an effect that a cancel cut off and an operator skipped in the undo with $with", async ({ output, sends }) => {
     const world: string[] = [];
     const state = { away: true };
     const { instanceId: id } = await runLab(async ({ step }) => {
@@ -99,7 +102,7 @@ describe("W20 An effect with an outcome that an undo cannot determine", () => {
         effect: "keyed",
         run: async () => {
           world.push("sent");
-          if (state.away) throw new Error("The bank is away.");
+          if (state.away) throw new Error("The bank is unavailable.");
           return "payment";
         },
         undo: back(async () => world.push("pay back")) as never,
@@ -125,7 +128,7 @@ describe("W20 An effect with an outcome that an undo cannot determine", () => {
     expect(world.slice(sent)).toEqual(["van back", "van", ...sends]);
   });
 
-  it("cannot be skipped when a repeat would duplicate it: an operator decides whether it happened", async () => {
+  it("an undo step with a once effect of unknown outcome cannot be skipped: an operator must resolve the effect", async () => {
     const world: string[] = [];
     const id = await unasked(world, { away: true, booked: false });
     await rows("UPDATE millrace_inbox SET class = 'once' WHERE instance_id = ?1 AND step = 'book'", id);
@@ -135,18 +138,18 @@ describe("W20 An effect with an outcome that an undo cannot determine", () => {
   });
 });
 
-it.each([false, true])("W25 A read that fails in an undo can be skipped with an output, as in any run (cut off: %s)", async (cut) => {
+it.each([false, true])("W25 a read that fails in an undo can be skipped with an output (cut off by a cancel: %s)", async (cut) => {
   const world: string[] = [];
   const state = { gone: false };
   const { instanceId: id } = await runLab(async ({ step }) => {
-    const which = await step.read("look", async () => (state.gone ? Promise.reject(notRetryable("The list is gone.")) : "van"));
+    const which = await step.read("look", async () => (state.gone ? Promise.reject(notRetryable("The list does not exist.")) : "van"));
     await step.effect("van", van(world, which), null);
   });
   expect(await kept(id, "complete", "errored")).toBe("complete");
   state.gone = true;
   await undoneInPart(id);
   expect(await errorOf(id)).toMatchObject({ step: "look" });
-  // As if it was running once more when the run was cancelled.
+  // The state is as if the read had been running when the run was cancelled.
   if (cut) await rows("UPDATE millrace_actions SET cut_off = '[\"look\"]' WHERE instance_id = ?1", id);
   else await expect(skip(id, "look")).rejects.toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "output" }] } });
   await skip(id, "look", { output: "van" });

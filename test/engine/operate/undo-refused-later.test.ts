@@ -8,16 +8,16 @@ import { back, ended, undo } from "./operating.ts";
 import { comes, kept } from "./scene.ts";
 import { skip, undoFailed, undoneInPart, van } from "./undo-failing.ts";
 
-/** The answers of a payment to each request, and to the last lookup. */
+/** The upstream's answers to the requests of a payment, in order. */
 type Answers = ("lost" | "401" | "429" | "400")[];
 const SAID = {
   lost: () => new Error("No answer."),
   "401": () => notRetryable("The key has expired.", 401),
-  "429": () => retryAfter(20, "Too many at once.", 429),
+  "429": () => retryAfter(20, "Too many concurrent requests.", 429),
   "400": () => upstreamRefused("No such account.", 400),
 };
 
-/** A payment in the world: sent once for each answer, and paid by the first with a lost answer. */
+/** A payment that gets these answers in order and then succeeds. A `lost` answer means that the payment may have happened. */
 function payment(world: string[], answers: Answers, effect: "keyed" | "natural", limit = answers.length - 1) {
   return defineStep({
     effect,
@@ -44,14 +44,14 @@ async function run(steps: "lean" | "platform", code: (step: Steps) => Promise<un
 const pay = (verdict: string) => ({ step: "pay", item: "", verdict });
 const planned = async (id: string) => (await planAct(probeEnv, operator, "undo", id, {})).effects.find(({ step }) => step === "pay");
 
-describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a lost answer", (steps) => {
+describe.each(["platform", "lean"] as const)("W19 step mode %s: an effect with a lost answer", (steps) => {
   it.each([
     ["keyed", "401", "ends its run"],
     ["natural", "429", "ends its run"],
     ["keyed", "400", "is caught"],
     ["natural", "401", "is caught"],
   ] as const)(
-    "may have happened when its next try was refused (%s, %s): an undo reverts it also where that %s",
+    "an undo repeats and undoes an effect with a lost answer and a refused next attempt (%s, %s), also where that %s",
     async (of, refusal, end) => {
       const world: string[] = [];
       const definition = payment(world, ["lost", refusal], of);
@@ -70,7 +70,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
     },
   );
 
-  it("is undone by a cancel between two tries, the last of them refused", async () => {
+  it("a cancel between two attempts undoes an effect with a lost answer and a refused next attempt", async () => {
     const world: string[] = [];
     const definition = { ...payment(world, ["lost", "400"], "keyed"), retries: { limit: 5, delay: 2000 } };
     const id = await run(steps, async (step) => {
@@ -83,7 +83,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
     expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
   });
 
-  it("is repeated by an undo only after the time that its upstream asks for", async () => {
+  it("an undo repeats an effect with a lost answer only after the upstream's Retry-After", async () => {
     const world: string[] = [];
     const answers: Answers = ["lost", "lost"];
     const definition = payment(world, answers, "keyed", 1);
@@ -99,7 +99,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
     expect(world.slice(-4)).toEqual(["429", "paid", "pay back", "van back"]);
   });
 
-  it("fails the undo when its upstream refuses the repeat; an operator can skip it", async () => {
+  it("an undo fails when the upstream refuses to repeat an effect with a lost answer, and an operator can skip that effect", async () => {
     const world: string[] = [];
     const answers: Answers = ["lost"];
     const definition = payment(world, answers, "keyed");
@@ -116,7 +116,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
     expect(world).toEqual(["van", "lost", "401", "van back"]);
   });
 
-  it("has not happened when every try of it was refused", async () => {
+  it("an undo does not repeat an effect when the upstream refused every attempt", async () => {
     const world: string[] = [];
     const definition = payment(world, ["400", "429", "401"], "keyed");
     const id = await run(steps, async (step) => {
@@ -134,7 +134,7 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
     ["401", "not_retryable"],
     ["429", "retry_after"],
   ] as const)(
-    "fails the undo when its lookup is refused with %s, and is named in the error; an operator can skip it",
+    "an undo fails when the lookup of an effect is refused with %s, names the effect in its error, and an operator can skip it",
     async (answer, code) => {
       const world: string[] = [];
       const booking = defineStep({
@@ -165,15 +165,15 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect with a los
 });
 
 describe.each(["platform", "lean"] as const)(
-  "W19 %s steps: an effect that lost its answer in one run and was not reached by the next",
+  "W19 step mode %s: an effect that lost its answer in one run and was not reached by the next run",
   (steps) => {
-    /** A payment after a read that fails on demand. */
+    /** A failed run: its read can be made to fail, and the payment after that read has lost its answers. */
     async function lostOnce(world: string[]) {
       const state = { away: false };
       const definition = payment(world, ["lost", "lost"], "keyed");
       const id = await run(steps, async (step) => {
         await step.effect("van", van(world), null);
-        await step.read("look", async () => (state.away ? Promise.reject(notRetryable("The list is away.")) : 1));
+        await step.read("look", async () => (state.away ? Promise.reject(notRetryable("The list is unavailable.")) : 1));
         await step.effect("pay", definition, null);
       });
       await ended(id);
@@ -182,22 +182,25 @@ describe.each(["platform", "lean"] as const)(
       return { id, state };
     }
 
-    it.each(["a restart", "a retry"])("is undone after %s", async (act) => {
-      const world: string[] = [];
-      const { id, state } = await lostOnce(world);
-      state.away = true;
-      if (act === "a restart") await actOn(probeEnv, operator, "restart", id, { reason: "once more" });
-      else await actOn(probeEnv, operator, "retry", id, { reason: "once more", from: "look" });
-      await comes(async () => (await errorOf(id))?.step === "look");
-      await platformReaches(id, "errored");
-      expect(await planned(id)).toEqual(pay("repeated"));
-      state.away = false;
-      await undo(id);
-      expect(await kept(id, "terminated", "errored")).toBe("terminated");
-      expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
-    });
+    it.each(["a restart", "a retry"])(
+      "an undo repeats and undoes an effect with a lost answer after %s that did not reach it",
+      async (act) => {
+        const world: string[] = [];
+        const { id, state } = await lostOnce(world);
+        state.away = true;
+        if (act === "a restart") await actOn(probeEnv, operator, "restart", id, { reason: "once more" });
+        else await actOn(probeEnv, operator, "retry", id, { reason: "once more", from: "look" });
+        await comes(async () => (await errorOf(id))?.step === "look");
+        await platformReaches(id, "errored");
+        expect(await planned(id)).toEqual(pay("repeated"));
+        state.away = false;
+        await undo(id);
+        expect(await kept(id, "terminated", "errored")).toBe("terminated");
+        expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
+      },
+    );
 
-    it("fails the undo while an earlier read in the code fails", async () => {
+    it("an undo fails while a read before the effect with a lost answer fails, and continues once the read succeeds", async () => {
       const world: string[] = [];
       const { id, state } = await lostOnce(world);
       state.away = true;
@@ -213,7 +216,7 @@ describe.each(["platform", "lean"] as const)(
       expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
     });
 
-    it("may have happened although the next run reaches it and is refused", async () => {
+    it("an undo repeats and undoes an effect with a lost answer that the next run reached and the upstream then refused", async () => {
       const world: string[] = [];
       const answers: Answers = ["lost", "401"];
       const definition = payment(world, answers, "natural", 0);

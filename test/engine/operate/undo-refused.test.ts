@@ -18,8 +18,8 @@ import {
 } from "../harness.ts";
 import { entries, takenBack, undone } from "./undoing.ts";
 
-describe("W20 undoing an unknown outcome", () => {
-  it("a lookup effect that had happened is found, recorded and undone, once", async () => {
+describe("W20 an undo of an effect with an unknown outcome", () => {
+  it("an undo finds a lookup effect that had happened, records it, and undoes it once", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "drop", times: 1 });
     const { instanceId } = await start(name, [{ do: "lookup", name: "act", undo: "natural", retries: 0, emit: true }]);
@@ -31,7 +31,7 @@ describe("W20 undoing an unknown outcome", () => {
     expect(await takenBack(name)).toEqual([`act/undo ${effects[0]?.id}`]);
   });
 
-  it("a lookup effect that had not happened is looked up, not repeated, and not undone", async () => {
+  it("an undo looks up a lookup effect that had not happened, and neither repeats nor undoes it", async () => {
     const name = fresh();
     dieAt("W01 claimed, effect not started", name);
     const { instanceId } = await start(name, [
@@ -52,7 +52,7 @@ describe("W20 undoing an unknown outcome", () => {
     expect((await entries(instanceId)).filter(({ step }) => step === "act")).toEqual([{ step: "act", generation: 1, state: "failed" }]);
   });
 
-  it("an effect of class once in doubt blocks the undo until an operator has entered its outcome", async () => {
+  it("a once effect in doubt blocks the undo until an operator has entered its outcome", async () => {
     const name = fresh();
     await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
     const { instanceId } = await start(name, [{ do: "once", name: "mail", undo: "natural" }]);
@@ -100,7 +100,7 @@ describe("W20 undoing an unknown outcome", () => {
 });
 
 describe("The refusals and the dry run of an undo", () => {
-  it("refuse an undo of a running, of an undone, and of another tenant's instance", async () => {
+  it("an undo of a running instance, of an undone one and of another tenant's instance is refused", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "act", undo: "natural" },
@@ -129,7 +129,7 @@ describe("The refusals and the dry run of an undo", () => {
     ]);
   });
 
-  it("list each effect in the order of the undo, and change nothing", async () => {
+  it("a dry run of an undo lists each effect in the order of the undo, and changes nothing", async () => {
     const name = fresh();
     await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 });
     await behave({ subject: `${name}/lost`, mode: "fail", status: 500, times: 9 });
@@ -152,7 +152,7 @@ describe("The refusals and the dry run of an undo", () => {
     expect((await getInstance(probeEnv, operator, instanceId)).status).toBe("errored");
   });
 
-  it("list unrecorded effects, which the undo repeats once to determine their outcome", async () => {
+  it("a dry run of an undo lists unrecorded effects, which the undo repeats once to determine their outcome", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "commit", name: "rows", undo: "rows" },

@@ -7,13 +7,13 @@ import { keeperRound, operator, probeEnv, rows, until } from "../harness.ts";
 import { errorOf, held, LAB, platformReaches, runLab } from "../lab.ts";
 import { back, effect, ended, ONCE, resolve, retry, saysErrored, stateOf, undo } from "./operating.ts";
 
-/** A value without JSON. */
+/** A cyclic value, which has no JSON. */
 function cyclic(): object {
   const answer: { self?: unknown } = {};
   return Object.assign(answer, { self: answer });
 }
 
-/** A lookup effect that acts, with a lost answer; the upstream can be queried later. */
+/** A lookup effect with a lost answer. `found` is whether it happened; while `away` is true its lookup fails. */
 function booking(world: string[], upstream: { away: boolean; found: boolean }) {
   return defineStep({
     effect: "lookup",
@@ -24,17 +24,14 @@ function booking(world: string[], upstream: { away: boolean; found: boolean }) {
       throw new Error("No answer.");
     },
     lookup: async () => {
-      if (upstream.away) throw new Error("The courier is away.");
+      if (upstream.away) throw new Error("The courier is unavailable.");
       return upstream.found ? "booking-1" : undefined;
     },
     undo: back(async () => world.push("booking back")) as never,
   });
 }
 
-/**
- * Sends outcomes that the database refuses to the recorder of an instance, all at once. Their steps have ended by the time of the
- * answers.
- */
+/** Sends outcomes that the database refuses to the recorder of an instance, all at once and without waiting for the answers. */
 function refuseRecords(instanceId: string, many: number): void {
   const statements = [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, NULL, ${instanceId})`];
   for (let index = 0; index < many; index++) {
@@ -54,7 +51,7 @@ describe("A retry of a failed undo", () => {
   it.each([
     ["a promise", async () => ({})],
     ["a single statement", () => ({ statements: sql`SELECT 1` })],
-  ])("W19 writes the record that failed the undo; an undo handler that returns %s undoes nothing", async (_, wrong) => {
+  ])("W19 a retry of a failed undo calls an undo handler again that had returned %s, and writes its record", async (_, wrong) => {
     const state = { wrong: true };
     const { instanceId } = await runLab(({ step }) =>
       step.commit("write", () => ({}), { undo: (() => (state.wrong ? wrong() : {})) as never }),
@@ -70,7 +67,7 @@ describe("A retry of a failed undo", () => {
   });
 
   it.each(["keyed", "once", "natural"] as const)(
-    "W19 I15 does not undo again what a %s step undid with an answer that cannot be stored",
+    "W19 I15 a retry of a failed undo does not repeat a %s undo handler with an output that could not be stored",
     async (of) => {
       const refunds: string[] = [];
       const refund = effect(of, async ({ key }) => {
@@ -96,28 +93,31 @@ describe("A retry of a failed undo", () => {
     },
   );
 
-  it.each([true, false])("W20 W25 continues at the lookup of an effect with a caught failure (it happened: %s)", async (found) => {
-    const world: string[] = [];
-    const upstream = { away: true, found };
-    const { instanceId } = await runLab(async ({ step }) => {
-      await step.effect("book", booking(world, upstream), null).catch((error: Error) => {
-        if (error.message !== "No answer.") throw error;
-        return step.effect("van", van(world), null);
+  it.each([true, false])(
+    "W20 W25 a retry of a failed undo continues at the lookup of an effect with a caught failure (it happened: %s)",
+    async (found) => {
+      const world: string[] = [];
+      const upstream = { away: true, found };
+      const { instanceId } = await runLab(async ({ step }) => {
+        await step.effect("book", booking(world, upstream), null).catch((error: Error) => {
+          if (error.message !== "No answer.") throw error;
+          return step.effect("van", van(world), null);
+        });
       });
-    });
-    expect(await ended(instanceId)).toBe("complete");
-    await undo(instanceId);
-    expect(await ended(instanceId)).toBe("errored");
-    expect(await errorOf(instanceId)).toMatchObject({ step: "book" });
-    upstream.away = false;
-    await retry(instanceId);
-    expect(await ended(instanceId)).toBe("terminated");
-    expect(world.toSorted()).toEqual(found ? ["booked", "booking back", "van", "van back"] : ["van", "van back"]);
-  });
+      expect(await ended(instanceId)).toBe("complete");
+      await undo(instanceId);
+      expect(await ended(instanceId)).toBe("errored");
+      expect(await errorOf(instanceId)).toMatchObject({ step: "book" });
+      upstream.away = false;
+      await retry(instanceId);
+      expect(await ended(instanceId)).toBe("terminated");
+      expect(world.toSorted()).toEqual(found ? ["booked", "booking back", "van", "van back"] : ["van", "van back"]);
+    },
+  );
 });
 
 describe("An undo", () => {
-  it("W25 I15 follows the code's handling of a failure after a retry that failed the same way", async () => {
+  it("W25 I15 an undo follows the code's handling of a failure after a retry that failed the same way", async () => {
     const world: string[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       const pay = effect("once", async () => Promise.reject(notRetryable("No funds.")));
@@ -135,12 +135,12 @@ describe("An undo", () => {
     expect(world).toEqual(["hold", "hold back"]);
   });
 
-  it("W25 I15 undoes the effects after a read that had answered in one run and failed in the next", async () => {
+  it("W25 I15 an undo undoes the effects after a read that succeeded in one run and failed in the next", async () => {
     const world: string[] = [];
     const list = { gone: false, complete: false };
     const { instanceId } = await runLab(async ({ step }) => {
       await step.read("look", async () => {
-        if (list.gone) throw notRetryable("The list is gone.");
+        if (list.gone) throw notRetryable("The list does not exist.");
       });
       await step.effect("van", van(world), null);
       if (!list.complete) throw new Error("A setting is missing.");
@@ -156,12 +156,12 @@ describe("An undo", () => {
     expect(world).toEqual(["van", "van back"]);
   });
 
-  it("W18 I13 undoes nothing again when the platform restarts it after its end: repeated effects remain", async () => {
+  it("W18 I13 an undo that the platform restarts after its end undoes nothing again: effects of a later retry remain", async () => {
     const world: string[] = [];
     let over = false;
     const { instanceId } = await runLab(async ({ step }) => {
       await step.effect("van", van(world), null);
-      await step.read("until it is over", () => held(() => over || world.length < 3));
+      await step.read("wait for the end", () => held(() => over || world.length < 3));
     });
     expect(await ended(instanceId)).toBe("complete");
     const { action_id: actionId } = await undo(instanceId);
@@ -182,7 +182,7 @@ describe("An undo", () => {
     expect(world).toEqual(["van", "van back", "van"]);
   });
 
-  it("W33 W10 waits until the platform has ended the run, and includes the run's late effects", async () => {
+  it("W33 W10 an undo waits until the platform has ended the run, and includes the run's late effects", async () => {
     const world: string[] = [];
     let released = false;
     const { instanceId } = await runLab(async ({ step }) => {
@@ -194,7 +194,7 @@ describe("An undo", () => {
       async () => world.length,
       (length) => length === 1,
     );
-    // The row may be errored for moments: an earlier replay has failed, and the platform starts another.
+    // A row may be errored for a moment, when a replay has failed and the platform starts another one.
     await saysErrored(instanceId);
     const asked = undo(instanceId);
     await scheduler.wait(300);
@@ -211,7 +211,7 @@ describe("An undo", () => {
     expect(world).toEqual(["van", "late van", "late van back", "van back"]);
   });
 
-  it("W19 I3 has its own record after an earlier undo, although other statements of its batch are refused", async () => {
+  it("W19 I3 a second undo of an instance has its own record, although the database refuses other statements of its batch", async () => {
     const world: string[] = [];
     const van = effect("keyed", async () => world.push("van"), {
       undo: back(async () => {
@@ -235,7 +235,7 @@ describe("An undo", () => {
     expect(backs).toEqual([{ state: "done" }, { state: "done" }]);
   });
 
-  it("W20 I15 reverts a looked-up effect in the reverse order of the run, as the dry run says", async () => {
+  it("W20 I15 an undo handles a looked-up effect in the reverse order of the run, as its dry run says", async () => {
     const world: string[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       await step.effect("book", booking(world, { away: false, found: true }), null).catch(() => undefined);
@@ -248,7 +248,7 @@ describe("An undo", () => {
     expect(world).toEqual(["booked", "van", "van back", "booking back"]);
   });
 
-  it("W10 prevents a late write by a commit that had timed out", async () => {
+  it("W10 an undo prevents a late write by a commit that had timed out", async () => {
     let released = false;
     const { instanceId } = await runLab(async ({ step }) => {
       await step.effect("van", van([]), null);
@@ -268,8 +268,8 @@ describe("An undo", () => {
 });
 
 it.each([
-  { what: "ends it at once, where it was undone or stopped", undone: true, tries: 1 },
-  { what: "asks every ten seconds, then ends it, where it failed", undone: false, tries: 6 },
+  { what: "ends that run at once if it was undone or cancelled", undone: true, tries: 1 },
+  { what: "polls that run every ten seconds if it failed, and ends it at the sixth attempt", undone: false, tries: 6 },
 ])("W33 a retry of a run that a crash left asleep on the platform $what", async ({ undone, tries }) => {
   const { instanceId } = await runLab(({ step }) => step.sleep("rest", "1 hour"));
   await platformReaches(instanceId, "running", "waiting");

@@ -10,7 +10,7 @@ import { comes, kept } from "./scene.ts";
 import { skip, statesOf, undoneInPart, van } from "./undo-failing.ts";
 
 describe("W19 W20 An invalid output that an operator enters in an undo", () => {
-  it("ends the undo again for a cut-off effect, with a remedy, and leaves no record", async () => {
+  it("an invalid output for a cut-off effect fails the undo again, with a remedy, and leaves no record", async () => {
     const at = bank();
     const pay = { ...pays(at, "keyed"), retries: { limit: 1, delay: 1500 } };
     const { instanceId: id } = await runLab(async ({ step }) => {
@@ -38,7 +38,7 @@ describe("W19 W20 An invalid output that an operator enters in an undo", () => {
     expect(at.log.slice(sent)).toEqual(["pay", "pay back", "van back"]);
   });
 
-  it("is removed for a step that undoes an effect: a retry runs that step again", async () => {
+  it("an invalid output for an undo step is removed, and a retry runs that undo step again", async () => {
     const at = { ...bank(), away: false };
     const gone = { is: true };
     const goesBack = defineStep({

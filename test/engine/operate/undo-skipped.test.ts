@@ -7,7 +7,7 @@ import { back, effect, failed, retry, undo } from "./operating.ts";
 import { kept } from "./scene.ts";
 import { goneBack, skip, statesOf, undoFailed, undoneInPart, van } from "./undo-failing.ts";
 
-/** A complete run with a van, and a booking without undo. */
+/** A complete run with a van and with a booking that its upstream refuses to undo. */
 async function vanAndBooking(world: string[]): Promise<string> {
   const { instanceId: id } = await runLab(async ({ step }) => {
     await step.effect("van", van(world), null);
@@ -21,9 +21,9 @@ async function vanAndBooking(world: string[]): Promise<string> {
   return id;
 }
 
-describe("W19 I15 An undo step", () => {
+describe("W19 I15 A skip of an undo step", () => {
   it.each(["keyed", "natural", "lookup", "once"] as const)(
-    "of class %s that is refused permanently can be skipped: its effect counts as undone, and the undo continues with the rest",
+    "a skipped undo step of class %s counts its effect as undone, and the undo continues with the rest",
     async (of) => {
       const world: string[] = [];
       const { instanceId: id, name } = await runLab(async ({ step, payload }) => {
@@ -59,7 +59,7 @@ describe("W19 I15 An undo step", () => {
       expect(shown.filter(({ skipped }) => skipped).map(({ step }) => step)).toEqual(["undo book"]);
       expect(await rows("SELECT verb, result, reason FROM millrace_actions WHERE instance_id = ?1 ORDER BY at", id)).toEqual([
         { verb: "undo", result: "applied", reason: "called off" },
-        { verb: "skip_step", result: "applied", reason: "somebody saw to it" },
+        { verb: "skip_step", result: "applied", reason: "an operator has undone the effect" },
       ]);
 
       expect(await planAct(probeEnv, operator, "retry", id, {})).toMatchObject({
@@ -72,7 +72,7 @@ describe("W19 I15 An undo step", () => {
     },
   );
 
-  it("that was skipped runs again after its effect has been repeated", async () => {
+  it("an undo handler that was skipped runs again in a later undo, after a retry has repeated its effect", async () => {
     const world: string[] = [];
     const state = { gone: true };
     const { instanceId: id } = await runLab(async ({ step }) => {
@@ -101,7 +101,7 @@ describe("W19 I15 An undo step", () => {
     expect((await statesOf(id)).filter((one) => one.startsWith("undo"))).toHaveLength(3);
   });
 
-  it("that was skipped adds no hint to a later failure of the code", async () => {
+  it("an error of the workflow code after a skip in an undo has no hint about the skipped output", async () => {
     const state = { broken: false };
     const { instanceId: id } = await runLab(async ({ step }) => {
       await step.effect(
@@ -123,7 +123,7 @@ describe("W19 I15 An undo step", () => {
     expect(error?.hint).toBeUndefined();
   });
 
-  it("that is a commit can be skipped for each item, and writes no rows", async () => {
+  it("a skip of an undo step that is a commit needs the item's key, and writes no rows", async () => {
     const world: string[] = [];
     const { instanceId: id } = await runLab(async ({ step }) => {
       await step.effect("van", van(world), null);
@@ -145,13 +145,13 @@ describe("W19 I15 An undo step", () => {
     expect((await statesOf(id)).filter((one) => one.startsWith("write 1"))).toEqual(["write 1: superseded", "write 1: superseded"]);
   });
 
-  it("is skipped by the keeper when the process dies after the commit, and once when the replay dies after its write", async () => {
+  it("a skip in an undo is executed by the keeper when the process dies after the commit, and once when the replay dies after its write", async () => {
     const world: string[] = [];
     const id = await vanAndBooking(world);
     await undoneInPart(id);
     dieAt("skip promised, not applied");
     await expect(skip(id, "undo book")).rejects.toThrow("Died");
-    // A promised action is no effect of its code.
+    // The dry run lists effects of the workflow code, and not the accepted skip.
     expect((await planAct(probeEnv, operator, "undo", id, {})).effects.map(({ step }) => step)).toEqual(["book", "van"]);
     const { died } = dieAt("W05 recorded, step result lost", id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -160,7 +160,7 @@ describe("W19 I15 An undo step", () => {
   });
 });
 
-it("A skip in an undo is accepted for the failed step alone, for no other tenant, and once for two clicks", async () => {
+it("a skip in an undo is accepted for the failed step only, by its own tenant only, and once for a double click", async () => {
   const world: string[] = [];
   const id = await vanAndBooking(world);
   await expect(skip(id, "undo book", { output: null })).rejects.toMatchObject({ code: "invalid_transition" });
@@ -182,7 +182,7 @@ it("A skip in an undo is accepted for the failed step alone, for no other tenant
   expect(world).toEqual(["van", "book", "van back"]);
 });
 
-it("A skip is refused while an undo runs or is in doubt, with that reason, and not because its output is missing", async () => {
+it("a skip is refused while an undo is running or in doubt, with that reason", async () => {
   const state = { go: false };
   const { instanceId: id } = await runLab(async ({ step }) => {
     const lost = async () => {
@@ -206,7 +206,7 @@ it("A skip is refused while an undo runs or is in doubt, with that reason, and n
   }
 });
 
-it("The dry run of a retry of a failed undo lists the action for each remaining effect, from any starting step", async () => {
+it("the dry run of a retry of a failed undo lists the action for each remaining effect, from any starting step", async () => {
   const world: string[] = [];
   const { instanceId: id } = await runLab(async ({ step }) => {
     await step.effect("van", van(world), null);

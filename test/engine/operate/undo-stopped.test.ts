@@ -4,8 +4,8 @@ import { operator, probeEnv } from "../harness.ts";
 import { carriedOut, losing, refusing } from "./cutting-off.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
-describe("W20 An undo of a run that was stopped", () => {
-  it("undoes an effect with a lost first answer", async () => {
+describe("W20 An undo of a run that was cancelled without undo", () => {
+  it("an undo after a cancel without undo undoes an effect with a lost first answer", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -18,11 +18,11 @@ describe("W20 An undo of a run that was stopped", () => {
     await carriedOut(id);
     await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    await comes(() => its.log.includes("undo a of its a"));
-    expect(its.log).toEqual(["a", "done", "undo it", "undo a of its a"]);
+    await comes(() => its.log.includes("undo a(its a)"));
+    expect(its.log).toEqual(["a", "done", "undo it", "undo a(its a)"]);
   });
 
-  it("undoes it also when it is the only possible effect, and the dry run names it", async () => {
+  it("an undo after a cancel without undo undoes the only possible effect, and its dry run names that effect", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -41,7 +41,7 @@ describe("W20 An undo of a run that was stopped", () => {
   });
 
   it.each(["an undo", "a later run"] as const)(
-    "is refused, with the reason, when %s has settled the effect since: no effect remains to undo",
+    "an undo is refused, with the reason, when %s has settled the only possible effect in the meantime",
     async (how) => {
       const its = scene();
       const { state, next } = refusing();

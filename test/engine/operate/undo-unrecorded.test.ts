@@ -8,7 +8,7 @@ import { back, effect, ended, ONCE, undo } from "./operating.ts";
 
 const modes = ["platform", "lean"] as const;
 
-/** Runs `code` by steps of this mode, until it has ended. */
+/** Runs `code` in this step mode until the run has ended. */
 async function run(steps: (typeof modes)[number], code: (step: Steps) => Promise<unknown>) {
   mode.steps = steps;
   onTestFinished(() => {
@@ -22,12 +22,12 @@ const plan = (id: string) => planAct(probeEnv, operator, "undo", id, {});
 const of = (step: string, verdict: string) => ({ step, item: "", verdict });
 
 const wayBack = { undo: back(async () => "back") };
-/** An effect that happens and is reported as not happened. */
+/** An effect that happens, although its upstream answers that it did not. */
 const charge = effect("keyed", () => Promise.reject(new Error("The till answered 500.")));
 const refused = effect("keyed", () => Promise.reject(upstreamRefused("The till has closed.")), wayBack);
 const van = effect("keyed", async () => "a van", wayBack);
 
-it.each(modes)("an undo reports that a caught effect without a record may remain (%s steps)", async (steps) => {
+it.each(modes)("an undo reports that a caught effect without a record may remain (step mode %s)", async (steps) => {
   const { id, status } = await run(steps, async (step) => {
     await step.effect("van", van, {});
     await step.effect("charge", charge, {}).catch(() => "without");
@@ -41,7 +41,7 @@ it.each(modes)("an undo reports that a caught effect without a record may remain
 });
 
 it.each(modes)(
-  "a dry run of an undo omits caught reads and commits of %s steps, and reports a refused effect as not happened",
+  "a dry run of an undo omits caught reads and commits, and reports a refused effect as not happened (step mode %s)",
   async (steps) => {
     const { id, status } = await run(steps, async (step) => {
       await step.read("quote", () => Promise.reject(new Error("No price.")), ONCE).catch(() => 0);
@@ -62,7 +62,7 @@ it.each(modes)(
 );
 
 it.each(modes)(
-  "an undo of a run of %s steps without recorded effects is refused, and names the effect that may have happened",
+  "an undo of a run without recorded effects is refused, and names the effect that may have happened (step mode %s)",
   async (steps) => {
     const { id, status } = await run(steps, (step) => step.effect("charge", charge, {}));
     expect(status).toBe("errored");
@@ -76,7 +76,7 @@ it.each(modes)(
   },
 );
 
-it("an undo of a run that failed at a read-only step lists no possible effect", async () => {
+it("a dry run of an undo of a run that failed at a read lists no possible effect", async () => {
   const { id } = await run("platform", (step) => step.read("quote", () => Promise.reject(new Error("No price.")), ONCE));
   expect(await errorOf(id)).toMatchObject({ step: "quote" });
   expect(await plan(id)).toMatchObject({ refused: "The instance has no recorded effect that can be undone.", effects: [] });

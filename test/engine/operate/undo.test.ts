@@ -20,7 +20,7 @@ import {
 import { entries, takenBack, undone, undoRows } from "./undoing.ts";
 
 describe("An undo", () => {
-  it("I15 reverts the effects in reverse order, each once, with its own output; effects without an undo handler remain", async () => {
+  it("I15 an undo calls the undo handlers in reverse order, each once and with its own output; effects without a handler remain", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "first", undo: "natural" },
@@ -54,7 +54,7 @@ describe("An undo", () => {
       { step: "undo rows", generation: 1, state: "done" },
       { step: "undo first", generation: 1, state: "done" },
     ]);
-    // Only real requests are shown: a retry's effects under a new key do not exist yet.
+    // The list of effects contains sent requests only: a retry has not sent its effects under a new key yet.
     const shown = await effectsOf(probeEnv, operator, instanceId);
     expect(shown.map(({ step, generation, state }) => `${step} ${generation}: ${state}`)).toEqual([
       ...["first 1: superseded", "rows 1: superseded", "stays 1: done", "second 1: superseded", "third 1: superseded"],
@@ -75,7 +75,7 @@ describe("An undo", () => {
     ]);
   });
 
-  it("can send messages, once, in one write with the undo step", async () => {
+  it("an undo handler can send messages, which are written once and together with the undo step", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", emit: true, undo: "keyed" }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -84,7 +84,7 @@ describe("An undo", () => {
     expect(await until(followUps, (found) => found.length >= 2)).toHaveLength(2);
   });
 
-  it("after a failure reverts the effects until then, and nothing more", async () => {
+  it("an undo of a failed run undoes the effects before the failure, and nothing more", async () => {
     const name = fresh();
     await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 });
     const { instanceId } = await start(name, [
@@ -98,7 +98,7 @@ describe("An undo", () => {
     expect(await happened(`${name}/never`)).toEqual([]);
   });
 
-  it("reverts parallel items also when one of them had failed", async () => {
+  it("an undo undoes the completed items of a parallel map also when one of them had failed", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act/b`, mode: "refuse", status: 400, times: 9 });
     const { instanceId } = await start(name, [
@@ -113,7 +113,7 @@ describe("An undo", () => {
     expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["act/c", "act/a"]);
   });
 
-  it("waits for a branch that still performs a lookup after another branch has ended", async () => {
+  it("an undo waits for a branch that still performs a lookup after another branch has ended", async () => {
     const name = fresh();
     await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 }, { subject: `${name}/lost`, mode: "drop", times: 1 });
     const { instanceId } = await start(name, [
@@ -133,7 +133,7 @@ describe("An undo", () => {
     expect(await takenBack(name)).toEqual([`lost/undo ${(await happened(`${name}/lost`))[0]?.id}`]);
   });
 
-  it("neither sleeps nor waits: received events are remembered, and sleeps are over", async () => {
+  it("an undo neither sleeps nor waits: it uses the recorded events, and sleeps are over", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "sleep", name: "rest", timeoutMs: 50 },
@@ -152,7 +152,7 @@ describe("An undo", () => {
     expect(steps.map((step) => step.name)).toEqual(["rest", "wait", "wait · signal", "act", "undo act"]);
   });
 
-  it("completes although the code catches the error that ends the replay", async () => {
+  it("an undo completes although the code catches the error that ends the replay", async () => {
     const name = fresh();
     await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 });
     const { instanceId } = await start(name, [
@@ -165,7 +165,7 @@ describe("An undo", () => {
     expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["last", "first"]);
   });
 
-  it("fails visibly when the code ends before it reaches all undoable effects", async () => {
+  it("an undo fails with a reason when the code ends before it reaches all undoable effects", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "first", undo: "natural" },
@@ -183,7 +183,7 @@ describe("An undo", () => {
     expect(await takenBack(name)).toEqual([]);
 
     throwing.delete(name);
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the setting is there" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the setting is deployed" });
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
     expect(await takenBack(name)).toEqual([
       `second/undo ${(await happened(`${name}/second`))[0]?.id}`,
@@ -191,7 +191,7 @@ describe("An undo", () => {
     ]);
   });
 
-  it("keeps the large payload that its replay needs", async () => {
+  it("an undo keeps the large payload that its replay needs", async () => {
     const name = fresh();
     const steps = [{ do: "keyed", name: "act", undo: "natural" }];
     const { instanceId } = await start(name, [], { payload: { name, steps, note: "n".repeat(40_000) } });
@@ -201,7 +201,7 @@ describe("An undo", () => {
   });
 });
 
-it("An instance that the platform has lost is created again, and its first steps query the records although it looks young", async () => {
+it("an instance that the platform has lost is created again, and its first steps read the inbox although the instance is young", async () => {
   const name = fresh();
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "natural", name: "act" }]).catch(() => undefined);

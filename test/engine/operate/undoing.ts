@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import type { LedgerEntry } from "../../upstream/server.ts";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 
-/** The undos of a run's effects in order: each names the effect that it undid. */
+/** The undo requests of a run in order; each names the effect that it undid. */
 export async function takenBack(name: string): Promise<string[]> {
   const ledger = (await (await fetch(`${probeEnv.UPSTREAM_URL}/ledger`)).json()) as LedgerEntry[];
   return ledger.flatMap(({ subject }) =>

@@ -26,20 +26,20 @@ function hearing(): (instanceId: string) => Advice[] {
 const upstream = inject("upstreamUrl");
 const look = () => fetch(`${upstream}/log?of=nobody`).then(({ status }) => status);
 
-it("an effect that the code did not await is reported by its name, and done", async () => {
+it("an effect that the code did not await is executed, and the log names it", async () => {
   const heard = hearing();
   const { instanceId } = await runLab(async ({ step }) => {
     void step.commit("send shipping note", () => ({}));
     const [first] = await Promise.all([step.commit("awaited with another", () => ({ output: 1 })), step.commit("the other", () => ({}))]);
     await Promise.race([step.commit("wins", () => ({})), step.commit("loses", () => ({}))]);
-    step.commit("its failure is looked at", () => ({})).catch(() => undefined);
+    step.commit("failure is handled", () => ({})).catch(() => undefined);
     return first;
   });
   expect(await ended(instanceId)).toBe("complete");
   expect(heard(instanceId)).toMatchObject([{ step: "send shipping note", said: expect.stringContaining("The step was not awaited") }]);
 });
 
-it("a keyed step that does not read its key is reported in development; a correct one and a step of another class are not", async () => {
+it("in development a keyed step that does not read its key is reported; a correct keyed step and a natural step are not", async () => {
   const heard = hearing();
   const effect = async ({ input }: EffectCall<string>) => input;
   const forgets = defineStep({ effect: "keyed", run: effect });
@@ -50,14 +50,14 @@ it("a keyed step that does not read its key is reported in development; a correc
     await step.effect("charge card", forgets, "a");
     await step.effect("charge it well", sends, "a");
     await step.effect("charge it elsewhere", passesOn, "a");
-    expect(await step.effect("charge by our own id", knows, "a")).toBe("order a");
+    expect(await step.effect("charge by order id", knows, "a")).toBe("order a");
     await step.effect("put it", defineStep({ effect: "natural", run: effect }), "a");
   });
   expect(await ended(instanceId)).toBe("complete");
   expect(heard(instanceId)).toMatchObject([{ step: "charge card", said: expect.stringContaining("did not read `key`") }]);
 });
 
-it("a fetch between steps is reported in development; one within a step is not", async () => {
+it("in development a fetch between steps is reported, and a fetch in a step is not", async () => {
   const heard = hearing();
   const inside = await runLab(async ({ step }) => {
     await step.read("look", look);
@@ -98,7 +98,7 @@ it.each([
     { cents: 7 },
     "an object of the class Money",
   ],
-])("a run with a result that is or has %s is complete with its JSON, and that is reported", async (_, make, result, what) => {
+])("a run with a result that is or has %s completes with the result's JSON, and the loss is reported", async (_, make, result, what) => {
   const heard = hearing();
   const { instanceId } = await runLab(async ({ step }) => {
     await step.commit("note", () => ({}));
@@ -111,7 +111,7 @@ it.each([
   expect(heard(instanceId)).toMatchObject([{ step: "", said: expect.stringContaining(said) }]);
 });
 
-it("an undefined result, or an undefined field of a result, is not reported", async () => {
+it("an undefined result, or an undefined field of a result, is not reported as a loss", async () => {
   const heard = hearing();
   const nothing = await runLab(async () => undefined);
   const left = await runLab(async () => ({ a: undefined, b: 1 }));
@@ -122,7 +122,7 @@ it("an undefined result, or an undefined field of a result, is not reported", as
   expect([...heard(nothing.instanceId), ...heard(left.instanceId)]).toEqual([]);
 });
 
-it("a deployed engine reports each problem of a workflow once in an isolate, for any number of its runs", () => {
+it("a deployed engine reports a problem of a workflow once per isolate, for any number of runs", () => {
   const heard = hearing();
   const workflow = fresh("advised");
   const ids = [fresh("one"), fresh("two")];

@@ -6,7 +6,7 @@ import { errorOf, platformReaches, runLab } from "../lab.ts";
 
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
-/** A payment that is refused until the world accepts it. */
+/** A payment that its upstream refuses until `open` is set. */
 function payment() {
   const world = { open: false, paid: 0 };
   const definition = defineStep({
@@ -20,7 +20,7 @@ function payment() {
   return { world, definition };
 }
 
-/** Runs code that pays, notes the failure, and throws its own error. Returns after the run has failed. */
+/** Runs code that tries to pay, writes a note about the failure, and throws its own error. Returns after the run has failed. */
 async function failedPayment(thrown: (cause: unknown) => Error) {
   const { world, definition } = payment();
   const { instanceId } = await runLab(async ({ step }) => {
@@ -39,8 +39,8 @@ async function failedPayment(thrown: (cause: unknown) => Error) {
 
 const states = async (id: string) => (await effectsOf(probeEnv, operator, id)).map(({ step, state }) => `${step}: ${state}`).toSorted();
 
-describe("A failure that the code caught and threw again as its own error", () => {
-  it.concurrent("W25 is attributed to its step when the error has it as the cause: the row has both messages, and a retry repeats that step", async () => {
+describe("A failure that the code caught before it threw its own error", () => {
+  it.concurrent("W25 an error with a caught failure as its cause is attributed to that step, contains both messages, and a retry repeats that step", async () => {
     const { instanceId, world } = await failedPayment((cause) => new Error("The order cannot be paid.", { cause }));
     expect(await errorOf(instanceId)).toMatchObject({
       step: "pay",
@@ -52,7 +52,7 @@ describe("A failure that the code caught and threw again as its own error", () =
     expect([world.paid, await states(instanceId)]).toEqual([1, ["note it: done", "pay: done"]]);
   });
 
-  it.concurrent("W25 is attributed to the step that failed last when no branch succeeded", async () => {
+  it.concurrent("W25 a failure of Promise.any is attributed to the step that failed last", async () => {
     const refuse = (what: string) => async () => {
       throw notRetryable(`No ${what}.`);
     };
@@ -67,7 +67,7 @@ describe("A failure that the code caught and threw again as its own error", () =
     });
   });
 
-  it.concurrent("W25 without a cause is retried when an operator names the step and accepts that its fallback may remain", async () => {
+  it.concurrent("W25 a retry after an error without a cause needs the failed step's name and `anyway`, because the fallback may remain", async () => {
     const { instanceId, world } = await failedPayment(() => new Error("The order cannot be paid."));
     expect(await errorOf(instanceId)).toMatchObject({ step: "", message: "The order cannot be paid." });
     const again = (anyway: boolean) => actOn(probeEnv, operator, "retry", instanceId, { from: "pay", anyway, reason: "unlocked" });
@@ -83,7 +83,7 @@ describe("A failure that the code caught and threw again as its own error", () =
   });
 });
 
-/** A run that caught that its mail was refused, noted that, and failed of something else. */
+/** A run that caught the refusal of its mail, wrote a note, and failed at a later step. */
 async function wentOnAndFailed() {
   const world = { asked: 0, open: false, broken: true };
   const mail = defineStep({
@@ -107,8 +107,8 @@ async function wentOnAndFailed() {
 
 const verdicts = ({ effects }: Pick<ActionPlan, "effects">) => Object.fromEntries(effects.map(({ step, verdict }) => [step, verdict]));
 
-describe("A dry run of a run that caught a failure and continued", () => {
-  it.concurrent("W25 reports that a retry and a restart throw the failure again, and do not repeat the step", async () => {
+describe("A dry run for a run that caught a failure and continued", () => {
+  it.concurrent("W25 a dry run reports that a retry and a restart throw a caught failure to the code again, and do not repeat its step", async () => {
     const { instanceId, world } = await wentOnAndFailed();
     const told = { mail: "caught", "note it": "kept", fails: "runs" };
     expect(verdicts(await planAct(probeEnv, operator, "retry", instanceId, {}))).toEqual(told);
@@ -119,7 +119,7 @@ describe("A dry run of a run that caught a failure and continued", () => {
     expect(world.asked).toBe(1);
   });
 
-  it.concurrent("W25 reports that a named step runs, and may run in addition to its fallback", async () => {
+  it.concurrent("W25 a dry run of a retry from a caught step reports that this step runs, and that its fallback remains", async () => {
     const { instanceId, world } = await wentOnAndFailed();
     const named = { from: "mail", anyway: true };
     expect(verdicts(await planAct(probeEnv, operator, "retry", instanceId, named))).toEqual({ mail: "runs", "note it": "kept" });
@@ -138,7 +138,7 @@ describe("An undo of a run with a read that still fails", () => {
       undo: defineStep<Done<unknown, number>, unknown>({ effect: "keyed", run: async () => world.push("released") }),
     });
 
-  it.concurrent("I15 undoes the effects before that read when nothing follows it", async () => {
+  it.concurrent("I15 an undo undoes the effects before a failing read when nothing follows that read", async () => {
     const world: string[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       await step.effect("reserve", room(world), {});
@@ -150,7 +150,7 @@ describe("An undo of a run with a read that still fails", () => {
     expect(world).toEqual(["reserved", "released"]);
   });
 
-  it.concurrent("I15 reports the read's error and undoes nothing while later effects cannot be found, and continues once the read succeeds", async () => {
+  it.concurrent("I15 an undo fails with the error of a read before further effects and undoes nothing, and continues once the read succeeds", async () => {
     const world: string[] = [];
     let gone = false;
     const { instanceId } = await runLab(async ({ step }) => {

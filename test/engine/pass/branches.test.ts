@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 import { errorOf, platformReaches, restartLab, runLab } from "../lab.ts";
 
-/** A run's program: a step, or parts in sequence, in parallel, over items, or as a race. */
+/** A random workflow: a step, or parts in sequence, in parallel, over items, or as a race. */
 type Tree = { do: "read" | "commit" | "effect" | "caught" | "choice" | "sleep" } | { do: "seq" | "all" | "map" | "race"; parts: Tree[] };
 
 const leaf: fc.Arbitrary<Tree> = fc.record({ do: fc.constantFrom("read", "commit", "effect", "caught", "choice", "sleep") });
@@ -20,10 +20,10 @@ const { tree } = fc.letrec<{ tree: Tree }>((again) => ({
   ),
 }));
 
-/** Draws every duration, again at every replay: durations must not matter. */
+/** Waits a random time, also at every replay, because durations must not change the outcome. */
 const sometime = () => scheduler.wait(Math.random() * 12);
 
-/** One run of a tree, with its effects. `told` names the effects by their place in the tree, in order. */
+/** Prepares the run of a tree. `told` lists its effects in order, by their place in the tree. */
 function runOf(root: Tree) {
   const told: string[] = [];
   const back: string[] = [];
@@ -46,7 +46,7 @@ function runOf(root: Tree) {
     const decisions: string[] = [];
     decided.push(decisions);
     const act = (on: Steps, name: string, at: string, mayFail = false) => on.effect(name as never, definition, { at, mayFail });
-    // The name is the action's, without the item: that is the key's.
+    // Parts of a map share a step name: the item's key distinguishes them.
     const go = async (on: Steps, what: Tree, name: string, at: string): Promise<unknown> => {
       switch (what.do) {
         case "read":
@@ -106,10 +106,10 @@ function runOf(root: Tree) {
 
 const hasRace = (what: Tree): boolean => "parts" in what && (what.do === "race" || what.parts.some(hasRace));
 
-/** A decision is the place of a race and the index of its winner. */
+/** A decision is a text with the place of a race and the index of its winner. This function returns the place. */
 const raceOf = (decision: string) => decision.split(" ")[0] ?? "";
 
-/** The decisions of the races that are not inside a part which lost another one. */
+/** The decisions without those of races inside a losing part. */
 function withoutLosers(decisions: readonly string[]): string[] {
   const lost = (race: string) =>
     decisions.some((other) => {
@@ -134,10 +134,10 @@ async function holds(root: Tree): Promise<void> {
   const first = told.toSorted();
   expect(await restartLab(instanceId)).toBe("complete");
   expect(await restartLab(instanceId)).toBe("complete");
-  // The losers of a race may come a step further, once.
+  // Each loser of a race may execute one more step, once.
   if (!hasRace(root)) expect(told.toSorted()).toEqual(first);
   expect(told.length).toBe(new Set(told).size);
-  // How far a loser comes depends on time; who wins a race that is decided in it does not.
+  // The number of steps of a loser depends on time. The winner of a race outside of losing parts does not.
   for (const decisions of decided) expect(withoutLosers(decisions)).toEqual(withoutLosers(decided[0] ?? []));
   expect(new Set(decided.flat().map(raceOf)).size).toBe(new Set(decided.flat()).size);
   expect(new Set(decided[0]).size).toBe(decided[0]?.length);

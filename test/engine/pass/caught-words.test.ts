@@ -6,13 +6,13 @@ import { outputOf, restartLab, runLab } from "../lab.ts";
 import { effect, ended, ONCE } from "../operate/operating.ts";
 
 it.each(["lean", "platform"] as const)(
-  "W25 a caught error has the same message and class in the first replay and in later ones (%s)",
+  "W25 the code receives the same class and message of a caught error in the first replay and in later ones (step mode %s)",
   async (steps) => {
     const heard: unknown[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       await step.commit("begun", () => ({}));
       const long = () => Promise.reject(new Error(`${"x".repeat(1500)} at its end`));
-      const wrong = () => Promise.reject(new TypeError("It is no number."));
+      const wrong = () => Promise.reject(new TypeError("The value is not a number."));
       const caught: unknown[] = [];
       for (const [name, run] of [
         ["long", long],
@@ -37,7 +37,7 @@ it.each(["lean", "platform"] as const)(
   },
 );
 
-it("W25 many caught failures are recorded once; earlier outcomes are recorded with one of them", async () => {
+it("W25 300 caught failures are recorded in one write, and only one of them lists the earlier outcomes", async () => {
   const names = Array.from({ length: 300 }, (_, nth) => `read ${nth}`);
   const { instanceId } = await runLab(async ({ step }) => {
     const reads = names.map((name) =>
@@ -56,7 +56,7 @@ it("W25 many caught failures are recorded once; earlier outcomes are recorded wi
   expect([left.length, left.filter(({ after }) => after !== undefined).length]).toEqual([300, 1]);
 });
 
-it("A retry can name a caught failure that has no other record", async () => {
+it("a retry can start at a caught step with a failure that is recorded only in the instance's row", async () => {
   let isMended = false;
   const { instanceId } = await runLab(async ({ step }) => {
     await step
@@ -79,7 +79,7 @@ it("A retry can name a caught failure that has no other record", async () => {
   expect(await planAct(probeEnv, operator, "retry", instanceId, { from: "card" })).toMatchObject({ from: "card" });
 });
 
-it("A refusal with an upstream's whole page as its message means that the effect did not happen, and is not in doubt", async () => {
+it("an effect that an upstream refused with a message of 200,000 characters counts as not happened, and is not in doubt", async () => {
   const { instanceId } = await runLab(async ({ step }) => {
     await step.effect(
       "pay",

@@ -6,14 +6,14 @@ import { operator, probeEnv, reaches, rows, until } from "../harness.ts";
 import { errorOf, held, outputOf, restartLab, runLab } from "../lab.ts";
 import { effect, ended, ONCE, resolve, retry, stateOf } from "../operate/operating.ts";
 
-/** A world in which every step fails until it is fixed, and its effects. */
+/** The state of a simulated upstream: whether it is fixed, and the effects that happened. */
 function world() {
   return { mended: false, happened: [] as string[] };
 }
 
 type World = ReturnType<typeof world>;
 
-/** Happens once the world is fixed; before that it fails with this error, and does not happen. */
+/** An effect that fails with this error and does not happen until the upstream is fixed. */
 const fails = (of: "keyed" | "once", name: string, state: World, error: () => Error) =>
   effect(of, async () => {
     if (!state.mended) throw error();
@@ -21,7 +21,7 @@ const fails = (of: "keyed" | "once", name: string, state: World, error: () => Er
     return name;
   });
 
-/** Happens; until the world is fixed its answer is lost. */
+/** An effect that happens, and loses its answer until the upstream is fixed. */
 const lost = (of: "keyed" | "natural" | "once", name: string, state: World) =>
   effect(of, async () => {
     state.happened.push(name);
@@ -35,24 +35,29 @@ const ships = ({ step }: LabCall, state: World) =>
 const noFunds = () => notRetryable("No funds.");
 const down = () => new Error("The card service is down.");
 
-describe("The fallback of a step that failed", () => {
+describe("A fallback that the code runs after a failed step", () => {
   it.each([
     ["keyed", noFunds],
     ["natural", noFunds],
     ["keyed", down],
-  ] as const)("W25 is retried alone when it is %s, its answer was lost and only the run's end records that failure", async (of, error) => {
-    const state = world();
-    const { instanceId } = await runLab(({ step }) =>
-      step.effect("card", fails("keyed", "card", state, error), null).catch(() => step.effect("invoice", lost(of, "invoice", state), null)),
-    );
-    expect(await ended(instanceId)).toBe("errored");
-    state.mended = true;
-    await retry(instanceId);
-    expect(await ended(instanceId)).toBe("complete");
-    expect([state.happened, await outputOf(instanceId)]).toEqual([["invoice", "invoice"], "invoice"]);
-  });
+  ] as const)(
+    "W25 a retry repeats only the %s fallback with a lost answer, also when only the run's end records the failure before it",
+    async (of, error) => {
+      const state = world();
+      const { instanceId } = await runLab(({ step }) =>
+        step
+          .effect("card", fails("keyed", "card", state, error), null)
+          .catch(() => step.effect("invoice", lost(of, "invoice", state), null)),
+      );
+      expect(await ended(instanceId)).toBe("errored");
+      state.mended = true;
+      await retry(instanceId);
+      expect(await ended(instanceId)).toBe("complete");
+      expect([state.happened, await outputOf(instanceId)]).toEqual([["invoice", "invoice"], "invoice"]);
+    },
+  );
 
-  it("W25 is retried alone also when the code then threw its own error", async () => {
+  it("W25 a retry repeats only the fallback with a lost answer also when the code then threw its own error", async () => {
     const state = world();
     const { instanceId } = await runLab(async ({ step }) => {
       const byInvoice = () => step.effect("invoice", lost("keyed", "invoice", state), null);
@@ -60,39 +65,42 @@ describe("The fallback of a step that failed", () => {
         .effect("card", fails("keyed", "card", state, down), null)
         .catch(byInvoice)
         .catch(() => {
-          throw new Error("Neither by card nor by invoice.");
+          throw new Error("The card and the invoice have failed.");
         });
     });
     expect(await ended(instanceId)).toBe("errored");
-    expect(await errorOf(instanceId)).toMatchObject({ step: "", behind: "invoice", message: "Neither by card nor by invoice." });
+    expect(await errorOf(instanceId)).toMatchObject({ step: "", behind: "invoice", message: "The card and the invoice have failed." });
     state.mended = true;
     expect(await retry(instanceId)).toMatchObject({ from: "invoice" });
     expect(await ended(instanceId)).toBe("complete");
     expect(state.happened).toEqual(["invoice", "invoice"]);
   });
 
-  it.each(["retry_anyway", "reject"] as const)("W17 W25 continues when an operator answers its unknown outcome with %s", async (verb) => {
-    const state = world();
-    const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
-      const pay = () =>
-        step
-          .effect("card", fails("once", "card", state, noFunds), null)
-          .catch(() => step.effect("mail", lost("once", "mail", state), null));
-      const failing = async () => {
-        await step.read("the mail is in doubt", () => held(async () => state.mended || (await stateOf(id, "mail")) === "in_doubt"));
-        if (!state.mended) throw new Error("Broken.");
-      };
-      return (await Promise.all([pay(), failing()]))[0];
-    });
-    expect(await ended(instanceId)).toBe("errored");
-    await resolve(instanceId, "mail", { verb });
-    state.mended = true;
-    await retry(instanceId);
-    expect(await ended(instanceId)).toBe("complete");
-    expect(state.happened).toEqual(["mail", "mail"]);
-  });
+  it.each(["retry_anyway", "reject"] as const)(
+    "W17 W25 a retry continues after the fallback in doubt that an operator answered with %s",
+    async (verb) => {
+      const state = world();
+      const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
+        const pay = () =>
+          step
+            .effect("card", fails("once", "card", state, noFunds), null)
+            .catch(() => step.effect("mail", lost("once", "mail", state), null));
+        const failing = async () => {
+          await step.read("wait for the doubt", () => held(async () => state.mended || (await stateOf(id, "mail")) === "in_doubt"));
+          if (!state.mended) throw new Error("Broken.");
+        };
+        return (await Promise.all([pay(), failing()]))[0];
+      });
+      expect(await ended(instanceId)).toBe("errored");
+      await resolve(instanceId, "mail", { verb });
+      state.mended = true;
+      await retry(instanceId);
+      expect(await ended(instanceId)).toBe("complete");
+      expect(state.happened).toEqual(["mail", "mail"]);
+    },
+  );
 
-  it("W25 remains in effect when an operator has agreed to it", async () => {
+  it("W25 a retry repeats no failed step after an operator has approved its fallback", async () => {
     const state = world();
     const { instanceId } = await runLab(async (call) => {
       const how = await call.step
@@ -111,7 +119,7 @@ describe("The fallback of a step that failed", () => {
     expect(state.happened).toEqual([]);
   });
 
-  it("W15 W25 remains the only action of a complete run: in a replay the failed step fails again", async () => {
+  it("W15 W25 a caught failure without a later record fails again when the platform replays the complete run", async () => {
     const state = world();
     const { instanceId } = await runLab(async ({ step }) => {
       await step.commit("first", () => ({}));
@@ -130,8 +138,8 @@ describe("The fallback of a step that failed", () => {
   });
 });
 
-describe("A retry that names a caught step", () => {
-  it("W25 is refused also when only a failed entry records a dependency on that step", async () => {
+describe("A retry from a caught step", () => {
+  it("W25 a retry from a caught step is refused also when only a failed entry depends on that step", async () => {
     const state = world();
     const { instanceId } = await runLab(async (call) => {
       const { step } = call;
@@ -157,7 +165,7 @@ describe("A retry that names a caught step", () => {
     expect(state.happened).toEqual(["invoice"]);
   });
 
-  it("W25 lets the code run another fallback when the step fails with another error, without a report of nondeterminism", async () => {
+  it("W25 a retry from a step with another error runs another fallback, and reports no nondeterminism", async () => {
     let error: string | undefined = "No funds.";
     const { instanceId } = await runLab(async ({ step }) => {
       const pay = effect("keyed", async () => (error === undefined ? "paid" : Promise.reject(new Error(error))));
@@ -168,7 +176,7 @@ describe("A retry that names a caught step", () => {
       });
     });
     expect(await ended(instanceId)).toBe("errored");
-    error = "The bank is away.";
+    error = "The bank is unavailable.";
     await retry(instanceId);
     await until(
       () => stateOf(instanceId, "report outage"),
@@ -182,7 +190,7 @@ describe("A retry that names a caught step", () => {
   });
 });
 
-it("W25 A caught failure remains caught when its entry is claimed again after an entry that depends on it", async () => {
+it("W25 a caught failure remains caught when an entry that depends on it is claimed again after later entries", async () => {
   const happened: string[] = [];
   const state = { voucher: false, ship: false };
   const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
@@ -201,7 +209,7 @@ it("W25 A caught failure remains caught when its entry is claimed again after an
     const card = effect("keyed", async () => (state.ship ? happened.push("card") : Promise.reject(notRetryable("No funds."))));
     const pay = () =>
       step.effect("card", card, null).catch(async () => {
-        // Work outside a step: a read of a cache.
+        // This pause simulates work outside a step, such as a read of a cache.
         await scheduler.wait(60);
         return step.effect("voucher", voucher, null);
       });
@@ -220,7 +228,7 @@ it("W25 A caught failure remains caught when its entry is claimed again after an
     (step) => step === "ship",
   );
   state.ship = true;
-  // As if the platform had lost the steps' outcomes, and the run's end was not reported.
+  // The state is as if the platform had lost the steps' outcomes and the run's end had not been reported.
   await probeEnv.DB.prepare("UPDATE millrace_instances SET error = json_set(error, '$.step', ''), caught = NULL WHERE id = ?1")
     .bind(instanceId)
     .run();

@@ -34,8 +34,8 @@ async function reject(id: string, step: string): Promise<void> {
   await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "reject" }, "it never arrived");
 }
 
-describe("An unknown outcome with an operator's answer", () => {
-  it.concurrent("W16 W17 lets the run complete by a retry when another branch failed after the answer", async () => {
+describe("An effect in doubt that an operator has answered", () => {
+  it.concurrent("W16 W17 a retry completes the run when another branch failed after an operator's answer, and repeats no mail", async () => {
     const { world, definition } = mail();
     let broken = true;
     const { instanceId } = await runLab(({ step, instanceId: id }) => {
@@ -57,7 +57,7 @@ describe("An unknown outcome with an operator's answer", () => {
     expect(world.sent).toBe(1);
   });
 
-  it.concurrent("W17 does not hide the name of the step that fails after it: the dry run has one verdict on that step", async () => {
+  it.concurrent("W17 an answered effect that then fails is named in the run's error, and the dry run lists its step once", async () => {
     const { world, definition } = mail();
     const { instanceId } = await runLab(({ step }) =>
       step.effect(
@@ -81,12 +81,12 @@ describe("An unknown outcome with an operator's answer", () => {
   });
 
   it.each(["reject", "retry_anyway", "confirm"] as const)(
-    "W17 is settled (%s) although the code has ended: a run with an unknown outcome is not complete",
+    "W17 a run with an unawaited effect in doubt is not complete, and an operator's %s completes it",
     async (verb) => {
       const { world, definition } = mail();
       const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
         void step.effect("mail", definition, {}).catch(() => undefined);
-        await step.read("until it is in doubt", () => held(async () => (await stateOf(id, "mail")) === "in_doubt"));
+        await step.read("wait for the doubt", () => held(async () => (await stateOf(id, "mail")) === "in_doubt"));
       });
       expect(await reaches(instanceId, "in_doubt", "complete")).toBe("in_doubt");
       await scheduler.wait(300);
@@ -102,7 +102,7 @@ describe("An unknown outcome with an operator's answer", () => {
 });
 
 describe("A once effect", () => {
-  it("W03 that the code did not await and that died before its record is in doubt, and its run is not complete", async () => {
+  it("W03 an unawaited once effect that died before its record is in doubt, and its run is not complete", async () => {
     const name = fresh("lab");
     let sent = 0;
     const { died } = dieAt("W03 effect done, not recorded", name);
@@ -110,7 +110,7 @@ describe("A once effect", () => {
     const { instanceId } = await runLab(
       async ({ step }) => {
         void step.effect("mail", definition, {}).catch(() => undefined);
-        await step.read("until it is sent", () => held(() => sent > 0));
+        await step.read("wait for the mail", () => held(() => sent > 0));
       },
       { name },
     );
@@ -120,7 +120,7 @@ describe("A once effect", () => {
     expect([died(), sent, await stateOf(instanceId, "mail")]).toEqual([true, 1, "in_doubt"]);
   });
 
-  it.concurrent("W17 with messages that cannot be created is in doubt at once, with its answer and the error", async () => {
+  it.concurrent("W17 a once effect with messages that cannot be created is in doubt at once, with its output and the error", async () => {
     const definition = defineStep({ effect: "once", ...ONCE, run: async () => "mail-7" });
     const record = () => {
       throw new Error("The shop's name is missing.");
@@ -133,13 +133,13 @@ describe("A once effect", () => {
   });
 });
 
-it.concurrent("W25 an effect that timed out, was caught and was recorded late does not change the code's branch", async () => {
+it.concurrent("W25 an effect that timed out, was caught and is recorded late does not change the code's branch in a replay", async () => {
   const done: string[] = [];
   const late = defineStep({
     effect: "keyed",
     ...ONCE,
     timeout: 100,
-    // Deaf to its signal.
+    // The effect ignores its abort signal.
     run: async () => {
       await held(() => done.length > 0);
       return "late";
@@ -152,19 +152,19 @@ it.concurrent("W25 an effect that timed out, was caught and was recorded late do
       () => "B",
     );
     await step.effect(`ship with ${by}` as never, ship, by);
-    await step.read("until the late one is recorded", () => held(async () => (await stateOf(id, "carrier A")) === "done"));
+    await step.read("wait for the record", () => held(async () => (await stateOf(id, "carrier A")) === "done"));
   });
   expect(await reaches(instanceId, "complete")).toBe("complete");
   expect(await restartLab(instanceId)).toBe("complete");
   expect(done).toEqual(["B"]);
 });
 
-it.concurrent("W25 an effect that the code starts without await, just before it throws, does not begin after that end, nor in a retried run", async () => {
+it.concurrent("W25 an effect that the code starts without await before it throws does not begin after the run's end or in a retry", async () => {
   const done: string[] = [];
   const pay = defineStep({ effect: "keyed", run: async () => done.push("paid") });
   const { instanceId } = await runLab(async ({ step }) => {
     void step.effect("pay", pay, {}).catch(() => undefined);
-    throw new Error("The code is wrong.");
+    throw new Error("The workflow code is wrong.");
   });
   expect(await reaches(instanceId, "errored")).toBe("errored");
   await platformReaches(instanceId, "errored");
@@ -176,7 +176,7 @@ it.concurrent("W25 an effect that the code starts without await, just before it 
   expect(done.length).toBe(before);
 });
 
-it.concurrent("W25 a fallback with a lost answer is retried alone, without the step that it replaced", async () => {
+it.concurrent("W25 a retry repeats the fallback with a lost answer, and not the step that the fallback replaced", async () => {
   const charged: string[] = [];
   let lost = true;
   const cardA = defineStep({
@@ -207,7 +207,7 @@ it.concurrent("W25 a fallback with a lost answer is retried alone, without the s
   expect(charged).toEqual(["B"]);
 });
 
-it.concurrent("W27 an event goes to the code's current wait, not to a later wait of an earlier run", async () => {
+it.concurrent("W27 an event goes to the current run's wait, not to another wait of an earlier run", async () => {
   let both = true;
   const waitAt = (step: Steps, name: string, subject: string) => step.waitFor(name as never, ProbeSignal, { subject, timeout: "1 hour" });
   const { instanceId, name } = await runLab(async ({ step, payload, instanceId: id }) => {
@@ -216,7 +216,7 @@ it.concurrent("W27 an event goes to the code's current wait, not to a later wait
     await step.read("the first waits", () => openWaits(id, 1).then(() => 1));
     void waitAt(step, "second", payload.name).catch(() => undefined);
     await step.read("both wait", () => openWaits(id, 2).then(() => 1));
-    throw new Error("The code is wrong.");
+    throw new Error("The workflow code is wrong.");
   });
   expect(await reaches(instanceId, "errored")).toBe("errored");
   await platformReaches(instanceId, "errored");
@@ -229,7 +229,7 @@ it.concurrent("W27 an event goes to the code's current wait, not to a later wait
 });
 
 it.concurrent.each([0, Number.NaN, 0.5, -1])(
-  "A map with a concurrency of %d is refused with a remedy, and not treated as done",
+  "a map with the concurrency %d is refused with a remedy, and its run fails",
   async (concurrency) => {
     const { instanceId } = await runLab(({ step }) =>
       step.map(["a"], { key: (one) => one, concurrency }, (_, each) => each.commit("take", () => ({}))),

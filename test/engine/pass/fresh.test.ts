@@ -1,16 +1,16 @@
 import { expect, it, onTestFinished, vi } from "vitest";
 
-/** The module as a process has it that has just begun. */
+/** Imports the module again, with the state of a process that has just started. */
 const begun = async (process: string): Promise<typeof import("../../../packages/millrace/src/pass/fresh.ts")> =>
   import(/* @vite-ignore */ `../../../packages/millrace/src/pass/fresh.ts?process=${process}`);
 
-it("W25 a run that was created before this process started is never treated as never replayed", async () => {
+it("W25 a run that was created before this process started is never treated as new", async () => {
   const { isFirstPass } = await begun("one");
   const created = new Date();
   expect(isFirstPass("of-before", created)).toBe(false);
 });
 
-it("W25 a run that was created after this process started is treated as new once, while it is young", async () => {
+it("W25 a young run that was created after this process started is treated as new in its first replay only", async () => {
   const { isFirstPass } = await begun("two");
   isFirstPass("another", new Date());
   await scheduler.wait(5);
@@ -27,7 +27,7 @@ it("a run that was created after a clock error is treated as new once this proce
   const right = Date.now();
   const clock = vi.spyOn(Date, "now").mockReturnValue(right + 3_600_000);
   onTestFinished(() => clock.mockRestore());
-  isFirstPass("while it was ahead", new Date(right + 3_600_000));
+  isFirstPass("clock was ahead", new Date(right + 3_600_000));
   clock.mockReturnValue(right);
   expect(isFirstPass("of before", new Date(right - 10))).toBe(false);
   clock.mockReturnValue(right + 20);

@@ -7,7 +7,7 @@ import { held, LAB, outputOf, runLab } from "../lab.ts";
 import { back, effect, ended, failed, ONCE, retry, stateOf, undo } from "../operate/operating.ts";
 import { down, noFunds, shop } from "./shop.ts";
 
-/** Runs code until an effect of it has happened and is not recorded; then the process dies, and the platform has no record. */
+/** Runs code until one of its effects has happened without a record. Then the process dies, and the platform has no record of the step. */
 async function diesBehindEffect(code: (call: LabCall) => Promise<unknown>, at: CrashPoint = "W03 effect done, not recorded") {
   const name = fresh("gone");
   const dies = (point: CrashPoint) => {
@@ -20,24 +20,27 @@ async function diesBehindEffect(code: (call: LabCall) => Promise<unknown>, at: C
   return { instanceId, dies, passedAnew: async () => (await LAB.get(instanceId)).restart() };
 }
 
-describe("A caught failure, after which the next effect happened and its process died before the record", () => {
+describe("A caught failure before an effect that happened without a record, because its process died", () => {
   it.each([
     ["keyed", noFunds],
     ["natural", noFunds],
     ["keyed", down],
     ["natural", down],
-  ] as const)("W25 W03 remains caught: the next replay records the effect (%s), and nothing else happens", async (of, error) => {
-    const { asked, card, act } = shop({ error });
-    const { instanceId, passedAnew } = await diesBehindEffect(({ step }) =>
-      step.effect("card", card, null).catch(() => step.effect("invoice", act("invoice", of), null)),
-    );
-    await passedAnew();
-    expect(await outputOf(instanceId)).toBe("invoice");
-    expect(asked).toEqual(["card", "invoice", "invoice"]);
-    expect(await stateOf(instanceId, "invoice")).toBe("done");
-  });
+  ] as const)(
+    "W25 W03 a caught failure is caught again after a crash in the next effect (%s), which is repeated and recorded",
+    async (of, error) => {
+      const { asked, card, act } = shop({ error });
+      const { instanceId, passedAnew } = await diesBehindEffect(({ step }) =>
+        step.effect("card", card, null).catch(() => step.effect("invoice", act("invoice", of), null)),
+      );
+      await passedAnew();
+      expect(await outputOf(instanceId)).toBe("invoice");
+      expect(asked).toEqual(["card", "invoice", "invoice"]);
+      expect(await stateOf(instanceId, "invoice")).toBe("done");
+    },
+  );
 
-  it("W25 W03 remains caught when the code only read and slept before that effect", async () => {
+  it("W25 W03 a caught failure is caught again after a crash in the next effect when the code read and slept in between", async () => {
     const { asked, card, act } = shop();
     const { instanceId, passedAnew } = await diesBehindEffect(async ({ step }) => {
       try {
@@ -53,7 +56,7 @@ describe("A caught failure, after which the next effect happened and its process
     expect(asked).toEqual(["card", "invoice", "invoice"]);
   });
 
-  it("W25 W03 remains caught also when a later fallback was refused in between", async () => {
+  it("W25 W03 a caught failure is caught again after a crash when another fallback was refused in between", async () => {
     const { asked, card, act } = shop();
     const voucher = effect("once", () => Promise.reject(noFunds()));
     const { instanceId, passedAnew } = await diesBehindEffect(({ step }) =>
@@ -67,7 +70,7 @@ describe("A caught failure, after which the next effect happened and its process
     expect(asked).toEqual(["card", "invoice", "invoice"]);
   });
 
-  it("W25 W01 W03 remains caught also when only a claim had recorded it, and that claim's effect was then refused", async () => {
+  it("W25 W01 W03 a caught failure is caught again after two crashes when its only record was the claim of a refused effect", async () => {
     const { asked, card, act } = shop();
     const voucher = defineStep({ effect: "lookup", ...ONCE, run: () => Promise.reject(noFunds()), lookup: async () => undefined });
     const { instanceId, passedAnew, dies } = await diesBehindEffect(
@@ -87,7 +90,7 @@ describe("A caught failure, after which the next effect happened and its process
     expect(asked).toEqual(["card", "invoice", "invoice"]);
   });
 
-  it("W25 W03 remains caught when another branch began the effect", async () => {
+  it("W25 W03 a caught failure is caught again after a crash in an effect of another branch", async () => {
     const { asked, card, act } = shop();
     const { instanceId, passedAnew } = await diesBehindEffect(async ({ step }) => {
       let isCaught = false;
@@ -103,7 +106,7 @@ describe("A caught failure, after which the next effect happened and its process
     expect(asked).toEqual(["card", "ship", "ship"]);
   });
 
-  it("W25 W03 wins its race again, although its rival has a record by then", async () => {
+  it("W25 W03 a caught failure that won a race wins again after a crash, although the other branch has a record by then", async () => {
     const { asked, card, act } = shop();
     let isDead = false;
     const { instanceId, passedAnew } = await diesBehindEffect(async ({ step, instanceId: id }) => {
@@ -120,7 +123,7 @@ describe("A caught failure, after which the next effect happened and its process
     expect(asked).toEqual(["card", "invoice", "invoice"]);
   });
 
-  it("I15 W25 W03 lets an undo find that effect", async () => {
+  it("I15 W25 W03 an undo finds the effect after a caught failure, although its process died before the record", async () => {
     const { asked, card, act } = shop();
     const { instanceId, passedAnew } = await diesBehindEffect(({ step }) =>
       step.effect("card", card, null).catch(() =>
@@ -143,11 +146,11 @@ describe("A caught failure, after which the next effect happened and its process
   });
 });
 
-describe("A retry after such a death", () => {
+describe("A retry after a crash in the effect that follows a caught failure", () => {
   const noShip = ({ step }: { step: Steps }, state: { mended: boolean }) =>
     step.read("ship", async () => (state.mended ? 1 : Promise.reject(new Error("Nobody ships."))), ONCE);
 
-  it("W25 W03 is refused when it names the failed step, unless the operator accepts both effects", async () => {
+  it("W25 W03 a retry from the caught step is refused after a crash in its fallback, unless the operator accepts both effects", async () => {
     const { asked, act } = shop();
     const world = { away: false, funds: false };
     const card = effect("once", async () => (world.funds ? asked.push("card") && "card" : Promise.reject(noFunds())));
@@ -167,7 +170,7 @@ describe("A retry after such a death", () => {
     expect(asked).toEqual(["invoice", "card"]);
   });
 
-  it("W25 W03 follows the branch of the failure when the run failed with another error", async () => {
+  it("W25 W03 a retry after another failure follows the branch of the caught failure", async () => {
     const { asked, card, act } = shop();
     const state = { mended: false };
     const { instanceId, passedAnew } = await diesBehindEffect(async (call) => {
@@ -183,7 +186,7 @@ describe("A retry after such a death", () => {
     expect(asked).toEqual(["card", "invoice", "invoice"]);
   });
 
-  it("W25 W03 repeats the step with the failure that the code threw again", async () => {
+  it("W25 W03 a retry repeats the step with a failure that the code caught and threw again", async () => {
     const { asked, card, act } = shop();
     const { instanceId, passedAnew } = await diesBehindEffect(async ({ step }) => {
       try {

@@ -5,8 +5,8 @@ import { errorOf, held, restartLab, runLab } from "../lab.ts";
 import { effect, ended, failed, ONCE, resolve, retry } from "../operate/operating.ts";
 import { refuse } from "./refuse.ts";
 
-describe("A code branch that depends on received errors", () => {
-  it("W25 remains the same for earlier failures: a retry repeats only the failure that the code received last", async () => {
+describe("The branch that code takes after an error it caught", () => {
+  it("W25 a retry throws earlier caught failures to the code again, and repeats only the failure that the code received last", async () => {
     const world = { broken: true, did: [] as string[] };
     const { instanceId } = await runLab(async ({ step }) => {
       const one = (name: string) =>
@@ -30,7 +30,7 @@ describe("A code branch that depends on received errors", () => {
     expect(world.did).toEqual(["mail"]);
   });
 
-  it("W15 I17 remains the same when the platform restarts a complete run, and nothing was recorded after the failure", async () => {
+  it("W15 I17 a complete run that the platform restarts takes the same branch after a caught failure without a later record", async () => {
     const world = { broken: true, sent: 0 };
     const { instanceId } = await runLab(async ({ step }) => {
       const found = await step
@@ -56,7 +56,7 @@ describe("A code branch that depends on received errors", () => {
     expect([world.sent, await statusOf(instanceId)]).toEqual([0, "complete"]);
   });
 
-  it("W15 I17 remains the same when the platform restarts a complete run, and a race would now have another winner", async () => {
+  it("W15 I17 a complete run that the platform restarts has the same winner of a race, although the loser would now be faster", async () => {
     const did: string[] = [];
     let isOver = false;
     const { instanceId } = await runLab(async ({ step }) => {
@@ -78,51 +78,48 @@ describe("A code branch that depends on received errors", () => {
     expect([await restartLab(instanceId), await statusOf(instanceId), did]).toEqual(["complete", "complete", []]);
   });
 
-  it.each(["retry", "restart"])(
-    "W25 W15 remains the same when a read fails that had succeeded before (%s): the other branch does not run",
-    async (how) => {
-      const world = { away: false, missing: true, did: [] as string[] };
-      const { instanceId } = await runLab(async ({ step }) => {
-        const credit = await step
-          .read(
-            "credit",
-            refuse(
-              () => world.away,
-              () => 1,
-            ),
-            ONCE,
-          )
-          .catch(() => undefined);
-        const what = credit ? "charge" : "invoice";
-        if (credit)
-          await step.effect(
-            "charge",
-            effect("keyed", async () => world.did.push(what)),
-            {},
-          );
-        else
-          await step.effect(
-            "invoice",
-            effect("keyed", async () => world.did.push(what)),
-            {},
-          );
-        if (world.missing) throw new Error("A setting is missing.");
-      });
-      await failed(instanceId);
-      Object.assign(world, { away: true, missing: how === "restart" });
-      if (how === "retry") await retry(instanceId);
-      else await restartLab(instanceId);
-      await failed(instanceId);
-      expect(world.did).toEqual(["charge"]);
-      Object.assign(world, { away: false, missing: false });
-      await retry(instanceId);
-      expect(await ended(instanceId)).toBe("complete");
-      expect(world.did).toEqual(["charge"]);
-    },
-  );
+  it.each(["retry", "restart"])("W25 W15 a run keeps its branch when a read that had succeeded fails in a later run (%s)", async (how) => {
+    const world = { away: false, missing: true, did: [] as string[] };
+    const { instanceId } = await runLab(async ({ step }) => {
+      const credit = await step
+        .read(
+          "credit",
+          refuse(
+            () => world.away,
+            () => 1,
+          ),
+          ONCE,
+        )
+        .catch(() => undefined);
+      const what = credit ? "charge" : "invoice";
+      if (credit)
+        await step.effect(
+          "charge",
+          effect("keyed", async () => world.did.push(what)),
+          {},
+        );
+      else
+        await step.effect(
+          "invoice",
+          effect("keyed", async () => world.did.push(what)),
+          {},
+        );
+      if (world.missing) throw new Error("A setting is missing.");
+    });
+    await failed(instanceId);
+    Object.assign(world, { away: true, missing: how === "restart" });
+    if (how === "retry") await retry(instanceId);
+    else await restartLab(instanceId);
+    await failed(instanceId);
+    expect(world.did).toEqual(["charge"]);
+    Object.assign(world, { away: false, missing: false });
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("complete");
+    expect(world.did).toEqual(["charge"]);
+  });
 
   it.each(["retry", "restart"])(
-    "W25 W15 remains the same when a read fails that had succeeded before and had lost a race (%s)",
+    "W25 W15 a run keeps its branch when a read that had succeeded and lost a race fails in a later run (%s)",
     async (how) => {
       const world = { away: false, missing: true, did: [] as string[] };
       const { instanceId } = await runLab(async ({ step }) => {
@@ -161,7 +158,7 @@ describe("A code branch that depends on received errors", () => {
   );
 
   it.each(["unnamed", "named"])(
-    "W25 remains the same when the fallback has no record, because its answer was lost: no retry (%s) runs both branches",
+    "W25 a run keeps its branch when its fallback lost the answer and has no record: no retry (%s) runs both branches",
     async (how) => {
       const world = { card: false, answers: false, missing: true, did: [] as string[] };
       const { instanceId } = await runLab(async ({ step }) => {
@@ -197,7 +194,7 @@ describe("A code branch that depends on received errors", () => {
         await expect(retry(instanceId, { from: "card" })).rejects.toMatchObject({
           message: expect.stringContaining('continued with "invoice"'),
         });
-      // Refused ones are also on record.
+      // Refused retries are also in the audit log.
       if (how === "named")
         expect(await rows("SELECT result FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([{ result: "no_change" }]);
       await retry(instanceId);
@@ -206,7 +203,7 @@ describe("A code branch that depends on received errors", () => {
     },
   );
 
-  it("W25 remains the same when the fallback was in doubt, repeated, and then refused", async () => {
+  it("W25 a retry from a caught step is refused when its fallback was in doubt, repeated, and then refused", async () => {
     const world = { card: false, mode: "lost" };
     const { instanceId } = await runLab(async ({ step }) => {
       const card = await step

@@ -9,7 +9,7 @@ import { shop } from "./shop.ts";
 
 type Batched = { statement: string; params: unknown[] };
 
-/** Delays the first batch about a run, or the nth one, with such a statement, until another event has happened. */
+/** Delays the first (or nth) batch about a run that contains such a statement, until the given condition holds. */
 function delay(statement: RegExp, { of, nth = 1 }: { of: () => string; nth?: number }, until: () => Promise<unknown>): void {
   const prototype = Object.getPrototypeOf(env.DB) as D1Database;
   const { batch } = prototype;
@@ -25,14 +25,14 @@ function delay(statement: RegExp, { of, nth = 1 }: { of: () => string; nth?: num
 const pause = (id: string) => actOn(probeEnv, operator, "pause", id, { reason: "Let me look." });
 const resume = (id: string) => actOn(probeEnv, operator, "resume", id, { reason: "Go on." });
 
-it("W25 an effect after a caught failure does not begin when an operator has paused the run since", async () => {
+it("W25 an effect after a caught failure does not begin when an operator has paused the run in the meantime", async () => {
   const { card, act, asked } = shop();
   const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
     await step.effect("card", card, null).catch(() => pause(id));
     await step.effect("instead", act("instead"), null);
   });
   expect(await reaches(instanceId, "paused", "complete")).toBe("paused");
-  // The replay was faster than the pause: its write has detected it.
+  // The record of the caught failure has detected the pause.
   await scheduler.wait(300);
   expect(asked).toEqual(["card"]);
   await resume(instanceId);
@@ -40,7 +40,7 @@ it("W25 an effect after a caught failure does not begin when an operator has pau
   expect(asked).toEqual(["card", "instead"]);
 });
 
-it("W25 a run's record of a caught failure survives a restart that is requested at that moment", async () => {
+it("W25 the record of a caught failure survives a restart that an operator requests at that moment", async () => {
   const { card, asked } = shop();
   const is = { caught: false, promised: false, over: false };
   const begun = () => asked.includes("instead");
@@ -67,7 +67,7 @@ it("W25 a run's record of a caught failure survives a restart that is requested 
   await restarted;
   expect(await ended(instanceId)).toBe("complete");
   expect(died()).toBe(true);
-  // The upstream knows the second by its key; the card, which is accepted by now, is not asked again.
+  // The upstream recognizes the second request for `instead` by its key. The card, which would succeed now, gets no second request.
   expect(asked).toEqual(["card", "instead", "instead"]);
 });
 

@@ -6,8 +6,8 @@ import { runLab } from "../lab.ts";
 import { effect, ended, ONCE } from "../operate/operating.ts";
 import { down, noFunds, shop } from "./shop.ts";
 
-describe("The cost of recording a caught failure before an effect", () => {
-  /** The number of a run's records of caught failures before its end. */
+describe("The number of writes that record caught failures before a run's end", () => {
+  /** Counts the writes that record caught failures of a run before its end. */
   async function writesOf(code: (call: LabCall) => Promise<unknown>, end = "complete"): Promise<number> {
     const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
     const { instanceId } = await runLab(code);
@@ -35,9 +35,9 @@ describe("The cost of recording a caught failure before an effect", () => {
   const does = ({ step }: LabCall, name: string) => step.effect(name as never, act(name), null);
 
   it.each<[string, number, (call: LabCall) => Promise<unknown>]>([
-    ["nothing without a caught failure", 0, async (call) => [await does(call, "a"), await does(call, "b")]],
+    ["an effect without a caught failure before it needs no write", 0, async (call) => [await does(call, "a"), await does(call, "b")]],
     [
-      "nothing before a commit, or an effect that claims its key first",
+      "a caught failure before a commit or before a claimed effect needs no separate write",
       0,
       async (call) => {
         await fails(call, "a");
@@ -51,7 +51,7 @@ describe("The cost of recording a caught failure before an effect", () => {
       },
     ],
     [
-      "nothing where a recorded outcome contains it",
+      "a caught failure that a recorded outcome contains needs no write before later effects",
       0,
       async (call) => {
         await fails(call, "a");
@@ -60,7 +60,7 @@ describe("The cost of recording a caught failure before an effect", () => {
       },
     ],
     [
-      "one write for all effects behind one failure",
+      "several effects after one caught failure need one write",
       1,
       async (call) => {
         await fails(call, "a");
@@ -70,7 +70,7 @@ describe("The cost of recording a caught failure before an effect", () => {
       },
     ],
     [
-      "one write for effects side by side behind several failures",
+      "parallel effects after several caught failures need one write",
       1,
       async (call) => {
         await Promise.all([fails(call, "a"), fails(call, "b")]);
@@ -78,7 +78,7 @@ describe("The cost of recording a caught failure before an effect", () => {
       },
     ],
     [
-      "one write for each failure that nothing on record says",
+      "each caught failure that no record contains needs one write before the next effect",
       2,
       async (call) => {
         await fails(call, "a");
@@ -87,9 +87,9 @@ describe("The cost of recording a caught failure before an effect", () => {
         await does(call, "d");
       },
     ],
-    ["nothing before a wait without a caught failure", 0, async (call) => [await does(call, "a"), await rests(call, "b")]],
+    ["a wait without a caught failure before it needs no write", 0, async (call) => [await does(call, "a"), await rests(call, "b")]],
     [
-      "nothing before a wait where the caught step has no effect, or was refused",
+      "a wait after a caught step that has no effect or was refused needs no write",
       0,
       async (call) => {
         await fails(call, "a");
@@ -98,7 +98,7 @@ describe("The cost of recording a caught failure before an effect", () => {
       },
     ],
     [
-      "nothing before a wait where a recorded outcome contains it",
+      "a wait after a caught failure that a recorded outcome contains needs no write",
       0,
       async (call) => {
         await fails(call, "a", down);
@@ -107,7 +107,7 @@ describe("The cost of recording a caught failure before an effect", () => {
       },
     ],
     [
-      "one write before all that only waits behind an effect that may have happened",
+      "several waits after a caught effect that may have happened need one write",
       1,
       async (call) => {
         await fails(call, "a", down);
@@ -116,7 +116,7 @@ describe("The cost of recording a caught failure before an effect", () => {
       },
     ],
     [
-      "one more before an effect behind that: it may happen because of that failure",
+      "waits and effects after a caught effect that may have happened need two writes",
       2,
       async (call) => {
         await fails(call, "a", down);
@@ -127,7 +127,7 @@ describe("The cost of recording a caught failure before an effect", () => {
       },
     ],
     [
-      "one write for an effect that is tried again",
+      "an effect with three attempts after a caught failure needs one write",
       1,
       async (call) => {
         let tries = 0;
@@ -144,7 +144,7 @@ describe("The cost of recording a caught failure before an effect", () => {
     expect(await writesOf(code)).toBe(writes);
   });
 
-  it("is nothing when no code catches the failure, also beside a branch that sleeps", async () => {
+  it("a failure that no code catches needs no write, also beside a branch that sleeps", async () => {
     const lost = effect("keyed", () => Promise.reject(down()));
     const code = ({ step }: LabCall) => Promise.all([step.sleep("night", "1 hour"), step.effect("a", lost, null)]);
     expect(await writesOf(code, "errored")).toBe(0);

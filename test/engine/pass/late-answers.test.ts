@@ -14,18 +14,18 @@ const errs =
     return 1;
   };
 
-describe("A run's end caused by a failure that the platform remembers", () => {
-  it.concurrent("I17 is reported: after a retry of one of two failed branches, the other failure is reported", async () => {
+describe("A failure of an earlier run that ends a later run", () => {
+  it.concurrent("I17 a retry that repeats one of two failed branches reports the failure of the other branch", async () => {
     let mended = false;
     let heard = false;
     const { instanceId } = await runLab(({ step }) => {
       const first = async () => {
         await held(() => heard);
-        throw new Error("The first is broken.");
+        throw new Error("The first step is broken.");
       };
       const second = async () => {
         if (mended) return 1;
-        throw new Error("The second is broken.");
+        throw new Error("The second step is broken.");
       };
       const failing = step.read("second", second, ONCE).finally(() => {
         heard = true;
@@ -37,10 +37,10 @@ describe("A run's end caused by a failure that the platform remembers", () => {
     mended = true;
     await retry(instanceId);
     expect(await ended(instanceId)).toBe("errored");
-    expect(await errorOf(instanceId)).toMatchObject({ step: "first", message: "The first is broken." });
+    expect(await errorOf(instanceId)).toMatchObject({ step: "first", message: "The first step is broken." });
   });
 
-  it.concurrent("I17 is reported when the code throws an error with the failure of the earlier run as its cause", async () => {
+  it.concurrent("I17 a retry reports the code's error when its cause is a failure of the earlier run", async () => {
     let mended = false;
     const { instanceId } = await runLab(async ({ step }) => {
       const cause = await step.read("rates", errs("No rates."), ONCE).catch((error: unknown) => error);
@@ -49,18 +49,18 @@ describe("A run's end caused by a failure that the platform remembers", () => {
         errs("Nobody ships.", () => mended),
         ONCE,
       );
-      throw new Error("Without rates.", { cause });
+      throw new Error("No order without rates.", { cause });
     });
     expect(await ended(instanceId)).toBe("errored");
     mended = true;
     await retry(instanceId);
     expect(await ended(instanceId)).toBe("errored");
-    expect(await errorOf(instanceId)).toMatchObject({ step: "rates", message: "Without rates. (No rates.)" });
+    expect(await errorOf(instanceId)).toMatchObject({ step: "rates", message: "No order without rates. (No rates.)" });
   });
 });
 
 describe("An unknown outcome", () => {
-  it.concurrent("W02 W10 results from a once effect that hangs beyond its last attempt, also when the code catches the timeout; a late success settles it", async () => {
+  it.concurrent("W02 W10 a once effect that hangs beyond its last attempt is in doubt, also when the code catches the timeout; a late success settles it", async () => {
     let released = false;
     const { instanceId } = await runLab(async ({ step }) => {
       const mail = async () => {
@@ -86,42 +86,45 @@ describe("An unknown outcome", () => {
     [{ verb: "confirm", output: "sent" }, 1],
     [{ verb: "reject" }, 2],
     [{ verb: "retry_anyway" }, 2],
-  ] as const)("W17 can be answered with %o while its run waits for another effect, and the answer is applied", async (answer, times) => {
-    let sent = 0;
-    let released = false;
-    const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
-      const mail = async () => {
-        if (++sent === 1) throw new Error("Lost.");
-        return "sent";
-      };
-      step.effect("mail", effect("once", mail), null).catch(() => undefined);
-      step
-        .effect(
-          "slow",
-          effect("keyed", () => held(() => released)),
-          null,
-        )
-        .catch(() => undefined);
-      await step.read("the mail is in doubt", () => held(async () => (await stateOf(id, "mail")) === "in_doubt"));
-    });
-    await until(
-      () => stateOf(instanceId, "mail"),
-      (state) => state === "in_doubt",
-    );
-    await scheduler.wait(300);
-    await resolve(instanceId, "mail", answer);
-    expect(
+  ] as const)(
+    "W17 an operator's answer %o to an unawaited effect in doubt is applied while its run waits for another effect",
+    async (answer, times) => {
+      let sent = 0;
+      let released = false;
+      const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
+        const mail = async () => {
+          if (++sent === 1) throw new Error("Lost.");
+          return "sent";
+        };
+        step.effect("mail", effect("once", mail), null).catch(() => undefined);
+        step
+          .effect(
+            "slow",
+            effect("keyed", () => held(() => released)),
+            null,
+          )
+          .catch(() => undefined);
+        await step.read("wait for the doubt", () => held(async () => (await stateOf(id, "mail")) === "in_doubt"));
+      });
       await until(
         () => stateOf(instanceId, "mail"),
-        (state) => state === "done",
-      ),
-    ).toBe("done");
-    released = true;
-    expect(await ended(instanceId)).toBe("complete");
-    expect(sent).toBe(times);
-  });
+        (state) => state === "in_doubt",
+      );
+      await scheduler.wait(300);
+      await resolve(instanceId, "mail", answer);
+      expect(
+        await until(
+          () => stateOf(instanceId, "mail"),
+          (state) => state === "done",
+        ),
+      ).toBe("done");
+      released = true;
+      expect(await ended(instanceId)).toBe("complete");
+      expect(sent).toBe(times);
+    },
+  );
 
-  it.concurrent("W17 that was confirmed a second time gives the retry the second output", async () => {
+  it.concurrent("W17 a retry uses the second output when an operator has confirmed an effect twice", async () => {
     const shipped: unknown[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       const order = await step.effect("order", effect("once", errs("No answer.")), null);
@@ -140,9 +143,9 @@ describe("An unknown outcome", () => {
   });
 });
 
-// In sequence: each uses the database's next answer to an action.
+// These cases run one after the other, because each loses the database's next answer about an action.
 it.each(["retry", "undo", "confirm", "approve"] as const)(
-  "W04 An operator's %s with a lost database answer is reported as accepted, and done once",
+  "W04 an operator's %s with a lost database answer is reported as accepted, and executed once",
   async (verb) => {
     let mended = false;
     const { instanceId } = await runLab(async ({ step }) => {
@@ -184,7 +187,7 @@ it.each(["retry", "undo", "confirm", "approve"] as const)(
   },
 );
 
-/** The next batch that holds such a statement is committed, and its answer is lost. */
+/** Lets the database commit the next batch that contains such a statement, and loses the answer. */
 function loseAnswerOf(statement: RegExp): () => boolean {
   const database = Object.getPrototypeOf(probeEnv.DB) as D1Database;
   const own = database.batch;
@@ -199,7 +202,7 @@ function loseAnswerOf(statement: RegExp): () => boolean {
   return () => lost;
 }
 
-it("W02 W17 A once effect that happened and could not be recorded at its last attempt is in doubt, although the code catches the error", async () => {
+it("W02 W17 a once effect that could not be recorded at its last attempt is in doubt, although the code catches the error", async () => {
   const { record } = Recorder.prototype;
   onTestFinished(() => {
     Recorder.prototype.record = record;

@@ -6,8 +6,8 @@ import { fresh, probeEnv, reaches, rows } from "../harness.ts";
 import { errorOf, held, LAB, outputOf, platformOf, runLab } from "../lab.ts";
 import { effect, ended, failed, ONCE, resolve, retry, stateOf } from "../operate/operating.ts";
 
-describe("A retried run, with state of earlier runs,", () => {
-  it.concurrent("W25 keeps the failures that the first run had caught, although the second run failed before it reached them", async () => {
+describe("A retried run with state of earlier runs", () => {
+  it.concurrent("W25 a third run uses the failures that the first run had caught, although the second run failed before it reached them", async () => {
     const world = { away: false, card: false, answers: false, did: [] as string[] };
     const { instanceId } = await runLab(async ({ step }) => {
       await step.read("config", async () => (world.away ? Promise.reject(new Error("Away.")) : 1), ONCE);
@@ -25,7 +25,7 @@ describe("A retried run, with state of earlier runs,", () => {
     expect(world.did).toEqual(["invoice"]);
   });
 
-  it.concurrent("W25 continues the retries of a branch that was between two tries, because no code has received its failure", async () => {
+  it.concurrent("W25 a retry continues the attempts of a branch with a failure that no code has received", async () => {
     const state = { broken: true, tries: 0 };
     const send = defineStep<unknown, unknown>({
       effect: "keyed",
@@ -42,7 +42,7 @@ describe("A retried run, with state of earlier runs,", () => {
       return (await Promise.all([mail, check()]))[0];
     });
     await failed(instanceId);
-    // The platform aborts an unanswered step, and remembers that.
+    // After this time the platform has aborted the unanswered step and recorded that.
     await scheduler.wait(3500);
     state.broken = false;
     await retry(instanceId);
@@ -50,7 +50,7 @@ describe("A retried run, with state of earlier runs,", () => {
     expect([await outputOf(instanceId), state.tries]).toEqual(["sent", 2]);
   });
 
-  it.concurrent("W25 retries a branch that failed in the last moments of the earlier run, because no code has received its failure", async () => {
+  it.concurrent("W25 a retry repeats a branch that failed at the end of the earlier run, because no code has received its failure", async () => {
     const state = { broken: true, over: false };
     const { instanceId } = await runLab(async ({ step }) => {
       const slow = effect("keyed", async () => {
@@ -74,7 +74,7 @@ describe("A retried run, with state of earlier runs,", () => {
     expect(await outputOf(instanceId)).toBe("slow");
   });
 
-  it.concurrent("W17 W25 retries an answered unknown outcome that was refused later, because no code has received the refusal", async () => {
+  it.concurrent("W17 W25 a retry repeats an answered effect that was refused at the end of the earlier run, because no code has received the refusal", async () => {
     const state = { tries: 0, broken: true, threw: false };
     const { instanceId } = await runLab(async ({ step }) => {
       const mail = effect("once", async () => {
@@ -84,7 +84,7 @@ describe("A retried run, with state of earlier runs,", () => {
         return "sent";
       });
       const check = async () => {
-        await step.read("until it is tried again", () => held(() => state.tries > 1));
+        await step.read("wait for retry", () => held(() => state.tries > 1));
         state.threw = state.broken;
         await step.read("check", async () => (state.broken ? Promise.reject(notRetryable("Broken.")) : 1), ONCE);
       };
@@ -99,7 +99,7 @@ describe("A retried run, with state of earlier runs,", () => {
     expect(await outputOf(instanceId)).toBe("sent");
   });
 
-  it.concurrent("W27 does not delay other steps while it repeats a wait: another branch may cause the event", async () => {
+  it.concurrent("W27 a retry that repeats a wait does not delay other branches, which may cause the event", async () => {
     const state = { asks: false };
     const { instanceId } = await runLab(async ({ step, payload: { name } }) => {
       const waits = async () => {
@@ -123,7 +123,7 @@ describe("A retried run, with state of earlier runs,", () => {
     expect(await outputOf(instanceId)).toBe("hello");
   });
 
-  it("W25 fails when an unawaited branch has lost its output, also when that is detected after the end of the code", async () => {
+  it("W25 a run fails when an unawaited branch has lost its output, also when that is detected after the end of the code", async () => {
     const state = { broken: true };
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
       const large = step.commit("large", () => ({ output: "l".repeat(200_000) }));
@@ -136,7 +136,7 @@ describe("A retried run, with state of earlier runs,", () => {
     const real = bucket.get;
     const slow = vi.spyOn(bucket, "get").mockImplementation(async function (this: R2Bucket, key: string) {
       if (!key.includes(instanceId)) return real.call(this, key);
-      // Longer than the end of the code, and than the search for an unfinished branch.
+      // The delay exceeds the end of the code and the engine's search for unfinished branches.
       await scheduler.wait(2500);
       return null;
     } as never);
@@ -147,14 +147,14 @@ describe("A retried run, with state of earlier runs,", () => {
     expect(await errorOf(instanceId)).toMatchObject({ code: "payload_missing" });
   });
 
-  it.concurrent("W02 W17 waits for an operator's answer about an effect that hangs, and ignores the late record of that attempt", async () => {
+  it.concurrent("W02 W17 a retry of a hanging once effect waits for an operator's answer, and refuses a late record of the hung attempt", async () => {
     const mail = effect("once", () => held(() => false), { timeout: 300 });
     const { instanceId } = await runLab(({ step }) => step.effect("mail", mail, {}));
     await failed(instanceId);
     const [entry] = await rows<Record<string, never>>("SELECT * FROM millrace_inbox WHERE instance_id = ?1", instanceId);
     await retry(instanceId);
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
-    // Another process's write, where the platform does not end that process with the run.
+    // Another process sends this record, because the platform may not end a process with its run.
     const key = { instanceId, step: "mail", item: "", generation: 1 };
     const { position, after, caught, token, epoch } = entry as never as import("../../../packages/millrace/src/store/inbox/entry.ts").Seen;
     const late = { key, position, after, caught, aloneAs: null, class: "once" as const, token, epoch, saysItRuns: false, undoable: false };
@@ -171,7 +171,7 @@ describe("A retried run, with state of earlier runs,", () => {
   });
 });
 
-it.concurrent("W16 A run that ended and that the platform has deleted is not restarted by an answer to its unknown outcome", async () => {
+it.concurrent("W16 an operator's answer does not restart a run that has ended and that the platform has deleted", async () => {
   const state = { broken: true, paid: 0 };
   const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
     const mail = step.effect(
@@ -208,7 +208,7 @@ it.concurrent("W16 A run that ended and that the platform has deleted is not res
   expect(state.paid).toBe(1);
 });
 
-it.concurrent("W17 An unknown outcome shows the last request, not an earlier refused one", async () => {
+it.concurrent("W17 an effect in doubt shows the input of its last request, not of an earlier refused one", async () => {
   const state = { to: "old", refuses: true };
   const { instanceId } = await runLab(async ({ step }) => {
     const to = await step.read("address", async () => state.to);
@@ -228,7 +228,7 @@ it.concurrent("W17 An unknown outcome shows the last request, not an earlier ref
 });
 
 it.concurrent.each(["keyed", "once", "read"] as const)(
-  "W25 The code receives the error of a failed %s, with its code, in every replay",
+  "W25 the code receives the same error of a failed %s, with its code, in every replay",
   async (kind) => {
     const heard: unknown[] = [];
     const state = { broken: true };

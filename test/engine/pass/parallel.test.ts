@@ -5,8 +5,8 @@ import { fresh, operator, pauseAt, probeEnv, reaches, rows, until } from "../har
 import { errorOf, LAB, platformReaches, restartLab, runLab } from "../lab.ts";
 import { recorded, retried, world } from "./world.ts";
 
-describe("Parallel branches, each of several steps,", () => {
-  it("W25 continue after an operator's retry and any number of restarts, whichever branch finished first", async () => {
+describe("Parallel branches with several steps each", () => {
+  it("W25 parallel branches continue after an operator's retry and any number of restarts, in any order of their ends", async () => {
     const { done, waits, refusing, act, chain } = world();
     waits.a1 = () => done.includes("b2");
     refusing.add("last");
@@ -22,7 +22,7 @@ describe("Parallel branches, each of several steps,", () => {
     expect(done).toEqual(["b1", "b2", "a1", "a2", "last"]);
   });
 
-  it("W25 run on when one failed and is retried after the other is done", async () => {
+  it("W25 a parallel branch continues when another one has failed, and a retry repeats only the failed one", async () => {
     const { done, waits, refusing, chain } = world();
     waits.a1 = () => done.includes("b1");
     refusing.add("a2");
@@ -33,7 +33,7 @@ describe("Parallel branches, each of several steps,", () => {
     expect(done.toSorted()).toEqual(["a1", "a2", "a3", "b1", "b2"]);
   });
 
-  it("W25 I15 are undone in the reverse order of their records", async () => {
+  it("W25 I15 an undo undoes the effects of parallel branches in the reverse order of their records", async () => {
     const { done, back, waits, chain } = world();
     waits.a1 = () => done.includes("b2");
     const { instanceId } = await runLab(({ step }) => Promise.all([chain(step, "a1", "a2"), chain(step, "b1", "b2")]));
@@ -43,7 +43,7 @@ describe("Parallel branches, each of several steps,", () => {
     expect(back).toEqual(["a2", "a1", "b2", "b1"]);
   });
 
-  it("W20 W25 an undo looks up an effect with a lost answer also when the code caught that, and reverts it and its fallback", async () => {
+  it("W20 W25 an undo looks up a caught effect with a lost answer, and undoes it and its fallback", async () => {
     const { done, back, act } = world();
     const booked: string[] = [];
     const booking = defineStep({
@@ -98,7 +98,7 @@ describe("Parallel branches, each of several steps,", () => {
     expect(done).toEqual(["a1", "b1"]);
   });
 
-  it("W25 the end of a run is not reported before the running branch's effect is recorded", async () => {
+  it("W25 the end of a run is not reported before the effect of a running branch is recorded", async () => {
     const { done, waits, chain, act } = world();
     const name = fresh("lab");
     let ended = false;
@@ -117,7 +117,7 @@ describe("Parallel branches, each of several steps,", () => {
     expect(done).toEqual(["a1", "b1"]);
   });
 
-  it("W25 a caught error is caught again in every later replay, although the upstream would accept it now; an operator's retry repeats an uncaught one", async () => {
+  it("W25 a caught error is thrown again in every later replay, although the upstream would succeed now; a retry repeats an uncaught one", async () => {
     const { done, refusing, act } = world();
     refusing.add("by card").add("book");
     const heard: unknown[] = [];
@@ -130,7 +130,7 @@ describe("Parallel branches, each of several steps,", () => {
     });
     expect(await reaches(instanceId, "errored")).toBe("errored");
     refusing.clear();
-    // Restarted on the platform, which then remembers nothing.
+    // The platform restarts the run without any recorded steps.
     await platformReaches(instanceId, "errored");
     expect(await restartLab(instanceId)).toBe("complete");
     expect(done).toEqual(["by invoice", "book"]);
@@ -142,17 +142,17 @@ describe("Parallel branches, each of several steps,", () => {
     other.refusing.add("pay");
     const again = await runLab(({ step }) =>
       other.act(step, "pay").catch(async (error) => {
-        await other.act(step, "tell that it failed");
+        await other.act(step, "report the failure");
         throw error;
       }),
     );
     expect(await reaches(again.instanceId, "errored")).toBe("errored");
     other.refusing.clear();
     expect(await retried(again.instanceId)).toBe("complete");
-    expect(other.done).toEqual(["tell that it failed", "pay"]);
+    expect(other.done).toEqual(["report the failure", "pay"]);
   });
 
-  it("W25 a retry does not repeat a step that the code continued without, and refuses to when that step is named, because both branches would run", async () => {
+  it("W25 a retry does not repeat a step with a failure that the code caught, and is refused when it names that step", async () => {
     const { done, refusing, act } = world();
     refusing.add("by card");
     let mended = false;
@@ -174,7 +174,7 @@ describe("Parallel branches, each of several steps,", () => {
     expect(done).toEqual(["by invoice", "book"]);
   });
 
-  it("W25 W12 a random step name is refused beside a correct branch: both names are reported, nothing happens twice", async () => {
+  it("W25 W12 a random step name in one branch fails the run: both names are reported, and nothing happens twice", async () => {
     const { done, waits, chain } = world();
     waits.b1 = () => done.length === 2;
     const { instanceId } = await runLab(async ({ step }) => {
@@ -192,7 +192,7 @@ describe("Parallel branches, each of several steps,", () => {
     expect(await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND step LIKE 'a2 %'", instanceId)).toHaveLength(1);
   });
 
-  it("W25 a step that follows other asynchronous work is recognized as late, and not as missing", async () => {
+  it("W25 a step that other asynchronous work delays in a replay is recognized as late, and not as missing", async () => {
     const { done, waits, act, refusing } = world();
     let pause = 0;
     refusing.add("c");
@@ -214,7 +214,7 @@ describe("Parallel branches, each of several steps,", () => {
   });
 });
 
-it("A step name that leaves no space for the engine's suffix is refused with a remedy", async () => {
+it("a step name that leaves no space for the engine's suffix is refused with a remedy", async () => {
   const { act } = world();
   const { instanceId } = await runLab(({ step }) => act(step, "n".repeat(217)));
   expect(await reaches(instanceId, "errored")).toBe("errored");
@@ -230,7 +230,7 @@ it.each([
     "an item's key",
     (step: Steps) => step.map(["📣 sale"], { key: (one) => one.slice(0, 1) }, (_, each) => each.commit("take", () => ({}))),
   ],
-])("a half character in %s ends the run before any effect, with a remedy", async (_, code) => {
+])("half a surrogate pair in %s ends the run before any effect, with a remedy", async (_, code) => {
   const { instanceId } = await runLab(({ step }) => code(step));
   expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
   expect(await errorOf(instanceId)).toMatchObject({

@@ -5,8 +5,8 @@ import { expireLeases, fresh, operator, pauseAt, probeEnv, reaches, rows, until 
 import { held, LAB, outputOf, platformReaches, restartLab, runLab } from "../lab.ts";
 import { recorded, retried, world } from "./world.ts";
 
-describe("Parallel branches, each of several steps", () => {
-  it("W25 a race has the same winner in every later replay, although its loser has finished and answers sooner", async () => {
+describe("Races of parallel branches", () => {
+  it("W25 a race has the same winner in every later replay, although its loser has finished and is read sooner", async () => {
     const { done, back, waits, act, chain } = world();
     waits.loser = () => done.includes("after first");
     const winners: unknown[] = [];
@@ -14,7 +14,7 @@ describe("Parallel branches, each of several steps", () => {
       const winner = await Promise.race([chain(step, "first", "second"), act(step, "loser")]);
       winners.push(winner);
       await act(step, `after ${winner}`);
-      await step.read("look for the loser", () => recorded(id, "loser"));
+      await step.read("wait for loser", () => recorded(id, "loser"));
     });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await recorded(instanceId, "loser");
@@ -26,7 +26,7 @@ describe("Parallel branches, each of several steps", () => {
     expect(back).toEqual(["loser", "after first", "second", "first"]);
   });
 
-  it("W25 W18 a race that was run again after an undo and a retry keeps its second winner, beside a step that was never undone", async () => {
+  it("W25 W18 a race that an undo and a retry repeated keeps its second winner in later replays", async () => {
     const { done, back, waits, act } = world();
     const look = { ms: 0 };
     const winners: unknown[] = [];
@@ -39,7 +39,7 @@ describe("Parallel branches, each of several steps", () => {
       winners.push(winner);
       await act(step, `after ${winner}`);
       await stays;
-      await step.read("look for the slow one", () => recorded(id, "slow"));
+      await step.read("wait for slow", () => recorded(id, "slow"));
     });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await platformReaches(instanceId, "complete");
@@ -47,7 +47,7 @@ describe("Parallel branches, each of several steps", () => {
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     done.length = 0;
     expect(await retried(instanceId)).toBe("complete");
-    // A recorded outcome is answered at once now; the query takes its time.
+    // From now on recorded outcomes are read at once, and the read takes 300 ms.
     look.ms = 300;
     expect(await restartLab(instanceId)).toBe("complete");
     expect(new Set(winners)).toEqual(new Set(["look"]));
@@ -58,7 +58,7 @@ describe("Parallel branches, each of several steps", () => {
     expect(back).toEqual(["slow", "after look", "c", ...done.slice(0, 2).toReversed()]);
   });
 
-  it("W25 W18 a run that is repeated after an undo keeps a step that was never undone, in any order of its branches", async () => {
+  it("W25 W18 a retry after an undo does not repeat a step that was never undone, in any order of its branches", async () => {
     const { done, refusing, act } = world();
     const ms: Record<string, number> = { q: 20, r: 120, p: 70, last: 200 };
     refusing.add("last");
@@ -82,7 +82,7 @@ describe("Parallel branches, each of several steps", () => {
     expect(done).toHaveLength(3);
   });
 
-  it("W25 W18 a claim of a repeated effect records the outcomes before it in its own run, so that a replay that finds the claim continues", async () => {
+  it("W25 W18 a replay that finds a claim of its own run continues, because the claim lists the outcomes of that run before it", async () => {
     const { waits, refusing, act } = world();
     const name = fresh("lab");
     const look = { ms: 0, claimed: 0 };
@@ -136,7 +136,7 @@ describe("Parallel branches, each of several steps", () => {
     ]);
   });
 
-  it("W25 I3 an effect of a race's loser that a crash cut off is repeated, recorded, and can be undone; no later step of the loser begins", async () => {
+  it("W25 I3 an effect of a race's loser that a crash interrupted is repeated, recorded and can be undone; the loser begins no later step", async () => {
     const { done, back, waits, chain, act } = world();
     const name = fresh("lab");
     const crash = pauseAt("W03 effect done, not recorded", name);
@@ -148,7 +148,7 @@ describe("Parallel branches, each of several steps", () => {
     );
     await until(async () => crash.reached(), Boolean);
     await recorded(instanceId, "winner");
-    // The platform remembers the steps before the loser: as it does after a crash.
+    // The platform has the steps before the loser on record, as after a crash.
     await (await LAB.get(instanceId)).restart({ from: { name: "loser" } });
     expect(await platformReaches(instanceId, "complete")).toBe("complete");
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -158,13 +158,13 @@ describe("Parallel branches, each of several steps", () => {
     expect(back.toSorted()).toEqual(["loser", "winner"]);
   });
 
-  it("W25 a race that was decided by a failure keeps its winner when the run is retried after a later failure", async () => {
+  it("W25 a race that a failure decided keeps its winner in a retry after a later failure", async () => {
     const { done, waits, refusing, act } = world();
     refusing.add("first");
     let mended = false;
     const { instanceId } = await runLab(async ({ step }) => {
       const first = act(step, "first").catch(async () => {
-        await act(step, "note that the first failed");
+        await act(step, "note the failure");
         return new Promise<never>(() => undefined);
       });
       const winner = await Promise.race([first, act(step, "second")]);
@@ -176,14 +176,14 @@ describe("Parallel branches, each of several steps", () => {
     waits.second = () => done.includes("first");
     mended = true;
     expect(await retried(instanceId)).toBe("complete");
-    expect(done.toSorted()).toEqual(["after second", "note that the first failed", "second"]);
+    expect(done.toSorted()).toEqual(["after second", "note the failure", "second"]);
   });
 });
 
-it("W25 a race that its run returned has the same winner when the platform restarts the complete run", async () => {
+it("W25 a race that is the run's result has the same winner when the platform restarts the complete run", async () => {
   let holds = true;
   const real = probeEnv.PAYLOADS.get.bind(probeEnv.PAYLOADS);
-  // The loser's answer is recorded first, and read so slowly that the code gets the winner's before.
+  // The loser is recorded first. Its large output is read slowly, so the code receives the winner's outcome first.
   const get = vi.spyOn(Object.getPrototypeOf(probeEnv.PAYLOADS) as R2Bucket, "get").mockImplementation((async (key: string) => {
     if (holds && key.startsWith("outputs/")) await scheduler.wait(1000);
     return real(key);

@@ -4,7 +4,7 @@ import { type back, effect } from "../operate/operating.ts";
 export const noFunds = () => notRetryable("No funds.");
 export const down = () => new Error("The card service is down.");
 
-/** A refused card, and its fallbacks, in the order of the upstream requests. */
+/** A card payment that is refused the first `times` times, and fallback effects. `asked` lists the requests in order. */
 export function shop({ error = noFunds, times = 1 }: { error?: () => Error; times?: number } = {}) {
   const asked: string[] = [];
   const tried = () => asked.filter((one) => one === "card").length;

@@ -3,7 +3,7 @@ import { mode } from "../../probe/mode.ts";
 import { reaches } from "../harness.ts";
 import { runLab } from "../lab.ts";
 
-/** The maximum of unchecked turns of a run: a run that yields no turns uses all of them. */
+/** The maximum number of steps: a run that never yields to other tasks executes all of them. */
 const MOST_STEPS = 1000;
 
 afterEach(() => {
@@ -14,7 +14,7 @@ it.each(["lean", "platform"] as const)("a run of many %s steps does not block ti
   mode.steps = steps;
   const done = { steps: 0, all: false };
   const seen = new Set<number>();
-  // A quick machine is looked at fewer times in as many steps.
+  // The number of polls per step is lower on a fast machine.
   const { instanceId } = await runLab(async ({ step }) => {
     while (seen.size <= 4 && done.steps < MOST_STEPS) {
       await step.commit("part", () => ({}), { key: String(done.steps) });
@@ -26,7 +26,7 @@ it.each(["lean", "platform"] as const)("a run of many %s steps does not block ti
     await scheduler.wait(1);
     seen.add(done.steps);
   }
-  // Polled repeatedly while it ran, not once at its end.
+  // The number of distinct polls shows that timers fired while the run was executing.
   expect(seen.size).toBeGreaterThan(4);
   await reaches(instanceId, "complete");
 });

@@ -3,7 +3,7 @@ import { actOn } from "millrace/operate";
 import { operator, probeEnv, reaches, rows, until } from "../harness.ts";
 import { platformReaches } from "../lab.ts";
 
-/** The outside world of one test: its effects in order, its undos, and the condition that each effect waits for. */
+/** A simulated upstream for one test: its effects and undos in order, and the condition that each effect waits for. */
 export function world() {
   const done: string[] = [];
   const back: string[] = [];

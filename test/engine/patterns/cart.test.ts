@@ -16,7 +16,7 @@ function cart() {
     evict: () => evictDurableObject(object),
     stored: () => inside(({ storage }) => storage.kv.get("cart")),
     alarmAt: () => inside(({ storage }) => storage.getAlarm()),
-    /** As if the last change were this long ago. The object reads it when it starts again. */
+    /** Moves the last change this far into the past. The object reads that time when it starts again. */
     ages: async (ms: number) => {
       await inside(({ storage }) => {
         const state = storage.kv.get<{ changedAt: number }>("cart");
@@ -27,10 +27,10 @@ function cart() {
   };
 }
 
-describe("the cart of docs/objects.md", () => {
+describe("The cart of docs/objects.md", () => {
   beforeAll(async () => void (await env.DB.exec("CREATE TABLE IF NOT EXISTS cart_orders (id TEXT PRIMARY KEY, items TEXT)")));
 
-  it("keeps its changes when it is evicted between any two, and stores nothing when it is only read", async () => {
+  it("the cart of docs/objects.md keeps its changes when it is evicted between two of them, and a read stores nothing", async () => {
     const { object, evict, stored } = cart();
     expect(await object.items()).toEqual({});
     expect(await stored()).toBeUndefined();
@@ -44,7 +44,7 @@ describe("the cart of docs/objects.md", () => {
     expect(await object.items()).toEqual({ cup: 1 });
   });
 
-  it("is deleted half an hour after its last change, and not before", async () => {
+  it("the cart of docs/objects.md is deleted half an hour after its last change, and not before", async () => {
     const { object, alarmAt, ages } = cart();
     await object.put("tea", 2);
     const first = await alarmAt();
@@ -61,7 +61,7 @@ describe("the cart of docs/objects.md", () => {
     expect(await alarmAt()).toBeNull();
   });
 
-  it("becomes one order, for any number of submits, also if it dies while it submits; then it does not change", async () => {
+  it("the cart of docs/objects.md becomes one order, for any number of submits and after a crash during one, and is then immutable", async () => {
     const { object, evict } = cart();
     expect(await object.submit("acme")).toBeNull();
     await object.put("tea", 2);

@@ -9,7 +9,7 @@ import { world } from "./world.ts";
 
 const TABLE = "CREATE TABLE IF NOT EXISTS checkouts (order_id TEXT PRIMARY KEY, charge TEXT) STRICT";
 
-/** A buyer with an order, a bank and a mail service that count the requests they fulfilled. */
+/** A buyer with an order, and the numbers of charges and mails that the simulated services executed. */
 function buyer() {
   const order_id = fresh("order");
   const to = `${order_id}@example.com`;
@@ -23,7 +23,7 @@ function buyer() {
   };
 }
 
-/** The bank and the mail service. */
+/** Simulates the bank and the mail service. */
 const services = (refuses?: (body: { to?: string }) => boolean) =>
   world<{ order_id?: string; to?: string }>(
     ["bank.example.com", "mail.example.com"],
@@ -35,8 +35,8 @@ const click = async (request: Request) =>
 
 beforeAll(async () => void (await env.DB.exec(TABLE)));
 
-describe("the checkout of docs/to-events.md", () => {
-  it("before: a failed mail leaves the buyer without an answer, and the next click charges twice", async () => {
+describe("The checkout of docs/to-events.md", () => {
+  it("before the conversion to events a failed mail leaves the buyer without an answer, and the next click charges twice", async () => {
     const ada = buyer();
     let isDown = true;
     services(({ to }) => to !== undefined && isDown);
@@ -46,7 +46,7 @@ describe("the checkout of docs/to-events.md", () => {
     expect([await ada.charges(), await ada.mails()]).toEqual([2, 1]);
   });
 
-  it("after: two clicks are one order, one charge and one mail", async () => {
+  it("after the conversion to events two clicks are one order, one charge and one mail", async () => {
     const ada = buyer();
     services();
     expect(await click(ada.request())).toMatchObject({ replayed: false });
@@ -56,7 +56,7 @@ describe("the checkout of docs/to-events.md", () => {
     expect([await ada.charges(), await ada.row()]).toEqual([1, [{ charge: expect.any(String) }]]);
   });
 
-  it("after: a process that dies between the charge and its record charges once", async () => {
+  it("after the conversion to events a process that dies between the charge and its record charges once", async () => {
     const ada = buyer();
     services();
     const death = dieAt("W03 effect done, not recorded", ada.id);

@@ -7,15 +7,15 @@ import { app } from "../../probe/worker.ts";
 import { deliver, dieAt, fresh, happened, keeperRound, probeEnv, rows, until } from "../harness.ts";
 import { world } from "./world.ts";
 
-/** The local platform keeps three files of each instance open, and a process may have 20,000: 10,000 mails would be too many for it. */
+/** The local platform keeps three files open per instance, and a process may open 20,000 files. So 10,000 mails are too many for it. */
 const READERS = howMany(150, 5_000);
-/** As in the example. */
+/** The number of mails per second in the example of the documentation. */
 const PER_SECOND = 50;
 const FILL = `
   WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?2 - 1)
   INSERT INTO readers SELECT printf('%05d', i), ?1, i || '@example.com' FROM n`;
 
-it(`a time of the digest's schedule sends ${READERS} mails, none before its second, each once through two crashes`, {
+it(`a due time of the digest sends ${READERS} mails at 50 a second, none early, each once through two crashes`, {
   timeout: 600_000,
 }, async () => {
   await env.DB.exec("CREATE TABLE readers (id TEXT PRIMARY KEY, list TEXT, email TEXT)");
@@ -56,13 +56,13 @@ it(`a time of the digest's schedule sends ${READERS} mails, none before its seco
   await due();
   expect(await deliver("digest-events", [JSON.parse(event?.body ?? "null")])).toEqual({ acked: 1, retried: 0 });
   const count = "SELECT count(*) AS count FROM millrace_instances WHERE tenant_id = ?1";
-  expect(await rows(count, by.tenantId), "the run, and a mail each").toEqual([{ count: READERS + 1 }]);
+  expect(await rows(count, by.tenantId), "one instance for the run and one for each mail").toEqual([{ count: READERS + 1 }]);
   expect(new Set((await happened(`${list}/`)).map(({ subject }) => subject)).size).toBe(READERS);
   expect(mails).toHaveLength(READERS);
   if (IS_FULL_SIZE) console.log(JSON.stringify({ log: "digest", ...evenness(mails.map(({ at }) => at)) }));
 });
 
-/** How the calls were spread: by the second since the first. */
+/** The spread of the calls over the seconds since the first one. */
 function evenness(times: number[]) {
   const [first = 0, ...rest] = times.toSorted((one, other) => one - other);
   const seconds = Object.values(Object.groupBy([first, ...rest], (at) => Math.floor((at - first) / 1000))).map((of) => of?.length ?? 0);

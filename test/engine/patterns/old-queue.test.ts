@@ -9,7 +9,7 @@ import { failAt, fresh, operator, probeEnv, rows, statusOf, until } from "../har
 
 type Old = Parameters<typeof takeOver>[0]["messages"][number]["body"];
 
-/** Delivers a message of the old queue, under its own id each time, and answers how it was settled. */
+/** Delivers a message of the old queue under this id, and returns how the handler settled it. */
 async function delivered(id: string, body: unknown): Promise<"acked" | "retried"> {
   const batch = createMessageBatch<Old>("old-parcels", [{ id, timestamp: new Date(1_800_000_000_000), attempts: 1, body: body as Old }]);
   await takeOver(batch, probeEnv as unknown as Parameters<typeof takeOver>[1], app);
@@ -29,14 +29,14 @@ const letters = (key: string) =>
     (found) => found.length > 0,
   );
 
-it("a message of an old queue is a command, once, for any number of deliveries", async () => {
+it("a message of an old queue becomes one command, for any number of deliveries", async () => {
   const parcel = fresh("parcel");
   expect(await delivered(fresh(), { parcel })).toBe("acked");
   expect(await delivered(fresh(), { parcel })).toBe("acked");
   expect(await instances(parcel)).toHaveLength(1);
 });
 
-it("a permanently refused message moves once from the old queue to the engine's dead letters, and is repaired there", async () => {
+it("a permanently refused message of an old queue becomes one dead letter of the engine, and an operator can repair it there", async () => {
   const [id, key] = [fresh(), fresh("x".repeat(70))];
   expect(await delivered(id, { parcel: key, to: "Ada" })).toBe("acked");
   expect(await letters(key)).toMatchObject([{ tenant_id: "acme", reason: "invalid_payload", state: "open" }]);
@@ -53,10 +53,10 @@ it("a permanently refused message moves once from the old queue to the engine's 
   const asked = { reason: "Its name was too long.", body: mended };
   expect(await replayDeadLetter(probeEnv, app, reader, letter?.id ?? "", asked)).toMatchObject({ sent: true });
   expect(await instances(key)).toHaveLength(1);
-  expect(await letters(key), "delivered twice, it has one letter").toMatchObject([{ state: "replayed" }]);
+  expect(await letters(key), "a message that is delivered twice has one dead letter").toMatchObject([{ state: "replayed" }]);
 });
 
-it("a message with the key of other work becomes a dead letter as well", async () => {
+it("a message of an old queue with the key of other work becomes a dead letter", async () => {
   const parcel = fresh("parcel");
   const asked = { command: ParcelFollow, payload: { parcel_id: "another" }, idempotencyKey: parcel };
   await enqueueOne(probeEnv, app, { tenantId: "acme", source: "test" }, asked);
@@ -64,7 +64,7 @@ it("a message with the key of other work becomes a dead letter as well", async (
   expect(await letters(parcel)).toMatchObject([{ tenant_id: "acme", reason: "idempotency_key_reused" }]);
 });
 
-it("a message that arrives while the database is unavailable is redelivered", async () => {
+it("a message of an old queue that arrives while the database is unavailable is redelivered", async () => {
   const parcel = fresh("parcel");
   failAt("A01 before accept commits", new Error("D1_ERROR: Network connection lost."));
   expect(await delivered(fresh(), { parcel })).toBe("retried");

@@ -9,7 +9,7 @@ import { world } from "./world.ts";
 const { ORDER_ROOM } = probeEnv as unknown as { ORDER_ROOM: DurableObjectNamespace<OrderRoom> };
 const DONE = { pick: "done", label: "done", "hand over": "done" };
 
-/** An order, and the tasks that the warehouse refuses. */
+/** An order, and the tasks that the simulated warehouse refuses. */
 function order() {
   const name = fresh("order");
   const refused = new Set<string>();
@@ -27,21 +27,21 @@ function order() {
       await runInDurableObject(room, (object) => expect(object.place("acme", name)).rejects.toThrow("Died"));
       await evictDurableObject(room);
     },
-    /** The state of its tasks, once the condition holds. */
+    /** The states of the order's tasks, once they include these states. */
     comesTo: (tasks: Record<string, string>) =>
       until(
         async () => (await room.tasks()) as Record<string, string>,
         (seen) => Object.entries(tasks).every(([task, state]) => seen[task] === state),
       ),
-    /** The warehouse's requests and effects, in order. */
+    /** The tasks that the warehouse has executed, in order. */
     did: async () => (await happened(`${name}/`)).map(({ subject }) => subject.slice(name.length + 1)),
     asked: () => asked.map(({ body }) => body.task),
     id: (task: string) => instanceId("acme", "run-task", `${name}/${task}`),
   };
 }
 
-describe("the order room of docs/patterns.md", () => {
-  it("hands over when both earlier tasks are done, each task once, for any number of placements and reports", async () => {
+describe("The order room of docs/patterns.md", () => {
+  it("an order room hands over once both earlier tasks are done, and executes each task once for any number of placements and reports", async () => {
     const one = order();
     await Promise.all([one.place(), one.place()]);
     expect(await one.comesTo(DONE)).toEqual(DONE);
@@ -53,7 +53,7 @@ describe("the order room of docs/patterns.md", () => {
     expect(one.asked()).toHaveLength(3);
   });
 
-  it("that dies before it requests a task requests it by its alarm, and remembers completed tasks", async () => {
+  it("an order room that dies before it requests a task requests it by its alarm, and remembers completed tasks", async () => {
     const one = order();
     const death = dieAt("A01 before accept commits");
     await one.dies();
@@ -64,7 +64,7 @@ describe("the order room of docs/patterns.md", () => {
     expect(one.asked()).toHaveLength(3);
   });
 
-  it("that dies before it records an accepted task requests it a second time, and it is one task", async () => {
+  it("an order room that dies before it records an accepted task requests it a second time, and the task is executed once", async () => {
     const one = order();
     const death = dieAt("A02 accept committed, not answered");
     await one.dies();
@@ -75,7 +75,7 @@ describe("the order room of docs/patterns.md", () => {
     expect(one.asked()).toHaveLength(3);
   });
 
-  it("is notified of an end also when its process died before the event left, and applies a repeated notification once", async () => {
+  it("an order room is notified of a task's end after a crash before that event was sent, and applies a repeated notification once", async () => {
     const one = order();
     const death = dieAt("O01 committed, not relayed", one.id("pick"));
     await one.place();
@@ -93,7 +93,7 @@ describe("the order room of docs/patterns.md", () => {
     expect(one.asked()).toHaveLength(3);
   });
 
-  it("stops at a failed task, and continues when an operator has retried it", async () => {
+  it("an order room stops at a failed task, and continues when an operator has retried that task", async () => {
     const one = order();
     one.refused.add("label");
     await one.place();
@@ -105,6 +105,6 @@ describe("the order room of docs/patterns.md", () => {
     expect(await one.comesTo(DONE)).toEqual(DONE);
     expect((await one.did()).at(-1)).toBe("hand over");
     await one.room.onEvent({ payload_inline: { order: one.name, task: "label", ok: false } } as Envelope);
-    expect(await one.room.tasks(), "a word of the failure that comes late").toEqual(DONE);
+    expect(await one.room.tasks(), "a late report of the failure changes nothing").toEqual(DONE);
   });
 });

@@ -10,10 +10,10 @@ import { world } from "./world.ts";
 
 type Bill = { customer: string; from: string; to: string };
 
-/** The charges that the bank refuses: `{customer}/pro to team`. */
+/** Charges that the simulated bank refuses, such as `{customer}/pro to team`. */
 const refused = new Set<string>();
 
-/** A customer whom no other test uses. */
+/** A customer of this test only. */
 function customer() {
   const name = fresh("customer");
   const subjectOf = ({ customer, from, to }: Bill) => `${customer}/${from} to ${to}`;
@@ -26,11 +26,11 @@ function customer() {
       await acceptCommands(probeEnv, app, { tenantId: "acme", source: "test" }, requests);
     },
     id: (n: number) => instanceId("acme", "change-plan", `${name}/${n}`),
-    /** The bills, in order. */
+    /** The customer's charges, in order. */
     billed: async () => (await happened(`${name}/`)).map(({ subject }) => subject.slice(name.length + 1)),
     plan: () => rows("SELECT plan FROM plans WHERE customer = ?1", name),
     standing: () => describeLane(probeEnv, operator, lane),
-    /** Kills the lane's object. */
+    /** Aborts the lane's object. */
     async die(): Promise<void> {
       const stub = (env as unknown as Required<LaneEnv>).LANES.getByName(JSON.stringify(["plans", "acme", name]));
       await runInDurableObject(stub, (_, state) => state.abort("Died.")).catch(() => undefined);
@@ -38,11 +38,11 @@ function customer() {
   };
 }
 
-describe("the lane per customer of docs/patterns.md", () => {
+describe("The lane per customer of docs/patterns.md", () => {
   beforeAll(async () => void (await env.DB.exec("CREATE TABLE plans (customer TEXT PRIMARY KEY, plan TEXT)")));
   afterAll(async () => void (await env.DB.exec("DROP TABLE plans")));
 
-  it("bills each change from the plan before it, in order, although they were requested concurrently", async () => {
+  it("a lane per customer bills each change of plan from the plan before it, in order, although they were requested concurrently", async () => {
     const one = customer();
     await one.changes("pro", "team", "free");
     expect(await reaches(one.id(2), "complete")).toBe("complete");
@@ -50,7 +50,7 @@ describe("the lane per customer of docs/patterns.md", () => {
     expect(await one.plan()).toEqual([{ plan: "free" }]);
   });
 
-  it("delays the changes after a failed one, and no others, until it is retried", async () => {
+  it("a lane per customer delays the changes after a failed one until it is retried, and no changes of other customers", async () => {
     const [one, other] = [customer(), customer()];
     refused.add(`${one.name}/pro to team`);
     await one.changes("pro", "team", "free");
@@ -68,7 +68,7 @@ describe("the lane per customer of docs/patterns.md", () => {
     expect(await one.billed()).toEqual(["free to pro", "pro to team", "team to free"]);
   });
 
-  it("keeps the order and bills once when the lane and the running change die", async () => {
+  it("a lane per customer keeps the order and bills once when the lane and the running change die", async () => {
     const one = customer();
     const death = dieAt("W03 effect done, not recorded", one.id(0));
     await one.changes("pro", "team", "free");

@@ -14,7 +14,7 @@ async function market(...partners: Partner[]) {
     object,
     evict: () => evictDurableObject(object),
     decide: async (request: string) => (await object.decide(`${name}/${request}`))?.partner ?? null,
-    /** The recorded decisions, at that number. */
+    /** Waits for this number of recorded decisions, and returns them. */
     recorded: (count: number) =>
       until(
         () => rows<{ partner: string; bid_cents: number }>("SELECT partner, bid_cents FROM decisions WHERE request LIKE ?1", `${name}/%`),
@@ -23,13 +23,13 @@ async function market(...partners: Partner[]) {
   };
 }
 
-describe("the router of docs/objects.md", () => {
+describe("The router of docs/objects.md", () => {
   beforeAll(
     async () =>
       void (await env.DB.exec("CREATE TABLE IF NOT EXISTS decisions (request TEXT PRIMARY KEY, partner TEXT, bid_cents INTEGER)")),
   );
 
-  it("gives each request to the best bid within its budget, once, however many arrive at once", async () => {
+  it("the router of docs/objects.md gives each request to the best bid within its budget, once, for any number of concurrent requests", async () => {
     const { decide, recorded } = await market(
       { partner: "high", bid_cents: 30, budget_cents: 300 },
       { partner: "low", bid_cents: 20, budget_cents: 10_000 },
@@ -44,14 +44,14 @@ describe("the router of docs/objects.md", () => {
     expect(facts.filter(({ partner }) => partner === "high").reduce((sum, one) => sum + one.bid_cents, 0)).toBe(300);
   });
 
-  it("remembers its decisions and budgets when it is evicted", async () => {
+  it("the router of docs/objects.md keeps its decisions and budgets when it is evicted", async () => {
     const { decide, evict } = await market({ partner: "only", bid_cents: 10, budget_cents: 20 });
     expect([await decide("a"), await decide("b")]).toEqual(["only", "only"]);
     await evict();
     expect([await decide("a"), await decide("c")]).toEqual(["only", null]);
   });
 
-  it("prefers health to a slightly better bid, skips a failing partner, and returns to it when it recovers", async () => {
+  it("the router of docs/objects.md prefers a healthy partner to a slightly better bid, and skips a failing one until it recovers", async () => {
     const { object, decide } = await market(
       { partner: "high", bid_cents: 30, budget_cents: 1_000_000 },
       { partner: "low", bid_cents: 20, budget_cents: 1_000_000 },
@@ -68,7 +68,7 @@ describe("the router of docs/objects.md", () => {
     expect(await decide("c")).toBe("high");
   });
 
-  it("publishes each decision once when it dies before or after their commit", async () => {
+  it("the router of docs/objects.md publishes each decision once when it dies before or after the commit", async () => {
     for (const point of ["A01 before an event commits", "A03 event committed, not sent", "A02 event committed, not answered"] as const) {
       const { object, decide, evict, recorded } = await market({ partner: "only", bid_cents: 10, budget_cents: 1_000 });
       const death = dieAt(point);

@@ -1,18 +1,18 @@
 import { onTestFinished, vi } from "vitest";
 import { probeEnv } from "../harness.ts";
 
-/** What the world outside was asked for. */
+/** A request to a simulated host. */
 interface Asked<Body> {
   readonly body: Body;
   readonly at: number;
 }
 
-/** The platform's own: a stand-in may take the place of another. */
+/** The original `fetch`, because a spy may be replaced by another spy. */
 const real = globalThis.fetch;
 
 /**
- * Replaces the host, or hosts, of an example during a test. Forwards each request to the upstream's process, which counts it under
- * `subjectOf(body)`. Answers 500, without an effect, if `refuses(body)` is true. Returns the requests.
+ * Simulates the host, or hosts, of an example during a test. Forwards each request to the test's upstream process, which counts it
+ * under `subjectOf(body)`. Answers 500, without an effect, if `refuses(body)` is true. Returns the requests.
  */
 export function world<Body>(
   host: string | readonly string[],

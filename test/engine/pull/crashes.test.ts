@@ -5,7 +5,7 @@ import { pullLetterTakers, renders } from "../../probe/pull.ts";
 import { until } from "../../until.ts";
 import { LabQueue, movedClock, textOf } from "./lab.ts";
 
-it("a pull queue that dies after any write loses nothing: sent, leased and finished messages keep their state", async () => {
+it("a pull queue that dies after any write loses nothing: sent, leased and finished messages keep their states", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);
   await queue.send("a", "b", "c", "d");
@@ -29,7 +29,7 @@ it("a pull queue that dies after any write loses nothing: sent, leased and finis
   expect(await queue.ack([d])).toMatchObject({ ackCount: 0 });
 });
 
-it("a lease is ended by the alarm also when its object has died", async () => {
+it("an expired lease is ended by the alarm also when the object of its pull queue has died", async () => {
   const queue = new LabQueue(renders);
   await queue.send("lost");
   await queue.pull({ visibility_timeout_ms: 50 });
@@ -42,7 +42,7 @@ it("a lease is ended by the alarm also when its object has died", async () => {
   expect((await queue.pull()).map(({ attempts }) => attempts)).toEqual([2]);
 });
 
-it("a dead letter is on disk before its queue deletes the message, and an interrupted hand-over is repeated", async () => {
+it("a dead letter of a pull queue is stored before its message is deleted, and an interrupted hand-over is repeated", async () => {
   const queue = new LabQueue(renders);
   const taken: PullLetter[] = [];
   let calls = 0;

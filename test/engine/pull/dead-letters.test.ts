@@ -8,7 +8,7 @@ import { until } from "../../until.ts";
 import { probeEnv } from "../harness.ts";
 import { ALONE, LabQueue, textOf } from "./lab.ts";
 
-/** The requests of an operator of the queue's tenant, with their answers. */
+/** Sends a request of an operator of the queue's tenant to the API of dead letters, and returns the answer. */
 async function asked(queue: LabQueue, path: string, body?: object) {
   const token = await mintToken(probeEnv, { tenantId: queue.tenant, actor: "ada", scopes: ["read", "operate"] });
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
@@ -20,7 +20,7 @@ async function asked(queue: LabQueue, path: string, body?: object) {
   return { status: response.status, body: (await response.json()) as Json };
 }
 
-/** Gives every message back until it is given up. */
+/** Releases each message until it has no deliveries left. */
 async function giveUp(queue: LabQueue): Promise<void> {
   for (let messages = await queue.pull(); messages.length > 0; messages = await queue.pull()) await queue.ack([], messages);
 }
@@ -32,7 +32,7 @@ function letters(queue: LabQueue, count: number): Promise<Json[]> {
   );
 }
 
-it("a dead letter of a pull queue becomes a complete one of the engine, and leaves its queue; two replays make one message", async () => {
+it("a dead letter of a pull queue becomes a dead letter of the engine and leaves its queue, and two replays send one message", async () => {
   const queue = new LabQueue(plain);
   await queue.send({ scene: 7 });
   await giveUp(queue);
@@ -45,12 +45,12 @@ it("a dead letter of a pull queue becomes a complete one of the engine, and leav
   expect((await queue.object.look()).letters).toBe(0);
   const path = `/${letter?.id}`;
   expect((await asked(queue, path)).body.body).toEqual({ content_type: "json", body: { scene: 7 } });
-  const again = await Promise.all([1, 2].map(() => asked(queue, `${path}/replay`, { reason: "The GPU is mended." })));
+  const again = await Promise.all([1, 2].map(() => asked(queue, `${path}/replay`, { reason: "The GPU is repaired." })));
   expect(again.map(({ status }) => status).toSorted()).toEqual([200, 202]);
   expect((await queue.pull()).map(textOf)).toEqual([{ scene: 7 }]);
 });
 
-it("a body of bytes returns unchanged, and a skipped dead letter remains settled", async () => {
+it("a replay returns a body of bytes unchanged, and a skipped dead letter of a pull queue cannot be replayed", async () => {
   const queue = new LabQueue(plain);
   await queue.client.sendBatch([
     { body: new Uint8Array([0, 255, 7]), contentType: "bytes" },
@@ -65,7 +65,7 @@ it("a body of bytes returns unchanged, and a skipped dead letter remains settled
   expect((await asked(queue, `/${text?.id}/replay`, { reason: "After all." })).body).toMatchObject({ sent: false });
 });
 
-it("a replay with another body is refused, because the deployment's code sets the body of a pull queue", async () => {
+it("a replay of a pull queue's dead letter with another body is refused, because only the deployment's code sets such bodies", async () => {
   const queue = new LabQueue(plain);
   await queue.send("as it came");
   await giveUp(queue);
@@ -83,7 +83,7 @@ it("dead letters of a pull queue are hidden from other tenants", async () => {
   expect((await asked(other, `/${letter?.id}/replay`, { reason: "Mine." })).status).toBe(404);
 });
 
-it("dead letters stay in their queue when the engine is missing", async () => {
+it("dead letters stay in their pull queue in a Worker without the engine's bindings", async () => {
   const queue = new LabQueue(plain, ALONE);
   await queue.send("alone");
   await giveUp(queue);

@@ -7,7 +7,7 @@ import worker from "../../probe/worker.ts";
 import { fresh, probeEnv } from "../harness.ts";
 
 export const pullEnv: PullEnv = { PULL_QUEUES: (env as unknown as PullEnv).PULL_QUEUES };
-/** The objects of a Worker that has nothing else of the engine. */
+/** The pull queues of a Worker without any other binding of the engine. */
 export const ALONE: PullEnv = { PULL_QUEUES: (env as unknown as { ALONE_PULL_QUEUES: PullEnv["PULL_QUEUES"] }).ALONE_PULL_QUEUES };
 
 export interface Pulled {
@@ -92,16 +92,16 @@ export class LabQueue {
     return body.result as { ackCount: number; retryCount: number; warnings: Record<string, string> };
   }
 
-  /** Aborts the object, as a crash does: its memory is lost. */
+  /** Aborts the object, as a crash does: it loses its memory. */
   async crash(): Promise<void> {
     const stub = this.object as unknown as DurableObjectStub;
-    await runInDurableObject(stub, (_, state) => state.abort("A crash of the test's.")).catch(() => undefined);
+    await runInDurableObject(stub, (_, state) => state.abort("The test aborts the object.")).catch(() => undefined);
   }
 }
 
 export const textOf = ({ body }: Pulled): unknown => JSON.parse(Buffer.from(body, "base64").toString());
 
-/** A clock that a test moves: everything here reads the time by it. */
+/** A clock that the test moves forward, for all code that calls `Date.now()`. */
 export function movedClock() {
   const real = Date.now.bind(Date);
   let ahead = 0;

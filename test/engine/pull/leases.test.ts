@@ -16,7 +16,7 @@ it("a leased message is given to no other consumer until it is acknowledged or i
   expect(await queue.object.look()).toMatchObject({ depth: 1, leased: 1, waiting: 0, letters: 0 });
 });
 
-it("an expired lease delivers its message again with one more attempt; a late acknowledgement has no effect, and the answer says so", async () => {
+it("a message with an expired lease is delivered again with one more attempt, and a late acknowledgement is reported and has no effect", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);
   await queue.send("slow");
@@ -33,7 +33,7 @@ it("an expired lease delivers its message again with one more attempt; a late ac
   expect(await queue.object.look()).toMatchObject({ depth: 1, leased: 1 });
 });
 
-it("a late acknowledgement has no effect, also without another pull in between", async () => {
+it("a late acknowledgement has no effect also when no pull has followed the lease's expiry", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);
   await queue.send("slow");
@@ -43,7 +43,7 @@ it("a late acknowledgement has no effect, also without another pull in between",
   expect((await queue.pull()).map(({ attempts }) => attempts)).toEqual([2]);
 });
 
-it("a released message is delivered again at once or after its delay; one that is also acknowledged is acknowledged", async () => {
+it("a released message is delivered again at once or after its delay, unless the same request acknowledges it", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);
   await queue.send("now", "later", "both");
@@ -66,7 +66,7 @@ it("a delayed message waits, and the message with the oldest due time is deliver
   expect((await queue.pull()).map(textOf)).toEqual(["delayed", "later"]);
 });
 
-it("a message without deliveries left becomes a dead letter, and its hand-over is repeated until it succeeds", async () => {
+it("a message without deliveries left becomes a dead letter, and its hand-over is repeated until the handler succeeds", async () => {
   const queue = new LabQueue(renders);
   const letters: PullLetter[] = [];
   let failures = 1;
@@ -99,7 +99,7 @@ it("a message without deliveries left becomes a dead letter, and its hand-over i
   expect(await queue.object.look()).toMatchObject({ depth: 0, leased: 0, letters: 0 });
 });
 
-it("a lease without an acknowledgement is ended by the alarm, and its message dropped without a pull", async () => {
+it("the alarm ends an expired lease, and drops its message without a pull if no delivery is left", async () => {
   const queue = new LabQueue(keepings, ALONE);
   await queue.send("lost");
   await queue.pull({ visibility_timeout_ms: 20 });
@@ -128,7 +128,7 @@ it("a message past its retention is dropped, but not while it is leased", async 
   expect((await queue.pull()).map(textOf)).toEqual(["young"]);
 });
 
-it("a message past its retention is dropped although a longer lease precedes it, and is not delivered meanwhile", async () => {
+it("a message past its retention is dropped and not delivered although an earlier message has a longer lease", async () => {
   using clock = movedClock();
   const queue = new LabQueue(keepings, ALONE);
   await queue.send("held");
@@ -145,7 +145,7 @@ it("a message past its retention is dropped although a longer lease precedes it,
   expect(await queue.pull()).toEqual([]);
 });
 
-it("retention is applied by the alarm, without a pull, to messages after a leased one", async () => {
+it("the alarm drops messages past their retention without a pull, also after a leased message", async () => {
   using clock = movedClock();
   const queue = new LabQueue(keepings, ALONE);
   await queue.send("held");
@@ -186,7 +186,7 @@ it("one idempotency key is one message while the key is remembered, also after t
   expect((await queue.client.send("once", { idempotencyKey: "render/7" })).duplicate).toBe(false);
 });
 
-it("an erased queue contains nothing, and accepts messages as before", async () => {
+it("an erased pull queue contains nothing, and accepts messages as before", async () => {
   const queue = new LabQueue(renders);
   await queue.send("one", "two");
   await queue.pull({ batch_size: 1 });

@@ -3,40 +3,40 @@ const RETRY_LIMIT = 1;
 interface Message {
   id: string;
   failures: number;
-  /** `free` may be pulled from `dueAt` on. */
+  /** A `free` message may be pulled from `dueAt` on. */
   state: "free" | "leased" | "done" | "dead";
   dueAt: number;
   lease: string | undefined;
   until: number;
 }
 
-/** The expected behaviour of a pull queue with one retry, as a naive model. */
+/** A simple model of a pull queue with one retry, which predicts its behaviour. */
 export class PullModel {
   readonly messages: Message[] = [];
-  /** Every lease that was ever given. */
+  /** Every lease id so far. */
   readonly leases: string[] = [];
 
   sent(ids: readonly string[], dueAt: number): void {
     for (const id of ids) this.messages.push({ id, failures: 0, state: "free", dueAt, lease: undefined, until: 0 });
   }
 
-  /** How many messages can be pulled now. */
+  /** The messages that can be pulled now. */
   free(now: number): Message[] {
     this.#expire(now);
     return this.messages.filter(({ state, dueAt }) => state === "free" && dueAt <= now);
   }
 
-  /** Notes a message as leased. Returns the error found. */
+  /** Records a message as leased. Returns a text if the model forbids that lease. */
   leased(id: string, lease: string, attempts: number, until: number, now: number): string | undefined {
     const message = this.free(now).find((one) => one.id === id);
-    if (!message) return `${id} was leased and is not free`;
+    if (!message) return `${id} was leased, and the model has it as not free`;
     if (this.leases.includes(lease)) return `${lease} was given twice`;
-    if (attempts !== message.failures + 1) return `${id} is said to be at attempt ${attempts} after ${message.failures} failures`;
+    if (attempts !== message.failures + 1) return `${id} was leased as attempt ${attempts} after ${message.failures} failures`;
     this.leases.push(lease);
     Object.assign(message, { state: "leased", lease, until });
   }
 
-  /** The expected answer of a settlement. */
+  /** The expected answer to acknowledgements and releases. */
   settled(acks: readonly string[], retries: readonly { leaseId: string; delayMs: number }[], now: number) {
     this.#expire(now);
     const open = (lease: string) => this.messages.find((one) => one.state === "leased" && one.lease === lease);

@@ -34,13 +34,13 @@ const acts: fc.Arbitrary<Act[]> = fc.array(
   { minLength: 5, maxLength: 30 },
 );
 
-it("any order of sends, pulls, settlements, waits and crashes leases the oldest due message, leases none twice at once, loses none, and counts each attempt", async () => {
-  // By that clock a round would set the next one in the year 2100.
+it("a pull queue leases the oldest due message, leases none twice at once, loses none and counts each attempt, for any order of operations and crashes", async () => {
+  // With the simulated clock a keeper's round would set its next alarm in the year 2100.
   await withKeeperAtRest();
   const clock = vi.spyOn(Date, "now");
   try {
     const property = fc.asyncProperty(acts, async (list) => {
-      // Far ahead, so that no alarm rings by itself.
+      // The simulated time is far in the future, so that the object's alarm does not fire.
       let now = Date.UTC(2100);
       clock.mockImplementation(() => now);
       const queue = new LabQueue(plain, ALONE);
@@ -79,7 +79,7 @@ async function pulls(queue: LabQueue, model: PullModel, { most, visibilityMs }: 
 }
 
 async function settles(queue: LabQueue, model: PullModel, { picks }: Extract<Act, { do: "settle" }>, now: number) {
-  // Leases of long ago are among them.
+  // The chosen leases include expired ones.
   const known = [...new Map(picks.map(({ which, ...pick }) => [model.leases.toReversed()[which] ?? `none.${which}`, pick]))];
   const acks = known.filter(([, { how }]) => how === "ack").map(([leaseId]) => leaseId);
   const retries = known.filter(([, { how }]) => how === "retry").map(([leaseId, { delayMs }]) => ({ leaseId, delayMs }));

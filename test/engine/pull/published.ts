@@ -1,17 +1,17 @@
 import * as z from "zod";
 
 /**
- * Cloudflare's published schema of its pull consumers, strict: exactly these fields. From the OpenAPI description of its API
- * (github.com/cloudflare/api-schemas, openapi.json: operations `queues-pull-messages` and `queues-ack-messages`, schemas
- * `mq_api-v4-success`, `mq_api-v4-failure`, `mq_queue-pull-batch`), its SDK (github.com/cloudflare/cloudflare-typescript,
- * src/resources/queues/messages.ts), and the page developers.cloudflare.com/queues/configuration/pull-consumers. Read in November
- * 2026.
+ * Cloudflare's published schema of its pull consumers, strict: exactly these fields. Sources, read in November 2026: the OpenAPI
+ * description of Cloudflare's API (github.com/cloudflare/api-schemas, openapi.json: operations `queues-pull-messages` and
+ * `queues-ack-messages`, schemas `mq_api-v4-success`, `mq_api-v4-failure`, `mq_queue-pull-batch`), its SDK
+ * (github.com/cloudflare/cloudflare-typescript, src/resources/queues/messages.ts), and the page
+ * developers.cloudflare.com/queues/configuration/pull-consumers.
  */
 const note = z.strictObject({ code: z.int().min(1000), message: z.string() });
 
 const success = { success: z.literal(true), errors: z.array(note).length(0), messages: z.array(z.string()) };
 
-/** `mq_api-v4-failure`. */
+/** The schema `mq_api-v4-failure`. */
 export const publishedFailure = z.strictObject({
   success: z.literal(false),
   errors: z.array(note).min(1),
@@ -43,7 +43,7 @@ export const publishedAck = z.strictObject({
   result: z.strictObject({ ackCount: z.number(), retryCount: z.number(), warnings: z.record(z.string(), z.string()) }),
 });
 
-/** Bodies of the page and the SDK, verbatim. */
+/** Request bodies from that page and the SDK, verbatim. */
 export const PUBLISHED_REQUESTS = {
   pull: [{}, { visibility_timeout: 6000, batch_size: 50 }, { visibility_timeout_ms: 6000, batch_size: 100 }, { batch_size: 50 }],
   ack: [

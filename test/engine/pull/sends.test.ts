@@ -7,17 +7,17 @@ import { LabQueue, type Pulled, pullEnv } from "./lab.ts";
 
 it.each([
   ["a body above 128 KB", [{ body: "x".repeat(128_000) }], "payload_too_large", "128 KB"],
-  ["more than a hundred", Array.from({ length: 101 }, () => ({ body: 1 })), "payload_too_large", "the limit is 100"],
+  ["more than 100 messages", Array.from({ length: 101 }, () => ({ body: 1 })), "payload_too_large", "the limit is 100"],
   ["more than 256 KB together", Array.from({ length: 3 }, () => ({ body: "x".repeat(100_000) })), "payload_too_large", "256 KB"],
   ["a body without JSON", [{ body: undefined }], "invalid_payload", "has no JSON"],
   ["NaN in a body", [{ body: { rates: [0 / 0] } }], "invalid_payload", 'has no JSON: it has NaN at "rates.0"'],
-  ["text that is none", [{ body: { a: 1 }, contentType: "text" as const }], "invalid_payload", "well-formed string"],
-  ["a content type of the runtime's own", [{ body: 1, contentType: "v8" as never }], "invalid_payload", "json, text or bytes"],
+  ["a text body that is an object", [{ body: { a: 1 }, contentType: "text" as const }], "invalid_payload", "well-formed string"],
+  ["the content type v8", [{ body: 1, contentType: "v8" as never }], "invalid_payload", "json, text or bytes"],
   ["a delay beyond 12 hours", [{ body: 1 }, { body: 2, delaySeconds: 43_201 }], "invalid_payload", "message 1"],
   ["an empty key", [{ body: 1, idempotencyKey: "" }], "invalid_payload", "1 to 500"],
   ["a key of too many characters", [{ body: 1, idempotencyKey: "🙂".repeat(501) }], "invalid_payload", "1 to 500"],
   ["a body nested too deep", [{ body: 1 }, { body: JSON.parse(`${"[".repeat(65)}${"]".repeat(65)}`) }], "invalid_payload", "message 1"],
-] as const)("a send of %s is refused, with nothing of its batch stored", async (_, batch, code, said) => {
+] as const)("a send of %s is refused, and nothing of its batch is stored", async (_, batch, code, said) => {
   const queue = new LabQueue(renders);
   await expect(queue.client.sendBatch([...batch])).rejects.toMatchObject({ code, message: expect.stringContaining(said) });
   expect(await queue.object.look()).toMatchObject({ depth: 0 });
@@ -32,7 +32,7 @@ it("a pull queue has the limits of a Cloudflare queue: 100 messages in one call,
   expect(await queue.object.look()).toMatchObject({ depth: 101, leased: 100 });
 });
 
-it("an unknown queue gives an error that names the list without it, to senders and consumers", async () => {
+it("senders and consumers of an unknown pull queue get an error that names the list without that queue", async () => {
   const said = { code: "config_invalid", message: expect.stringContaining("pullObject([…])") };
   await expect(pullQueueOf(pullEnv, unlisted, "acme").send(1)).rejects.toMatchObject(said);
   const queue = new LabQueue(halfListed);
@@ -42,7 +42,7 @@ it("an unknown queue gives an error that names the list without it, to senders a
   }
 });
 
-it("a key is counted in characters, and an unknown tenant has no queue, because it could not pull from it", async () => {
+it("a key's length is counted in characters, and a send for an unknown tenant is refused", async () => {
   expect(await new LabQueue(renders).client.send(1, { idempotencyKey: "🙂".repeat(500) })).toMatchObject({ duplicate: false });
   const said = { code: "invalid_payload", message: expect.stringContaining('"Acme" is not a tenant') };
   expect(() => pullQueueOf(pullEnv, renders, "Acme")).toThrow(expect.objectContaining(said));
@@ -52,12 +52,12 @@ it.each([
   ["retries.delay", { retries: { delay: "13 hours" as const } }],
   ["remember", { remember: "366 days" as const }],
   ["scope", { scope: "GPU" }],
-])("a definition with %s beyond its bounds is refused", (what, wrong) => {
+])("a definition of a pull queue with %s beyond its bounds is refused", (what, wrong) => {
   expect(() => pullObject([definePullQueue({ name: "renders", ...wrong })])).toThrow(expect.objectContaining({ code: "config_invalid" }));
   expect(() => pullObject([definePullQueue({ name: "renders", ...wrong })])).toThrow(what);
 });
 
-it("a queue that is only read stores nothing on disk", async () => {
+it("a pull queue that is only read stores nothing on disk", async () => {
   const queue = new LabQueue(renders);
   const before = (await queue.object.look()).bytes;
   expect(await queue.pull()).toEqual([]);
@@ -65,7 +65,7 @@ it("a queue that is only read stores nothing on disk", async () => {
   expect((await queue.object.look()).bytes).toBe(before);
 });
 
-it("a hundred messages cost one row each to send, one row to lease, and one row each plus one to acknowledge", async () => {
+it("a hundred messages cost one written row each to send, one row to lease, and one row each plus one to acknowledge", async () => {
   const queue = new LabQueue(renders);
   await queue.send("first");
   const bodies = Array.from({ length: 100 }, (_, n) => n);

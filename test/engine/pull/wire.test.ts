@@ -4,7 +4,7 @@ import { guarded, renders } from "../../probe/pull.ts";
 import { LabQueue, type Pulled, request, tokenFor } from "./lab.ts";
 import { PUBLISHED_REQUESTS, publishedAck, publishedFailure, publishedPull } from "./published.ts";
 
-it("a pull answers in the shape that Cloudflare publishes, with bodies as its clients decode them", async () => {
+it("a pull answers in the format that Cloudflare publishes, with bodies that its clients can decode", async () => {
   const queue = new LabQueue(renders);
   await queue.client.sendBatch([
     { body: { scene: "größer" } },
@@ -28,7 +28,7 @@ it("a pull answers in the shape that Cloudflare publishes, with bodies as its cl
   expect(publishedAck.parse(acked.body).result).toEqual({ ackCount: 1, retryCount: 1, warnings: { lease_id2: expect.any(String) } });
 });
 
-it("a pull accepts the requests that Cloudflare publishes, and returns five messages by default", async () => {
+it("a pull queue accepts the requests that Cloudflare publishes, and a pull returns five messages by default", async () => {
   const queue = new LabQueue(renders);
   await queue.send(1, 2, 3, 4, 5, 6, 7);
   for (const body of PUBLISHED_REQUESTS.ack) expect((await queue.ask("ack", body)).status).toBe(200);
@@ -40,12 +40,12 @@ it("a pull accepts the requests that Cloudflare publishes, and returns five mess
 });
 
 it.each([
-  ["a batch of more than a hundred", "pull", { batch_size: 101 }, 422, "batch_size"],
-  ["a batch of none", "pull", { batch_size: 0 }, 422, "batch_size"],
+  ["a batch of more than 100 messages", "pull", { batch_size: 101 }, 422, "batch_size"],
+  ["a batch of 0 messages", "pull", { batch_size: 0 }, 422, "batch_size"],
   ["a lease of more than twelve hours", "pull", { visibility_timeout_ms: 43_200_001 }, 422, "visibility_timeout_ms"],
   ["a delay of more than twelve hours", "ack", { retries: [{ lease_id: "a.1", delay_seconds: 43_201 }] }, 422, "delay_seconds"],
-  ["a lease id that is none", "ack", { acks: [{ lease_id: 7 }] }, 422, "lease_id"],
-] as const)("a request with %s is refused, in the shape of Cloudflare's errors", async (_, verb, body, status, named) => {
+  ["an invalid lease id", "ack", { acks: [{ lease_id: 7 }] }, 422, "lease_id"],
+] as const)("a request with %s is refused in the format of Cloudflare's errors", async (_, verb, body, status, named) => {
   const answer = await new LabQueue(renders).ask(verb, body);
   expect(answer.status).toBe(status);
   const [error] = publishedFailure.parse(answer.body).errors;
@@ -54,12 +54,12 @@ it.each([
 
 it.each([
   ["another method", "pull", { method: "GET" }, {}, 405],
-  ["a verb that there is not", "push", {}, {}, 404],
-  ["an Idempotency-Key, which nothing reads", "pull", {}, { "idempotency-key": "k" }, 422],
+  ["an unknown verb", "push", {}, {}, 404],
+  ["an Idempotency-Key, which pull queues do not support", "pull", {}, { "idempotency-key": "k" }, 422],
   ["a body in gzip", "pull", {}, { "content-encoding": "gzip" }, 415],
   ["a body in another charset", "pull", {}, { "content-type": "application/json; charset=utf-16" }, 415],
 ] as const)(
-  "a request with %s is refused in the shape of Cloudflare's errors before any queue is called",
+  "a request with %s is refused in the format of Cloudflare's errors, and reaches no queue",
   async (_, verb, how, headers, status) => {
     const queue = new LabQueue(renders);
     const authorization = `Bearer ${await tokenFor(queue.tenant, PULL_SCOPE)}`;
@@ -68,7 +68,7 @@ it.each([
   },
 );
 
-it("a token that calls too often gets the time of its next permitted call", async () => {
+it("a token that exceeds its rate gets a Retry-After with the time of its next permitted call", async () => {
   const queue = new LabQueue(renders);
   const authorization = `Bearer ${await tokenFor(queue.tenant, PULL_SCOPE)}`;
   const asked = () => request(`${queue.path}/pull`, {}, { authorization }, { env: { REQUESTS_PER_TOKEN: 1 } });
@@ -79,7 +79,7 @@ it("a token that calls too often gets the time of its next permitted call", asyn
   expect([headers.get("ratelimit"), headers.get("ratelimit-policy")]).toEqual([expect.stringContaining("r=0"), '"token";q=1;w=10']);
 });
 
-it("a pull needs a token of this tenant that may pull this queue", async () => {
+it("a pull needs a token of the queue's tenant with the queue's scope", async () => {
   const queue = new LabQueue(renders);
   await queue.send("secret");
   const other = new LabQueue(renders);

@@ -4,9 +4,9 @@ import { IS_FULL_SIZE } from "../../full-size.ts";
 import { fresh, probeEnv } from "../harness.ts";
 import { CHECKS } from "./walking.ts";
 
-/** Instances of a database of some size: each with three entries and a wait. The gate has fewer than documented. */
+/** The number of instances in the database, each with three inbox entries and a wait. Only the full size has the documented number. */
 const MANY = IS_FULL_SIZE ? 1_000_000 : 3000;
-/** Rows that any one slice may read. */
+/** The maximum number of rows that a slice of the scan may read. */
 const MOST_READ = 4000;
 
 const run = (text: string, ...params: unknown[]) =>
@@ -39,7 +39,7 @@ async function crowd(tenant: string): Promise<void> {
   );
 }
 
-/** The engine's env, with a database that counts its reads. */
+/** The engine's environment, with a database that counts reads. */
 function counting() {
   const read = { rows: 0, statements: 0 };
   const DB = {
@@ -54,7 +54,7 @@ function counting() {
   return { read, env: { ...probeEnv, DB } as unknown as Cloudflare.Env };
 }
 
-it("a slice of the scan reads a limited number of rows, for any number of instances", { timeout: 600_000 }, async () => {
+it("a slice of the reconciliation scan reads a limited number of rows, for any number of instances", { timeout: 600_000 }, async () => {
   await crowd(fresh("crowd"));
   const most: Record<string, number> = {};
   for (const check of CHECKS) {

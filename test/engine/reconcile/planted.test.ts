@@ -8,11 +8,11 @@ const kinds = CHECKS.flatMap((check) => Object.entries(check.kinds));
 
 let told: ReturnType<typeof tell> | undefined;
 
-/** All are planted once, scanned, and scanned again: the findings after each scan. */
+/** Creates every kind of divergence once, scans three times, and returns the findings after each scan. */
 const story = () => (told ??= tell());
 
 async function tell() {
-  // A keeper that begins checks all sleeping instances.
+  // The first round of a keeper checks all sleeping instances.
   await keeperOf(probeEnv).round();
   const plants: Plant[] = [];
   for (const plant of PLANTS) plants.push(await plant());
@@ -21,7 +21,7 @@ async function tell() {
   const first = await after();
   const whats = plants.map(({ what }) => what);
   await lookAgain(...whats);
-  // Entries of the keeper's line are checked in its next round.
+  // Instances with a due check are checked by the keeper's next round.
   await keeperOf(probeEnv).round();
   const second = await after();
   const healed = new Map<string, boolean>();
@@ -32,18 +32,21 @@ async function tell() {
 
 afterAll(async () => removePlants((await story()).plants));
 
-describe("The reconciliation scan of planted conflicts", () => {
+describe("The reconciliation scan with planted divergences", () => {
   it("finds every kind", async () => {
     const { plants } = await story();
     expect(plants.map(({ kind }) => kind).sort()).toEqual(kinds.map(([kind]) => kind).sort());
   });
 
-  it.each(kinds.map(([kind]) => kind))("reports %s as suspected at first, because it may be in flight", async (kind) => {
-    expect((await story()).first.get(kind)).toMatchObject([{ kind, state: "suspected", mends: 0 }]);
-  });
+  it.each(kinds.map(([kind]) => kind))(
+    "the reconciliation scan reports %s as suspected at first, because the write may be in transit",
+    async (kind) => {
+      expect((await story()).first.get(kind)).toMatchObject([{ kind, state: "suspected", mends: 0 }]);
+    },
+  );
 
   it.each(kinds.filter(([, { mend }]) => mend).map(([kind]) => kind))(
-    "repairs %s at the second scan, and detects the repair at the third",
+    "the reconciliation scan repairs %s at the second scan, and detects the repair at the third",
     async (kind) => {
       const { second, healed, third } = await story();
       expect(second.get(kind)).toMatchObject([{ state: "mending", mends: 1 }]);
@@ -53,7 +56,7 @@ describe("The reconciliation scan of planted conflicts", () => {
   );
 
   it.each(kinds.filter(([, { mend }]) => !mend).map(([kind]) => kind))(
-    "reports %s as open from the second scan on, for as long as it exists",
+    "the reconciliation scan reports %s as open from the second scan on, for as long as it exists",
     async (kind) => {
       const { second, third } = await story();
       expect(second.get(kind)).toMatchObject([{ state: "open", mends: 0 }]);
@@ -62,7 +65,7 @@ describe("The reconciliation scan of planted conflicts", () => {
   );
 });
 
-it("An unfinished row with an instance that the platform does not know is started by the keeper, and the scan reports nothing", async () => {
+it("the keeper starts an unfinished instance that the platform does not know, and the reconciliation scan reports nothing", async () => {
   const name = fresh("gone");
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "commit", name: "work" }]).catch(() => undefined);

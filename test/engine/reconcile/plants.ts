@@ -7,11 +7,11 @@ import { fresh, pauseAt, reaches, rows, until } from "../harness.ts";
 import { LAB, platformReaches, runLab } from "../lab.ts";
 import { hear, openWaits } from "../signals/waiting.ts";
 
-/** A disagreement that a test has made: its kind, its subject, and whether the scan repairs it. */
+/** A divergence that a test has created: its kind, the id of its item, and a test of the repair. */
 export interface Plant {
   readonly kind: string;
   readonly what: string;
-  /** The state after the repair. */
+  /** Returns whether the item has been repaired. */
   readonly healed?: () => Promise<boolean>;
 }
 
@@ -25,7 +25,7 @@ const run = (text: string, ...params: unknown[]) =>
     .bind(...params)
     .run();
 
-/** A run that waits for an event about its name. */
+/** A run that waits for an event with its name. */
 async function waiting(): Promise<{ id: string; name: string }> {
   const name = fresh("walk");
   const { instanceId: id } = await runLab(({ step }) => hear(step, "heard", name, HOUR_MS), { name });
@@ -34,7 +34,7 @@ async function waiting(): Promise<{ id: string; name: string }> {
   return { id, name };
 }
 
-/** One that the keeper leaves alone for an hour. */
+/** A waiting run that the keeper does not check for an hour. */
 async function asleep(): Promise<{ id: string; name: string }> {
   const one = await waiting();
   await run("UPDATE millrace_instances SET seen = 1, check_at = ?2 WHERE id = ?1", one.id, ago(-HOUR_MS));
@@ -48,8 +48,8 @@ async function complete(): Promise<string> {
 }
 
 /**
- * A run with a reported end that the platform does not have. It stays until it gets an event, as the local platform leaves the run
- * of a killed process.
+ * A run that has ended in its row and not on the platform, as the local platform leaves the run of a killed process. It ends when it
+ * gets an event.
  */
 async function leftStanding(): Promise<string> {
   const name = fresh("walk");
@@ -68,7 +68,7 @@ async function leftStanding(): Promise<string> {
   return instanceId;
 }
 
-/** The row of an instance that was never started. */
+/** Inserts the row of an instance that was never started. */
 async function row(status: string, { id = hex(), envelope = "{}" } = {}): Promise<string> {
   await run(
     `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
@@ -95,7 +95,7 @@ async function entry(id: string, state: string, leaseUntil: number | null = null
 const bury = (id: string) =>
   run("INSERT INTO millrace_tombstones (id, fingerprint, pruned_day) VALUES (unhex(?1), unhex('ff'), unixepoch() / 86400)", id);
 
-/** An event about a run's name is kept. */
+/** Stores an event with a run's name that no wait has consumed. */
 async function kept(name: string): Promise<string> {
   const id = hex();
   const envelope = JSON.stringify({ payload_inline: { about: name, value: "at last" }, schema_version: 1, tenant_id: "acme" });
@@ -125,7 +125,7 @@ async function message(queue: string, attempts: number): Promise<string> {
 
 const mended = (kind: string, what: string, healed: () => Promise<boolean>): Plant => ({ kind, what, healed });
 
-/** How each is made. */
+/** Creates each kind of divergence. */
 export const PLANTS: readonly (() => Promise<Plant>)[] = [
   async () => {
     const { id } = await waiting();
@@ -259,7 +259,7 @@ export const PLANTS: readonly (() => Promise<Plant>)[] = [
   async () => ({ kind: "payload_missing", what: await row("errored", { envelope: `{"payload_ref":"r2://payloads/acme/${hex()}"}` }) }),
 ];
 
-/** Removes it, so that other tests do not find it. */
+/** Deletes the rows of the divergences, so that other tests do not find them. */
 export async function removePlants(plants: readonly Plant[]): Promise<void> {
   const whats = JSON.stringify(plants.map(({ what }) => what));
   const among = "IN (SELECT value FROM json_each(?1))";

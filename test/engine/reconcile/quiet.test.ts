@@ -8,7 +8,7 @@ import { lookAgain, walk, withDuties } from "./walking.ts";
 
 const gaugesNow = async () => readGauges(probeEnv, [], await readCounted(probeEnv, Date.now()));
 
-/** Work of each effect class, with an event: it is running during the scan. */
+/** Starts instances with effects of each class and an event, which are running during the scan. */
 function busy(count: number): Promise<string[]> {
   return Promise.all(
     Array.from({ length: count }, async () => {
@@ -39,7 +39,7 @@ const suspected = async (ids: readonly string[]) =>
     )
   ).map(({ what }) => what);
 
-it("unfinished work is never confirmed as a conflict, for any number of scans", async () => {
+it("unfinished work is never confirmed as a divergence, for any number of scans", async () => {
   const ids = await busy(12);
   const open = () =>
     rows("SELECT 1 FROM millrace_instances WHERE status <> 'complete' AND id IN (SELECT value FROM json_each(?1))", JSON.stringify(ids));
@@ -54,7 +54,7 @@ it("unfinished work is never confirmed as a conflict, for any number of scans", 
   expect(await suspected(ids)).toEqual([]);
 });
 
-it("work that a crash interrupted is no conflict after the keeper's round", async () => {
+it("work that a crash interrupted is not a divergence after the keeper's round", async () => {
   const names = ["A03 accept committed, not enqueued", "W01 claimed, effect not started", "W03 effect done, not recorded"] as const;
   const ids: string[] = [];
   for (const point of names) {
@@ -80,7 +80,7 @@ it("work that a crash interrupted is no conflict after the keeper's round", asyn
   expect(await confirmed(ids)).toEqual([]);
 });
 
-it("a failing check does not stop the others, and continues an hour later from its position", async () => {
+it("a failing check of the reconciliation scan does not stop other checks, and continues an hour later from its position", async () => {
   const seen: (string | null)[] = [];
   let breaks = true;
   const ours: Check = {
@@ -108,9 +108,9 @@ it("a failing check does not stop the others, and continues an hour later from i
   });
 });
 
-it("each finding is counted by its kind, and listed for its tenant", async () => {
+it("each divergence is counted by its kind, and listed for its tenant", async () => {
   const [kind, tenantId] = [fresh("kind"), fresh("tenant")];
-  const found = ["a", "b"].map((what) => ({ kind, what: `${kind}-${what}`, tenantId, place: "", detail: "One says so, the other not." }));
+  const found = ["a", "b"].map((what) => ({ kind, what: `${kind}-${what}`, tenantId, place: "", detail: "The two records disagree." }));
   const ours: Check = { name: fresh("ours"), everyHours: 1, kinds: { [kind]: { says: "" } }, slice: async () => ({ found, next: null }) };
   const counted = async () => (await gaugesNow()).filter(({ labels }) => labels.kind === kind);
   await withDuties([ours], async (round) => {
@@ -119,7 +119,7 @@ it("each finding is counted by its kind, and listed for its tenant", async () =>
     await probeEnv.DB.prepare("UPDATE millrace_divergences SET look_at = 1 WHERE kind = ?1").bind(kind).run();
     while ((await counted()).length === 0) await round();
     expect(await counted()).toEqual([{ name: "divergences", labels: { kind }, value: 2 }]);
-    // The same slice shows both: one scan checks all of its rows.
+    // Both rows have the same count, because one slice checks all of its rows.
     expect(await rows("SELECT times, state FROM millrace_divergences WHERE kind = ?1", kind)).toEqual([
       { times: 2, state: "open" },
       { times: 2, state: "open" },

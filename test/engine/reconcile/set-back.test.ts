@@ -10,7 +10,7 @@ import { lookAgain, noted, walk } from "./walking.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** An upstream, and its effects by each class. */
+/** A simulated upstream with one effect of each class. */
 function effects() {
   const world: string[] = [];
   const did = async (what: string) => {
@@ -35,7 +35,7 @@ function effects() {
 const row = (name: string) => sql`INSERT INTO probe_rows (id, kind, name) VALUES (${crypto.randomUUID()}, 'commit', ${name})`;
 const rowsOf = (name: string) => rows("SELECT 1 FROM probe_rows WHERE name = ?1", name);
 
-/** The effect of restoring an older backup on a run: its entries and rows are gone. */
+/** Deletes the inbox entries and rows of a run, as a restore of an older backup does. */
 async function setBack(instanceId: string, name: string): Promise<void> {
   await rows("DELETE FROM millrace_inbox WHERE instance_id = ?1", instanceId);
   await rows("DELETE FROM probe_rows WHERE name = ?1", name);
@@ -48,7 +48,7 @@ async function doubtOf(instanceId: string) {
 }
 
 describe("A database that was restored to a time before a run's steps", () => {
-  it("W17 is found by the scan; a restart repeats commits, sends keys again, queries lookups, and repeats no once effect", async () => {
+  it("W17 the scan finds a run with steps after a restored backup; a restart repeats all steps but once effects, which become in_doubt", async () => {
     const name = fresh("lab");
     const { world, mail, book, pay } = effects();
     const { instanceId } = await runLab(
@@ -97,7 +97,7 @@ describe("A database that was restored to a time before a run's steps", () => {
   });
 
   it.each(["platform", "lean"] as const)(
-    "W15 does not let a command that is accepted again complete without its rows (%s steps)",
+    "W15 a command that is accepted again after a restored backup fails until a restart, and does not complete without its rows (step mode %s)",
     async (steps) => {
       mode.steps = steps;
       try {
@@ -117,7 +117,7 @@ describe("A database that was restored to a time before a run's steps", () => {
         await setBack(instanceId, name);
         await rows("DELETE FROM millrace_instances WHERE id = ?1", instanceId);
         expect(await work()).toMatchObject({ instanceId, replayed: false });
-        // The platform has forgotten when lean steps were done: that its run is older than the row it knows.
+        // The platform has no times of inline steps, so the test makes the row younger than the platform's run.
         await rows("UPDATE millrace_instances SET accepted_at = accepted_at + 120000 WHERE id = ?1", instanceId);
         await until(
           async () => {
@@ -142,47 +142,50 @@ describe("A database that was restored to a time before a run's steps", () => {
     },
   );
 
-  it.each(["platform", "lean"] as const)("W17 is not reported for a run if the database has all of it (%s steps)", async (steps) => {
-    mode.steps = steps;
-    try {
-      const name = fresh("lab");
-      const { mail, book, pay } = effects();
-      const fails = defineStep<null, string>({
-        effect: "keyed",
-        retries: { limit: 1, delay: 10 },
-        run: () => Promise.reject(upstreamRefused("no")),
-      });
-      const { instanceId } = await runLab(
-        async ({ step }) => {
-          await step.read("look", async () => 1);
-          await step.effect("fails", fails, null).catch(() => undefined);
-          await Promise.all([step.effect("mail", mail, null), step.effect("book", book, null)]);
-          await step.map(["a", "b"], { key: String }, (_, each) => each.effect("pay", pay, null));
-          await hear(step, "nothing", `${name}/0`, 10);
-          await step.sleep("nap", 10);
-          await step.approve("ask", { question: "Well?" });
-          await hear(step, "first", `${name}/1`, HOUR_MS);
-          await step.commit("end", () => ({}));
-        },
-        { name },
-      );
-      const [question] = await until(
-        () => rows<{ id: string }>("SELECT id FROM millrace_approvals WHERE instance_id = ?1", instanceId),
-        ([one]) => one !== undefined,
-      );
-      expect(await findSetBack(probeEnv, { id: instanceId, workflow: "lab" })).toBeUndefined();
-      await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
-      await openWaits(instanceId, 1);
-      expect(await findSetBack(probeEnv, { id: instanceId, workflow: "lab" })).toBeUndefined();
-      await deliver("probe-events", [say(`${name}/1`, "go")]);
-      await platformReaches(instanceId, "complete");
-      expect(await findSetBack(probeEnv, { id: instanceId, workflow: "lab" })).toBeUndefined();
-    } finally {
-      mode.steps = "platform";
-    }
-  });
+  it.each(["platform", "lean"] as const)(
+    "W17 a run with all its records in the database is not reported as set back (step mode %s)",
+    async (steps) => {
+      mode.steps = steps;
+      try {
+        const name = fresh("lab");
+        const { mail, book, pay } = effects();
+        const fails = defineStep<null, string>({
+          effect: "keyed",
+          retries: { limit: 1, delay: 10 },
+          run: () => Promise.reject(upstreamRefused("no")),
+        });
+        const { instanceId } = await runLab(
+          async ({ step }) => {
+            await step.read("look", async () => 1);
+            await step.effect("fails", fails, null).catch(() => undefined);
+            await Promise.all([step.effect("mail", mail, null), step.effect("book", book, null)]);
+            await step.map(["a", "b"], { key: String }, (_, each) => each.effect("pay", pay, null));
+            await hear(step, "nothing", `${name}/0`, 10);
+            await step.sleep("nap", 10);
+            await step.approve("ask", { question: "Well?" });
+            await hear(step, "first", `${name}/1`, HOUR_MS);
+            await step.commit("end", () => ({}));
+          },
+          { name },
+        );
+        const [question] = await until(
+          () => rows<{ id: string }>("SELECT id FROM millrace_approvals WHERE instance_id = ?1", instanceId),
+          ([one]) => one !== undefined,
+        );
+        expect(await findSetBack(probeEnv, { id: instanceId, workflow: "lab" })).toBeUndefined();
+        await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
+        await openWaits(instanceId, 1);
+        expect(await findSetBack(probeEnv, { id: instanceId, workflow: "lab" })).toBeUndefined();
+        await deliver("probe-events", [say(`${name}/1`, "go")]);
+        await platformReaches(instanceId, "complete");
+        expect(await findSetBack(probeEnv, { id: instanceId, workflow: "lab" })).toBeUndefined();
+      } finally {
+        mode.steps = "platform";
+      }
+    },
+  );
 
-  it("W17 is not reported for a step that a pause has held", async () => {
+  it("W17 a step that a pause has held is not reported as set back", async () => {
     const name = fresh("lab");
     const { world, mail, pay } = effects();
     const state = { begun: false, go: false };

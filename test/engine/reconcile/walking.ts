@@ -4,10 +4,10 @@ import { engineChecks } from "../../../packages/millrace/src/reconcile/checks.ts
 import { app, type Keeper } from "../../probe/worker.ts";
 import { probeEnv, rows } from "../harness.ts";
 
-/** Every check of the engine, as a keeper with this catalog makes them. */
+/** All checks of the engine, for this catalog. */
 export const CHECKS = engineChecks(app);
 
-/** The findings of the scan about an item. */
+/** A finding of the reconciliation scan about an item. */
 export interface Noted {
   kind: string;
   state: string;
@@ -16,8 +16,8 @@ export interface Noted {
 }
 
 /**
- * A keeper of the probe has its catalog, and these checks beside the engine's, during this function: without a catalog, it starts no
- * schedules either.
+ * During this function the probe's keeper has a catalog, and these checks in addition to the engine's. Without a catalog it starts no
+ * schedules.
  */
 export async function withDuties(
   checks: readonly Check[],
@@ -26,7 +26,7 @@ export async function withDuties(
   await runInDurableObject(keeperOf(probeEnv), async (keeper, { storage }) => {
     const own = keeper as unknown as { duties: object; round(): Promise<unknown> };
     const before = own.duties;
-    // A round of its own clock would check the same items at the same time.
+    // The keeper's alarm is delayed, because its round would check the same items at the same time.
     const rings = (inMs: number) => storage.setAlarm(Date.now() + inMs);
     for (await rings(3_600_000); (keeper as Keeper).underWay > 0; await rings(3_600_000)) await scheduler.wait(20);
     own.duties = { ...before, catalog: app, checks };
@@ -39,7 +39,7 @@ export async function withDuties(
   });
 }
 
-/** A whole scan of all records, by rounds of the keeper. */
+/** Runs rounds of the keeper until every check has scanned all records. */
 export function walk(): Promise<void> {
   return withDuties([], async (round, storage) => {
     await storage.delete("reconcile");
@@ -48,11 +48,11 @@ export function walk(): Promise<void> {
       const turns = Object.values((await storage.get<Record<string, { dueAt: number }>>("reconcile")) ?? {});
       if (turns.length >= CHECKS.length && turns.every(({ dueAt }) => dueAt > Date.now())) return;
     }
-    throw new Error("The walk never ended.");
+    throw new Error("The scan has not ended.");
   });
 }
 
-/** The next check of these is due, and the keeper runs it. */
+/** Makes the next check of these items due, and runs rounds of the keeper until they are checked. */
 export async function lookAgain(...whats: readonly string[]): Promise<void> {
   const due = "look_at <= ?2 AND what IN (SELECT value FROM json_each(?1))";
   const list = JSON.stringify(whats);
@@ -66,7 +66,7 @@ export async function lookAgain(...whats: readonly string[]): Promise<void> {
       await round();
       if ((await rows(`SELECT 1 FROM millrace_divergences WHERE ${due}`, list, Date.now())).length === 0) return;
     }
-    throw new Error("Some were never looked at.");
+    throw new Error("Some items were not checked.");
   });
 }
 

@@ -6,24 +6,24 @@ import type { End } from "../../../packages/millrace/src/store/instances/run.ts"
 import { deliver, envelopeOf, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "../harness.ts";
 import { errorOf, failsUntilMended, held, LAB, platformReaches, runLab } from "../lab.ts";
 
-// The first run of a process is treated as one with an earlier replay.
+// The first run of a process is never treated as new.
 beforeAll(async () => {
   const { instanceId } = await start(fresh(), [{ do: "read", name: "first" }]);
   await reaches(instanceId, "complete");
 });
 
-/** A replay's report of its end, at any time. */
+/** Reports the end of a run to its recorder, as a replay does. */
 async function say(end: Pick<End, "id" | "run" | "status">): Promise<void> {
   const error = end.status === "errored" ? JSON.stringify({ step: "a", code: "step_failed", message: "told late", attempts: 1 }) : null;
   await recorderOf(probeEnv, end.id).finish({ ...end, error });
-  // Answered before it is committed; the recorder commits in order.
+  // The recorder answers before it commits. It commits in order, so this query returns after the commit.
   await recorderOf(probeEnv, end.id).standing(end.id);
 }
 
 const run = async (id: string) => (await rows<{ run: number }>("SELECT run FROM millrace_instances WHERE id = ?1", id))[0]?.run;
 
-describe("The end of a run", () => {
-  it("W33 that a failed run reports late changes nothing once an operator has retried it", async () => {
+describe("The end of a run in its row", () => {
+  it("W33 a failed run's late report of its end changes nothing once an operator has retried the run", async () => {
     const { instanceId, state } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");
     state.broken = false;
@@ -39,7 +39,7 @@ describe("The end of a run", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("I13 W33 is not replaced once written, except a failure by a success within one run", async () => {
+  it("I13 W33 a recorded end of a run is not replaced, except a failure by a success of the same run", async () => {
     const done = await start(fresh(), [{ do: "commit", name: "c" }]);
     expect(await reaches(done.instanceId, "complete")).toBe("complete");
     await say({ id: done.instanceId, run: 1, status: "errored" });
@@ -57,7 +57,7 @@ describe("The end of a run", () => {
     expect(await errorOf(instanceId)).toBe(null);
   });
 
-  it("I17 in an errored row is corrected to running by the keeper's next check while the platform's run continues", async () => {
+  it("I17 the keeper corrects an errored row to running while the run continues on the platform", async () => {
     const { instanceId, state } = await failsUntilMended();
     state.broken = false;
     await reaches(instanceId, "running");
@@ -69,7 +69,7 @@ describe("The end of a run", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("I17 with an error is checked once more, and then no more", async () => {
+  it("I17 the keeper checks an errored run once more, and then no more", async () => {
     const { instanceId } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
@@ -80,23 +80,20 @@ describe("The end of a run", () => {
     expect([await statusOf(instanceId), await look()]).toEqual(["errored", null]);
   });
 
-  it.each(["its next step", "its end"])(
-    "W33 in a command that was reported dead because its message was exhausted is revised by %s",
-    async (by) => {
-      const state = { go: false };
-      const { instanceId } = await runLab(async ({ step }) => {
-        await step.read("slow first step", async () => held(() => state.go));
-        if (by === "its next step") await step.commit("effect", () => ({}));
-      });
-      await platformReaches(instanceId, "running");
-      await deliver("probe-commands-dlq", [await envelopeOf(instanceId)]);
-      state.go = true;
-      expect(await reaches(instanceId, "complete")).toBe("complete");
-    },
-  );
+  it.each(["its next step", "its end"])("W33 the status dead of a command with an exhausted message is corrected by %s", async (by) => {
+    const state = { go: false };
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.read("slow first step", async () => held(() => state.go));
+      if (by === "its next step") await step.commit("effect", () => ({}));
+    });
+    await platformReaches(instanceId, "running");
+    await deliver("probe-commands-dlq", [await envelopeOf(instanceId)]);
+    state.go = true;
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
 
-  it.each(["answered", "asked for again, because its answer was lost"])(
-    "W33 in a command that was reported dead is revised from the first outcome of its first replay on, which is %s",
+  it.each(["answered", "requested again, because its answer was lost"])(
+    "W33 the status dead of a command is corrected by the first outcome of its first replay, which is %s",
     async (how) => {
       const state = { go: false, goesOn: false, over: false };
       const { instanceId } = await runLab(async ({ step }) => {
@@ -106,12 +103,12 @@ describe("The end of a run", () => {
         await step.read("slow last step", async () => held(() => state.over));
       });
       await platformReaches(instanceId, "running");
-      // Its message was given up while the platform was asked for it.
+      // The message was exhausted while the platform started the instance.
       await probeEnv.DB.prepare("UPDATE millrace_instances SET status = 'dead' WHERE id = ?1").bind(instanceId).run();
       const lost = how === "answered" ? undefined : losesAnswerTo(instanceId);
       state.go = true;
       await until(async () => state.goesOn, Boolean);
-      // At once: the keeper would find it out later.
+      // The status must change at once, because the keeper would correct it later.
       expect(await statusOf(instanceId)).toBe("running");
       expect(lost?.()).not.toBe(false);
       state.over = true;
@@ -120,7 +117,7 @@ describe("The end of a run", () => {
   );
 });
 
-/** The database commits the instance's next outcome, and its answer is lost. Returns whether that has happened. */
+/** Lets the database commit the instance's next outcome and loses the answer. Returns whether that has happened. */
 function losesAnswerTo(instanceId: string): () => boolean {
   let isLost = false;
   const prototype = Object.getPrototypeOf(probeEnv.DB) as D1Database;
@@ -138,7 +135,7 @@ function losesAnswerTo(instanceId: string): () => boolean {
   return () => isLost;
 }
 
-it("I17 A run that the platform restarts long after its failure shows its current status", async () => {
+it("I17 a run that the platform restarts long after its failure shows its current status", async () => {
   const state = { broken: true };
   const { instanceId } = await runLab(async ({ step }) => {
     await step.read("check", async () => (state.broken ? Promise.reject(new Error("Broken.")) : 1), { retries: { limit: 0, delay: 10 } });

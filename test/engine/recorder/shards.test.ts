@@ -13,7 +13,7 @@ function attempt(instanceId: string, token: string): Attempt {
   return { key, position: 0, after: null, caught: null, aloneAs: null, class: "commit", token, epoch: 1, saysItRuns: false };
 }
 
-it("W07 one key that reaches two recorders while their number changes is recorded by one, and the other returns that outcome", async () => {
+it("W07 two recorders that receive one key while RECORDER_SHARDS changes record it once, and both return that outcome", async () => {
   const id = digest(fresh());
   const numbers = ["1", "7", "8", "100"];
   expect(new Set(numbers.map((number) => recorderName(id, Number(number)))).size).toBeGreaterThan(1);
@@ -25,7 +25,7 @@ it("W07 one key that reaches two recorders while their number changes is recorde
   expect(answers.map(({ entry }) => entry?.output)).toEqual(numbers.map(() => row?.output));
 });
 
-it("R02 instances are distributed over the recorders, one recorder each, and an invalid setting stops no instance", async () => {
+it("R02 each instance has one recorder, instances are distributed evenly, and an invalid RECORDER_SHARDS stops no instance", async () => {
   const ids = Array.from({ length: 4000 }, (_, index) => digest("shard", String(index)));
   const shares = [...Map.groupBy(ids, (id) => recorderName(id, 8)).values()].map(({ length }) => length);
   expect(shares).toHaveLength(8);
@@ -40,7 +40,7 @@ it("W25 of two replays in one group that each assume to be the first, one record
     const one = attempt(id, `${pass}-token`);
     return recorder.record({ ...one, key: { ...one.key, step: `of ${pass}` }, aloneAs: pass }, { ...OUTCOME, output: "1" });
   };
-  // One unit is running, so that the next two gather.
+  // The first unit is running, so that the next two are in one group.
   const answers = await Promise.all([recorder.standing(id), by("aaaaaaaa"), by("bbbbbbbb")]);
   expect(answers.slice(1).map((answer) => (answer as { mine: boolean }).mine)).toEqual([true, false]);
   expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", id)).toEqual([{ step: "of aaaaaaaa" }]);

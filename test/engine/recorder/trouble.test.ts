@@ -7,7 +7,7 @@ import { keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from 
 import { errorOf, LAB, platformOf, platformReaches, runLab } from "../lab.ts";
 
 describe("A failing recorder", () => {
-  /** Makes D1 refuse batches about an instance's inbox, or its end, with this message. */
+  /** Makes D1 refuse batches with such a statement, with this error message. */
   function d1Says(
     words: string,
     about: (statement: { statement: string; params: unknown[] }) => boolean,
@@ -28,7 +28,7 @@ describe("A failing recorder", () => {
     return { said: () => said, mend };
   }
 
-  it("W31 does not fail a run with an unrecorded end: the keeper queries the platform", async () => {
+  it("W31 a run with an end that the recorder cannot write does not fail: the keeper queries the platform", async () => {
     let id = "";
     const finishes = d1Says("D1_ERROR: Exceeded maximum DB size.", ({ statement, params }) => {
       return statement.includes("UPDATE millrace_instances SET status = r.value") && id !== "" && String(params[0]).includes(id);
@@ -45,7 +45,7 @@ describe("A failing recorder", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("I17 reports the end of a run that wrote nothing after a sleep until it is written", async () => {
+  it("I17 the end of a run that wrote nothing after a sleep is reported again until it is written", async () => {
     let id = "";
     const finishes = d1Says(
       "D1_ERROR: D1 DB is overloaded. Requests queued for too long.",
@@ -63,7 +63,7 @@ describe("A failing recorder", () => {
     expect(await statusOf(instanceId)).toBe("complete");
   });
 
-  it("R02 passes a Retry-After of the database to the step, which waits for it instead of its own delay", async () => {
+  it("R02 a step waits for a Retry-After of the database instead of its own delay", async () => {
     let id = "";
     d1Says("D1_ERROR: Your account has exceeded D1's free tier daily row write limit.", ({ params }) => {
       return id !== "" && params.some((value) => typeof value === "string" && value.includes(id));
@@ -92,13 +92,13 @@ describe("A failing recorder", () => {
     ["a Date", () => sql`INSERT INTO probe_rows (id) VALUES (${new Date() as never})`, "has a value of the type Date"],
     ["bytes", () => sql`INSERT INTO probe_rows (id) VALUES (${new Uint8Array(4) as never})`, "of the type Uint8Array"],
     ["an object", () => sql`INSERT INTO probe_rows (id) VALUES (${{ a: 1 } as never})`, "of the type Object"],
-  ])("R01 ends a run with %s in a statement, and the error names the statement", async (_, statement, message) => {
+  ])("R01 a run with %s in a statement fails, and the error names the statement", async (_, statement, message) => {
     const { instanceId } = await runLab(({ step }) => step.commit("slip", () => ({ statements: [statement() as never] })));
     expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
     expect(await errorOf(instanceId)).toMatchObject({ step: "slip", code: "config_invalid", message: expect.stringContaining(message) });
   });
 
-  it("R01 ends a run with a condition in place of a statement alone: all others continue", async () => {
+  it("R01 a commit with `false` in place of a statement fails its own run only", async () => {
     const never = false as boolean;
     const slip = await runLab(({ step }) => step.commit("slip", () => ({ statements: [(never && "SELECT 1") as never] })));
     const other = await runLab(({ step }) => step.commit("fine", () => ({})));
@@ -110,7 +110,7 @@ describe("A failing recorder", () => {
 });
 
 describe("Outputs", () => {
-  it("W32 three hundred of 120 KB, more than one answer can carry, are read when their steps request them in a further replay", {
+  it("W32 300 outputs of 120 KB, more than one RPC answer can carry, are read when their steps request them in a further replay", {
     timeout: 120_000,
   }, async () => {
     const items = Array.from({ length: 300 }, (_, index) => String(index));
@@ -135,7 +135,7 @@ describe("Outputs", () => {
     await env.DB.prepare("DELETE FROM millrace_inbox WHERE instance_id = ?1").bind(instanceId).run();
   });
 
-  it("W32 one of more than 4 MiB is not stored, and the error names the remedy; a commit with it writes nothing", async () => {
+  it("W32 an output of more than 4 MiB is not stored, the error names the remedy, and a commit with such an output writes nothing", async () => {
     const { instanceId } = await runLab(({ step }) => step.commit("huge", () => ({ output: "x".repeat(4 * 1024 * 1024) })));
     expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
     expect(await errorOf(instanceId)).toMatchObject({

@@ -10,7 +10,7 @@ async function codeOf(response: Response): Promise<unknown[]> {
   return [response.status, ((await response.json()) as { code: string }).code];
 }
 
-it("a browser joins with a token's ticket, as a subprotocol, from the room's own origin or an allowed one", async () => {
+it("a browser joins a room with a ticket as WebSocket subprotocol, from the room's own origin or an allowed one", async () => {
   const room = new LabRoom(desk);
   const minted = await room.ask(`${room.path}/tickets`, { authorization: `Bearer ${await room.token("ada", "read")}` }, "POST");
   expect(minted.status).toBe(201);
@@ -25,7 +25,7 @@ it("a browser joins with a token's ticket, as a subprotocol, from the room's own
   expect(await codeOf(await room.upgrade({ origin: "null", ...offering(ticket) }))).toEqual([403, "forbidden"]);
 });
 
-it("a ticket opens its own room only, for thirty seconds, and cannot be forged", async () => {
+it("a room's ticket opens that room only, is valid for 30 seconds, and cannot be forged", async () => {
   using clock = movedClock();
   const room = new LabRoom(desk);
   const other = new LabRoom(desk);
@@ -41,7 +41,7 @@ it("a ticket opens its own room only, for thirty seconds, and cannot be forged",
   expect(await codeOf(await room.upgrade(offering(ticket)))).toEqual([401, "unauthorized"]);
 });
 
-it("a request without a token, a ticket, the scope or a WebSocket is refused", async () => {
+it("a request to join a room without a token, a ticket, the scope or a WebSocket is refused", async () => {
   const room = new LabRoom(desk);
   const bearer = { authorization: `Bearer ${await room.token("ada", "read")}` };
   expect(await codeOf(await room.upgrade({}))).toEqual([401, "unauthorized"]);
@@ -57,7 +57,7 @@ it("a request without a token, a ticket, the scope or a WebSocket is refused", a
   expect(await codeOf(await room.ask("/rooms/dresk/a", { upgrade: "websocket", ...bearer }))).toEqual([404, "route_not_found"]);
 });
 
-it("a token opens rooms of its own tenant: the same address for another tenant is another room", async () => {
+it("a token opens rooms of its own tenant only: the same path with another tenant's token is another room", async () => {
   const room = new LabRoom(desk);
   const other = new LabRoom(desk);
   await room.client.send({ text: "secret" });
@@ -72,7 +72,7 @@ it.each([
   ["invalid JSON", "{", 1007, "JSON"],
   ["too much", JSON.stringify({ type: "send", body: { text: "x".repeat(2000) } }), 1009, "at most 1000 bytes"],
 ] as const)(
-  "a client that sends %s is disconnected with a code and a reason, and the others still receive",
+  "a client of a room that sends %s is disconnected with a code and a reason, and the others still receive",
   async (_, frame, code, reason) => {
     const room = new LabRoom(desk);
     const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
@@ -84,7 +84,7 @@ it.each([
   },
 );
 
-it("a client that sends too fast is disconnected: five messages at once, and then one per second are permitted", async () => {
+it("a client of a room may send five messages at once and then one per second; one that sends faster is disconnected", async () => {
   using clock = movedClock();
   const room = new LabRoom(desk);
   const ada = await room.enter("ada");
@@ -102,20 +102,32 @@ it("a client that sends too fast is disconnected: five messages at once, and the
 });
 
 it.each([
-  ["a client that may only listen", ["read"], { type: "send", body: { text: "hi" }, key: "k" }, "forbidden", "k"],
-  ["a body that does not fit", ["read", "operate"], { type: "send", body: { txt: "hi" }, key: "k" }, "invalid_payload", "k"],
-  ["a frame that is none", ["read", "operate"], { type: "shout", body: 1 }, "invalid_payload", undefined],
-  ["a frame without a body", ["read", "operate"], { type: "send", key: "k" }, "invalid_payload", "k"],
+  ["a client that sends without the scope for it", ["read"], { type: "send", body: { text: "hi" }, key: "k" }, "forbidden", "k"],
   [
-    "a client with its own name",
+    "a client that sends an invalid message body",
+    ["read", "operate"],
+    { type: "send", body: { txt: "hi" }, key: "k" },
+    "invalid_payload",
+    "k",
+  ],
+  ["a client that sends an unknown type of frame", ["read", "operate"], { type: "shout", body: 1 }, "invalid_payload", undefined],
+  ["a client that sends a frame without a body", ["read", "operate"], { type: "send", key: "k" }, "invalid_payload", "k"],
+  [
+    "a client that sends a sender's name in its frame",
     ["read", "operate"],
     { type: "send", body: { text: "hi" }, from: "root", key: "k" },
     "invalid_payload",
     "k",
   ],
-  ["a number beyond JSON's", ["read", "operate"], '{"type":"send","body":12345678901234567890,"key":"k"}', "invalid_payload", "k"],
-  ["a key that is none", ["read", "operate"], { type: "send", body: { text: "hi" }, key: "" }, "invalid_payload", undefined],
-] as const)("%s gets an error, and the client remains connected", async (_, scopes, frame, code, key) => {
+  [
+    "a client that sends a number beyond the range of JSON",
+    ["read", "operate"],
+    '{"type":"send","body":12345678901234567890,"key":"k"}',
+    "invalid_payload",
+    "k",
+  ],
+  ["a client that sends an empty key", ["read", "operate"], { type: "send", body: { text: "hi" }, key: "" }, "invalid_payload", undefined],
+] as const)("%s gets an error from the room, and remains connected", async (_, scopes, frame, code, key) => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada", { scopes: [...scopes] });
   ada.say(frame);
@@ -124,7 +136,7 @@ it.each([
   expect([ada.closed, (await room.object.look()).sequence]).toEqual([undefined, 0]);
 });
 
-it("a message of the maximum size in bytes is accepted in any framing, and one more byte is refused", async () => {
+it("a message of the room's maximum size in bytes is accepted in any encoding, and a message one byte larger is refused", async () => {
   const room = new LabRoom(desk);
   const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
   const most = "界".repeat(329);
@@ -137,7 +149,7 @@ it("a message of the maximum size in bytes is accepted in any framing, and one m
   expect(await ada.isClosed()).toMatchObject({ code: 1009 });
 });
 
-it("a room's key of two hundred characters is accepted for any characters, and a key without a valid object name is refused", async () => {
+it("a room's key of 200 characters is accepted, and a longer one or one that is too long as an object name is refused", async () => {
   const room = new LabRoom(desk);
   const headers = { upgrade: "websocket", authorization: `Bearer ${await room.token("ada", "read")}` };
   const at = (key: string) => room.ask(`/rooms/desk/${encodeURIComponent(key)}`, headers);
@@ -149,21 +161,21 @@ it("a room's key of two hundred characters is accepted for any characters, and a
 it.each([
   ["a name of more than 100 characters", { name: "n".repeat(101) }, "name"],
   ["an invisible name", { name: "\u200b " }, "name"],
-  ["an end that is no number", { name: "ada", until: Number.NaN }, "until"],
-  ["an end in words", { name: "ada", until: "soon" as never }, "until"],
-])("a ticket with %s is not issued", (_, guest, path) => {
+  ["an end that is not a number", { name: "ada", until: Number.NaN }, "until"],
+  ["an end that is a text", { name: "ada", until: "soon" as never }, "until"],
+])("a room's ticket with %s is not issued", (_, guest, path) => {
   const writing = () => roomTicket(roomEnv, desk, "front", "acme", guest);
   expect(writing).toThrow(expect.objectContaining({ code: "invalid_payload", message: expect.stringContaining(path) }));
 });
 
-it("a token cannot send in a room for Workers only", async () => {
+it("a token cannot send messages to a room where only Workers send", async () => {
   const room = new LabRoom(ticker);
   const ada = await room.enter("ada");
   ada.say({ type: "send", body: 1 });
   expect((await ada.hears("refused"))[0]?.code).toBe("forbidden");
 });
 
-it("a client with an expired token receives nothing more, and a dismissed client is disconnected", async () => {
+it("a client with an expired token gets no further messages, and a dismissed client is disconnected", async () => {
   using clock = movedClock();
   const room = new LabRoom(desk);
   const soon = roomTicket(roomEnv, desk, room.key, room.tenant, { name: "ada", until: Date.now() + 60_000 });
@@ -177,7 +189,7 @@ it("a client with an expired token receives nothing more, and a dismissed client
   expect(await bob.isClosed()).toEqual({ code: 4403, reason: "Go home." });
 });
 
-it("a ping is answered", async () => {
+it("a room answers a ping", async () => {
   const ada = await new LabRoom(desk).enter("ada");
   ada.say("ping");
   expect((await ada.hears("refused"))[0]?.code).toBe("pong");

@@ -6,7 +6,7 @@ import { Ear, LabRoom, roomEnv } from "./lab.ts";
 
 const say = (text: string) => ({ type: "send", body: { text } });
 
-/** A room's action on a client, which still sends afterwards. */
+/** Cases in which a room disconnects a client that does not close its socket and continues to send. */
 const SENT_AWAY: [why: string, code: number, away: (room: LabRoom, deaf: Ear) => unknown][] = [
   ["is dismissed", 4403, (room) => room.client.dismiss("ada")],
   ["sends bytes", 1003, (_, deaf) => deaf.say(new ArrayBuffer(3))],
@@ -22,7 +22,7 @@ const SENT_AWAY: [why: string, code: number, away: (room: LabRoom, deaf: Ear) =>
 ];
 
 it.each(SENT_AWAY)(
-  "a client that %s leaves the room, also without a close: it receives nothing, and `left` is sent once",
+  "a client that %s leaves the room although it does not close: it receives nothing, and `left` is sent once",
   async (_, code, away) => {
     using clock = movedClock();
     const room = new LabRoom(desk);
@@ -49,7 +49,7 @@ it.each(SENT_AWAY)(
   },
 );
 
-it("a client with an expired token leaves the room at the next message, and an erased room has no record of it", async () => {
+it("a client with an expired token leaves the room at the next message, and an erased room has no record of the client", async () => {
   using clock = movedClock();
   const room = new LabRoom(desk);
   const ticket = roomTicket(roomEnv, desk, room.key, room.tenant, { name: "ada", maySend: true, until: Date.now() + 60_000 });

@@ -8,7 +8,7 @@ import { fresh, probeEnv } from "../harness.ts";
 
 export const roomEnv = env as unknown as RoomEnv & { MILLRACE_KEY: string };
 
-/** A socket into a room, with its received frames. A deaf one does not close on request. */
+/** A client's WebSocket with the frames it has received. With `isDeaf` it does not close when the room closes it. */
 export class Ear {
   readonly heard: RoomFrame[] = [];
   closed: { code: number; reason: string } | undefined;
@@ -90,12 +90,12 @@ export class LabRoom {
     return (await worker.fetch?.(asked as never, probeEnv as unknown as Env, createExecutionContext())) as unknown as Response;
   }
 
-  /** Asks for a socket. */
+  /** Requests a WebSocket to the room. */
   upgrade(headers: Record<string, string>, query = ""): Promise<Response> {
     return this.ask(`${this.path}${query}`, { upgrade: "websocket", ...headers });
   }
 
-  /** Comes in with a token. */
+  /** Joins the room with a token. */
   async enter(
     actor: string,
     { scopes = ["read", "operate"], since, isDeaf }: { scopes?: Scope[]; since?: number; isDeaf?: boolean } = {},
@@ -108,7 +108,7 @@ export class LabRoom {
     return ear;
   }
 
-  /** Comes in with a ticket, for which nothing is stored. */
+  /** Joins the room with a ticket, which needs no database row. */
   async enterAs(name: string, since?: number): Promise<Ear> {
     const ticket = roomTicket(roomEnv, this.#room, this.key, this.tenant, { name, maySend: true });
     const query = since === undefined ? "" : `?since=${since}`;
@@ -118,9 +118,9 @@ export class LabRoom {
     return ear;
   }
 
-  /** Aborts the object, as a crash does: its sockets drop. */
+  /** Aborts the object, as a crash does. Its sockets are closed. */
   async crash(): Promise<void> {
     const stub = this.object as unknown as DurableObjectStub;
-    await runInDurableObject(stub, (_, state) => state.abort("A crash of the test's.")).catch(() => undefined);
+    await runInDurableObject(stub, (_, state) => state.abort("The test aborts the object.")).catch(() => undefined);
   }
 }

@@ -30,20 +30,20 @@ const acts: fc.Arbitrary<Act[]> = fc.array(
   { minLength: 4, maxLength: 16 },
 );
 
-/** A client at a socket, and the messages before its join. */
+/** A connected client, and the number of messages before its join. */
 interface Seat {
   name: string;
   ear: Ear;
   from: number;
 }
 
-/** A room, and its known state: all messages in order, the sockets of each client, and each client's last message. */
+/** A room and its expected state: all messages in order, the sockets of each client, and each client's last message. */
 class Hall {
   readonly room = new LabRoom(hall);
   readonly heard = new Map<string, number>();
   seats: Seat[] = [];
   said = 0;
-  /** The messages, as the first recipient got them. */
+  /** Each message body by its sequence number, from the first client that received it. */
   readonly order = new Map<number, unknown>();
 
   async join(name: string, since: number | undefined): Promise<void> {
@@ -65,7 +65,7 @@ class Hall {
       const { ear } = this.seats[each % this.seats.length] as Seat;
       const frame = { type: "send", body: `${this.said}.${at}`, ...(keyed && { key: `${this.said}.${at}` }) };
       ear.say(frame);
-      // Sent twice under a key, it is one message.
+      // The client sends each keyed message twice, and the room must have it once.
       if (keyed) ear.say(frame);
     }
     this.said += who.length;
@@ -81,7 +81,7 @@ class Hall {
     this.seats = [];
   }
 
-  /** Every present client has all messages since its join, once and in one order, and the list of members. */
+  /** Checks that each connected client has all messages since its join, once and in one order, and the list of members. */
   async check(): Promise<void> {
     const here = [...new Set(this.seats.map(({ name }) => name))].toSorted();
     const look = await until(
@@ -103,7 +103,7 @@ class Hall {
     }
   }
 
-  /** Messages with numbers without a gap, equal to those of every other client. */
+  /** Checks that sequence numbers have no gap, and that each message equals the one that other clients received. */
   agree(messages: readonly RoomMessage[], after: number): void {
     expect(messages.map(({ sequence }) => sequence)).toEqual(messages.map((_, at) => after + 1 + at));
     for (const { sequence, body } of messages) {
@@ -113,7 +113,7 @@ class Hall {
   }
 }
 
-/** The members, as a client knows them: a list at the welcome, then joins and leaves. */
+/** The members according to a client's frames: the list at its join, then the joins and leaves. */
 function presentTo(ear: Ear): string[] {
   const present = new Set(ear.welcome?.present.names);
   for (const frame of ear.heard) {
@@ -123,13 +123,13 @@ function presentTo(ear: Ear): string[] {
   return [...present].toSorted();
 }
 
-/** Its messages without those that it got again, because it sent them again. */
+/** A client's messages without those that it received again because it had sent them twice. */
 function firstHeard(ear: Ear): RoomMessage[] {
   const messages = ear.of("message");
   return messages.filter(({ sequence }, at) => messages.findIndex((other) => other.sequence === sequence) === at);
 }
 
-it("any order of joins, leaves, messages and crashes gives one order for all clients, no gap, the last fifty at each join, and the list of members", async () => {
+it("a room gives all clients one order without gaps, the last fifty messages at a join, and the list of members, for any order of operations and crashes", async () => {
   const property = fc.asyncProperty(acts, async (list) => {
     const hall = new Hall();
     for (const act of list) {

@@ -8,7 +8,7 @@ import { LabRoom, roomEnv } from "./lab.ts";
 
 const say = (text: string, key?: string) => ({ type: "send", body: { text }, ...(key && { key }) });
 
-it("a message reaches all clients, in one order, with the sender's name from the token", async () => {
+it("a message to a room reaches all clients, in one order, with the sender's name from the token", async () => {
   const room = new LabRoom(desk);
   const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
   ada.say(say("one"));
@@ -24,7 +24,7 @@ it("a message reaches all clients, in one order, with the sender's name from the
   expect((await bob.hears("message", 3)).map(({ sequence }) => sequence)).toEqual([1, 2, 3]);
 });
 
-it("a message with NaN is refused, because JSON would change it to null", async () => {
+it("a message to a room with NaN is refused, because JSON would change it to null", async () => {
   const room = new LabRoom(desk);
   await expect(room.client.send({ text: "one", rate: 0 / 0 } as never)).rejects.toMatchObject({
     code: "invalid_payload",
@@ -33,7 +33,7 @@ it("a message with NaN is refused, because JSON would change it to null", async 
   expect((await room.enter("ada")).welcome).toMatchObject({ messages: [] });
 });
 
-it("a joining client gets the last fifty messages, and a client that rejoins with `since` only the missed ones", async () => {
+it("a client that joins a room gets the last fifty messages, and one that rejoins with `since` gets only the missed ones", async () => {
   const room = new LabRoom(desk);
   for (let n = 1; n <= 60; n++) await room.client.send({ text: `${n}` });
   const { welcome } = await room.enter("ada");
@@ -47,14 +47,14 @@ it("a joining client gets the last fifty messages, and a client that rejoins wit
   expect((await room.enter("ada", { since: 10 })).welcome).toMatchObject({ missed: false });
 });
 
-it("the history that is sent at a join has a maximum size in bytes", async () => {
+it("the history that a room sends at a join has a maximum size in bytes", async () => {
   const room = new LabRoom(ticker);
   for (const body of ["a".repeat(60), "b".repeat(60), "c"]) await room.client.send(body);
   const { welcome } = await room.enter("ada", { since: 0 });
   expect([welcome?.missed, welcome?.messages.map(({ sequence }) => sequence)]).toEqual([true, [2, 3]]);
 });
 
-it("a message is one written row, and replaces an old one", async () => {
+it("a message to a room writes one row, which replaces an old one", async () => {
   const room = new LabRoom(ticker);
   for (let n = 1; n <= 210; n++) await room.client.send(n, { idempotencyKey: `${n}` });
   expect(await rowsWritten(room.object, () => room.client.send("one"))).toBe(1);
@@ -63,7 +63,7 @@ it("a message is one written row, and replaces an old one", async () => {
   expect((await room.client.send(13, { idempotencyKey: "13" })).duplicate).toBe(true);
 });
 
-it("one key is one message, from a Worker and from a client, which gets the first message again", async () => {
+it("two messages to a room with one key are one message, from a Worker and from a client; the client receives it again", async () => {
   const room = new LabRoom(desk);
   const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
   expect(await room.client.send({ text: "paid" }, { idempotencyKey: "order/7", from: "till" })).toEqual({ sequence: 1, duplicate: false });
@@ -80,7 +80,7 @@ it("one key is one message, from a Worker and from a client, which gets the firs
   ]);
 });
 
-it("a client's key is specific to its name: no other name and key are mistaken for it", async () => {
+it("a key belongs to the client's name: the same key of another name is another message", async () => {
   const room = new LabRoom(desk);
   const [ada, odd] = [await room.enter("ada"), await room.enter("ada/x")];
   ada.say(say("one", "x/1"));
@@ -92,7 +92,7 @@ it("a client's key is specific to its name: no other name and key are mistaken f
   ]);
 });
 
-it("a joining client gets a list of members, then joins and leaves, each name once for any number of sockets", async () => {
+it("a client that joins a room gets the list of members, then joins and leaves, each name once for any number of sockets", async () => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada");
   const bobs = [await room.enter("bob"), await room.enter("bob")];
@@ -110,7 +110,7 @@ it("a joining client gets a list of members, then joins and leaves, each name on
   ).toMatchObject({ present: 2, sockets: 2 });
 });
 
-it("a room without presence sends no list of members, and a full one refuses joins", async () => {
+it("a room without presence sends no list of members, and a full room refuses joins", async () => {
   const room = new LabRoom(ticker);
   const ada = await room.enter("ada");
   const bob = await room.enter("bob");
@@ -122,7 +122,7 @@ it("a room without presence sends no list of members, and a full one refuses joi
   expect([refused.status, await refused.json()]).toMatchObject([429, { code: "rate_limited" }]);
 });
 
-it("one name has a maximum number of sockets in a room, so that the others remain available", async () => {
+it("a room limits the sockets of one name, so that other clients can join", async () => {
   const room = new LabRoom(desk);
   const sockets = await Promise.all(Array.from({ length: 8 }, () => room.enterAs("ada")));
   const [refused, other] = await Promise.all([
@@ -139,7 +139,7 @@ it("one name has a maximum number of sockets in a room, so that the others remai
   await room.enter("ada");
 });
 
-it("a crash of the room's object loses no message: sockets disconnect, and rejoin with `since`", async () => {
+it("a crash of a room's object loses no message: its sockets are closed, and clients rejoin with `since`", async () => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada");
   await room.client.send({ text: "before" });
@@ -153,7 +153,7 @@ it("a crash of the room's object loses no message: sockets disconnect, and rejoi
   expect([welcome?.missed, welcome?.messages.map(({ body }) => body)]).toEqual([false, [{ text: "right before" }, { text: "meanwhile" }]]);
 });
 
-it("an unknown room, a body too large and a body without JSON give an error to the author", async () => {
+it("a send to an unknown room, a too large body and a body without JSON give an error to the caller", async () => {
   const large = new LabRoom(desk).client.send({ text: "x".repeat(1000) });
   await expect(large).rejects.toMatchObject({ code: "payload_too_large" });
   await expect(new LabRoom(desk).client.send(undefined)).rejects.toMatchObject({ code: "invalid_payload" });
@@ -161,7 +161,7 @@ it("an unknown room, a body too large and a body without JSON give an error to t
   await expect(unknown).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("roomObject([…])") });
 });
 
-it("a room is refused for an invalid tenant and for a key that is too long; a nested body is refused", async () => {
+it("a room with an invalid tenant or a too long key is refused, and so is a deeply nested body", async () => {
   const at =
     (key: string, tenant = "acme") =>
     () =>
@@ -180,7 +180,7 @@ it.each([
   ["rate.perSecond", { rate: { burst: 1, perSecond: Number.NaN } }],
   ["rate.perSecond", { rate: { burst: 1, perSecond: 0 } }],
   ["presence", { presence: -1 }],
-])("a definition with the invalid option %s is refused", (what, wrong) => {
+])("a room's definition with the invalid option %s is refused", (what, wrong) => {
   expect(() => roomObject([defineRoom({ name: "desk", ...wrong })])).toThrow(what);
 });
 
@@ -188,15 +188,15 @@ it.each([
   ["an invalid message schema: pass a zod 4 schema", { message: {} }],
   ["history -1: set { messages, bytes }", { history: -1 }],
   ["history a day: set { messages, bytes }", { history: "a day" }],
-])("a definition with %s is refused", (what, wrong) => {
+])("a room's definition with %s is refused", (what, wrong) => {
   expect(() => roomObject([defineRoom({ name: "desk", ...(wrong as object) })])).toThrow(`The room "desk" has ${what}`);
 });
 
-it("two kinds of rooms with one name are refused", () => {
+it("two definitions of rooms with one name are refused", () => {
   expect(() => roomObject([desk, ticker, defineRoom({ name: "desk" })])).toThrow('Two kinds of rooms are called "desk"');
 });
 
-it("an erased room has no history, and reports a gap to a client with an old `since`", async () => {
+it("an erased room has no history, and reports missed messages to a client with an old `since`", async () => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada");
   await room.client.send({ text: "secret" });

@@ -13,7 +13,7 @@ const times = (timing: { cron: string; timeZone: string }, from: string, count: 
   return found;
 };
 
-it("a time of day that the clock change skips is due right after the gap; a repeated one is due once", () => {
+it("a time of day that a clock change skips is due right after the gap, and a repeated one is due once", () => {
   const night = { cron: "30 2 * * *", timeZone: "Europe/Berlin" };
   expect(times(night, "2026-03-27T12:00:00Z", 3)).toEqual([
     "2026-03-28T01:30:00.000Z",
@@ -23,7 +23,7 @@ it("a time of day that the clock change skips is due right after the gap; a repe
   expect(times(night, "2026-10-24T12:00:00Z", 2)).toEqual(["2026-10-25T00:30:00.000Z", "2026-10-26T01:30:00.000Z"]);
 });
 
-it("a time of day in a gap that ends at midnight is due at midnight, and counted when it passed", () => {
+it("a time of day in a gap that ends at midnight is due at midnight, and is counted as missed when it has passed", () => {
   // In Nuuk the clock jumps from Saturday, 22:59:59, to Sunday, 0:00, at 01:00 UTC.
   const gap = "2027-03-28T01:00:00.000Z";
   expect(times({ cron: "59 23 27 3 *", timeZone: "America/Nuuk" }, "2026-12-01T00:00:00Z", 2)).toEqual([gap, "2028-03-28T00:59:00.000Z"]);
@@ -40,7 +40,7 @@ it("a time of day in a gap that ends at midnight is due at midnight, and counted
   });
 });
 
-it("every missed time is counted: one, several, and more than the maximum count", () => {
+it("missed due times are counted: one, several, and more than the maximum count", () => {
   const minute = { cron: "* * * * *", timeZone: "UTC" };
   const first = at("2026-01-01T00:00:00Z");
   expect(passedSince(minute, first, first + 59_999)).toEqual({ last: first, earlier: null });
@@ -54,7 +54,7 @@ it("every missed time is counted: one, several, and more than the maximum count"
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
 
-/** Days with a change of the clocks: by an hour, by half an hour, by two hours, at midnight, and in the other direction. */
+/** Days with a clock change: by one hour, by half an hour, by two hours, at midnight, and in the other direction. */
 const CHANGES = [
   ["Europe/Berlin", "2026-03-29"],
   ["Europe/Berlin", "2026-10-25"],
@@ -72,7 +72,7 @@ const CHANGES = [
   ["America/Nuuk", "2026-10-25"],
 ] as const;
 
-/** A zone's local times on a day and the days beside it: each minute, as if it were one of UTC. */
+/** The local times of a zone on a day and on the adjacent days, minute by minute, as if they were UTC. */
 function clocks(timeZone: string, day: string): { at: number; shown: number }[] {
   const written = new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "short" });
   return Array.from({ length: (4 * DAY) / MINUTE }, (_, index) => {
@@ -81,7 +81,7 @@ function clocks(timeZone: string, day: string): { at: number; shown: number }[] 
   });
 }
 
-/** The days of a change with their local times, computed once. */
+/** The days with a clock change and their local times, computed once. */
 const changes = CHANGES.map(([timeZone, day]) => {
   const shows = clocks(timeZone, day);
   return { timeZone, day, shows, first: new Map(shows.toReversed().map(({ at, shown }) => [shown, at])) };
@@ -91,7 +91,7 @@ const someOf = (least: number, most: number) => fc.uniqueArray(fc.integer({ min:
 const within = (day: string, times: Iterable<number>) =>
   [...new Set(times)].filter((time) => Math.abs(time - at(day) - DAY / 2) < DAY).sort((a, b) => a - b);
 
-/** The due times around a day, in order. */
+/** The due times on a day and the adjacent days, in order. */
 function dueAround(timing: { cron: string; timeZone: string }, day: string): number[] {
   const found: number[] = [];
   for (let last = nextAfter(timing, at(day) - DAY / 2); last !== null && last < at(day) + 1.5 * DAY; last = nextAfter(timing, last)) {
@@ -100,7 +100,7 @@ function dueAround(timing: { cron: string; timeZone: string }, day: string): num
   return within(day, found);
 }
 
-it("times of day, in lists too, are each due once a day: right after a gap, and at the first occurrence of a repeated hour", () => {
+it("a pattern with times of day is due once a day at each: right after a gap, and at the first occurrence of a repeated hour", () => {
   const hours = fc.oneof(someOf(0, 23), someOf(0, 4));
   void fc.assert(
     fc.property(change, someOf(0, 59), hours, fc.option(someOf(0, 6)), ({ timeZone, day, shows, first }, minute, hour, weekdays) => {
@@ -116,7 +116,7 @@ it("times of day, in lists too, are each due once a day: right after a gap, and 
   );
 });
 
-it("an interval is due each time that the clock shows it", () => {
+it("a pattern with an interval is due each time that the clock shows a matching time", () => {
   const every = (most: number) => fc.constantFrom("*", ...[2, 7, 15].map((step) => `${most > 30 ? "*" : `0-${most}`}/${step}`));
   const isIn = (field: string, value: number) => field === "*" || value % Number(field.split("/")[1] ?? 1) === 0;
   void fc.assert(
@@ -135,7 +135,7 @@ it("an interval is due each time that the clock shows it", () => {
   );
 });
 
-/** Patterns beside a change: before, at and after midnight and the usual hours, in lists and ranges, on certain days, and intervals. */
+/** Patterns around a clock change: times before, at and after midnight and the usual hours, lists, ranges, certain days, and intervals. */
 const PATTERNS = [
   ...["59 23 * * *", "30 23 * * 6", "0 0 * * *", "@daily", "1 0 * * 0", "0,30 22-23 * * *", "45 23,0,1 * * *", "15 1 * * *", "30 2 * * 0"],
   ...["0 2-4 * * *", "59 2 * * *", "0 3 * * 0", "0 12 28 * *", "55-59 0 * * *", "0-2 23 * 3,10 *", "0 23 27-31 3,10 *"],
@@ -144,7 +144,7 @@ const PATTERNS = [
 
 const isInterval = (cron: string) => /[*/]/.test(cron.split(" ", 2).join(""));
 
-/** Which local times a pattern names. Days of the month and weekdays are never both set in PATTERNS. */
+/** Returns whether a pattern matches a local time. Days of the month and weekdays are never both restricted in PATTERNS. */
 function named(pattern: string): (local: number) => boolean {
   const [minute, hour, day, month, weekday] = pattern
     .replace("@daily", "0 0 * * *")
@@ -169,7 +169,7 @@ function named(pattern: string): (local: number) => boolean {
   };
 }
 
-/** Each minute of a clock with the local times that come with it: none that was shown before, and all that a gap skips. */
+/** Each minute with the local times that are new at it: none in a repeated hour, and all skipped ones after a gap. */
 function withNew(shows: readonly { at: number; shown: number }[]): { at: number; fresh: number[] }[] {
   let latest = (shows[0]?.shown ?? 0) - MINUTE;
   return shows.map(({ at, shown }) => {
@@ -179,7 +179,7 @@ function withNew(shows: readonly { at: number; shown: number }[]): { at: number;
   });
 }
 
-/** The changes of a zone's clock, found week by week, then day by day. Each is the date in UTC and the offsets of each half hour of it. */
+/** The days with a clock change in a zone, and the offset of each half hour of such a day. The search goes by weeks, then by days. */
 function changesOf(timeZone: string, from: number, to: number): { day: string; offsets: string }[] {
   const written = new Intl.DateTimeFormat("en", { timeZone, timeZoneName: "longOffset" });
   const offset = (moment: number) => written.format(moment).split("GMT")[1];
@@ -196,14 +196,14 @@ function changesOf(timeZone: string, from: number, to: number): { day: string; o
     }));
 }
 
-it("the due times around each change in every time zone of the runtime equal those of a clock that is read each minute", () => {
+it("the due times around each clock change in every time zone of the runtime equal those of a clock that is read each minute", () => {
   const [from, to] = IS_FULL_SIZE ? [2025, 2031] : [2027, 2028];
   const seen = new Set<string>();
   let compared = 0;
   const wrong: string[] = [];
   for (const timeZone of Intl.supportedValuesOf("timeZone")) {
     for (const { day, offsets } of changesOf(timeZone, from, to)) {
-      // Zones with the same offsets are one zone to a pattern. In full size each is tried.
+      // Zones with equal offsets on a day give equal results, so only the first is tested. The full size tests each one.
       if (!IS_FULL_SIZE && seen.has(day + offsets)) continue;
       seen.add(day + offsets);
       const shows = clocks(timeZone, day);
@@ -224,7 +224,7 @@ it("the due times around each change in every time zone of the runtime equal tho
   expect(compared).toBeGreaterThan(500);
 }, 3_600_000);
 
-it("the last two due times equal those of a clock, also when more times passed than are counted", () => {
+it("the last two due times are correct also when more times have passed than are counted", () => {
   void fc.assert(
     fc.property(change, fc.integer({ min: -DAY / MINUTE / 2, max: DAY / MINUTE }), ({ timeZone, day, shows }, minutes) => {
       const now = at(day) + minutes * MINUTE + 30_000;

@@ -4,7 +4,7 @@ import { callerWith, expectProblem, type Json, research } from "../../api/client
 import { dueSince, platformCron, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
 
 describe("A schedule", () => {
-  it("is refused with an invalid field, which the error names, and nothing is stored", async () => {
+  it("a schedule with an invalid field is refused with an error that names the field, and nothing is stored", async () => {
     const caller = await callerWith();
     const good = { cron: "0 7 * * 1", command: research("cold brew"), reason };
     for (const [wrong, path] of [
@@ -38,7 +38,7 @@ describe("A schedule", () => {
     expect((await caller.get("/v1/schedules")).body.items).toEqual([]);
   });
 
-  it("is refused with an invalid pattern, and the error has the name of the field as it was written", async () => {
+  it("a schedule with an invalid pattern is refused with an error that contains the pattern's field as written", async () => {
     const caller = await callerWith();
     for (const [at, range] of ["0 to 59", "0 to 23", "1 to 31", "1 to 12", "0 to 7"].entries()) {
       for (const wrong of [
@@ -61,7 +61,7 @@ describe("A schedule", () => {
     }
   });
 
-  it("keeps its command as parsed, and refuses an invalid or a too large command", async () => {
+  it("a schedule keeps its command as parsed, and refuses an invalid or too large command", async () => {
     const { caller, path, put } = await scheduled();
     const known = { brand: "acme", keyword: "cold brew" };
     const unknown = await put({ command: { type: "research.requested", payload: { ...known, more: "x" } } });
@@ -74,7 +74,7 @@ describe("A schedule", () => {
     expect((await caller.get(path)).body.command.payload).toEqual({ ...known, cycle: "first" });
   });
 
-  it("is refused as the thousand and first of a tenant, and listed page by page; existing ones can still be changed", async () => {
+  it("the 1,001st schedule of a tenant is refused; existing ones can be changed and are listed in pages", async () => {
     const { caller, put } = await scheduled();
     await seedSchedules(caller, 999, "nobody.knows");
     const more = { cron: "0 7 * * 1", command: research("cold brew"), reason };
@@ -93,19 +93,19 @@ describe("A schedule", () => {
     await env.DB.prepare("DELETE FROM millrace_schedules WHERE tenant_id = ?1").bind(caller.tenantId).run();
   });
 
-  it("can be named by its interval", async () => {
+  it("a schedule's pattern can be a name such as @daily", async () => {
     const { path, caller } = await scheduled({ cron: "@daily" });
     expect((await caller.get(path)).body.next_at).toMatch(/T00:00:00\.000Z$/);
   });
 
-  it("uses its own time zone, also across a change of the clock", async () => {
+  it("a schedule uses its own time zone, also across a clock change", async () => {
     const { path, caller } = await scheduled({ cron: "30 2 * * *", time_zone: "Europe/Berlin" });
     const next = Date.parse((await caller.get(path)).body.next_at);
     const time = new Intl.DateTimeFormat("en-GB", { timeZone: "Europe/Berlin", timeStyle: "short" }).format(next);
     expect(time).toMatch(/^0[23]:/);
   });
 
-  it("can be ended, and the outcomes of its times can still be read", async () => {
+  it("a schedule can be deleted, and the outcomes of its due times can still be read", async () => {
     const { caller, path, runs } = await scheduled();
     await dueSince(caller, thisHour());
     await platformCron();
@@ -115,11 +115,11 @@ describe("A schedule", () => {
     expect(await runs()).toHaveLength(1);
   });
 
-  it("records who changed it, and the reason", async () => {
+  it("the audit log has each change of a schedule with its author and reason", async () => {
     const { caller, path } = await scheduled();
     await caller.post(`${path}/pause`, { reason: "holidays" });
     await caller.post(`${path}/resume`, { reason: "back again" });
-    await caller.post(`${path}/run`, { reason: "they ask for it" });
+    await caller.post(`${path}/run`, { reason: "the customer asks for it" });
     await caller.call("DELETE", `${path}?reason=no+longer+wanted`);
     const { items } = (await caller.get("/v1/audit")).body;
     expect(items.map(({ verb, actor, reason, result }: Json) => [verb, actor, reason, result]).sort()).toEqual(
@@ -127,13 +127,13 @@ describe("A schedule", () => {
         ["schedule", "ada", reason, "applied"],
         ["pause", "ada", "holidays", "applied"],
         ["resume", "ada", "back again", "applied"],
-        ["run", "ada", "they ask for it", "applied"],
+        ["run", "ada", "the customer asks for it", "applied"],
         ["unschedule", "ada", "no longer wanted", "applied"],
       ].sort(),
     );
   });
 
-  it("is visible to its tenant only", async () => {
+  it("a schedule is visible to its tenant only", async () => {
     const { path } = await scheduled();
     const other = await callerWith();
     expect((await other.get("/v1/schedules")).body.items).toEqual([]);

@@ -7,8 +7,8 @@ import { type Caller, callerWith, expectProblem, type Json, research } from "../
 import { dueSince, HOUR_MS, instancesOf, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
 
 /**
- * The engine's bindings, with an event just before the nth batch that names this schedule. The keeper's query names none, and its
- * write is the first.
+ * The engine's bindings, with a function that runs just before the nth batch that names this schedule. The keeper's query does not name
+ * the schedule, so the keeper's write is its first such batch.
  */
 function meanwhile(nth: number, name: string, happens: () => Promise<unknown>) {
   const naming = new WeakSet<D1PreparedStatement>();
@@ -32,17 +32,17 @@ function meanwhile(nth: number, name: string, happens: () => Promise<unknown>) {
 const nameIn = (path: string) => path.split("/").at(-1) ?? "";
 const otherTimes = { cron: "30 3 1 1 *", command: research("tea"), reason };
 
-/** Operators' actions on a schedule, and the note about a time that came later. */
+/** Operators' changes of a schedule. */
 const CHANGES = [
   ["paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
   ["changed", (caller: Caller, path: string) => caller.call("PUT", path, otherTimes)],
   ["ended", (caller: Caller, path: string) => caller.call("DELETE", `${path}?reason=${reason}`)],
 ] as const;
 
-/** The keeper's write that an operator's action precedes. */
+/** The keeper's writes about a due time, which run after an operator's change. */
 const WRITES = [
   ["starts it", {}, ""],
-  ["finds that it came too late", { cron: "30 3 1 1 *", late_seconds: 60 }, ""],
+  ["records it as missed", { cron: "30 3 1 1 *", late_seconds: 60 }, ""],
   ["refuses it", {}, `UPDATE millrace_schedules SET payload = '{"brand":"NOT A NAME"}' WHERE tenant_id = ?1`],
 ] as const;
 
@@ -50,7 +50,7 @@ afterEach(() => void vi.restoreAllMocks());
 
 describe("A due time that the keeper has read", () => {
   it.each(CHANGES.flatMap(([how, change]) => WRITES.map(([writes, more, broken]) => ({ how, change, writes, more, broken }))))(
-    "does not run when its schedule is $how before the keeper $writes, and is recorded once",
+    "a due time does not run when its schedule is $how before the keeper $writes, and is recorded once as missed",
     async ({ how, change, more, broken }) => {
       const { caller, path, runs } = await scheduled(more);
       if (broken) await env.DB.prepare(broken).bind(caller.tenantId).run();
@@ -70,7 +70,7 @@ describe("A due time that the keeper has read", () => {
     },
   );
 
-  it("is started once by two concurrent keepers", async () => {
+  it("a due time is started once by two concurrent keepers", async () => {
     const { caller, path, runs } = await scheduled();
     await dueSince(caller, thisHour());
     await startDue(
@@ -82,7 +82,7 @@ describe("A due time that the keeper has read", () => {
   });
 });
 
-describe("A due time that the keeper starts while another caller", () => {
+describe("A due time that the keeper starts while another caller changes its schedule", () => {
   const wanted = {
     cron: otherTimes.cron,
     timeZone: "UTC",
@@ -94,7 +94,7 @@ describe("A due time that the keeper starts while another caller", () => {
     ["pauses its schedule", (db: typeof env, by: Json, name: string) => pauseSchedule(db, by, name, reason)],
     ["changes its schedule", (db: typeof env, by: Json, name: string) => putSchedule(db, app, by, name, wanted, reason)],
     ["ends its schedule", (db: typeof env, by: Json, name: string) => deleteSchedule(db, by, name, reason)],
-  ])("%s is recorded as started, and not also as missed", async (_, change) => {
+  ])("a due time that the keeper starts while another caller %s is recorded as started, and not also as missed", async (_, change) => {
     const { caller, path, runs } = await scheduled();
     await dueSince(caller, thisHour());
     const by = { tenantId: caller.tenantId, actor: "ada", scopes: ["enqueue", "operate"] };
@@ -107,12 +107,12 @@ describe("A due time that the keeper starts while another caller", () => {
     expect(await runs()).toMatchObject([{ state: "started", times: 1 }]);
   });
 
-  it("pauses its schedule is started alone, and a time that becomes due in between is recorded too", async () => {
+  it("a due time that passes during a concurrent start and pause is recorded as missed, and the earlier one as started", async () => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     await dueSince(caller, due - HOUR_MS);
     const by = { tenantId: caller.tenantId, actor: "ada" };
-    // The keeper reads before the hour, and writes after the read of the caller that pauses it.
+    // The keeper reads before the hour, and writes after the pausing caller has read the schedule.
     const early = meanwhile(2, nameIn(path), () => startDue(env, app, due - 1));
     await pauseSchedule(early, by, nameIn(path), reason);
     expect(await runs()).toMatchObject([
@@ -121,7 +121,7 @@ describe("A due time that the keeper starts while another caller", () => {
     ]);
   });
 
-  it("changes its schedule is not due again, also when that caller's clock is slower than the keeper's", async () => {
+  it("a started due time is not due again after a concurrent change of its schedule by a caller with a slow clock", async () => {
     const { caller, path, runs } = await scheduled();
     const [due, now] = [thisHour(), Date.now()];
     await dueSince(caller, due);
@@ -142,7 +142,7 @@ describe("A due time that the keeper starts while another caller", () => {
   });
 });
 
-describe("A run by hand of a schedule", () => {
+describe("A run of a schedule by hand", () => {
   const key = { "idempotency-key": "today" };
 
   it.each([
@@ -154,7 +154,7 @@ describe("A run by hand of a schedule", () => {
     ["has another payload", (caller: Caller, path: string) => caller.call("PUT", path, otherTimes)],
     ["is paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
     ["is ended", (caller: Caller, path: string) => caller.call("DELETE", `${path}?reason=${reason}`)],
-  ])("is the same run under its key when its schedule %s by then", async (_, change) => {
+  ])("a second run by hand with the same key is the first run, also when the schedule %s in between", async (_, change) => {
     const { caller, path, runs } = await scheduled();
     const first = await caller.post(`${path}/run`, { reason }, key);
     expect(first).toMatchObject({ status: 202, body: { replayed: false } });
@@ -172,12 +172,12 @@ describe("A run by hand of a schedule", () => {
   it.each([
     ["command", { type: "brand.audit", payload: { brand: "acme" } }],
     ["payload", research("tea")],
-  ])("is one run for two concurrent requests, before and after another %s", async (_, command) => {
+  ])("two concurrent runs by hand with one key are one run, also when another %s is stored between them", async (_, command) => {
     const { caller, path, runs } = await scheduled();
     const by = { tenantId: caller.tenantId, actor: "ada", scopes: ["enqueue", "operate"] } as const;
     const wish = { reason, occasion: "today" };
     let other: Json;
-    // After its reads of the note and of the schedule.
+    // At this point the first request has read the record of runs and the schedule.
     const held = meanwhile(3, nameIn(path), async () => {
       await caller.call("PUT", path, { ...otherTimes, command });
       other = await runSchedule(env, app, by, nameIn(path), wish);
@@ -187,7 +187,7 @@ describe("A run by hand of a schedule", () => {
     expect(await runs()).toMatchObject([{ state: "by_hand", instance_id: other.instanceId }]);
   });
 
-  it("has its own record and audit line, for any number in one millisecond", async () => {
+  it("runs by hand in the same millisecond have separate records and audit records", async () => {
     const { caller, path, runs } = await scheduled();
     const by = { tenantId: caller.tenantId, actor: "ada", scopes: ["enqueue", "operate"] } as const;
     const moment = Date.now();
@@ -204,7 +204,7 @@ describe("A run by hand of a schedule", () => {
 });
 
 describe("The last free schedule of a tenant", () => {
-  it("is created once, for any number of concurrent requests", async () => {
+  it("of several concurrent requests to create the last schedule that a tenant may have, one succeeds", async () => {
     const caller = await callerWith();
     await seedSchedules(caller, 999, "nobody.knows");
     const asked = ["a", "b", "c", "d"].map((name) => caller.call("PUT", `/v1/schedules/${name}`, otherTimes));

@@ -7,7 +7,7 @@ import { type Caller, callerWith, fresh, type Json, research } from "../../api/c
 export const HOUR_MS = 3_600_000;
 export const reason = "the weekly round";
 
-/** A schedule of a new tenant, every hour by default. */
+/** A schedule of a new tenant; by default it is due every hour. */
 export async function scheduled(more: Json = {}) {
   const caller = await callerWith();
   const path = `/v1/schedules/${fresh("s")}`;
@@ -17,7 +17,7 @@ export async function scheduled(more: Json = {}) {
   return { caller, path, put, runs: async () => (await caller.get(`${path}/runs`)).body.items as Json[] };
 }
 
-/** Moves the next time into the past, as if the keeper had not run since. */
+/** Moves the next due time into the past, as if the keeper had not run since then. */
 export async function dueSince(caller: Caller, at: number): Promise<void> {
   await env.DB.prepare("UPDATE millrace_schedules SET next_at = ?1 WHERE tenant_id = ?2").bind(at, caller.tenantId).run();
 }
@@ -38,7 +38,7 @@ export async function instancesOf(caller: Caller): Promise<Json[]> {
 
 export const thisHour = () => Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
 
-/** The platform's cron comes by, as it does each minute. */
+/** Calls the Worker's cron handler, as the platform does every minute. */
 export async function platformCron(): Promise<void> {
   await worker.scheduled(createScheduledController({ cron: "* * * * *" }), env, createExecutionContext());
 }

@@ -5,7 +5,7 @@ import { type Caller, callerWith, expectProblem, type Json, reaches, research } 
 import { dueSince, HOUR_MS, instancesOf, platformCron, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
 
 describe("A due time of a schedule", () => {
-  it("becomes one command, for any number of concurrent polls", async () => {
+  it("a due time becomes one command, for any number of concurrent polls", async () => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     await dueSince(caller, due);
@@ -22,10 +22,10 @@ describe("A due time of a schedule", () => {
     expect(body.last_run).toMatchObject({ state: "started", instance_id: instance.id });
   });
 
-  it("is started for every schedule in one call, also when more are due than one poll reads", async () => {
+  it("one poll starts the due times of every schedule, also when more are due than one query reads", async () => {
     const caller = await callerWith();
     const due = thisHour();
-    // A command that ends at once, because it has no follow-up.
+    // An instance of this command ends at once.
     await seedSchedules(caller, 130, "projection.rebuild");
     await dueSince(caller, due);
     await platformCron();
@@ -37,7 +37,7 @@ describe("A due time of a schedule", () => {
     expect(results).toEqual([{ started: 130 }]);
   });
 
-  it("is started for each tenant in turn, for any number of older due schedules of another", async () => {
+  it("a poll starts due times of each tenant in turn, for any number of older ones of another tenant", async () => {
     const [many, few] = [await callerWith(), await callerWith()];
     const due = thisHour();
     const plain = { cron: "0 * * * *", command: { type: "projection.rebuild", payload: { projection: "facts", request: "few" } }, reason };
@@ -50,7 +50,7 @@ describe("A due time of a schedule", () => {
     await env.DB.prepare("DELETE FROM millrace_schedules WHERE tenant_id = ?1").bind(many.tenantId).run();
   });
 
-  it("runs again as the same command when its row is due again", async () => {
+  it("a due time that is due again becomes the same command, and runs once", async () => {
     const { caller, runs } = await scheduled();
     const due = thisHour();
     for (let times = 0; times < 2; times++) {
@@ -61,7 +61,7 @@ describe("A due time of a schedule", () => {
     expect(await runs()).toHaveLength(1);
   });
 
-  it("is recorded as refused alone when other work has its key", async () => {
+  it("a due time is recorded as refused when other work has its key", async () => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     const key = `schedule/${path.split("/").at(-1)}/${new Date(due).toISOString()}`;
@@ -72,7 +72,7 @@ describe("A due time of a schedule", () => {
     expect(await runs()).toMatchObject([{ state: "refused", instance_id: null, reason: expect.stringContaining("another payload") }]);
   });
 
-  it("is recorded as refused when its command is no longer valid, and the next time is started", async () => {
+  it("a due time with an invalid command is recorded as refused, and the schedule gets its next due time", async () => {
     const { caller, path, runs } = await scheduled();
     await env.DB.prepare(`UPDATE millrace_schedules SET payload = '{"brand":"NOT A NAME"}' WHERE tenant_id = ?1`)
       .bind(caller.tenantId)
@@ -86,7 +86,7 @@ describe("A due time of a schedule", () => {
 });
 
 describe("Due times that passed while the keeper was not running", () => {
-  it("are recorded as missed, and the last one runs if it is not too late", async () => {
+  it("due times that passed without a keeper are recorded as missed, and the last one runs if it is not too late", async () => {
     const { caller, runs } = await scheduled();
     const last = thisHour();
     await dueSince(caller, last - 5 * HOUR_MS);
@@ -103,7 +103,7 @@ describe("Due times that passed while the keeper was not running", () => {
     expect(await instancesOf(caller)).toHaveLength(1);
   });
 
-  it("are all recorded as missed when the last one is too late", async () => {
+  it("due times that passed without a keeper are all recorded as missed when the last one is too late", async () => {
     const { caller, runs } = await scheduled({ cron: "0 0 1 1 *", late_seconds: 60 });
     const year = new Date().getUTCFullYear();
     await dueSince(caller, Date.UTC(year - 2, 0, 1));
@@ -114,7 +114,7 @@ describe("Due times that passed while the keeper was not running", () => {
     expect(await instancesOf(caller)).toEqual([]);
   });
 
-  it("are counted up to 300, and the last one is known for any number", async () => {
+  it("missed due times are counted up to 300, and the last one is known for any number", async () => {
     const { caller, runs } = await scheduled({ cron: "* * * * *" });
     await dueSince(caller, thisHour() - 40 * 24 * HOUR_MS);
     await platformCron();
@@ -130,7 +130,7 @@ describe("A due time that has not been started", () => {
     ["paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
     ["changed", (caller: Caller, path: string) => caller.call("PUT", path, { cron: "30 * * * *", command: research("tea"), reason })],
     ["ended", (caller: Caller, path: string) => caller.call("DELETE", `${path}?reason=${reason}`)],
-  ])("is recorded as missed when the schedule is %s, and does not run", async (how, change) => {
+  ])("a due time that has not been started is recorded as missed when its schedule is %s, and does not run", async (how, change) => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     await dueSince(caller, due - HOUR_MS);
@@ -150,7 +150,7 @@ describe("A due time that has not been started", () => {
 });
 
 describe("A schedule that is written with a revision", () => {
-  it("does not overwrite an operator's change or an existing schedule", async () => {
+  it("a schedule that is written with an old revision does not overwrite an operator's change or an existing schedule", async () => {
     const caller = await callerWith();
     const put = (cron: string, revision: number) =>
       caller.call("PUT", "/v1/schedules/nightly", { cron, command: research("tea"), reason, revision });
@@ -166,7 +166,7 @@ describe("A schedule that is written with a revision", () => {
 });
 
 describe("A resume of an active schedule", () => {
-  it("is reported as already active, and a time that became due meanwhile runs once", async () => {
+  it("a resume of an active schedule is refused, and a due time in the meantime runs once", async () => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     await dueSince(caller, due - HOUR_MS);
@@ -184,7 +184,7 @@ describe("A resume of an active schedule", () => {
 });
 
 describe("A paused schedule", () => {
-  it("that is paused again reports every missed time when it is resumed, and not before", async () => {
+  it("a schedule that is paused twice reports every missed due time when it is resumed, and not before", async () => {
     const { caller, path, runs } = await scheduled();
     await caller.post(`${path}/pause`, { reason: "holidays" });
     const first = thisHour() - 2 * HOUR_MS;
@@ -198,7 +198,7 @@ describe("A paused schedule", () => {
     expect(await runs()).toMatchObject([{ state: "paused", times: 3, due_at: new Date(first).toISOString() }]);
   });
 
-  it("has nothing due, and reports the times of the pause after its resume", async () => {
+  it("a paused schedule has no next due time, and reports the due times of the pause after its resume", async () => {
     const { caller, path, runs } = await scheduled();
     const paused = await caller.post(`${path}/pause`, { reason: "holidays" });
     expect(paused.body).toMatchObject({ state: "paused", next_at: null, changed_by: "ada" });
@@ -216,7 +216,7 @@ describe("A paused schedule", () => {
     expect(await instancesOf(caller)).toEqual([]);
   });
 
-  it("can be resumed by a caller that may send its command, and by no other", async () => {
+  it("a paused schedule can be resumed by a caller with the scope of its command, and by no other", async () => {
     const { caller, path } = await scheduled();
     await caller.post(`${path}/pause`, { reason: "holidays" });
     const operator = await callerWith(["read", "operate"], caller.tenantId);
@@ -227,7 +227,7 @@ describe("A paused schedule", () => {
     expect((await operator.post(`${path}/pause`, { reason })).body).toMatchObject({ state: "paused" });
   });
 
-  it("remains paused when it is changed, and can be run by hand", async () => {
+  it("a paused schedule remains paused when it is changed, and can be run by hand", async () => {
     const { caller, path, put, runs } = await scheduled();
     await caller.post(`${path}/pause`, { reason });
     expect((await put({ cron: "30 6 * * *", time_zone: "Europe/Berlin" })).body).toMatchObject({
@@ -237,13 +237,13 @@ describe("A paused schedule", () => {
       revision: 3,
     });
     const headers = { "idempotency-key": "today" };
-    const first = await caller.post(`${path}/run`, { reason: "they ask for it" }, headers);
-    const again = await caller.post(`${path}/run`, { reason: "they ask for it" }, headers);
+    const first = await caller.post(`${path}/run`, { reason: "the customer asks for it" }, headers);
+    const again = await caller.post(`${path}/run`, { reason: "the customer asks for it" }, headers);
     expect([first, again].map(({ status, body }) => [status, body])).toEqual([
       [202, { instance_id: first.body.instance_id, replayed: false, instance_status: "accepted" }],
       [202, { instance_id: first.body.instance_id, replayed: true, instance_status: expect.any(String) }],
     ]);
-    expect(await runs()).toMatchObject([{ state: "by_hand", instance_id: first.body.instance_id, reason: "they ask for it" }]);
+    expect(await runs()).toMatchObject([{ state: "by_hand", instance_id: first.body.instance_id, reason: "the customer asks for it" }]);
     expect(await instancesOf(caller)).toHaveLength(1);
   });
 });

@@ -23,7 +23,7 @@ import { held, outputOf, parkedBesideFailure, runLab } from "../lab.ts";
 import { asking, audited, LONG, outputs, questions, stranger } from "./asking.ts";
 
 describe("A question to an operator", () => {
-  it("parks its instance, shows the effects of an approval, and continues with the answer", async () => {
+  it("a question to an operator holds its instance, shows the effects of an approval, and the instance continues with the answer", async () => {
     const { name, instanceId, id, question } = await asking();
     expect(await statusOf(instanceId)).toBe("waiting");
     expect(question).toMatchObject({
@@ -44,12 +44,12 @@ describe("A question to an operator", () => {
     expect(await audited(instanceId)).toEqual([{ actor: "tess", verb: "approve", reason: "looks good", result: "applied" }]);
   });
 
-  it("has two billed steps: one to ask, one to wait", async () => {
+  it("a question has two billed steps: one asks, one waits", async () => {
     const { instanceId, id } = await asking();
     await decideApproval(probeEnv, operator, id, "reject", "no");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "probe" });
-    // A lean step is one of the platform's where its pass cannot be sure to be the first.
+    // With the step mode lean, other steps may also be platform steps, when their replay is not known to be the first.
     const names = steps.map(({ name }) => name).filter((name) => mode.steps === "platform" || name.startsWith("ask"));
     expect(names).toEqual([
       ...(mode.steps === "platform" ? ["before"] : []),
@@ -59,7 +59,7 @@ describe("A question to an operator", () => {
     ]);
   });
 
-  it("is answered once: a second answer is refused and audited", async () => {
+  it("a question is answered once, and a second answer is refused and audited", async () => {
     const { instanceId, id } = await asking();
     const answers = await Promise.allSettled([
       decideApproval(probeEnv, operator, id, "approve", "yes"),
@@ -74,7 +74,7 @@ describe("A question to an operator", () => {
     expect((await outputs(instanceId))[1]).toMatchObject({ approved: state === "approved" });
   });
 
-  it("I1 does not delay the keeper's check of its run by refused answers", async () => {
+  it("I1 a refused answer to a question does not delay the keeper's check of its run", async () => {
     const { instanceId, id } = await asking();
     const dueAt = async () => (await rows<{ due_at: number }>("SELECT due_at FROM millrace_approvals WHERE id = ?1", id))[0]?.due_at;
     const asked = await dueAt();
@@ -90,7 +90,7 @@ describe("A question to an operator", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
-  it("belongs to its tenant: no other tenant can see or answer it", async () => {
+  it("a question is visible to its tenant only, and no other tenant can answer it", async () => {
     const { instanceId, id } = await asking();
     expect((await listApprovals(probeEnv, stranger, { instance: instanceId })).items).toEqual([]);
     await expect(getApproval(probeEnv, stranger, id)).rejects.toMatchObject({ code: "approval_not_found" });
@@ -99,7 +99,7 @@ describe("A question to an operator", () => {
     expect((await getApproval(probeEnv, operator, id)).state).toBe("pending");
   });
 
-  it("is refused an answer when its run is over, with that reason", async () => {
+  it("an answer to a question is refused, with that reason, when the run is over", async () => {
     const { instanceId } = await runLab(({ step }) =>
       Promise.race([step.approve("ask", { question: "May it?", timeout: "1 hour" }), step.sleep("patience", 20)]),
     );
@@ -115,7 +115,7 @@ describe("A question to an operator", () => {
     expect((await listApprovals(probeEnv, operator, { state: "pending", instance: instanceId })).items).toEqual([]);
   });
 
-  it("is refused an answer while its run is being undone, and accepts one after a retry", async () => {
+  it("an answer to a question is refused while its run is being undone, and accepted after a retry", async () => {
     const world = { away: true };
     const note = defineStep({
       effect: "keyed",
@@ -136,12 +136,12 @@ describe("A question to an operator", () => {
     world.away = false;
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     mend();
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "it is on again" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the run may continue" });
     await answer();
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
-  it("continues although the process died between the answer and its delivery: the keeper delivers it", async () => {
+  it("the keeper delivers an answer when the process died between the answer and its delivery", async () => {
     const { name, instanceId, id } = await asking();
     dieAt("answered, not told");
     await expect(decideApproval(probeEnv, operator, id, "approve", "yes")).rejects.toThrow("Died");
@@ -151,9 +151,9 @@ describe("A question to an operator", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("receives an answer in time also when the answer precedes the wait", async () => {
+  it("an answer that precedes the run's wait is delivered when the run asks", async () => {
     const { name, instanceId, id } = await asking();
-    // As if the platform had not come to the wait yet: it is restarted, and the answer is there before it asks again.
+    // The test answers and then restarts the platform's instance. So the answer exists when the run asks again.
     const instance = await probeEnv.PROBE.get(instanceId);
     await env.DB.prepare(
       "UPDATE millrace_approvals SET state = 'approved', decided_by = 'tess', reason = 'early', decided_at = 1 WHERE id = ?1",
@@ -166,7 +166,7 @@ describe("A question to an operator", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("W15 that was answered is read from the row after a restart, without a second question", async () => {
+  it("W15 an answered question is read from its row after a restart, and is not asked again", async () => {
     const { name, instanceId, id } = await asking();
     await decideApproval(probeEnv, operator, id, "reject", "not today");
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -176,7 +176,7 @@ describe("A question to an operator", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("that waits is the same question after a restart, and its timeout continues", async () => {
+  it("an open question is the same question after a restart, and its timeout continues", async () => {
     const { instanceId, id, question } = await asking();
     await (await probeEnv.PROBE.get(instanceId)).restart();
     await decideApproval(probeEnv, operator, id, "approve", "yes");
@@ -184,7 +184,7 @@ describe("A question to an operator", () => {
     expect(await questions(instanceId)).toMatchObject([{ id, askedAt: question?.askedAt, dueAt: question?.dueAt }]);
   });
 
-  it("W16 that was answered while its run was errored continues with the retry of another branch", async () => {
+  it("W16 an answer during an errored run is used when the retry of another branch continues the run", async () => {
     const { instanceId, mend } = await parkedBesideFailure(
       (step) => step.approve("ask", { question: "May it?", timeout: "1 hour" }),
       async (id) => (await rows("SELECT 1 FROM millrace_approvals WHERE instance_id = ?1", id)).length > 0,
@@ -196,7 +196,7 @@ describe("A question to an operator", () => {
     expect(await outputOf(instanceId)).toEqual({ approved: true, by: "tess", reason: "yes" });
   });
 
-  it("is separate from another question of its instance: each waits for its own answer", async () => {
+  it("two questions of an instance are separate: each waits for its own answer", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "approve", name: "first", ...LONG },
@@ -215,7 +215,7 @@ describe("A question to an operator", () => {
     ]);
   });
 
-  it("is asked for each item of a map; the instance waits until the last answer", async () => {
+  it("a question in a map is asked for each item, and the instance waits until the last answer", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [["a", "b"].map((key) => ({ do: "approve" as const, name: "ask", key, ...LONG }))]);
     const asked = await questions(instanceId, 2);
@@ -234,7 +234,7 @@ describe("A question to an operator", () => {
     ]);
   });
 
-  it("that is answered while another branch waits for an event leaves the instance waiting", async () => {
+  it("an answer while another branch waits for an event leaves the instance waiting", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       [
@@ -252,7 +252,7 @@ describe("A question to an operator", () => {
   });
 });
 
-it("Questions are deleted with their instance", async () => {
+it("a question is deleted with its instance", async () => {
   const old = await asking();
   const young = await asking();
   await decideApproval(probeEnv, operator, old.id, "approve", "yes");

@@ -4,13 +4,13 @@ import { fresh, operator, probeEnv, probeOutput, rows, start, until } from "../h
 export const LONG = { timeoutMs: 3_600_000 };
 export const stranger = { tenantId: "globex", actor: "gus" };
 
-/** The questions of an instance, once there are this many. */
+/** Waits until an instance has this number of questions, and returns them. */
 export async function questions(instanceId: string, count = 1): Promise<ApprovalRow[]> {
   const asked = () => listApprovals(probeEnv, operator, { instance: instanceId });
   return (await until(asked, ({ items }) => items.length >= count)).items;
 }
 
-/** A run that asks, and acts when it is answered. */
+/** A run that asks a question, and sends a request after any answer. */
 export async function asking(name = fresh(), how: { timeoutMs: number; otherwise?: "approve" | "reject" } = LONG) {
   const { instanceId } = await start(name, [
     { do: "commit", name: "before" },

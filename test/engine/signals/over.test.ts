@@ -7,7 +7,7 @@ import { kept } from "../operate/scene.ts";
 import { asking } from "./asking.ts";
 
 it.each(["platform", "lean"] as const)(
-  "The question of a cancelled run of %s steps is shown as over, and a refused answer names the run's status",
+  "a question of a cancelled run is shown as over, and a refused answer names the run's status (step mode %s)",
   async (steps) => {
     mode.steps = steps;
     onTestFinished(() => {

@@ -9,14 +9,14 @@ describe("A question that is not answered in time", () => {
     { otherwise: undefined, approved: false },
     { otherwise: "reject" as const, approved: false },
     { otherwise: "approve" as const, approved: true },
-  ])("applies its otherwise $otherwise: approved is $approved, without an approver", async ({ otherwise, approved }) => {
+  ])("a question that times out with otherwise $otherwise has approved $approved and no approver", async ({ otherwise, approved }) => {
     const { instanceId, id } = await asking(fresh(), { timeoutMs: 300, ...(otherwise && { otherwise }) });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect((await outputs(instanceId))[1]).toEqual({ approved, by: null, reason: null });
     expect(await getApproval(probeEnv, operator, id)).toMatchObject({ state: approved ? "approved" : "rejected", decidedBy: null });
   });
 
-  it("is refused an answer afterwards, with the current status", async () => {
+  it("an answer after a question's timeout is refused, with the question's status", async () => {
     const { instanceId, id } = await asking(fresh(), { timeoutMs: 300 });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     await expect(decideApproval(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
@@ -27,22 +27,22 @@ describe("A question that is not answered in time", () => {
     expect(await audited(instanceId)).toMatchObject([{ verb: "approve", result: "no_change" }]);
   });
 
-  it("is refused an answer between its due time and the settling", async () => {
+  it("an answer between a question's due time and its timeout on the platform is refused", async () => {
     const { instanceId, id } = await asking();
     await env.DB.prepare("UPDATE millrace_approvals SET due_at = 1 WHERE id = ?1").bind(id).run();
     await expect(decideApproval(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
       code: "invalid_transition",
       detail: { from: "overdue", to: "approved" },
     });
-    // Everything was down while the time went by: the pass that follows does not wait its whole time again.
+    // After this restart the replay does not wait for the whole timeout again, because the due time has passed.
     await (await probeEnv.PROBE.get(instanceId)).restart();
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect((await outputs(instanceId))[1]).toEqual({ approved: false, by: null, reason: null });
   });
 
-  it("keeps an operator's answer that precedes the timeout by a moment", async () => {
+  it("an answer just before a question's timeout is used", async () => {
     const { instanceId, id } = await asking(fresh(), { timeoutMs: 1500, otherwise: "approve" });
-    // Answered, and the telling lost: the wait runs into its time-out and finds the answer.
+    // The answer is stored and its delivery is lost. The wait times out and reads the answer.
     dieAt("answered, not told");
     await expect(decideApproval(probeEnv, operator, id, "reject", "just in time")).rejects.toThrow("Died");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -51,7 +51,7 @@ describe("A question that is not answered in time", () => {
 });
 
 describe("An invalid question", () => {
-  it("is refused before an operator sees it", async () => {
+  it("an invalid question is refused before an operator sees it, and its run fails", async () => {
     const { instanceId } = await start(fresh(), [{ do: "approve", name: "ask", subject: "x".repeat(500), ...LONG }]);
     expect(await reaches(instanceId, "errored", "waiting")).toBe("errored");
     const [row] = await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", instanceId);

@@ -9,7 +9,7 @@ import { errorOf, LAB, outputOf, platformReaches, runLab } from "../lab.ts";
 import { ended } from "../operate/operating.ts";
 import { hear, openWaits, say } from "./waiting.ts";
 
-/** Runs the chain of docs/authoring.md over an order, once something was done to its wait. */
+/** Runs the chain of docs/authoring.md for an order, after `before` has prepared its wait. */
 async function await14Days(before: (instanceId: string, order: string) => Promise<unknown>, signals: string[] = [OrderPaid.type]) {
   await probeEnv.DB.prepare("CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, overdue_at INTEGER)").run();
   onTestFinished(async () => void (await probeEnv.DB.prepare("DROP TABLE IF EXISTS orders").run()));
@@ -26,7 +26,7 @@ async function await14Days(before: (instanceId: string, order: string) => Promis
   return { instanceId, status, overdue: row?.overdue_at !== null };
 }
 
-it("a wait that times out is caught by its code, which runs its own fallback", async () => {
+it("a wait that times out throws to the code, which runs its fallback", async () => {
   const { instanceId, status, overdue } = await await14Days((id, order) =>
     probeEnv.DB.prepare(
       `INSERT INTO millrace_waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, over_at)
@@ -39,16 +39,16 @@ it("a wait that times out is caught by its code, which runs its own fallback", a
   expect(await outputOf(instanceId)).toEqual({ paid: false });
 });
 
-it("a wait that fails with another error is not treated as timed out: the run ends with the true reason", async () => {
+it("a wait that fails with another error is not treated as timed out: the run fails with that error", async () => {
   const { instanceId, status, overdue } = await await14Days(async () => undefined, []);
   expect({ status, overdue }).toEqual({ status: "errored", overdue: false });
   expect(await errorOf(instanceId)).toMatchObject({ step: "wait for payment", code: "config_invalid" });
 });
 
-// MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/signals/wait-timeout.test.ts: a local pause takes most of a
-// minute. The decision is tested in wait-times.test.ts: the platform reports that a wait is over, and the row has its remaining
-// time.
-it.runIf(IS_FULL_SIZE)("a run that the platform pauses while it waits gets no time-out: resumed, it accepts its event", async () => {
+// This test runs in full size only, because a local pause takes up to a minute: MILLRACE_FULL_SIZE=true npx vitest run --project engine
+// test/engine/signals/wait-timeout.test.ts. The test wait-times.test.ts covers the decision: the platform's wait is over, and the row
+// has time left.
+it.runIf(IS_FULL_SIZE)("a run that the platform pauses in a wait does not time out, and accepts its event after the resume", async () => {
   let heard = "";
   const { instanceId, name } = await runLab(async ({ step, payload }) => {
     heard = await hear(step, "answer", payload.name);

@@ -5,7 +5,7 @@ import { deliver, operator, probeEnv, reaches, statusOf, until } from "../harnes
 import { platformReaches, runLab } from "../lab.ts";
 import { hear, openWaits, say } from "./waiting.ts";
 
-/** Until the platform's timer has fired for a wait of the run. */
+/** Waits until the platform's timer for a wait of the run has fired. */
 const timeWasUp = (id: string) =>
   until(
     async () => (await historyOf(probeEnv, { id, workflow: "lab" })).steps.map(({ name }) => name),
@@ -13,7 +13,7 @@ const timeWasUp = (id: string) =>
   );
 
 it.concurrent.each(["a wait", "a question"])(
-  "W26 The timeout of %s runs from its first request, for any retries of other branches in between",
+  "W26 the timeout of %s runs from its first request, also across retries of other branches",
   async (what) => {
     const timeout = 4000;
     let broken = true;
@@ -35,14 +35,14 @@ it.concurrent.each(["a wait", "a question"])(
     const retriedAt = Date.now();
     await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-    // Counted again, it would have ended its whole time after the retry.
+    // A timeout that started again would end 4 s after the retry.
     expect(over - retriedAt).toBeLessThan(timeout - 500);
     expect(over - began).toBeGreaterThan(timeout - 500);
   },
 );
 
 describe("A platform timer that fires early by the database's clock", () => {
-  it.concurrent("W26 keeps a question open for the remaining time: an operator's answer is accepted", async () => {
+  it.concurrent("W26 a question remains open and accepts an answer when its platform timer fires early by the database's clock", async () => {
     const answers: unknown[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       answers.push(await step.approve("ask", { question: "May it?", timeout: 300 }));
@@ -51,7 +51,7 @@ describe("A platform timer that fires early by the database's clock", () => {
       async () => (await listApprovals(probeEnv, operator, { instance: instanceId })).items,
       (items) => items.length === 1,
     );
-    // By the database one hour remains when the platform's timer fires.
+    // In the database one hour remains when the platform's timer fires.
     await probeEnv.DB.prepare("UPDATE millrace_approvals SET due_at = due_at + 3600000 WHERE instance_id = ?1").bind(instanceId).run();
     await timeWasUp(instanceId);
     expect(await statusOf(instanceId)).toBe("waiting");
@@ -60,7 +60,7 @@ describe("A platform timer that fires early by the database's clock", () => {
     expect(answers).toEqual([{ approved: true, by: "tess", reason: "yes" }]);
   });
 
-  it.concurrent("W26 keeps a wait open for the remaining time: an event is accepted", async () => {
+  it.concurrent("W26 a wait remains open and accepts its event when its platform timer fires early by the database's clock", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => void heard.push(await hear(step, "answer", payload.name, 300)));
     await openWaits(instanceId, 1);

@@ -6,7 +6,7 @@ import { hear, openWaits, say } from "./waiting.ts";
 
 const DAY_MS = 86_400_000;
 
-it("an instance shows its waits by the names in its code until each has its event; so do its steps and the log", async () => {
+it("an instance, its steps and the log show each wait by its name in the code until the event has arrived", async () => {
   const log = vi.spyOn(console, "log");
   onTestFinished(() => log.mockRestore());
   const { instanceId, name } = await runLab(async ({ step, payload }) => {
@@ -54,7 +54,7 @@ it("an instance shows its waits by the names in its code until each has its even
   ).toEqual([question]);
 });
 
-it("a run that is over shows no waits, also when it ended without the event", async () => {
+it("an ended run shows no waits, also when it ended without the event", async () => {
   const { instanceId } = await runLab(async ({ step, payload, instanceId: id }) => {
     const raced = hear(step, "raced", payload.name);
     await Promise.race([raced, step.read("faster", () => openWaits(id, 1).then(() => "won"))]);

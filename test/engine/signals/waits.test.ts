@@ -6,7 +6,7 @@ import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, 
 import { errorOf, LAB, outputOf, parkedBesideFailure, platformReaches, restartLab, runLab } from "../lab.ts";
 import { hear, openWaits, say } from "./waiting.ts";
 
-describe("A run that waits", () => {
+describe("A run with waits for events", () => {
   it("W27 a second wait for the same event gets it after the first has timed out, also in every later replay", async () => {
     let heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
@@ -27,7 +27,7 @@ describe("A run that waits", () => {
     expect(heard).toEqual(["timeout", "yes"]);
   });
 
-  it("W27 an event does not belong to a wait that timed out, also when the run wrote nothing after it", async () => {
+  it("W27 an event after a wait's timeout does not belong to that wait, also when the run wrote nothing after it", async () => {
     let heard = "";
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard = await hear(step, "answer", payload.name, 50);
@@ -61,7 +61,7 @@ describe("A run that waits", () => {
     expect(heard).toBe("yes");
   });
 
-  it("A10 a wait gets the kept one of two events of one key in one delivery, also when it came before", async () => {
+  it("A10 a wait gets the stored one of two different events with one key in one delivery", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard.push(await hear(step, "first", payload.name));
@@ -75,7 +75,7 @@ describe("A run that waits", () => {
     expect(heard.toSorted()).toEqual(["kept", "kept too"]);
   });
 
-  it("W24 an event that is sent again under its key is the same event, for any cause, and answers one wait", async () => {
+  it("W24 an event that is sent again under its key is the same event, also with another causation id, and ends one wait", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard.push(await hear(step, "first", payload.name));
@@ -89,7 +89,7 @@ describe("A run that waits", () => {
       (count) => count === 1,
     );
     await openWaits(instanceId, 1);
-    await deliver("probe-events", [{ ...first, causation_id: "the same request once more" }]);
+    await deliver("probe-events", [{ ...first, causation_id: "a repeated request" }]);
     await keeperRound();
     expect(heard).toEqual(["yes"]);
     await deliver("probe-events", [say(name, "another yes")]);
@@ -97,14 +97,14 @@ describe("A run that waits", () => {
     expect(heard).toEqual(["yes", "another yes"]);
   });
 
-  it("W26 a wait with a timeout that coincides with its event has the result that reached the database first, in every later replay", async () => {
+  it("W26 a wait that times out when its event arrives has the result that the database stored first, in every later replay", async () => {
     let heard = "";
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard = await hear(step, "answer", payload.name, 400);
       await step.commit(heard === "timeout" ? "give up" : "go on", () => ({}));
     });
     await openWaits(instanceId, 1);
-    // The row has its event, the delivery is lost, and the time ends before the next check.
+    // The row has its event, the delivery is lost, and the wait times out before the keeper's next check.
     dieAt("signal kept, not told");
     await deliver("probe-events", [say(name, "in time")]);
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -115,7 +115,7 @@ describe("A run that waits", () => {
     expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([{ step: "go on" }]);
   });
 
-  it("W26 an event after the timeout is not accepted, although the run has not noticed; after an operator's retry the wait accepts it", async () => {
+  it("W26 an event after the timeout does not end its wait, although the run is not notified of the timeout; after a retry it does", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => {
       heard.push((await step.waitFor("answer", ProbeSignal, { subject: payload.name, timeout: 50 })).value);
@@ -124,17 +124,17 @@ describe("A run that waits", () => {
     expect(await errorOf(instanceId)).toMatchObject({ step: "answer", code: "wait_timeout" });
     await deliver("probe-events", [say(name, "late")]);
     await platformReaches(instanceId, "errored");
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "it came after all" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the event has arrived" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(heard).toEqual(["late"]);
   });
 
-  it("W28 an event with a lost delivery is delivered once by the keeper, in every status, although another branch has written", async () => {
+  it("W28 the keeper delivers an event with a lost delivery once, in every status, although another branch has written", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(({ step, payload, instanceId: id }) =>
       Promise.all([
         hear(step, "answer", payload.name).then((value) => heard.push(value)),
-        step.read("until the other waits", () => openWaits(id, 1)).then(() => step.commit("write", () => ({}))),
+        step.read("wait for the other branch", () => openWaits(id, 1)).then(() => step.commit("write", () => ({}))),
       ]),
     );
     await until(
@@ -150,7 +150,7 @@ describe("A run that waits", () => {
     expect(await rows("SELECT told_at IS NOT NULL AS told FROM millrace_waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
   });
 
-  it("W28 a lost delivery of the keeper is repeated once, and waits with an event get none", async () => {
+  it("W28 a lost delivery by the keeper is repeated once, and waits that have their event get no second delivery", async () => {
     const heard: string[] = [];
     const wait = () => runLab(async ({ step, payload }) => heard.push(`${payload.name} ${await hear(step, "answer", payload.name)}`));
     const [one, other] = [await wait(), await wait()];
@@ -173,7 +173,7 @@ describe("A run that waits", () => {
     expect(heard).toEqual([`${one.name} yes`, `${other.name} yes`]);
   });
 
-  it("W28 an event that came while the run was errored is delivered again by the retry of another branch", async () => {
+  it("W28 an event that arrived while the run was errored is delivered again when a retry repeats another branch", async () => {
     const { instanceId, name, mend } = await parkedBesideFailure(
       (step, about) => hear(step, "answer", about),
       async (id) => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", id)).length > 0,
@@ -213,7 +213,7 @@ describe("A run that waits", () => {
     expect(await outputOf(instanceId)).toBe("yes");
   });
 
-  it("W29 several waits and concurrent events form as many pairs as there are of both", async () => {
+  it("W29 several waits and concurrent events form pairs, and each event ends one wait", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(({ step, payload }) =>
       Promise.all(["left", "middle", "right"].map(async (wait) => heard.push(await hear(step, wait, payload.name)))),
@@ -228,7 +228,7 @@ describe("A run that waits", () => {
 
   it("T01 a wait accepts no event of another tenant, neither an earlier nor a later one", async () => {
     const name = fresh();
-    // Older than the events, so that only the tenant keeps them apart.
+    // The wait exists before the events, so that only the tenant separates them.
     const { instanceId } = await start(name, [
       { do: "wait", name: "of ours", subject: `${name}/ours` },
       { do: "wait", name: "answer", subject: name },

@@ -9,7 +9,7 @@ const errorOf = async (id: string) =>
 
 const SAID = 'The database has no table "loyality". Check the spelling, or apply the migration that creates it, then retry the instance.';
 
-it("a commit into a missing table fails its instance at the first attempt, and no neighbour's", async () => {
+it("a commit into a missing table fails its instance at the first attempt, and no other instance of its group", async () => {
   const good = runLab(({ step }) => step.commit("note", () => ({ output: "noted" })));
   const { instanceId } = await runLab(({ step }) =>
     step.commit("credit points", () => ({ statements: [sql`INSERT INTO loyality (id) VALUES (${fresh()})`] })),
@@ -32,7 +32,7 @@ it("a read of a missing table fails its instance, in a step and between steps", 
   }
 });
 
-it("a missing column is named with its table", async () => {
+it("an error about a missing column names the column and its table", async () => {
   const { instanceId } = await runLab(({ step }) =>
     step.commit("note", () => ({ statements: [sql`INSERT INTO probe_rows (id, kind, name, points) VALUES ('a', 'b', 'c', 1)`] })),
   );
@@ -40,7 +40,7 @@ it("a missing column is named with its table", async () => {
   expect((await errorOf(instanceId)).message).toContain('The database has no column "points" in the table "probe_rows".');
 });
 
-it("an upstream that reports the same error about its own database is retried", async () => {
+it("an upstream's error about a missing table in its own database is retried", async () => {
   let asked = 0;
   const { instanceId } = await runLab(({ step }) =>
     step.read(

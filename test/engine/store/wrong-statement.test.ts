@@ -5,11 +5,11 @@ import { app } from "../../probe/worker.ts";
 import { fresh, probeEnv, reaches, rows } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
 
-/** One INSERT of this number of rows, two values each. */
+/** An INSERT of this number of rows with two values each. */
 const insert = (count: number) =>
   sql`INSERT INTO probe_rows (id, kind, name) VALUES ${Array.from({ length: count }, () => sql`(${fresh()}, 'many', ${"n"})`).reduce((all, one) => sql`${all}, ${one}`)}`;
 
-/** Statements that the database refuses for any content of its tables, with their error texts. */
+/** Statements that the database refuses for any content of its tables, with a part of the error. */
 const WRONG: [what: string, statement: Statement, says: string][] = [
   [
     "120 values",
@@ -61,23 +61,26 @@ const WRONG: [what: string, statement: Statement, says: string][] = [
   ["an unknown window", sql`SELECT first_value(1) OVER w`, "refuses the statement: no such window: w."],
 ];
 
-it.concurrent.each(WRONG)("a commit with %s fails its run at the first attempt, and no neighbour's", async (_, statement, says) => {
-  const good = runLab(({ step }) => step.commit("note", () => ({ output: "noted" })));
-  const { instanceId } = await runLab(({ step }) => step.commit("write", () => ({ statements: [statement] })));
-  expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
-  expect(await errorOf(instanceId)).toMatchObject({ step: "write", attempts: 1, message: expect.stringContaining(says) });
-  expect((await errorOf(instanceId))?.code).toMatch(/^(config_invalid|payload_too_large)$/);
-  expect(await reaches((await good).instanceId, "errored", "complete")).toBe("complete");
-});
+it.concurrent.each(WRONG)(
+  "a commit with %s fails its run at the first attempt, and no other run of its group",
+  async (_, statement, says) => {
+    const good = runLab(({ step }) => step.commit("note", () => ({ output: "noted" })));
+    const { instanceId } = await runLab(({ step }) => step.commit("write", () => ({ statements: [statement] })));
+    expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "write", attempts: 1, message: expect.stringContaining(says) });
+    expect((await errorOf(instanceId))?.code).toMatch(/^(config_invalid|payload_too_large)$/);
+    expect(await reaches((await good).instanceId, "errored", "complete")).toBe("complete");
+  },
+);
 
-it("100 values and a statement of 97 KB are accepted, whole numbers among them", async () => {
+it("a statement with 100 values, whole numbers among them, and one of 97 KB are accepted", async () => {
   await query(probeEnv.DB, insert(50));
   const numbers = Array.from({ length: 99 }, (_, n) => sql`(${n * 1000})`).reduce((all, one) => sql`${all}, ${one}`);
   const long = sql`SELECT sum(column1) AS sum, length(${fragment(`'${"x".repeat(94_000)}'`)}) AS length, ${"a"} AS a FROM (VALUES ${numbers})`;
   expect(await query(probeEnv.DB, long)).toEqual([{ sum: 4_851_000, length: 94_000, a: "a" }]);
 });
 
-it("a row that a constraint refuses is retried, because another write may make room for it", async () => {
+it("a row that a constraint refuses is retried, because another write may make it valid", async () => {
   const id = fresh();
   await atomically(probeEnv.DB, [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id}, 'taken', 't')`]);
   let tries = 0;
@@ -95,7 +98,7 @@ it("a row that a constraint refuses is retried, because another write may make r
   expect(tries).toBe(2);
 });
 
-it("120 values among the statements of a request are refused on request", async () => {
+it("a request with 120 values in its statements is refused", async () => {
   const name = fresh("many");
   const asked = acceptCommands(
     probeEnv,
@@ -108,7 +111,7 @@ it("120 values among the statements of a request are refused on request", async 
   expect(await rows("SELECT id FROM millrace_instances WHERE envelope->>'subject' = ?1", name)).toEqual([]);
 });
 
-it.each(["not authorized", "datatype mismatch", "no tables specified"])("an upstream's error %s is retried", async (said) => {
+it.each(["not authorized", "datatype mismatch", "no tables specified"])("an upstream's error with the text %s is retried", async (said) => {
   let asked = 0;
   const { instanceId } = await runLab(({ step }) =>
     step.read(

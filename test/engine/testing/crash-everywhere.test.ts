@@ -32,10 +32,10 @@ async function put(send: typeof fetch, path: string) {
   return (await send(`${SHOP}/${path}`, { method: "PUT", body: "{}" })).json<{ id: string }>();
 }
 
-/** The boundaries at which most mistakes show. */
+/** A selection of crash points that most mistakes violate. */
 const only: CrashOptions<unknown>["only"] = ({ point, beginsAnew }) => beginsAnew || point.startsWith("W03") || point.startsWith("W06");
 
-/** Tries a workflow with this code, and returns the report. */
+/** Runs crashEverywhere over a workflow with this code, and returns the report. */
 async function tryCode(code: (call: LabCall) => Promise<unknown>, options: Partial<CrashOptions<{ name: string; note: string }>> = {}) {
   const name = fresh("crash");
   labs.set(name, code);
@@ -47,7 +47,7 @@ afterEach(() => {
   mode.steps = "platform";
 });
 
-it("crashEverywhere requests the input once in each run, and repeats a command with the same one", async () => {
+it("crashEverywhere requests the input once per run, and repeats a command with the same input", async () => {
   const name = fresh("crash");
   labs.set(name, async ({ step }) => step.commit("note", () => ({})));
   onTestFinished(() => void labs.delete(name));
@@ -70,8 +70,8 @@ it("crashEverywhere requests the input once in each run, and repeats a command w
   expect(asked).toHaveLength(boundaries.length + 1);
 });
 
-describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (steps) => {
-  it("finds no violation in a workflow with each class", async () => {
+describe.each(["platform", "lean"] as const)("crashEverywhere over a workflow of %s steps", (steps) => {
+  it("crashEverywhere finds no violation in a workflow with a step of each class", async () => {
     mode.steps = steps;
     const followed = fresh("followed");
     labs.set(followed, async ({ step }) => step.commit("follow", () => ({})));
@@ -101,7 +101,7 @@ describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (
       expect(statuses.has(name), name).toBe(true);
   });
 
-  it("finds an effect outside of a step", async () => {
+  it("crashEverywhere reports a request outside of a step", async () => {
     mode.steps = steps;
     const { broken } = await tryCode(
       async ({ step }) => {
@@ -114,7 +114,7 @@ describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (
     expect(broken).toContainEqual(expect.stringContaining(`POST ${SHOP}/mails outside of a step: sent 2 times, and 1 without a fault.`));
   });
 
-  it("finds a keyed step with a key that depends on time", async () => {
+  it("crashEverywhere reports a keyed step with a key that depends on time", async () => {
     mode.steps = steps;
     let now = 0;
     const timed = defineStep({ effect: "keyed", key: () => `at-${now++}`, run: (call: EffectCall<string>) => post(call, true) });
@@ -124,14 +124,14 @@ describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (
     );
   });
 
-  it("finds a step with an item key that depends on time", async () => {
+  it("crashEverywhere reports a step with an item key that depends on time", async () => {
     mode.steps = steps;
     let now = 0;
     const { broken } = await tryCode(({ step }) => step.effect("charge", keyed, "charges", { key: `at-${now++}` }), { only });
     expect(broken).toContainEqual(expect.stringContaining("The run did not come to this boundary again"));
   });
 
-  it("finds a keyed step that does not send its key", async () => {
+  it("crashEverywhere reports a keyed step that does not send its key", async () => {
     mode.steps = steps;
     const keyless = defineStep({ effect: "keyed", run: (call: EffectCall<string>) => post(call, false) });
     const { broken } = await tryCode(({ step }) => step.effect("charge", keyless, "charges"), { only });
@@ -141,7 +141,7 @@ describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (
     );
   });
 
-  it("finds a branch that differs between replays", async () => {
+  it("crashEverywhere reports a branch of the code that differs between replays", async () => {
     mode.steps = steps;
     const passes = new Map<string, number>();
     const { broken } = await tryCode(
@@ -158,7 +158,7 @@ describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (
     );
   });
 
-  it("finds a lookup that finds nothing, and a request in a commit", async () => {
+  it("crashEverywhere reports a lookup that finds nothing, and a request in a commit", async () => {
     mode.steps = steps;
     const blind = defineStep({ effect: "lookup", run: (call: EffectCall<string>) => post(call, false), lookup: async () => undefined });
     const { broken } = await tryCode(
@@ -180,7 +180,7 @@ describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (
   });
 });
 
-it("crashEverywhere throws every violation, and restores `fetch` and the pauses", async () => {
+it("crashEverywhere throws an error with every violation, and restores `fetch` and the pauses", async () => {
   const real = globalThis.fetch;
   const said: string[] = [];
   let results = 0;
@@ -200,7 +200,7 @@ it("crashEverywhere throws every violation, and restores `fetch` and the pauses"
   expect([globalThis.fetch, globalThis.millraceSkipsPauses]).toEqual([real, undefined]);
 });
 
-it("crashEverywhere reports the reason for which a workflow does not complete without a fault", async () => {
+it("crashEverywhere reports why a workflow does not complete without a fault", async () => {
   const failing = tryCode(({ step }) => step.commit("note", () => Promise.reject(notRetryable("Closed."))));
   await expect(failing).rejects.toThrow("lab is not complete without a fault: it is errored, note: Closed.");
   const tried = tryCode(({ step }) => step.waitFor("hear", ProbeSignal, { subject: "nobody" }), { withinMs: 500 });
@@ -209,9 +209,9 @@ it("crashEverywhere reports the reason for which a workflow does not complete wi
   );
 });
 
-it("an upstream of the test records its requests", async () => {
+it("an upstream that the test passes to crashEverywhere records the requests of all runs", async () => {
   using upstream = recordingUpstream();
   await tryCode(({ step }) => step.effect("charge", keyed, "charges"), { upstream, only });
-  // Without a fault, and at four boundaries.
+  // One effect without a fault, and one at each of four crash points.
   expect(upstream.effects({ url: "/charges" })).toHaveLength(5);
 });

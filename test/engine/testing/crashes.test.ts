@@ -11,7 +11,7 @@ const ways = [
   ["pauseAt", pauseAt],
 ] as const;
 
-it.each(ways)("%s refuses an instance's crash point without the names of the instances", (_, arm) => {
+it.each(ways)("%s refuses a crash point of instances without instance ids", (_, arm) => {
   for (const ids of [undefined, []]) {
     expect(() => arm("W03 effect done, not recorded", ids)).toThrow(
       'Name the instances that you mean: dieAt("W03 effect done, not recorded", [instanceId(tenantId, workflow, key)]).',
@@ -20,11 +20,11 @@ it.each(ways)("%s refuses an instance's crash point without the names of the ins
   expect(globalThis.millraceCrashPoint).toBeUndefined();
 });
 
-it.each(ways)("%s refuses ids at a crash point that belongs to no instance", (_, arm) => {
+it.each(ways)("%s refuses instance ids at a crash point that belongs to no instance", (_, arm) => {
   expect(() => arm("Q03 created, not acknowledged", ["an-id"])).toThrow("Leave out the ids of instances.");
 });
 
-it.each(ways)("%s refuses an unknown crash point, and names the nearest", (_, arm) => {
+it.each(ways)("%s refuses an unknown crash point, and names the most similar one", (_, arm) => {
   expect(() => arm("W03 effect done, not recordet" as CrashPoint, ["an-id"])).toThrow('Did you mean "W03 effect done, not recorded"?');
   expect(() => arm("somewhere" as CrashPoint)).toThrow("There are: W01 claimed, effect not started; ");
 });

@@ -9,7 +9,7 @@ const engine = env as unknown as EngineEnv;
 const by = { tenantId: "acme", source: "test" };
 const payload = { issue: crypto.randomUUID(), reader: "ada", email: "ada@example.com" };
 
-it("a mail without an answer is in doubt, and is not sent again", async () => {
+it("a mail with a lost answer is in doubt, and is not sent again", async () => {
   using upstream = recordingUpstream();
   upstream.next({ does: "lose", url: "mail.example.com" });
   const { instanceId } = await enqueueOne(engine, app, by, { command: DigestMail, payload });

@@ -19,7 +19,7 @@ const charge = defineStep({
   },
 });
 
-it("a recording upstream honours a key, and counts each request without one", async () => {
+it("a recordingUpstream recognizes a repeated key, and counts each request without a key", async () => {
   using upstream = recordingUpstream();
   const answers = [await post("a"), await post("a"), await post(), await post()];
   expect(await Promise.all(answers.map((one) => one.json()))).toEqual([
@@ -36,7 +36,7 @@ it("a recording upstream honours a key, and counts each request without one", as
   expect(upstream.effects({ url: "refunds" })).toEqual([]);
 });
 
-it("a recording upstream refuses, loses and delays answers as configured, and restores fetch", async () => {
+it("a recordingUpstream refuses, loses and delays answers as configured, and restores fetch", async () => {
   const real = globalThis.fetch;
   const upstream = recordingUpstream({ answer: ({ key }, done) => Response.json({ key, done: done.length }) });
   upstream.next({ does: "fail", status: 429 });
@@ -54,7 +54,7 @@ it("a recording upstream refuses, loses and delays answers as configured, and re
   expect(globalThis.fetch).toBe(real);
 });
 
-it("a retry and a sleep take no time while pauses are skipped, and the upstream has the step of each request", async () => {
+it("skipPauses removes the delay of retries and sleeps, and a recordingUpstream has the step of each request", async () => {
   using upstream = recordingUpstream();
   using _ = skipPauses();
   upstream.next({ does: "lose" });
@@ -69,13 +69,13 @@ it("a retry and a sleep take no time while pauses are skipped, and the upstream 
   expect(upstream.effects({ instanceId })).toHaveLength(1);
 });
 
-it("untilEnded reports the status of an instance that does not end", async () => {
+it("untilEnded throws an error with the status of an instance that does not end", async () => {
   const { instanceId } = await runLab(({ step }) => step.approve("may", { question: "May it?" }));
   await expect(untilEnded(probeEnv, instanceId, { withinMs: 300 })).rejects.toThrow(/has not ended after 300 ms: its status is \w+\.$/);
   await expect(untilEnded(probeEnv, "none", { withinMs: 0 })).rejects.toThrow("it has no row.");
 });
 
-it("a message that is delivered twice is one run", async () => {
+it("a message that is delivered twice is one run with one effect", async () => {
   using upstream = recordingUpstream();
   const name = fresh("twice");
   labs.set(name, ({ step }) => step.effect("charge", charge, undefined));

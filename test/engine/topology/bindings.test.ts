@@ -38,7 +38,7 @@ const BINDINGS = [
 const by = { tenantId: "acme", source: "test" };
 const without = (binding: string) => ({ ...probeEnv, [binding]: undefined }) as typeof probeEnv;
 
-it.each(BINDINGS)("a deployment without %s reports that in its first answer, on every route", async (binding, says) => {
+it.each(BINDINGS)("a deployment without the binding %s reports that in its first answer, on every route", async (binding, says) => {
   const api = engineRoutes(app);
   const logged = vi.spyOn(console, "error").mockImplementation(() => {});
   for (const [path, method] of [
@@ -53,7 +53,7 @@ it.each(BINDINGS)("a deployment without %s reports that in its first answer, on 
   logged.mockRestore();
 });
 
-it.each(BINDINGS)("a command, an event and a due time are refused without %s, with nothing stored", async (binding, says) => {
+it.each(BINDINGS)("a command, an event and a due time are refused without the binding %s, and nothing is stored", async (binding, says) => {
   const [name, env] = [fresh(), without(binding)];
   const refused = { code: "config_invalid", message: says };
   expect(
@@ -64,7 +64,7 @@ it.each(BINDINGS)("a command, an event and a due time are refused without %s, wi
   expect(await rows("SELECT id FROM millrace_instances WHERE idempotency_key = ?1", name)).toEqual([]);
 });
 
-it.each(BINDINGS)("messages return to their queue when %s is missing, and the log names the missing binding", async (binding, says) => {
+it.each(BINDINGS)("messages return to their queue when the binding %s is missing, and the log names it", async (binding, says) => {
   const logged = vi.spyOn(console, "log").mockImplementation(() => {});
   const warned = vi.spyOn(console, "warn").mockImplementation(() => {});
   const batch = createMessageBatch("probe-commands", [{ id: "a", timestamp: new Date(), body: { some: "message" }, attempts: 1 }]);
@@ -75,7 +75,7 @@ it.each(BINDINGS)("messages return to their queue when %s is missing, and the lo
   vi.restoreAllMocks();
 });
 
-it("a Durable Object that is exported and not bound is found by its class", async () => {
+it("a Durable Object that is exported and not bound is found by the name of its class", async () => {
   const { RECORDER, KEEPER, ...bare } = probeEnv;
   expect([RECORDER, KEEPER]).not.toContain(undefined);
   const [name, env] = [fresh(), bare as typeof probeEnv];
@@ -86,7 +86,7 @@ it("a Durable Object that is exported and not bound is found by its class", asyn
   expect(recorderOf(env, name)).toBeDefined();
 });
 
-it("a replay does not begin without RECORDER: its instance ends without an effect, and the error names the line to add", async () => {
+it("a replay without the binding RECORDER fails its instance before any effect, and the error names the line to add", async () => {
   const { RECORDER } = probeEnv;
   onTestFinished(() => void Object.assign(probeEnv, { RECORDER }));
   Object.assign(probeEnv, { RECORDER: undefined });

@@ -24,7 +24,7 @@ import { reaches } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
 import { effect } from "../operate/operating.ts";
 
-/** A definition as code makes it that no compiler has looked at. */
+/** Removes the parameter types of a function, because JavaScript code can pass any definition. */
 const loosely = (define: unknown) => define as (options?: object) => unknown;
 const command = loosely(defineCommand);
 const event = loosely(defineEvent);
@@ -57,36 +57,36 @@ const run = async () => 1;
 const plain = { effect: "keyed", run };
 const step = loosely(defineStep);
 
-/** Steps that no attempt could be made at, and so for their ways back. */
+/** Invalid step definitions, which are also tested as undo handlers. */
 const ODD_STEPS: [what: string, odd: object, says: string][] = [
-  ["that reads", { effect: "read" }, 'effect must be "keyed", "natural", "lookup" or "once", not "read"'],
-  ["of no known class", { effect: "bogus" }, 'effect must be "keyed", "natural", "lookup" or "once", not "bogus"'],
-  ["without code", { run: undefined }, "A step needs `run`"],
-  ["that cannot look up", { effect: "lookup" }, "A lookup step needs `lookup`: the function"],
+  ["of the class read", { effect: "read" }, 'effect must be "keyed", "natural", "lookup" or "once", not "read"'],
+  ["of an unknown class", { effect: "bogus" }, 'effect must be "keyed", "natural", "lookup" or "once", not "bogus"'],
+  ["without a run function", { run: undefined }, "A step needs `run`"],
+  ["of the class lookup without a lookup", { effect: "lookup" }, "A lookup step needs `lookup`: the function"],
   ["with a key that is a text", { key: "x" }, "A step's `key` must be a function"],
-  ["with an output that is no schema", { output: {} }, "A step's `output` must be a zod 4 schema"],
-  ["with an input that is no schema", { input: "x" }, "A step's `input` must be a zod 4 schema"],
-  ["of twenty minutes", { timeout: "20 minutes" }, "A step's timeout must be more than 0 and at most 10 minutes"],
-  ["with retries below nothing", { retries: { limit: -1, delay: 0 } }, "retries.limit must be a whole number"],
-  ["with retries that are null", { retries: null }, "retries.limit must be a whole number"],
+  ["with an output that is not a schema", { output: {} }, "A step's `output` must be a zod 4 schema"],
+  ["with an input that is not a schema", { input: "x" }, "A step's `input` must be a zod 4 schema"],
+  ["with a timeout of 20 minutes", { timeout: "20 minutes" }, "A step's timeout must be more than 0 and at most 10 minutes"],
+  ["with a negative limit of retries", { retries: { limit: -1, delay: 0 } }, "retries.limit must be a whole number"],
+  ["with the retries null", { retries: null }, "retries.limit must be a whole number"],
 ];
 
-/** Targets of routes of which something is forgotten. */
+/** Targets of a route with an error or an omission. */
 const NO_TARGETS: [what: string, make: () => unknown][] = [
-  ["signal without its parentheses", () => signal],
-  ["{}", () => ({})],
-  ["undefined", () => undefined],
-  ["a call of nothing", () => loosely(call)()],
-  ["a projection of nothing", () => loosely(project)()],
-  ["a call that has no time", () => call(run, { timeout: 0 })],
-  ["a sending with an invalid row", () => sendEach(defineCommand(asked), () => [], {} as never)],
-  ["a start of nothing", () => loosely(start)()],
-  ["a start of {}", () => loosely(start)({})],
-  ["a sending of nothing", () => (send as never as (...all: unknown[]) => unknown)(undefined, () => ({}))],
-  ["a sending without payload", () => loosely(send)(defineCommand(asked))],
-  ["a sending of each without payloads", () => loosely(sendEach)(defineCommand(asked))],
-  ["a telling to nothing", () => (tell as never as (...all: unknown[]) => unknown)(undefined, () => "x")],
-  ["a telling to no name", () => (tell as never as (...all: unknown[]) => unknown)("rooms")],
+  ["the function signal without a call", () => signal],
+  ["an empty object {}", () => ({})],
+  ["the value undefined", () => undefined],
+  ["a call without a function", () => loosely(call)()],
+  ["a project without a function", () => loosely(project)()],
+  ["a call with a timeout of 0", () => call(run, { timeout: 0 })],
+  ["a sendEach with an invalid row", () => sendEach(defineCommand(asked), () => [], {} as never)],
+  ["a start without a workflow", () => loosely(start)()],
+  ["a start of an empty object", () => loosely(start)({})],
+  ["a send without a command", () => (send as never as (...all: unknown[]) => unknown)(undefined, () => ({}))],
+  ["a send without a payload function", () => loosely(send)(defineCommand(asked))],
+  ["a sendEach without a payload function", () => loosely(sendEach)(defineCommand(asked))],
+  ["a tell without an object and a name", () => (tell as never as (...all: unknown[]) => unknown)(undefined, () => "x")],
+  ["a tell without the name of the object", () => (tell as never as (...all: unknown[]) => unknown)("rooms")],
 ];
 
 const REFUSED: [what: string, define: () => unknown, says: string][] = [
@@ -100,40 +100,52 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
     "use a whole number, from 1",
   ]),
   ...scopes.flatMap((scope): (typeof REFUSED)[number][] => [
-    [`a command's door of the scope ${scope}`, () => command({ ...asked, door: { scope } }), "which no token can have"],
-    [`an event's door of the scope ${scope}`, () => event({ ...told, door: { scope } }), "which no token can have"],
+    [`a command with a door that needs the scope ${scope}`, () => command({ ...asked, door: { scope } }), "which no token can have"],
+    [`an event with a door that needs the scope ${scope}`, () => event({ ...told, door: { scope } }), "which no token can have"],
   ]),
-  ["a command of nothing", () => command(), NO_TYPE],
+  ["a command without any field", () => command(), NO_TYPE],
   ["a command without payload", () => command({ ...asked, payload: undefined }), "pass a schema of zod 4"],
   ["a command with an invalid payload", () => command({ ...asked, payload: {} }), "pass a schema of zod 4"],
-  ["a command without key", () => command({ ...asked, key: undefined }), "has no key: pass a function"],
-  ["a command without subject", () => command({ ...asked, subject: undefined }), "has no subject: pass a function"],
+  ["a command without a key function", () => command({ ...asked, key: undefined }), "has no key: pass a function"],
+  ["a command without a subject function", () => command({ ...asked, subject: undefined }), "has no subject: pass a function"],
   ["an event with a subject that is a text", () => event({ ...told, subject: "x" }), "has no subject: pass a function"],
-  ["a version that nothing leads to", () => command({ ...asked, version: 2, upcasts: { 1: 5 } }), "the conversion from version 1 to 2"],
-  ["a command on no queue", () => command({ ...asked, queue: "declared-commands" }), "has no queue: pass the result of defineQueue"],
+  [
+    "a command with a conversion of versions that is not a function",
+    () => command({ ...asked, version: 2, upcasts: { 1: 5 } }),
+    "the conversion from version 1 to 2",
+  ],
+  [
+    "a command with a queue that is a text",
+    () => command({ ...asked, queue: "declared-commands" }),
+    "has no queue: pass the result of defineQueue",
+  ],
 
-  ["an event of nothing", () => event(), NO_TYPE],
-  ["a payload of another library", () => command({ ...asked, payload: { safeParse: () => ({ success: true }) } }), "of zod 4"],
-  ["a message on a queue of no such name", () => command({ ...asked, queue: { name: "NOT A NAME" } }), "has no queue"],
+  ["an event without any field", () => event(), NO_TYPE],
+  [
+    "a command with a payload schema of another library",
+    () => command({ ...asked, payload: { safeParse: () => ({ success: true }) } }),
+    "of zod 4",
+  ],
+  ["a command on a queue with an invalid name", () => command({ ...asked, queue: { name: "NOT A NAME" } }), "has no queue"],
 
-  ["a workflow of nothing", () => workflow(), '"undefined" is not a workflow name'],
+  ["a workflow without any field", () => workflow(), '"undefined" is not a workflow name'],
   ["a workflow without a name", () => workflow({ ...flow, name: undefined }), '"undefined" is not a workflow name'],
-  ["a workflow without run", () => workflow({ ...flow, run: undefined }), "needs `run`"],
-  ["a workflow on no message", () => workflow({ ...flow, on: undefined }), "has no message that starts it"],
-  ["a deadline beyond a year", () => workflow({ ...flow, deadline: "366 days" }), "must be at most 365 days"],
+  ["a workflow without a run function", () => workflow({ ...flow, run: undefined }), "needs `run`"],
+  ["a workflow without a message that starts it", () => workflow({ ...flow, on: undefined }), "has no message that starts it"],
+  ["a workflow with a deadline above 365 days", () => workflow({ ...flow, deadline: "366 days" }), "must be at most 365 days"],
 
   ...ODD_STEPS.map(([what, odd, says]): (typeof REFUSED)[number] => [`a step ${what}`, () => step({ ...plain, ...odd }), says]),
   ...ODD_STEPS.map(([what, odd, says]): (typeof REFUSED)[number] => [
-    `an undo ${what}`,
+    `a step with an undo ${what}`,
     () => step({ ...plain, undo: { ...plain, ...odd } }),
     `A step's \`undo\` must be a step definition, as for defineStep: ${says}`,
   ]),
   ...[null, {}, run].map((undo): (typeof REFUSED)[number] => [
-    `an undo that is ${String(undo)}`,
+    `a step with an undo that is ${String(undo)}`,
     () => step({ ...plain, undo }),
     'effect must be "',
   ]),
-  ["a step of nothing", () => step(), '"once", not "undefined"'],
+  ["a step without any field", () => step(), '"once", not "undefined"'],
 
   ...NO_TARGETS.map(([what, make]): (typeof REFUSED)[number] => [
     `a route's target that is ${what}`,
@@ -141,72 +153,84 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
     "Target 1 of on(declared.told, …) is invalid",
   ]),
 
-  ["a lane of nothing", () => loosely(defineLaneQueue)(), "is not a lane's name"],
+  ["a lane without any field", () => loosely(defineLaneQueue)(), "is not a lane's name"],
   ["a lane without a name", () => loosely(defineLaneQueue)({ name: null }), "is not a lane's name"],
-  ["a queue of nothing", () => loosely(defineQueue)(), "is not a queue name"],
-  ["a queue that is split by an unknown field", () => loosely(defineQueue)({ name: "q", by: "sub" }), 'by must be "tenant" or "subject"'],
+  ["a queue without any field", () => loosely(defineQueue)(), "is not a queue name"],
+  ["a queue with an unknown field in by", () => loosely(defineQueue)({ name: "q", by: "sub" }), 'by must be "tenant" or "subject"'],
   [
-    "a queue with tenants that are no list",
+    "a queue with tenants that are not a list",
     () => loosely(defineQueue)({ name: "q", tenants: "acme" }),
     "tenants and retired must be lists",
   ],
   ...["a_b", "a--b", "a-"].map((tenant): (typeof REFUSED)[number] => [
-    `a queue of its own for the tenant ${tenant}`,
+    `a separate queue for the tenant ${tenant}`,
     () => defineQueue({ name: "q", tenants: [tenant] }),
     `The tenant "${tenant}" cannot have its own queue`,
   ]),
   [
-    "a queue where another's dead letters go",
+    "a queue with the name of another one's dead-letter queue",
     () => {
       const other = defineQueue({ name: `${queue.name}-dlq` });
       return catalog({ consumers: [defineConsumer(taken), defineConsumer({ queue: other, routes: [] })] });
     },
     'The queue "declared-commands-dlq" has the name of the dead-letter queue of "declared-commands"',
   ],
-  ["a catalog of nothing", () => loosely(catalog)(), "A catalog needs { consumers: […] }"],
+  ["a catalog without any field", () => loosely(catalog)(), "A catalog needs { consumers: […] }"],
   ["a catalog without consumers", () => loosely(catalog)({}), "A catalog needs { consumers: […] }"],
   ["a catalog of an undefined consumer", () => loosely(catalog)({ consumers: [taken] }), "A catalog needs { consumers: […] }"],
-  ["a sequence with a gap of no kind", () => consumer({ ...taken, sequence: { gap: "wiat" } }), 'use gap: "wait", "retry" or "skip"'],
-  ["a sequence that begins with 5", () => consumer({ ...taken, sequence: { gap: "skip", first: 5 } }), "first: 0 or 1"],
-  ["retries of nothing", () => consumer({ ...taken, retries: null }), "retries.limit undefined: use a whole number"],
+  [
+    "a consumer with an unknown rule for gaps in a sequence",
+    () => consumer({ ...taken, sequence: { gap: "wiat" } }),
+    'use gap: "wait", "retry" or "skip"',
+  ],
+  ["a consumer with a sequence that begins with 5", () => consumer({ ...taken, sequence: { gap: "skip", first: 5 } }), "first: 0 or 1"],
+  ["a consumer with the retries null", () => consumer({ ...taken, retries: null }), "retries.limit undefined: use a whole number"],
   ...[null, {}, [{}], [{ name: "a", when: 5, mend: 5 }]].map((repairs): (typeof REFUSED)[number] => [
-    `repairs that are ${JSON.stringify(repairs)}`,
+    `a consumer with the repairs ${JSON.stringify(repairs)}`,
     () => consumer({ ...taken, repairs }),
     "has invalid repairs: use a list",
   ]),
-  ["a consumer of nothing at all", () => consumer(), "must have a queue"],
+  ["a consumer without any field", () => consumer(), "must have a queue"],
   ["a queue without a name", () => loosely(defineQueue)({}), "is not a queue name"],
-  ["a consumer of no queue", () => consumer({ ...taken, queue: "declared-commands" }), "must have a queue"],
-  ["a consumer of nothing", () => consumer({ queue }), "needs a list of workflows in starts"],
-  ["a consumer that starts a workflow by itself", () => consumer({ queue, starts: taken.starts[0] }), "needs a list"],
-  ["a consumer that starts an unknown workflow", () => consumer({ queue, starts: [undefined] }), "Check that it is exported"],
+  ["a consumer with a queue that is a text", () => consumer({ ...taken, queue: "declared-commands" }), "must have a queue"],
+  ["a consumer without workflows and routes", () => consumer({ queue }), "needs a list of workflows in starts"],
+  ["a consumer with a workflow in starts instead of a list", () => consumer({ queue, starts: taken.starts[0] }), "needs a list"],
+  ["a consumer with an undefined workflow in starts", () => consumer({ queue, starts: [undefined] }), "Check that it is exported"],
   [
-    "a consumer that starts a workflow without a message",
+    "a consumer with a workflow in starts that defineWorkflow did not create",
     () => consumer({ queue, starts: [{ run, name: "x" }] }),
     "is not the result of defineWorkflow(…)",
   ],
   [
-    "a consumer that routes an unknown event",
+    "a consumer with an undefined entry in routes",
     () => consumer({ queue, routes: [undefined] }),
     "has an entry in routes that is not the result of on(event, …)",
   ],
-  ["a batch of nothing", () => consumer({ ...taken, batch: { size: 0, waitSeconds: 0 } }), "batch.size 0: use 1 to 100"],
-  ["a batch beyond 100", () => consumer({ ...taken, batch: { size: 101, waitSeconds: 0 } }), "batch.size 101: use 1 to 100"],
-  ["a wait beyond a minute", () => consumer({ ...taken, batch: { size: 10, waitSeconds: 61 } }), "batch.waitSeconds 61: use 0 to 60"],
-  ["no batch at a time", () => consumer({ ...taken, concurrency: 0 }), "concurrency 0: use 1 to 250"],
-  ["more batches than the platform has", () => consumer({ ...taken, concurrency: 251 }), "concurrency 251: use 1 to 250"],
+  ["a consumer with a batch size of 0", () => consumer({ ...taken, batch: { size: 0, waitSeconds: 0 } }), "batch.size 0: use 1 to 100"],
   [
-    "a first pause beyond the longest",
+    "a consumer with a batch size above 100",
+    () => consumer({ ...taken, batch: { size: 101, waitSeconds: 0 } }),
+    "batch.size 101: use 1 to 100",
+  ],
+  [
+    "a consumer with a wait above 60 seconds for a batch",
+    () => consumer({ ...taken, batch: { size: 10, waitSeconds: 61 } }),
+    "batch.waitSeconds 61: use 0 to 60",
+  ],
+  ["a consumer with a concurrency of 0", () => consumer({ ...taken, concurrency: 0 }), "concurrency 0: use 1 to 250"],
+  ["a consumer with a concurrency above 250", () => consumer({ ...taken, concurrency: 251 }), "concurrency 251: use 1 to 250"],
+  [
+    "a consumer with a first delay above its maximum delay",
     () => consumer({ ...taken, retries: { limit: 5, initial: "10 minutes", max: "1 minute" } }),
     'retries.initial "10 minutes", which is more than retries.max "1 minute"',
   ],
   [
-    "a rate of nothing",
+    "a sendEach with a rate of 0",
     () => sendEach(flow.on, () => [], undefined, { ratePerSecond: 0 }),
     "at 0 a second: use more than 0 and at most 1000",
   ],
   [
-    "a retired queue that is declared",
+    "a queue with a retired queue that is also declared",
     () => {
       const own = defineConsumer(taken);
       const other = defineQueue({ name: "declared-others", retired: [queue.name] });
@@ -217,13 +241,13 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
   ],
 ];
 
-describe("The definition is refused, with a remedy, of", () => {
-  it.each(REFUSED)("%s", (_, define, says) => {
+describe("Invalid definitions", () => {
+  it.each(REFUSED)("the definition of %s is refused with a remedy", (_, define, says) => {
     expect(define).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(says) }));
   });
 });
 
-it("A message with a key or subject that is not a text is reported as a fault of its definition, and not of its caller", () => {
+it("a key or subject function that returns no text is reported as an error of the definition, and not of the caller", () => {
   for (const [what, make] of [
     ["promise", async () => "x"],
     ["undefined", () => undefined],
@@ -243,27 +267,42 @@ type Step = Record<"read" | "sleep" | "waitFor" | "approve" | "effect" | "commit
 const steps = (call: Parameters<Code>[0]) => call.step as unknown as Step;
 
 const FAILS: [what: string, code: Code, step: string, says: string][] = [
-  ["a name that is a number", (call) => steps(call).read(5, async () => 1), "", "is of the type number"],
-  ["no name", (call) => steps(call).sleep(undefined, "1 second"), "", "is of the type undefined"],
-  ["a name that is empty", (call) => steps(call).read("", async () => 1), "", "is empty"],
-  ["an undo that is a text", (call) => steps(call).effect("pay", plain, 1, { undo: "x" }), "", 'The undo of "pay" must be a function'],
-  ["a commit's undo that is a text", (call) => steps(call).commit("pay", run, { undo: "x" }), "", 'The undo of "pay" must be a function'],
-  ["an undo of no class", (call) => steps(call).effect("pay", { ...plain, undo: {} }, 1), "", "A step's `undo` must be a step definition"],
-  ["a wait for nothing", (call) => steps(call).waitFor("word"), "", "give it an event and { subject }"],
-  ["a wait about nothing", (call) => steps(call).waitFor("word", ProbeSignal), "", "give it an event and { subject }"],
-  ["a question of nothing", (call) => steps(call).approve("ask"), "", "give it { question }"],
-  ["a sleep beyond a year", ({ step }) => step.sleep("nap", "366 days"), "nap", "the platform's longest wait is 365 days"],
+  ["a step name that is a number", (call) => steps(call).read(5, async () => 1), "", "is of the type number"],
+  ["a step without a name", (call) => steps(call).sleep(undefined, "1 second"), "", "is of the type undefined"],
+  ["a step name that is empty", (call) => steps(call).read("", async () => 1), "", "is empty"],
   [
-    "a wait beyond a year",
+    "an effect with an undo that is a text",
+    (call) => steps(call).effect("pay", plain, 1, { undo: "x" }),
+    "",
+    'The undo of "pay" must be a function',
+  ],
+  [
+    "a commit with an undo that is a text",
+    (call) => steps(call).commit("pay", run, { undo: "x" }),
+    "",
+    'The undo of "pay" must be a function',
+  ],
+  [
+    "an effect with an undo without a class",
+    (call) => steps(call).effect("pay", { ...plain, undo: {} }, 1),
+    "",
+    "A step's `undo` must be a step definition",
+  ],
+  ["a waitFor without an event", (call) => steps(call).waitFor("word"), "", "give it an event and { subject }"],
+  ["a waitFor without a subject", (call) => steps(call).waitFor("word", ProbeSignal), "", "give it an event and { subject }"],
+  ["an approve without a question", (call) => steps(call).approve("ask"), "", "give it { question }"],
+  ["a sleep above 365 days", ({ step }) => step.sleep("nap", "366 days"), "nap", "the platform's longest wait is 365 days"],
+  [
+    "a waitFor with a timeout above 365 days",
     ({ step }) => step.waitFor("word", ProbeSignal, { subject: "x", timeout: "400 days" }),
     "word",
     "the platform's longest wait is 365 days",
   ],
-  ["a sleep of no length", ({ step }) => step.sleep("nap", "soon" as never), "nap", "is not a duration"],
+  ["a sleep with an invalid duration", ({ step }) => step.sleep("nap", "soon" as never), "nap", "is not a duration"],
 ];
 
-describe("A run fails at once, with a remedy, for", () => {
-  it.concurrent.each(FAILS)("%s", async (_, code, step, says) => {
+describe("A run with an invalid call of a step", () => {
+  it.concurrent.each(FAILS)("a run with %s fails at once, and the error names the remedy", async (_, code, step, says) => {
     const { instanceId } = await runLab(code);
     expect(await reaches(instanceId, "errored", "complete", "waiting")).toBe("errored");
     expect(await errorOf(instanceId)).toMatchObject({ code: "config_invalid", step, message: expect.stringContaining(says) });
@@ -271,7 +310,7 @@ describe("A run fails at once, with a remedy, for", () => {
 });
 
 it.each([Number.POSITIVE_INFINITY, Number.NaN, -5])(
-  "A delay of %s that an upstream asks for is left to the step's retries",
+  "a step uses its own delay when an upstream asks for a delay of %s",
   async (delayMs) => {
     let tried = 0;
     const busy = effect("natural", async () => {

@@ -32,12 +32,12 @@ const near = defineConsumer({
 const sent = vi.fn(async () => undefined);
 const env = { ...probeEnv, FAR_COMMANDS: { sendBatch: sent } as unknown as Queue, NEAR_EVENTS: probeEnv.PROBE_EVENTS };
 
-// Other files share this isolate.
+// The list of workflows in other Workers is shared by all test files in this isolate.
 afterAll(() => {
   for (const names of Object.values(elsewhere)) names.clear();
 });
 
-it("a catalog may send the commands of a consumer elsewhere, and describes it; without it, it is refused", () => {
+it("a catalog with a consumer in `elsewhere` may send its commands and describes its queue; without that entry it is refused", () => {
   expect(() => catalog({ consumers: [near] })).toThrow("which has no consumer");
   const split = catalog({ consumers: [near], elsewhere: [far] });
   expect(split.performer("far.work")).toBe(farWork);
@@ -55,7 +55,7 @@ it("a catalog may send the commands of a consumer elsewhere, and describes it; w
   expect(() => catalog({ consumers: [near, far], elsewhere: [far] })).toThrow('The queue "far-commands" has two consumers');
 });
 
-it("a Worker accepts a command for another one, and its keeper leaves the instance, the message and their times alone", async () => {
+it("a Worker accepts a command for another Worker, and its keeper does not change the instance, its message or their due times", async () => {
   const split = catalog({ consumers: [near], elsewhere: [far] });
   const name = fresh();
   const { instanceId: id } = await enqueueOne(env, split, { tenantId: "acme", source: "test" }, { command: FarWork, payload: { name } });
@@ -73,7 +73,7 @@ it("a Worker accepts a command for another one, and its keeper leaves the instan
   await probeEnv.DB.prepare("UPDATE millrace_instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(id).run();
 });
 
-it("an event for a waiting run of another Worker is left to its keeper, without a warning", async () => {
+it("an event for a waiting run of another Worker is delivered by that Worker's keeper, and logs no warning", async () => {
   catalog({ consumers: [near], elsewhere: [far] });
   const event = { tenant_id: "acme", message_type: "near.done", idempotency_key: fresh() } as Envelope;
   const wait = { instance_id: fresh(), workflow: "far-work", event_type: "near.done", signal_id: signalId(event) };
@@ -82,7 +82,7 @@ it("an event for a waiting run of another Worker is left to its keeper, without 
   expect(warned).not.toHaveBeenCalled();
 });
 
-it("a Worker without the object Lock leaves the listed locks to the Worker that has it", async () => {
+it("a Worker without the binding LOCK does not check the listed locks, because another Worker has the lock objects", async () => {
   const name = fresh("lock");
   await probeEnv.DB.prepare("INSERT INTO millrace_locks (tenant_id, name, token) VALUES ('acme', ?1, 7)").bind(name).run();
   const listed = () => rows("SELECT token FROM millrace_locks WHERE name = ?1", name);
@@ -90,7 +90,7 @@ it("a Worker without the object Lock leaves the listed locks to the Worker that 
   expect(await listLocks(without as never, operator, { after: "", limit: 100 })).toEqual({ items: [], next: null });
   expect(await listed()).toEqual([{ token: 7 }]);
   expect((await locks.slice(without as never, null)).found).toEqual([]);
-  // The Worker with the object removes a lock that its object does not hold.
+  // The Worker with the binding removes a listed lock that its object does not hold.
   await listLocks(probeEnv as never, operator, { after: "", limit: 100 });
   expect(await listed()).toEqual([]);
 });

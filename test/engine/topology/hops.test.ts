@@ -20,7 +20,7 @@ const instancesOf = (names: readonly string[]) =>
   );
 const operator = { tenantId: "acme", actor: "tess", scopes: SCOPES } as never;
 
-it("a cycle runs three times and then becomes a dead letter that names its path; a replay runs it three times again", async () => {
+it("a circular chain of commands runs three times and becomes a dead letter that names its path; a replay permits three more runs", async () => {
   const names = Array.from({ length: 6 }, () => fresh());
   const [first = "", ...others] = names;
   await acceptCommands(probeEnv, app, { tenantId: "acme", source: "test" }, [
@@ -63,7 +63,7 @@ const requested = (name: string) =>
 it.each([
   ["an event that starts a run", "probe-events", done, "count-done"],
   ["a command", "probe-commands", requested, "probe"],
-])("%s is accepted after three runs, and becomes a dead letter after a fourth, with its path", async (_, queue, make, workflow) => {
+])("%s is accepted after three earlier runs, and becomes a dead letter with its path after four", async (_, queue, make, workflow) => {
   const [near, far] = [fresh(), fresh()];
   expect(await deliver(queue, [behind(3, make(near)), behind(4, make(far))])).toEqual({ acked: 2, retried: 0 });
   expect(await lettersAbout(near)).toEqual([]);
@@ -74,7 +74,7 @@ it.each([
   expect((await rows("SELECT id FROM millrace_instances WHERE subject = ?1", near)).length).toBeGreaterThan(0);
 });
 
-it("a catalog reports the length of its own chains, and no invalid length", async () => {
+it("a catalog sets the maximum length of its chains, and an invalid maximum is refused", async () => {
   const consumers = [startsOf(probe, followProbe), routesOf(whenDone)];
   const consume = dispatch(catalog({ consumers, maxHops: 5 }));
   const [near, far] = [fresh(), fresh()];

@@ -9,11 +9,11 @@ const input = z.object({ name: z.string() });
 const keyed = defineWorkflow({ name: "greet-all", input, key: ({ name }) => name, run: async ({ input: { name } }) => ({ said: name }) });
 const keyless = defineWorkflow({ name: "note", input, run: async () => undefined });
 const by = { tenantId: "acme", source: "test" };
-/** Bindings that the test's Worker lacks. */
+/** Bindings that the probe Worker does not have. */
 const bound = { PROBE: probeEnv.PROBE, MILLRACE_QUEUE: probeEnv.PROBE_COMMANDS };
 const env = { ...probeEnv, GREET_ALL: bound.PROBE, NOTE: bound.PROBE, MILLRACE_QUEUE: bound.MILLRACE_QUEUE };
 
-it("a workflow with an input gets a command of its name, on the queue millrace, with the key as subject", () => {
+it("a workflow with an input has a command of its own name, on the queue millrace, with the key as subject", () => {
   expect(keyed.command).toMatchObject({ kind: "command", type: "greet-all", version: 1, queue: { name: "millrace" } });
   expect(keyed.command.from({ name: "Ada" })).toMatchObject({ type: "greet-all", key: "Ada", subject: "Ada", payload: { name: "Ada" } });
   const { catalog } = millrace({ workflows: [keyed, keyless] });
@@ -21,7 +21,7 @@ it("a workflow with an input gets a command of its name, on the queue millrace, 
   expect(catalog.consumers).toMatchObject([{ queue: { name: "millrace" }, starts: [{ name: "greet-all" }, { name: "note" }] }]);
 });
 
-it("a command without a key is refused until its caller sends an idempotency key", async () => {
+it("a command without a key function is refused unless the caller sends an idempotency key", async () => {
   const { catalog } = millrace({ workflows: [keyless] });
   const request = { command: keyless.command, payload: { name: fresh() } };
   await expect(enqueueOne(env, catalog, by, request)).rejects.toMatchObject({
@@ -34,24 +34,24 @@ it("a command without a key is refused until its caller sends an idempotency key
 });
 
 const WRONG: [what: string, definition: object, says: string][] = [
-  ["an input that is no schema", { name: "note", input: {}, run: async () => 1 }, "must be a zod 4 schema"],
-  ["a key that is no function", { name: "note", input, key: "name", run: async () => 1 }, "must be a function"],
-  ["no code", { name: "note", input }, "needs `run`"],
+  ["an input that is not a schema", { name: "note", input: {}, run: async () => 1 }, "must be a zod 4 schema"],
+  ["a key that is not a function", { name: "note", input, key: "name", run: async () => 1 }, "must be a function"],
+  ["no run function", { name: "note", input }, "needs `run`"],
   ["no input and no message", { name: "note", run: async () => 1 }, "or an `input`"],
 ];
 
-it.each(WRONG)("a workflow with %s is refused", (_, definition, message) => {
+it.each(WRONG)("the definition of a workflow with %s is refused", (_, definition, message) => {
   const refused = expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(message) });
   expect(() => defineWorkflow(definition as never)).toThrow(refused);
 });
 
-it("an explicit consumer keeps its numbers and gets the workflows of its queue", () => {
+it("a consumer that the app declares keeps its options, and gets the workflows of its queue", () => {
   const consumer = defineConsumer({ queue: defineQueue({ name: "millrace" }), starts: [keyless], concurrency: 2 });
   const { catalog } = millrace({ workflows: [keyed, keyless], consumers: [consumer] });
   expect(catalog.consumers).toMatchObject([{ concurrency: 2, starts: [{ name: "note" }, { name: "greet-all" }] }]);
 });
 
-it("requests, batches and cron triggers that are not the engine's reach the app; the engine's do not", async () => {
+it("the app gets the requests, batches and cron triggers that are not the engine's, and no others", async () => {
   const [fetch, queue, scheduled] = [vi.fn(async () => new Response("app")), vi.fn(), vi.fn()];
   const { handler } = millrace<typeof env>({ workflows: [keyed], fetch, queue, scheduled });
   const get = async (path: string) => (await handler.fetch(new Request(`http://localhost${path}`), env, createExecutionContext())).text();
@@ -73,7 +73,7 @@ it("requests, batches and cron triggers that are not the engine's reach the app;
   expect(scheduled).toHaveBeenCalledTimes(1);
 });
 
-it("a batch of another environment's queue is not accepted, although its name ends like one of the catalog", async () => {
+it("the engine ignores a batch of another environment's queue with a name that ends like one of its own", async () => {
   const queue = vi.fn();
   const { handler } = millrace<typeof env & { QUEUE_PREFIX: string }>({ workflows: [keyed], queue });
   const staging = { ...env, QUEUE_PREFIX: "staging-" };
@@ -103,7 +103,7 @@ it("an accepted instance that cannot start in this deployment shows the reason a
   });
 });
 
-it("the log names the workflow and the queue that the Worker lacks, once in an isolate", async () => {
+it("the log names a workflow and a queue without a binding, once per isolate", async () => {
   const logged = vi.spyOn(console, "error").mockImplementation(() => {});
   const { handler } = millrace<object>({ workflows: [keyed] });
   const bare = { ...probeEnv, MILLRACE_QUEUE: undefined, QUEUE_PREFIX: "staging-" };

@@ -10,13 +10,13 @@ import { routed as consumerOf, keepRow, lettersAbout, kept as rowsAbout } from "
 
 const routed = (name: string, payload: { parts?: string[]; shared?: string } = {}) =>
   event("probe.routed", name, { name, parts: [], ...payload });
-/** An event that its sender keeps until it is notified. */
+/** An event with its own outbox: its sender keeps the event until the engine confirms it. */
 const keptBySender = (name: string, payload = {}): Envelope => ({ ...routed(name, payload), outbox: "sender" });
 const kept = (kind: string, name: string) => rows<{ id: string }>("SELECT id FROM probe_rows WHERE kind = ?1 AND name = ?2", kind, name);
 const confirmed = (message: Envelope) =>
   routing.confirmed.filter(({ idempotency_key }) => idempotency_key === message.idempotency_key).length;
 
-/** Runs a function and returns the SQL of every round trip to the database meanwhile: one list for each. */
+/** Runs a function, and returns the SQL texts of each batch that it sends to the database. */
 async function roundTrips(act: () => Promise<unknown>): Promise<string[][]> {
   const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
   await act();
@@ -26,7 +26,7 @@ async function roundTrips(act: () => Promise<unknown>): Promise<string[][]> {
 }
 
 describe("project", () => {
-  it("writes the rows of a batch as one statement, in the round trip of the intake", async () => {
+  it("a route's project writes the rows of a batch in one statement, together with the engine's own writes", async () => {
     const names = Array.from({ length: 20 }, () => fresh());
     const events = names.map((name) => routed(name));
     const trips = await roundTrips(async () => expect(await deliver("probe-events", events)).toEqual({ acked: 20, retried: 0 }));
@@ -36,7 +36,7 @@ describe("project", () => {
     for (const [index, name] of names.entries()) expect(await kept("project", name)).toEqual([{ id: events[index]?.idempotency_key }]);
   });
 
-  it("keeps one row for any number and order of the event's deliveries", async () => {
+  it("a route's project writes one row per event, for any number and order of deliveries", async () => {
     const name = fresh();
     const [one, two] = [routed(name), routed(name)];
     await deliver("probe-events", [two, one, two]);
@@ -46,7 +46,7 @@ describe("project", () => {
 });
 
 describe("call", () => {
-  it("returns only its own event to the queue when it throws; the rest of the batch is settled", async () => {
+  it("a route's call that throws returns only its own event to the queue, and the rest of the batch is settled", async () => {
     const names = [fresh(), fresh(), fresh()] as const;
     const events = names.map((name) => keptBySender(name, { parts: ["a"] }));
     routing.failing.add(names[1]);
@@ -63,7 +63,7 @@ describe("call", () => {
 });
 
 describe("call after the commit", () => {
-  it("that throws returns its event with everything else accepted, and its replay repeats only the call", async () => {
+  it("a call after the commit that throws makes its event a dead letter, and a replay repeats only that call", async () => {
     const [name, neighbour] = [fresh(), fresh()];
     const failing = new Set([name]);
     const called: string[] = [];
@@ -83,12 +83,12 @@ describe("call after the commit", () => {
     expect(await lettersAbout(neighbour)).toEqual([]);
 
     failing.clear();
-    // As a replay sends it.
+    // A replay sends the event with this field.
     expect(await consume([{ ...events[0], replay: crypto.randomUUID() }])).toEqual({ acked: 1, retried: 0 });
     expect([await rowsAbout(name), called.filter((one) => one === name)]).toMatchObject([[{}], [name, name]]);
   });
 
-  it("is refused for a consumer with a gap rule, which does not repeat an accepted event", () => {
+  it("a call after the commit is refused for a consumer with a gap rule, which does not repeat an accepted event", () => {
     const routes = [
       on(
         ProbeRouted,
@@ -105,7 +105,7 @@ describe("sendEach", () => {
     ["one", ["a"]],
     ["many", ["a", "b", "c", "d"]],
     ["equal keys once", ["a", "a", "b"]],
-  ])("sends %s, each once for any deliveries of the event", async (_, parts) => {
+  ])("sendEach with %s sends each command once, for any number of deliveries of the event", async (_, parts) => {
     const name = fresh();
     const message = routed(name, { parts });
     const keys = [...new Set(parts)].map((part) => ({ idempotency_key: `${name}/${part}` }));
@@ -120,7 +120,7 @@ describe("sendEach", () => {
   });
 });
 
-it("a resulting command has its cause in whole characters, for a key of any length", async () => {
+it("the causation id of a command is cut between characters when its event has a long key", async () => {
   const name = fresh();
   const key = "k".repeat(299);
   expect(await deliver("probe-events", [event("probe.routed", name, { name, parts: ["a"] }, `${key}😀`)])).toEqual({
@@ -137,7 +137,7 @@ it("a resulting command has its cause in whole characters, for a key of any leng
 });
 
 describe("once", () => {
-  it("is shared by the events of one batch, and created again for the next", async () => {
+  it("a value of `once` is shared by the calls of one batch, and created again for the next batch", async () => {
     const shared = fresh("settings");
     const events = Array.from({ length: 5 }, () => routed(fresh(), { shared }));
     await deliver("probe-events", events);
@@ -146,20 +146,20 @@ describe("once", () => {
     expect(routing.made.get(shared)).toBe(2);
   });
 
-  it("separates values of different names", async () => {
+  it("values of `once` with different names are separate", async () => {
     const [one, two] = [fresh("settings"), fresh("settings")];
     await deliver("probe-events", [routed(fresh(), { shared: one }), routed(fresh(), { shared: two })]);
     expect([routing.made.get(one), routing.made.get(two)]).toEqual([1, 1]);
   });
 
-  it("forgets a failure: the next caller creates the value again, and all share it", async () => {
+  it("a value of `once` that failed is created again for the next caller, and all calls share the new value", async () => {
     const shared = fresh("settings");
     routing.failFirst.set(shared, 1);
     expect(await deliver("probe-events", [routed(fresh(), { shared }), routed(fresh(), { shared })])).toEqual({ acked: 2, retried: 0 });
     expect(routing.made.get(shared)).toBe(2);
   });
 
-  it("returns the events that called it when it fails permanently", async () => {
+  it("calls that use a permanently failing value of `once` return their events to the queue", async () => {
     const shared = fresh("settings");
     routing.failFirst.set(shared, 99);
     expect(await deliver("probe-events", [routed(fresh(), { shared }), routed(fresh())])).toEqual({ acked: 1, retried: 1 });
@@ -167,7 +167,7 @@ describe("once", () => {
 });
 
 describe("onConfirmed", () => {
-  it("receives accepted and captured events that their senders keep", async () => {
+  it("onConfirmed gets accepted events and dead letters with a sender's outbox, and no others", async () => {
     const [good, bad, ours] = [keptBySender(fresh()), { ...keptBySender(fresh()), payload_inline: { name: 7 } }, routed(fresh())];
     expect(await deliver("probe-events", [good, bad, ours, "not an envelope"])).toEqual({ acked: 4, retried: 0 });
     expect([confirmed(good), confirmed(bad), confirmed(ours)]).toEqual([1, 1, 0]);
@@ -176,7 +176,7 @@ describe("onConfirmed", () => {
     ]);
   });
 
-  it("receives events that ran out of tries, and no messages that the engine's outbox keeps", async () => {
+  it("onConfirmed gets exhausted events with a sender's outbox, and no messages of the engine's outbox", async () => {
     const message = keptBySender(fresh());
     const command = {
       ...event("probe.done", "x", { name: fresh(), steps: [] }),
@@ -188,7 +188,7 @@ describe("onConfirmed", () => {
     expect([confirmed(message), confirmed(command)]).toEqual([1, 0]);
   });
 
-  it("loses nothing when it fails: the event is accepted, settled, and reported again when it is delivered again", async () => {
+  it("an onConfirmed that throws loses nothing: its event is accepted, and is confirmed at the next delivery", async () => {
     const name = fresh();
     const [message, exhausted] = [keptBySender(name), keptBySender(fresh())];
     routing.confirmFails = true;

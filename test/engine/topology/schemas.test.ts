@@ -7,13 +7,13 @@ const queue = defineQueue({ name: "schema-commands" });
 const events = defineQueue({ name: "schema-events" });
 const payload = z.object({ name: z.string() });
 
-/** A consumer of a command with such a payload. */
+/** A consumer of a command with this payload schema. */
 function performing(payload: z.ZodType) {
   const on = defineCommand<unknown, string>({ type: "schema.asked", payload, key: () => "k", subject: () => "s", queue });
   return defineConsumer({ queue, starts: [defineWorkflow({ name: "schema", on, run: async () => undefined })] });
 }
 
-/** A consumer of an event with such a payload. */
+/** A consumer of an event with this payload schema. */
 function hearing(payload: z.ZodType) {
   const told = defineEvent<unknown, string>({ type: "schema.told", payload, subject: () => "s", queue: events });
   return defineConsumer({ queue: events, routes: [on(told)] });
@@ -24,9 +24,9 @@ it.each<[what: string, schema: z.ZodType, where: string]>([
   ["prepares it", z.preprocess((given) => given, payload), "payload"],
   ["transforms a field", payload.extend({ note: z.string().transform((note) => `${note}!`) }), "payload.note"],
   ["transforms an alternative", payload.extend({ of: z.array(z.union([z.int(), z.string().transform(Number)])) }), "payload.of.*"],
-  ["reads a text as true or false", payload.extend({ isNew: z.stringbool().optional() }), "payload.isNew"],
-  ["transforms behind a pipe", payload.extend({ at: z.lazy(() => z.string().pipe(z.transform(Number))) }), "payload.at"],
-])("A payload's schema that %s stops the start, and the error names the place", (_, schema, where) => {
+  ["contains a stringbool", payload.extend({ isNew: z.stringbool().optional() }), "payload.isNew"],
+  ["transforms after a pipe", payload.extend({ at: z.lazy(() => z.string().pipe(z.transform(Number))) }), "payload.at"],
+])("a catalog is refused when a payload's schema %s, and the error names the field", (_, schema, where) => {
   const refused = (what: string) =>
     expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(`The schema of the ${what}`) });
   expect(() => catalog({ consumers: [performing(schema)] })).toThrow(
@@ -45,9 +45,9 @@ const branch: z.ZodType<Branch> = z.object({ branches: z.lazy(() => branch.array
 it.each<[string, z.ZodType]>([
   ["fills in defaults", payload.extend({ note: z.string().default("").catch("") })],
   ["pipes one check into another", payload.extend({ at: z.string().pipe(z.email()) })],
-  ["brings texts into one form", payload.extend({ email: z.string().trim().toLowerCase(), at: z.coerce.number() })],
+  ["normalizes texts and numbers", payload.extend({ email: z.string().trim().toLowerCase(), at: z.coerce.number() })],
   ["knows itself", branch],
   ["takes any JSON", payload.extend({ more: z.json() })],
-])("A payload's schema that %s is accepted", (_, schema) => {
+])("a catalog is accepted when a payload's schema %s", (_, schema) => {
   expect(catalog({ consumers: [performing(schema), hearing(schema)] }).workflows).toHaveLength(1);
 });

@@ -10,7 +10,7 @@ import { hearing, SharedTold, sharedEvents } from "../../probe/shared.ts";
 import { app } from "../../probe/worker.ts";
 import { event, fresh, probeEnv, rows, until } from "../harness.ts";
 
-/** Tenants of each of the queues. */
+/** The queue of a tenant. ONE and TWO are tenants of the first and second queue. */
 const queueOf = (tenant_id: string) => queueFor(sharedEvents, { tenant_id, subject: "" });
 const ours = (queue: string) => Array.from({ length: 50 }, (_, index) => `t${index}`).find((tenant) => queueOf(tenant) === queue) ?? "";
 const [ONE, TWO] = [ours("shared-events"), ours("shared-events-2")];
@@ -29,7 +29,7 @@ const lettersAbout = (name: string) =>
     `%"${name}"%`,
   );
 
-/** Refuses the event of this name this number of times, then accepts it. */
+/** Refuses the event with this name this number of times, then accepts it. */
 function refuse(name: string, times: number): { heard: number } {
   const seen = { heard: 0 };
   hearing.set(name, async () => {
@@ -40,16 +40,16 @@ function refuse(name: string, times: number): { heard: number } {
   return seen;
 }
 
-describe("One of several queues under one name", () => {
+describe("A queue that is split by tenant", () => {
   it.each([
     [ONE, ""],
     [TWO, "-2"],
     ["big", "-big"],
-  ])("accepts commands of the tenant %s, their events and resulting commands, by the same queue: %s", async (tenant, end) => {
+  ])('commands of the tenant %s, their events and the resulting commands use the queues with the suffix "%s"', async (tenant, end) => {
     const [first, second] = [fresh(), fresh()];
     refuse(second, 1);
     await ask(tenant, first, [second]);
-    // The event of the second run is refused where it was delivered, and kept with that queue's name.
+    // The event of the second run is refused, and its dead letter has the name of the queue that delivered it.
     const letters = await until(
       () => lettersAbout(second),
       (found) => found.length > 0,
@@ -60,7 +60,7 @@ describe("One of several queues under one name", () => {
     ]);
   });
 
-  it("does not let one tenant's burst delay another tenant", async () => {
+  it("a burst of one tenant does not delay another tenant on another queue", async () => {
     const [mine, yours] = [fresh(), fresh()];
     let release = () => {};
     const held = new Promise<void>((resolve) => {
@@ -81,7 +81,7 @@ describe("One of several queues under one name", () => {
     expect(heard).toBe(1);
   });
 
-  it("replays a dead letter to its tenant's current queue, also from a queue without senders", async () => {
+  it("a dead letter of a retired queue is replayed to its tenant's current queue", async () => {
     const name = fresh();
     const seen = refuse(name, 2);
     const consume = dispatch(app);
@@ -102,7 +102,7 @@ describe("One of several queues under one name", () => {
     expect(await until(async () => seen.heard, Boolean)).toBe(1);
   });
 
-  it("keeps a sender's order when a larger number of queues changes the route of its messages", async () => {
+  it("the order of a sender's messages is kept when a larger number of queues moves them to another queue", async () => {
     const heard: string[] = [];
     const subject = fresh();
     const numbered = (sequence: number) => ({ ...event("probe.routed", subject, { name: `${subject}#${sequence}` }), sequence });
@@ -120,7 +120,7 @@ describe("One of several queues under one name", () => {
     expect(heard).toEqual([1, 2, 3].map((number) => `${subject}#${number}`));
   });
 
-  it("distributes one tenant's messages by their subject, where configured", () => {
+  it('a queue with `by: "subject"` distributes one tenant\'s messages by their subject', () => {
     const queue = defineQueue({ name: "orders", partitions: 4, by: "subject", tenants: ["big"] });
     const subjects = Array.from({ length: 100 }, (_, index) => `order-${index}`);
     const counts = Map.groupBy(subjects, (subject) => queueFor(queue, { tenant_id: "acme", subject }));
@@ -153,25 +153,33 @@ it("a command is refused while one of its queues is not bound, and the error nam
 });
 
 it.each<[string, Parameters<typeof defineQueue>[0], string]>([
-  ["no queue at all", { name: "orders", partitions: 0 }, 'The queue "orders" has partitions: 0. Use 1 to 100.'],
-  ["half of one", { name: "orders", partitions: 1.5 }, "Use 1 to 100"],
-  ["a tenant with a name that no queue can have", { name: "orders", tenants: ["big_shop"] }, '"orders-big_shop" is not a queue name'],
-  ["a tenant called as a partition", { name: "orders", partitions: 2, tenants: ["2"] }, 'contains two queues named "orders-2"'],
-  ["a tenant called as its dead letters", { name: "orders", tenants: ["dlq"] }, 'contains two queues named "orders-dlq"'],
+  ["partitions: 0", { name: "orders", partitions: 0 }, 'The queue "orders" has partitions: 0. Use 1 to 100.'],
+  ["half a partition", { name: "orders", partitions: 1.5 }, "Use 1 to 100"],
+  ["a tenant name that is invalid in a queue name", { name: "orders", tenants: ["big_shop"] }, '"orders-big_shop" is not a queue name'],
+  [
+    "a tenant with the same queue name as a partition",
+    { name: "orders", partitions: 2, tenants: ["2"] },
+    'contains two queues named "orders-2"',
+  ],
+  [
+    "a tenant with the same queue name as the dead-letter queue",
+    { name: "orders", tenants: ["dlq"] },
+    'contains two queues named "orders-dlq"',
+  ],
 ])("defineQueue refuses %s", (_, options, says) => {
   expect(() => defineQueue(options)).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(says) }));
 });
 
 const orders = (partitions: number) => defineQueue({ name: "orders", partitions });
 
-it("a queue with different numbers in its messages and its consumer stops the start", () => {
+it("a catalog is refused when a message and its consumer declare one queue with different partitions", () => {
   const consumer = defineConsumer({ queue: orders(1), starts: [performing(orders(2))] });
   expect(() => catalog({ consumers: [consumer] })).toThrow(
     'The queue "orders" is declared twice, with different partitions, tenants or retired queues: declare it once.',
   );
 });
 
-it("two consumers of one queue stop the start", () => {
+it("a catalog is refused when two consumers have one queue", () => {
   const consumers = [orders(2), defineQueue({ name: "orders-2" })].map((queue) => defineConsumer({ queue, starts: [] }));
   expect(() => catalog({ consumers })).toThrow('The queue "orders-2" has two consumers');
 });

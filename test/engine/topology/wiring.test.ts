@@ -24,7 +24,7 @@ const asked = (type: string, queue = ProbeRequested.queue) => defineCommand({ ty
 const workflow = (name: string, on: ReturnType<typeof asked>) => defineWorkflow({ name, on, run: async () => undefined });
 const by = { tenantId: "acme", source: "test" };
 
-it("a command with an unbound workflow is refused, with the line to add, and nothing is stored", async () => {
+it("a command of a workflow without a binding is refused, the error names the line to add, and nothing is stored", async () => {
   const app = catalog({ consumers: [startsOf(workflow("never-bound", asked("probe.unbound")))] });
   const [answer] = await acceptCommands(probeEnv, app, by, [{ type: "probe.unbound", payload: { name: "unbound" } }]);
   expect(answer).toMatchObject({
@@ -37,7 +37,7 @@ it("a command with an unbound workflow is refused, with the line to add, and not
   expect(await rows("SELECT id FROM millrace_instances WHERE workflow = 'never-bound'")).toEqual([]);
 });
 
-it("a command with an unbound queue is refused, with the line to add", async () => {
+it("a command on a queue without a binding is refused, and the error names the line to add", async () => {
   const queue = defineQueue({ name: "no-such-queue" });
   const app = catalog({ consumers: [defineConsumer({ queue, starts: [workflow("probe", asked("probe.unqueued", queue))] })] });
   const [answer] = await acceptCommands(probeEnv, app, by, [{ type: "probe.unqueued", payload: { name: "unqueued" } }]);
@@ -48,14 +48,14 @@ it("a command with an unbound queue is refused, with the line to add", async () 
 });
 
 it.each([
-  ["Billing_Commands", "with capitals and underscores"],
-  ["billing_commands", "with underscores, under which two queues would have one binding"],
-  ["billing--commands", "with two dashes"],
-  ["-billing", "that begins with a dash"],
-  ["billing-", "that ends with one"],
-  ["", "of nothing"],
-  [`billing-${"x".repeat(52)}`, "whose dead-letter queue would have more than 63 letters"],
-])("a queue name %s is refused: %s", (name) => {
+  ["Billing_Commands", "it has capitals and underscores"],
+  ["billing_commands", "it has underscores, so two queue names would give one binding name"],
+  ["billing--commands", "it has two dashes in a row"],
+  ["-billing", "it begins with a dash"],
+  ["billing-", "it ends with a dash"],
+  ["", "it is empty"],
+  [`billing-${"x".repeat(52)}`, "its dead-letter queue would have a name of more than 63 characters"],
+])("the queue name %s is refused: %s", (name) => {
   expect(() => defineQueue({ name })).toThrow(
     expect.objectContaining({ code: "config_invalid", message: expect.stringContaining("is not a queue name") }),
   );
@@ -67,7 +67,7 @@ it.each([
   [{ limit: -1 }, "retries.limit -1"],
   [{ limit: 101 }, "retries.limit 101"],
   [{ max: "13 hours" as const }, "above 12 hours"],
-])("a consumer with the retries %j, which no queue supports, is refused", (odd, says) => {
+])("a consumer with retries that Cloudflare Queues do not support is refused: %j", (odd, says) => {
   const retries = { limit: 1, initial: 10, max: 10, ...odd };
   const declare = () => defineConsumer({ queue: ProbeRequested.queue, starts: [], retries });
   expect(declare).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(says) }));
@@ -90,19 +90,19 @@ it.each<[string, ConsumerDefinition[], string]>([
     'The queue "probe-commands" carries commands and events: use another queue for the events.',
   ],
   [
-    "a consumer of both",
+    "a consumer with starts and routes",
     [{ ...startsOf(perform), routes: [] } as never],
     'The consumer of "probe-commands" has both starts and routes: use starts for a queue of commands, or routes for a queue of events.',
   ],
   ["a queue with two consumers", [startsOf(), startsOf()], 'The queue "probe-commands" has two consumers: merge them into one.'],
   [
-    "a workflow that follows an event, among those that perform commands",
+    "a workflow of an event in starts",
     [startsOf(thank), routesOf(on(shipped))],
     '"thank" follows the event "probe.shipped", but starts is for workflows that perform a command: ' +
       'add start(…) to the on(…) of that event, in the routes of the consumer of "probe-events".',
   ],
   [
-    "a command among events",
+    "a command in routes",
     [routesOf(on(perform.on as never))],
     '"probe.performed" is a command, but routes are for events: list its workflow in the starts of the consumer of "probe-commands".',
   ],
@@ -124,12 +124,12 @@ it.each<[string, ConsumerDefinition[], string]>([
     '"probe.performed" is the type of a command and of an event: rename one of them.',
   ],
   [
-    "an event with two lines",
+    "an event with two entries in routes",
     [routesOf(on(paid), on(paid))],
     '"probe.paid" has two entries in routes: put all its targets into one on(…).',
   ],
   [
-    "a workflow that the line of another event starts",
+    "a workflow that the route of another event starts",
     [routesOf(on(shipped), on(paid, start(thank) as never))],
     '"thank" follows "probe.shipped", but the route of "probe.paid" starts it: move its start(…).',
   ],
@@ -158,7 +158,7 @@ it.each<[string, ConsumerDefinition[], string]>([
     [routesOf(sends(asked("probe.lost", elsewhere)))],
     'A route sends "probe.lost" on the queue "elsewhere", which has no consumer: add one, with the workflow in starts.',
   ],
-])("%s stops the start, and the error names the value to change", (_, consumers, says) => {
+])("a catalog with %s is refused, and the error names the value to change", (_, consumers, says) => {
   expect(() => catalog({ consumers })).toThrow(says);
 });
 
@@ -169,7 +169,7 @@ it("a catalog has the workflows and events of its consumers", () => {
   expect(app.subscribers("probe.paid").targets).toEqual([]);
 });
 
-it("an unknown type gets the most similar name, or the steps to add a new one", () => {
+it("an error about an unknown message type names the most similar one, or the steps to add a type", () => {
   expect(() => app.performer("probe.requestd")).toThrow('Did you mean "probe.requested"?');
   expect(() => app.performer("customer.welcome")).toThrow(
     "add its workflow to `workflows: […]` of millrace({ … }), or to the starts of its queue",
@@ -185,7 +185,7 @@ it.each([
     "invalid_payload",
     { payload: z.object({ items: z.array(z.object({ id: z.string() })) }).refine(({ items }) => (items[0] as { id: string }).id !== "") },
   ],
-])("a command that %s cannot process is refused alone: the others of its request are accepted", async (_, code, odd) => {
+])("a command that %s cannot process is refused, and the other commands of its request are accepted", async (_, code, odd) => {
   const schema = z.object({ items: z.array(z.object({ id: z.string() })) });
   const key = ({ items }: z.infer<typeof schema>) => (items[0] as { id: string }).id;
   const on = defineCommand({

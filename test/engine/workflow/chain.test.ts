@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { fresh, happened, reaches, rows, start } from "../harness.ts";
 
 describe("A guarded run", () => {
-  it("does each effect once and completes", async () => {
+  it("a run with a step of each class executes each effect once and completes", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "read", name: "look" },

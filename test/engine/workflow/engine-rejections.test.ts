@@ -18,7 +18,7 @@ const reset = (place: Pick<Strike, "call"> & Partial<Strike>): Strike => ({
   ...place,
 });
 
-/** A lab run that is struck, to its end. */
+/** Executes a lab run with these planned rejections of the platform to its end. */
 async function struckRun(code: (call: LabCall) => Promise<unknown>, ...plan: Strike[]) {
   const name = fresh("struck");
   strike(name, ...plan);
@@ -38,7 +38,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
     mode.steps = "platform";
   });
 
-  it("W34 a step's attempt that throws the same text as the platform fails its step in every replay", async () => {
+  it("W34 an attempt that throws an error with a text of the platform fails its step again in every replay", async () => {
     const heard: string[] = [];
     const own = effect("keyed", () => Promise.reject(new Error(RESET)));
     const { status, strikes, instanceId } = await struckRun(
@@ -54,7 +54,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
     expect(heard).toEqual(["Network connection lost.", RESET, "Network connection lost.", RESET]);
   });
 
-  it("W34 a step's attempt that always throws that text ends the run with it", async () => {
+  it("W34 an attempt that always throws an error with a text of the platform fails its run", async () => {
     const { status, instanceId } = await struckRun(({ step }) => step.read("look", () => Promise.reject(new Error(RESET)), ONCE));
     expect([status, await timesRestarted(instanceId)]).toEqual(["errored", null]);
     expect(await errorOf(instanceId)).toMatchObject({ step: "look", code: "step_failed", message: RESET, attempts: 1 });
@@ -79,21 +79,21 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
   it.each([
     ["do", "behind"],
     ["sleep", "before"],
-  ] as const)("W34 an unknown error of the platform changes nothing: %s %s", async (call, when) => {
+  ] as const)("W34 an unknown error of the platform is not thrown to the code: %s %s", async (call, when) => {
     const { status, strikes, instanceId } = await struckRun(
       async ({ step }) => {
         await step.read("look", async () => 1, ONCE).catch(() => step.commit("instead", () => ({})));
         await step.sleep("rest", 20).catch(() => step.commit("instead", () => ({})));
       },
-      reset({ call, when, says: new Error("A word that is new.") }),
+      reset({ call, when, says: new Error("A new error of the platform.") }),
     );
     expect([status, strikes]).toEqual(["complete", 1]);
     expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
   });
 
-  it("W34 an unknown text after a failed last attempt is treated as that failure, and a reset is not", async () => {
+  it("W34 an unknown error after a failed last attempt means that the step failed, and a reset of the platform does not", async () => {
     for (const [says, tries] of [
-      [new Error("A word that is new."), 1],
+      [new Error("A new error of the platform."), 1],
       [new Error(RESET), 2],
     ] as const) {
       let tried = 0;
@@ -111,7 +111,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
     }
   });
 
-  it("W34 a wait for an operator's answer, and an undo, are restarted as well", async () => {
+  it("W34 a rejected wait for an operator's answer and a rejected undo are restarted by the keeper", async () => {
     const world = { did: 0, undone: 0 };
     const undo = back(async () => void world.undone++);
     const once = effect("once", async () => Promise.reject(new Error(`Lost ${++world.did}.`)), { undo });
@@ -136,7 +136,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
   });
 });
 
-it("W34 12 failed restarts end the run with the platform's last error and without compensation; a retry starts the count again", async () => {
+it("W34 a run ends with the platform's last error after 12 failed restarts, and a retry starts the count again", async () => {
   const { instanceId, name, status, strikes } = await struckRun(
     ({ step }) => step.read("look", async () => 1).catch(() => step.commit("instead", () => ({}))),
     reset({ call: "do", step: "look", times: 100 }),
@@ -155,7 +155,7 @@ it("W34 12 failed restarts end the run with the platform's last error and withou
   ]);
 });
 
-it("W34 a callback address is called for the end alone", async () => {
+it("W34 a callback address is not called for an end by the platform's own error, only for the run's end", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const name = fresh("struck");
@@ -168,7 +168,7 @@ it("W34 a callback address is called for the end alone", async () => {
   expect((await heard(1)).map((one) => one.id)).toEqual([`${id}-1-complete`]);
 });
 
-it("W34 the keeper soon checks a run that it had skipped as asleep for a day", async () => {
+it("W34 the keeper soon checks a sleeping run that the platform has ended, although its check was due a day later", async () => {
   const name = fresh("struck");
   resetPrefixes.add(name);
   const { instanceId } = await runLab(({ step }) => step.approve("may it", { question: "Go on?" }), { name });

@@ -18,7 +18,7 @@ afterAll(() => {
 
 const SOON = { retries: { limit: 3, delay: 10, backoff: "constant" } } as const;
 
-/** A chain that compensates every failure. The first attempts fail, so that both modes use steps of the platform. */
+/** Workflow code that compensates every failure. The first attempts fail, so that both step modes have platform steps. */
 function charge(name: string) {
   const row = (what: string) => sql`INSERT INTO probe_rows (id, kind, name) VALUES (${crypto.randomUUID()}, ${what}, ${name})`;
   let tries = 0;
@@ -40,7 +40,7 @@ function charge(name: string) {
   };
 }
 
-/** Runs that are struck, to their ends. */
+/** Executes runs with planned rejections of the platform to their ends. */
 async function struckCharges(steps: "platform" | "lean", plans: readonly (readonly [string, Strike])[]) {
   mode.steps = steps;
   const runs = await Promise.all(
@@ -54,7 +54,7 @@ async function struckCharges(steps: "platform" | "lean", plans: readonly (readon
   );
   const ids = runs.map(({ instanceId }) => instanceId);
   const rounds = afterRounds(ids);
-  // An event that comes before the wait would spare the run the platform's wait.
+  // The event is sent after the run has begun to wait, because an earlier event would make the platform's wait unnecessary.
   await Promise.all(
     runs.map(async ({ name, instanceId }) => {
       await until(
@@ -99,18 +99,21 @@ const PLACES: readonly Place[] = [
   { call: "do", step: "ship", when: "behind" },
 ];
 
-/** One place for each of the platform's calls. */
+/** One planned rejection for each kind of platform call. */
 const ONE_EACH = PLACES.filter(({ call, step, when }) => when === "under way" || (call === "do" && step === "ship"));
 
-describe.each(["platform", "lean"] as const)("A rejection by the platform itself, with %s steps", (steps) => {
-  it.each(Object.entries(WORDS))("W34 changes nothing in the run: %s", async (word, says) => {
+describe.each(["platform", "lean"] as const)("A platform call that the platform rejects with its own error (step mode %s)", (steps) => {
+  it.each(Object.entries(WORDS))("W34 the platform's own error does not change the outcome of a run: %s", async (word, says) => {
     const plans = ONE_EACH.map((place) => [`${word}: ${place.call} ${place.when}`, { ...place, says: says(), engine: "lives" }] as const);
     expect(await struckCharges(steps, plans)).toEqual(right(plans));
   });
 
-  it.each(["lives", "dies"] as const)("W34 changes nothing at any point, and the engine %s", async (engine) => {
-    const says = () => new Error("Durable Object reset because its code was updated.");
-    const plans = PLACES.map((place) => [`${place.call} ${place.step} ${place.when}`, { ...place, says: says(), engine }] as const);
-    expect(await struckCharges(steps, plans)).toEqual(right(plans));
-  });
+  it.each(["lives", "dies"] as const)(
+    "W34 a reset at any platform call does not change the outcome of a run (the engine process %s)",
+    async (engine) => {
+      const says = () => new Error("Durable Object reset because its code was updated.");
+      const plans = PLACES.map((place) => [`${place.call} ${place.step} ${place.when}`, { ...place, says: says(), engine }] as const);
+      expect(await struckCharges(steps, plans)).toEqual(right(plans));
+    },
+  );
 });

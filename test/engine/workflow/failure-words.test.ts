@@ -8,10 +8,10 @@ import { effect } from "../operate/operating.ts";
 
 const TWICE = { retries: { limit: 1, delay: 10 } } as const;
 
-/** Texts that the platform changes, and a run's message for each. */
+/** Texts that the platform changes, with the message that the run's error must contain. */
 const texts: [what: string, text: string, words: string][] = [
-  ["half a character at its end", `The model said: ${"Great 😀".slice(0, 7)}`, "The model said: Great \uFFFD"],
-  ["half a character alone", "\uDC00", "\uFFFD"],
+  ["half a surrogate pair at its end", `The model said: ${"Great 😀".slice(0, 7)}`, "The model said: Great \uFFFD"],
+  ["half a surrogate pair alone", "\uDC00", "\uFFFD"],
   ["a NUL", "upstream said \0 PNG", "upstream said \uFFFD PNG"],
   ["a NUL first", "\0", "\uFFFD"],
   ["a blank first", " x", "x"],
@@ -30,12 +30,16 @@ const texts: [what: string, text: string, words: string][] = [
   ["blanks alone", " \t\n", "Error"],
   ["nothing", "", "Error"],
   ["50,000 characters", "é".repeat(50_000), "é".repeat(1000)],
-  ["a name of the platform's", "jsg.TypeError: no; expected a; jsg.Error: b", "jsg.TypeError: no; expected a; jsg.Error: b"],
+  [
+    "the name of an error class of the platform",
+    "jsg.TypeError: no; expected a; jsg.Error: b",
+    "jsg.TypeError: no; expected a; jsg.Error: b",
+  ],
 ];
 
 type Step = LabCall["step"];
 
-/** Each step that fails with an error: its name, and the steps of a run. */
+/** Each kind of step, with a function that makes it fail. */
 const steps: [of: string, fails: (step: Step, fail: () => never) => Promise<unknown>][] = [
   ["a read", (step, fail) => step.read("call", async () => fail(), TWICE)],
   ["a keyed effect", (step, fail) => step.effect("call", { ...effect("keyed", async () => fail()), ...TWICE }, {})],
@@ -43,7 +47,7 @@ const steps: [of: string, fails: (step: Step, fail: () => never) => Promise<unkn
   ["a commit", (step, fail) => step.commit("call", () => fail(), TWICE)],
 ];
 
-/** Runs a step that throws such an error to its end: the number of tries, and the code's reaction. */
+/** Executes a run with a step that throws this error. Returns the number of attempts, the run's end and the code's reaction. */
 async function failing(fails: (step: Step, fail: () => never) => Promise<unknown>, make: () => Error) {
   let tries = 0;
   const { instanceId } = await runLab(({ step }) =>
@@ -70,7 +74,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (of) => {
   });
 
   describe.each(steps)("%s", (_, fails) => {
-    it.each(texts)("W34 a run fails with its error's text when that contains %s", async (_, text, words) => {
+    it.each(texts)("W34 the error of a failed run contains its text when that text contains %s", async (_, text, words) => {
       const make = () => new Error(text);
       const { error, ...rest } = await failing(fails, make);
       expect(rest).toEqual({ tries: 2, status: "errored", brokenOff: null, instead: 1 });
@@ -90,7 +94,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (of) => {
     ["an effect once", (step, fail) => step.effect("call", { ...effect("once", async () => fail()), ...TWICE }, {})] as (typeof steps)[0],
   ];
   describe.each(told)("%s", (_, make, tries, code) => {
-    it.each(coded)("W34 %s ends with its error when the upstream's text contains a NUL", async (_, fails) => {
+    it.each(coded)("W34 the run's error contains the upstream's text with a NUL replaced, in %s", async (_, fails) => {
       const { error, ...rest } = await failing(fails, () => make("upstream said \0 PNG"));
       expect(rest).toEqual({ tries, status: "errored", brokenOff: null, instead: 1 });
       expect(error).toMatchObject({ step: "call", code, attempts: tries, message: "upstream said \uFFFD PNG" });

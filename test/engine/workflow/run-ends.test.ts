@@ -9,8 +9,8 @@ import { effect, retry } from "../operate/operating.ts";
 
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
-describe("A run that ends its code before an unawaited effect", () => {
-  it("W20 I15 ends after that effect's record, so that an undo finds the effect and reverts it", async () => {
+describe("A run with code that ends before an unawaited effect", () => {
+  it("W20 I15 a run ends after the record of its unawaited effect, so that an undo finds that effect", async () => {
     const world: string[] = [];
     let slow = true;
     const reserve = defineStep({
@@ -38,7 +38,7 @@ describe("A run that ends its code before an unawaited effect", () => {
     expect(world).toEqual(["reserved", "released"]);
   });
 
-  it("W25 begins no step after it, also while another such effect is running", async () => {
+  it("W25 a run begins no step after the end of its code, also while an unawaited effect is running", async () => {
     const world: string[] = [];
     const may = { first: false, other: false };
     const act = (name: string, when: () => boolean) => effect("natural", () => held(when).then(() => world.push(name)));
@@ -57,7 +57,7 @@ describe("A run that ends its code before an unawaited effect", () => {
     expect(world).toEqual(["first", "other"]);
   });
 
-  it("W25 does not wait for another attempt", async () => {
+  it("W25 after the end of its code a run does not wait for a further attempt of an unawaited step", async () => {
     let attempts = 0;
     const { instanceId } = await runLab(async ({ step }) => {
       const failing = async () => {
@@ -75,7 +75,7 @@ describe("A run that ends its code before an unawaited effect", () => {
 });
 
 describe("An operator's retry", () => {
-  it("W17 W16 of a run that failed after the answer to an unknown outcome repeats the effect at once", async () => {
+  it("W17 W16 a retry repeats an effect that failed after an operator had answered its unknown outcome", async () => {
     const state = { lost: true, broken: true };
     const mail = defineStep({
       effect: "once",
@@ -94,14 +94,14 @@ describe("An operator's retry", () => {
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
     state.broken = false;
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the address is mended" });
+    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the address is corrected" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await outputOf(instanceId)).toBe("sent");
   });
 });
 
-describe("An unknown outcome of a complete run", () => {
-  it("W17 cannot be repeated, because the run has ended; its outcome can still be recorded", async () => {
+describe("An effect in doubt of a complete run", () => {
+  it("W17 an effect in doubt of a complete run cannot be repeated, and its outcome can still be recorded", async () => {
     const { instanceId } = await runLab(async ({ step }) => void (await step.commit("act", () => ({}))));
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await probeEnv.DB.prepare("UPDATE millrace_inbox SET state = 'in_doubt' WHERE instance_id = ?1").bind(instanceId).run();
@@ -121,17 +121,17 @@ describe("An unknown outcome of a complete run", () => {
   });
 });
 
-describe("The end of a run", () => {
+describe("The end of a run in its row", () => {
   it.each([
-    ["failed and as complete", ["errored", "complete"]],
-    ["complete and as failed", ["complete", "errored"]],
-  ] as const)("I17 reported as %s in one group of the recorder is complete", async (_, ends) => {
+    ["failed and then as complete", ["errored", "complete"]],
+    ["complete and then as failed", ["complete", "errored"]],
+  ] as const)("I17 a run that is reported as %s in one group of the recorder is complete", async (_, ends) => {
     let done = false;
     const { instanceId } = await runLab(({ step }) => step.read("still at work", () => held(() => done)));
     await platformReaches(instanceId, "running");
     const group = new GroupCommit(probeEnv.DB);
     const tell = (statement: RowStatement) => group.commit({ statements: [statement], read: () => undefined });
-    // While the first is running, the others gather.
+    // While the first unit is running, the others are gathered in one group.
     await Promise.all([
       tell(selectRun(instanceId)),
       ...ends.map((status) => tell(finishInstance({ id: instanceId, run: 1, status, error: status === "errored" ? "{}" : null }))),
@@ -141,27 +141,32 @@ describe("The end of a run", () => {
     expect(await platformReaches(instanceId, "complete")).toBe("complete");
   });
 
-  it.each(["dead", "skipped"])("I17 shows the true status although its message was reported as %s during the start", async (believed) => {
-    let go = false;
-    const { instanceId } = await runLab(async ({ step }) => {
-      await step.read("started", () => held(() => go));
-      await step.commit("act", () => ({}));
-      await step.read("goes on", () => held(() => !go));
-    });
-    await platformReaches(instanceId, "running");
-    await probeEnv.DB.prepare("UPDATE millrace_instances SET status = ?2, check_at = NULL WHERE id = ?1").bind(instanceId, believed).run();
-    go = true;
-    expect(await reaches(instanceId, "running")).toBe("running");
-    go = false;
-    expect(await reaches(instanceId, "complete")).toBe("complete");
-  });
+  it.each(["dead", "skipped"])(
+    "I17 a run shows its true status although its message was reported as %s during the start",
+    async (believed) => {
+      let go = false;
+      const { instanceId } = await runLab(async ({ step }) => {
+        await step.read("started", () => held(() => go));
+        await step.commit("act", () => ({}));
+        await step.read("goes on", () => held(() => !go));
+      });
+      await platformReaches(instanceId, "running");
+      await probeEnv.DB.prepare("UPDATE millrace_instances SET status = ?2, check_at = NULL WHERE id = ?1")
+        .bind(instanceId, believed)
+        .run();
+      go = true;
+      expect(await reaches(instanceId, "running")).toBe("running");
+      go = false;
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+    },
+  );
 
-  it.each(["while the code runs", "behind its end"])(
-    "is a failure when an unawaited effect fails permanently %s; the retry repeats that effect alone",
+  it.each(["while the code runs", "after the end of the code"])(
+    "a run fails when an unawaited effect fails permanently %s, and a retry repeats that effect only",
     async (when) => {
       const state = { broken: true, failed: false, did: 0 };
       const behind = effect("keyed", async () => {
-        if (when === "behind its end") await scheduler.wait(300);
+        if (when === "after the end of the code") await scheduler.wait(300);
         state.failed = true;
         if (state.broken) throw new Error("The printer is out of paper.");
         return 1;
@@ -172,7 +177,7 @@ describe("The end of a run", () => {
           state.did++;
           return {};
         });
-        if (when !== "behind its end") await step.read("later", () => held(() => state.failed));
+        if (when !== "after the end of the code") await step.read("later", () => held(() => state.failed));
         return "done";
       });
       expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
@@ -185,8 +190,8 @@ describe("The end of a run", () => {
     },
   );
 
-  it.each(["retried", "made anew by the platform"])(
-    "is also a failure in a run that is %s, although another step failed after it",
+  it.each(["retried", "restarted by the platform"])(
+    "a failed unawaited effect also fails a run that is %s, although another step failed after it",
     async (how) => {
       const state = { broken: true, did: 0 };
       const behind = effect("keyed", async () => (state.broken ? Promise.reject(new Error("No paper.")) : ++state.did));
@@ -212,7 +217,7 @@ describe("The end of a run", () => {
     },
   );
 
-  it("is a success when the code reads the failure later, or leaves it to a race", async () => {
+  it("a run completes when its code handles a failure later, or leaves it to a race", async () => {
     const bad = effect("keyed", async () => Promise.reject(new Error("Bad.")));
     const { instanceId } = await runLab(async ({ step }) => {
       const late = step.effect("late", bad, {});
@@ -225,7 +230,7 @@ describe("The end of a run", () => {
     expect(await outputOf(instanceId)).toBe("Bad.");
   });
 
-  it("W11 with a class instance as its result is the same in the row and on the platform, with the result as plain data", async () => {
+  it("W11 a run with a class instance as its result completes in its row and on the platform, with plain data", async () => {
     class Receipt {
       readonly number = 7;
       readonly at = new Date(0);
@@ -238,8 +243,8 @@ describe("The end of a run", () => {
 
   it.each([
     ["is no JSON", () => ({ big: 1n }), "output_not_serializable"],
-    ["is larger than the platform keeps", () => "x".repeat(1024 * 1024), "output_too_large"],
-  ])("W11 with a result that %s is the same in the row and on the platform, with a remedy", async (_, result, code) => {
+    ["is larger than the platform stores", () => "x".repeat(1024 * 1024), "output_too_large"],
+  ])("W11 a run with a result that %s fails in its row and on the platform, with a remedy", async (_, result, code) => {
     const { instanceId } = await runLab(async ({ step }) => {
       await step.commit("note", () => ({}));
       return result();
@@ -250,7 +255,7 @@ describe("The end of a run", () => {
   });
 });
 
-it("A step that hangs to the end of its last attempt is named in the error of its run", async () => {
+it("the error of a run names the step that hung until the end of its last attempt", async () => {
   const { instanceId } = await runLab(({ step }) =>
     step.read("hangs", () => new Promise<number>(() => undefined), { ...ONCE, timeout: 100 }),
   );

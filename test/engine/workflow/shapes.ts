@@ -4,32 +4,32 @@ import { ProbeDone, ProbeSignal } from "../../probe/messages.ts";
 import { effects } from "../../probe/workflows.ts";
 import type { Behaviour } from "../../upstream/server.ts";
 
-/** Time enough for an upstream that all runs call at once, on a busy machine. */
+/** A timeout that is long enough when all runs call one upstream at the same time on a busy machine. */
 const SOON = { retries: { limit: 10, delay: 20, backoff: "constant" }, timeout: 60_000 } as const;
 
-/** A run of a shape: its name, and its step mode. */
+/** A run of a shape, with its name and its step mode. */
 export interface Shaped {
   readonly name: string;
   readonly steps: StepMode;
 }
 
-/** A shape's code, and the right effects and rows of a run that has ended. */
+/** A shape of workflow code, with the effects and rows that its ended run must have. */
 export interface Shape {
   readonly code: (take: Take) => Promise<unknown>;
-  /** Parts of the run that happen exactly once outside, and rows that are written exactly once. */
+  /** `once`: effects that happen exactly once. `rows`: rows that are written exactly once. */
   readonly once: readonly string[];
   readonly rows: readonly string[];
-  /** Parts that happen at least once: their class allows a repetition. */
+  /** Effects that happen at least once, because their class permits a repetition. */
   readonly atLeastOnce?: readonly string[];
   readonly upstream?: readonly Omit<Behaviour, "subject">[];
   readonly on?: string;
   readonly ends?: "errored";
 }
 
-/** The steps of a run, by short names. */
+/** The steps of a run by short names. */
 export type Take = ReturnType<typeof taking>;
 
-/** Steps of a run in its mode. Each effect has its own subject, and each commit its own row. */
+/** The steps of a run in its mode. Each effect has a different subject, and each commit a different row. */
 export function taking({ step }: LabCall, { name, steps }: Shaped) {
   const subject = (what: string) => ({ subject: `${name}/${what}` });
   const act = (kind: keyof typeof effects) => (what: string) =>
@@ -57,7 +57,7 @@ export function taking({ step }: LabCall, { name, steps }: Shaped) {
   };
 }
 
-/** Runs a part, and compensates its failure, as an author would write it. */
+/** Runs a part and compensates its failure with a refund, as workflow code of an app does. */
 const orRefund = ({ commit }: Take, part: Promise<unknown>) => part.catch(() => commit("refund"));
 
 export const SHAPES: Readonly<Record<string, Shape>> = {
@@ -113,7 +113,7 @@ export const SHAPES: Readonly<Record<string, Shape>> = {
       return t.commit("b");
     },
   },
-  "a read that decides": {
+  "a read that selects a branch": {
     once: ["a"],
     rows: ["b"],
     code: async (t) => ((await t.read("look")) === 4 ? [await t.once("a"), await t.commit("b")] : t.commit("otherwise")),

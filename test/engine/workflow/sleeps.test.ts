@@ -4,17 +4,20 @@ import { expect, it } from "vitest";
 import { operator, probeEnv, reaches } from "../harness.ts";
 import { errorOf, platformReaches, runLab } from "../lab.ts";
 
-it.each([-47_632, Number.NaN, Number.NEGATIVE_INFINITY])("a sleep of %d ms that has not begun is refused, with the rule", async (ms) => {
-  const { instanceId } = await runLab(({ step }) => step.sleep("until due", ms));
-  expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
-  expect(await errorOf(instanceId)).toMatchObject({
-    step: "until due",
-    code: "config_invalid",
-    message: expect.stringMatching(/^"until due" has a duration of \S+ ms\. Do not compute a duration from the clock/),
-  });
-});
+it.each([-47_632, Number.NaN, Number.NEGATIVE_INFINITY])(
+  "a sleep of %d ms that has not begun is refused, and the error names the rule",
+  async (ms) => {
+    const { instanceId } = await runLab(({ step }) => step.sleep("until due", ms));
+    expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({
+      step: "until due",
+      code: "config_invalid",
+      message: expect.stringMatching(/^"until due" has a duration of \S+ ms\. Do not compute a duration from the clock/),
+    });
+  },
+);
 
-it("a completed sleep is reused by a retry, although its duration is computed from the clock and is negative by now", async () => {
+it("a retry reuses a completed sleep, although its duration is computed from the clock and is negative by then", async () => {
   const dueAt = Date.now() + 1000;
   const durations: number[] = [];
   let isBroken = true;

@@ -5,8 +5,8 @@ import { errorOf, held, LAB, platformReaches, restartLab, runLab } from "../lab.
 import { back, effect, ended, failed, ONCE, resolve, retry, stateOf, undo } from "../operate/operating.ts";
 import { refuse } from "../pass/refuse.ts";
 
-describe("A paused attempt that the platform has aborted", () => {
-  /** A first branch with an attempt paused at this point, and the fallback of the code. */
+describe("A hung attempt that the platform has aborted", () => {
+  /** Runs a step that hangs at this crash point until the code has continued with its fallback. */
   async function givenUp(
     point: "W06 about to record" | "W01 claimed, effect not started",
     first: (step: import("millrace").Steps, name: string) => Promise<unknown>,
@@ -32,7 +32,7 @@ describe("A paused attempt that the platform has aborted", () => {
     return { name, instanceId };
   }
 
-  it("W01 W04 W25 writes no commit and begins no effect, because the code has continued without it", async () => {
+  it("W01 W04 W25 an aborted attempt writes no commit and begins no effect, because the code has continued without it", async () => {
     const did: string[] = [];
     const effect = defineStep<unknown, unknown>({
       effect: "lookup",
@@ -52,7 +52,7 @@ describe("A paused attempt that the platform has aborted", () => {
 });
 
 describe("Code that waits outside of steps", () => {
-  it.concurrent("W25 has the same race winner in every replay", async () => {
+  it.concurrent("W25 code that waits outside of steps has the same race winner in every replay", async () => {
     const world = { broken: true, won: false };
     const { instanceId } = await runLab(async ({ step }) => {
       const fast = step
@@ -87,11 +87,11 @@ describe("Code that waits outside of steps", () => {
     expect(await stateOf(instanceId, "fast won")).toBe("done");
   });
 
-  it.concurrent("W19 is awaited by an undo while its other branch has nothing to undo", async () => {
+  it.concurrent("W19 an undo waits for a branch that waits outside of steps, while another branch has nothing to undo", async () => {
     const did: string[] = [];
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
       const check = async () => {
-        await step.read("until it is paid", () => held(async () => (await stateOf(id, "pay")) === "done"));
+        await step.read("wait for the payment", () => held(async () => (await stateOf(id, "pay")) === "done"));
         await step.effect(
           "check",
           effect("keyed", async () => Promise.reject(new Error("Broken."))),
@@ -116,7 +116,7 @@ describe("Code that waits outside of steps", () => {
   });
 });
 
-it("A03 An unawaited last effect of the code is done also when the keeper starts the run", async () => {
+it("A03 an unawaited last effect is executed also when the keeper starts the run", async () => {
   let did = 0;
   const name = fresh("last");
   dieAt("A03 accept committed, not enqueued");
@@ -136,7 +136,7 @@ it("A03 An unawaited last effect of the code is done also when the keeper starts
   expect(did).toBe(1);
 });
 
-it.concurrent("W17 A retry repeats the step that failed its run, also when it starts at an output that was corrected since", async () => {
+it.concurrent("W17 a retry repeats the step that failed its run, also when it starts at a corrected output before that step", async () => {
   const world = { broken: true };
   const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
     const check = effect(
@@ -159,8 +159,8 @@ it.concurrent("W17 A retry repeats the step that failed its run, also when it st
   expect(await ended(instanceId)).toBe("complete");
 });
 
-// In a test of its own: this number of steps leaves the others little of the runtime.
-it("W25 A commit after seven hundred caught failures is recorded, and so is the run's end", async () => {
+// This test is separate, because its many steps need most of the runtime's capacity.
+it("W25 a commit after 700 caught failures is recorded, and so is the run's end", async () => {
   const world = { broken: true };
   const { instanceId } = await runLab(async ({ step }) => {
     const items = Array.from({ length: 700 }, (_, index) => String(index));
@@ -185,7 +185,7 @@ it("W25 A commit after seven hundred caught failures is recorded, and so is the 
   expect(await ended(instanceId)).toBe("complete");
 });
 
-it.concurrent("W14 A sleep that ended before a later step is not repeated by a retry from the beginning", async () => {
+it.concurrent("W14 a retry from the beginning does not repeat a sleep that ended before a later step", async () => {
   const world = { missing: true };
   const { instanceId } = await runLab(async ({ step }) => {
     const nap = step.sleep("nap", world.missing ? 1000 : "1 hour");
@@ -200,10 +200,10 @@ it.concurrent("W14 A sleep that ended before a later step is not repeated by a r
   expect(await ended(instanceId)).toBe("complete");
 });
 
-it.concurrent("W14 Code does not see a pause: a sleep that the platform pauses continues when it is resumed", async () => {
+it.concurrent("W14 a sleep that the platform pauses continues when it is resumed, and the code gets no error", async () => {
   const { instanceId } = await runLab(async ({ step }) => {
     await step.commit("before", () => ({}));
-    // Long enough for the pause to come within it, on a busy machine too.
+    // The sleep is long enough for a pause on a busy machine.
     await step.sleep("nap", 5000).catch(() => step.commit("instead", () => ({})));
     await step.commit("behind", () => ({}));
   });

@@ -5,7 +5,7 @@ import { onTestFinished } from "vitest";
 import { type Strike, strikes, struck } from "../../probe/strikes.ts";
 import { probeEnv, rows, until } from "../harness.ts";
 
-/** Errors of the platform about itself, by their cause. */
+/** Errors of the platform that are not the step's fault, by their cause. */
 export const WORDS: Readonly<Record<string, () => Error>> = {
   "a deployment": () => new Error("Durable Object reset because its code was updated."),
   "a grace period": () => new Error("Aborting engine: Grace period complete"),
@@ -13,7 +13,7 @@ export const WORDS: Readonly<Record<string, () => Error>> = {
   "an internal error": () => new Error("internal error; reference = 4s8du2tq9b7v"),
   "a storage failure": () => named("WorkflowInternalError", "Storage failure for charge-1 due to internal error."),
   "a lost attempt": () => named("WorkflowInternalError", "Attempt failed due to internal workflows error"),
-  "a name in the text": () => new Error("WorkflowInternalError: Attempt failed due to internal workflows error"),
+  "a class name in the text": () => new Error("WorkflowInternalError: Attempt failed due to internal workflows error"),
   "an overload": () => new Error("Durable Object is overloaded. Requests queued for too long."),
 };
 
@@ -21,7 +21,7 @@ function named(name: string, message: string): Error {
   return Object.assign(new Error(message), { name });
 }
 
-/** Records for each instance that its row was `errored`, for any short time. */
+/** Creates a trigger that records each change of an instance's status to `errored`, however short. */
 export async function watchErrored(): Promise<void> {
   await env.DB.exec(
     "CREATE TRIGGER IF NOT EXISTS probe_errored AFTER UPDATE OF status ON millrace_instances WHEN NEW.status = 'errored' AND OLD.status <> 'errored' BEGIN INSERT INTO probe_rows (id, kind, name) VALUES (hex(randomblob(16)), 'errored', NEW.id); END",
@@ -50,13 +50,13 @@ export function strike(name: string, ...plan: Strike[]): void {
   });
 }
 
-/** Runs rounds of the keeper until no row of these instances is running. Returns their statuses, in order. */
+/** Runs rounds of the keeper until all these instances have ended. Returns their statuses, in order. */
 export async function afterRounds(
   ids: readonly string[],
   { patienceMs = 50_000, meanwhile }: { patienceMs?: number; meanwhile?: () => Promise<void> } = {},
 ): Promise<(string | undefined)[]> {
   const statuses = async () => {
-    // Of these alone: with hundreds of open instances of other tests, a busy machine answers for none in time.
+    // Only these instances are checked, because a busy machine cannot check the hundreds of open instances of other tests in time.
     await env.DB.batch([
       env.DB.prepare(
         "UPDATE millrace_instances SET check_at = iif(id IN (SELECT value FROM json_each(?1)), 0, ?2) WHERE check_at IS NOT NULL",
@@ -77,5 +77,5 @@ export async function afterRounds(
   return until(statuses, (all) => all.every((status) => ends.has(status)), patienceMs);
 }
 
-/** A lab run's id, by its name. */
+/** The instance id of a lab run with this name. */
 export const labId = (name: string) => idOf("acme", "lab", name);

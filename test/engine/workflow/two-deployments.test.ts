@@ -20,7 +20,7 @@ afterAll(unwatchErrored);
 const chunks = <T>(all: readonly T[], size: number) =>
   Array.from({ length: Math.ceil(all.length / size) }, (_, nth) => all.slice(nth * size, (nth + 1) * size));
 
-it("W34 two alternating deployments fail no run of twenty shapes in both modes, and repeat no effect", {
+it("W34 two deployments in succession fail no run of twenty shapes in both step modes, and repeat no effect", {
   timeout: 1_200_000,
 }, async ({ task }) => {
   const prefix = `${fresh("deploy")}/`;
@@ -38,12 +38,12 @@ it("W34 two alternating deployments fail no run of twenty shapes in both modes, 
     labs.set(run.name, async (call) => {
       const take = taking(call, run);
       await shape.code(take);
-      // Every run is active at both deployments.
+      // The last wait keeps every run active during both deployments.
       await take.hear("go");
       await take.commit("end");
     });
   }
-  // In six waves, so that the first deployment finds runs at their first steps and at their last.
+  // The runs start in six groups, so that the first deployment finds some runs at their first steps and others at their last ones.
   for (const chunk of chunks(runs, Math.ceil(RUNS / 6))) {
     await scheduler.wait(300);
     await acceptCommands(
@@ -62,7 +62,7 @@ it("W34 two alternating deployments fail no run of twenty shapes in both modes, 
       300_000,
     );
   await allUnderWay();
-  // The first ends the engines, as on the platform. At the second the engines live on, and mark the instances as errored.
+  // The first deployment ends the engine processes. At the second one they survive and mark the instances as errored.
   const first = resetEngines(prefix, deployment, () => "dies");
   await abortAllDurableObjects();
   await keeperRounds(() => replaysUnderWay(prefix).size === RUNS);
@@ -76,7 +76,7 @@ it("W34 two alternating deployments fail no run of twenty shapes in both modes, 
   const doubts = new Set<string>();
   const statuses = await afterRounds(ids, {
     patienceMs: 900_000,
-    // An interrupted attempt of a once effect leaves an unknown outcome. An operator checks the upstream, and answers it.
+    // An interrupted attempt of a once effect leaves an unknown outcome. An operator checks the upstream and resolves the effect.
     async meanwhile() {
       const open = await rows<{ instance_id: string; step: string }>(
         "SELECT instance_id, step FROM millrace_inbox WHERE state = 'in_doubt' AND instance_id IN (SELECT value FROM json_each(?1))",
@@ -121,7 +121,7 @@ it("W34 two alternating deployments fail no run of twenty shapes in both modes, 
     return JSON.stringify(seen) === JSON.stringify(right) ? [] : [{ title, steps, seen, right }];
   });
   const failing = runs.filter(({ shape }) => shape.ends === "errored").length;
-  task.meta.said = `two deployments: ${RUNS} runs of ${kinds.length} shapes; ${JSON.stringify({ first, second })}; ${done.length} effects, ${asked.length} asked for, ${written.length} rows; ${wrong.length} wrong; ${doubts.size} doubts of cut off once effects; errored ${await timesErrored(ids)} of ${failing} that fail by themselves`;
+  task.meta.said = `two deployments: ${RUNS} runs of ${kinds.length} shapes; ${JSON.stringify({ first, second })}; ${done.length} effects, ${asked.length} asked for, ${written.length} rows; ${wrong.length} wrong; ${doubts.size} unknown outcomes of interrupted once effects; errored ${await timesErrored(ids)} of ${failing} runs with a failing step`;
   console.info(task.meta.said);
   expect(wrong).toEqual([]);
   expect(await timesErrored(ids)).toBe(failing);

@@ -7,7 +7,7 @@ import { back, effect, ended, failed, ONCE, resolve, retry, undo } from "../oper
 import { refuse } from "../pass/refuse.ts";
 
 describe("An undo", () => {
-  it("W19 after a failed read reverts its effects once the read succeeds, although the code catches the failure", async () => {
+  it("W19 an undo that failed at a read undoes the effects once the read succeeds, although the code catches the read's failure", async () => {
     const world = { away: false, did: [] as string[] };
     const { instanceId } = await runLab(async ({ step }) => {
       const config = await step
@@ -33,7 +33,7 @@ describe("An undo", () => {
     expect(world.did).toEqual(["pay", "refund"]);
   });
 
-  it("W19 does not run with another input while the read fails that provided the original", async () => {
+  it("W19 an undo does not run with another input while the read fails that provided the original input", async () => {
     const world = { away: false, did: [] as unknown[] };
     const { instanceId } = await runLab(async ({ step }) => {
       const region = await step
@@ -62,7 +62,7 @@ describe("An undo", () => {
     expect(world.did).toEqual(["us", "us"]);
   });
 
-  it("W19 follows the branch of the last run, which failed with another message than the one before", async () => {
+  it("W19 an undo follows the branch of the last run when its caught error had another message in the run before", async () => {
     const world = { broken: true, asked: 0, did: [] as string[] };
     const { instanceId } = await runLab(async ({ step }) => {
       const sorry = effect("keyed", async () => world.did.push("sorry"), { undo: back(async () => world.did.push("not sorry")) });
@@ -82,7 +82,7 @@ describe("An undo", () => {
     expect(world.did).toEqual(["sorry", "not sorry"]);
   });
 
-  it("W20 includes in its plan the effect that an operator repeated after an unknown outcome", async () => {
+  it("W20 the dry run of an undo lists an effect that an operator repeated after an unknown outcome", async () => {
     const world = { mode: "lost" };
     const { instanceId } = await runLab(async ({ step }) => {
       await step.commit("note", () => ({}), { undo: () => ({}) });

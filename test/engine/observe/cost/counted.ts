@@ -4,14 +4,14 @@ import { onTestFinished } from "vitest";
 import { until } from "../../../until.ts";
 import { operator, probeEnv, rows } from "../../harness.ts";
 
-/** The keeper's writes about checked instances, and about alerts that name them, are its own, and no run's. */
+/** Rows that the keeper writes about checked instances and their alerts are not part of a run's cost. */
 const KEEPERS =
   /^\s*UPDATE millrace_instances SET check_at = CAST\(unixepoch\('subsec'\) \* 1000 AS INTEGER\)( \+ \(l\.value|\s+WHERE)|(INTO|UPDATE|DELETE FROM) millrace_(tallies|counts|alerts)/;
 
-/** The keys of a row: later writes of a row of theirs are theirs, too. */
+/** Keys of the rows that runs wrote. A later write of a row with such a key is part of their cost, too. */
 const IDS = /[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f-]{27}/g;
 
-/** Counts D1's written rows from now to the end of the test: by names, or by kinds of statements; and all that it read. */
+/** Counts the rows that D1 writes until the test ends, by the names in them or by kind of statement, and all rows that D1 reads. */
 export function countRows(): { written: (...names: readonly string[]) => number; of: (statements: RegExp) => number; read: () => number } {
   const proto = Object.getPrototypeOf(env.DB) as D1Database;
   const own = proto.batch;
@@ -31,7 +31,7 @@ export function countRows(): { written: (...names: readonly string[]) => number;
   });
   const sum = (meant: typeof written) => meant.reduce((total, { rows: one }) => total + one, 0);
   return {
-    // Keepers and leftovers of other tests run beside them.
+    // Keepers and unfinished runs of other tests write at the same time.
     written: (...names) => {
       const known = new Set(names);
       const own = written.filter(({ statement, values }) => {
@@ -46,9 +46,9 @@ export function countRows(): { written: (...names: readonly string[]) => number;
   };
 }
 
-/** A job's instances, once all have ended and no message is in transit. */
+/** Returns the instances of a job once all have ended and the outbox has no message of the job. */
 export async function endedJob(correlationId: string): Promise<string[]> {
-  // In one statement: messages may be written between two.
+  // One statement reads both tables, because a message may be written between two statements.
   const open = `SELECT
     (SELECT count(*) FROM millrace_instances WHERE correlation_id = ?1 AND status NOT IN ('complete', 'errored', 'terminated', 'in_doubt'))
     + (SELECT count(*) FROM millrace_outbox WHERE instr(body, ?1) > 0) AS open`;
@@ -61,7 +61,7 @@ export async function endedJob(correlationId: string): Promise<string[]> {
   );
 }
 
-/** The views of instances, and the platform's steps. */
+/** The instances' views from the API, and the number of their steps on the platform. */
 export async function shownOf(ids: readonly string[]) {
   const shown = await Promise.all(ids.map((id) => describeInstance(probeEnv, operator, id)));
   const steps = await Promise.all(shown.map((one) => historyOf(probeEnv, one)));

@@ -19,7 +19,7 @@ async function ask(path: string, scopes: readonly string[], tenantId = "acme", a
   return { status: response.status, body: (await response.json()) as any };
 }
 
-it("an instance's cost is shown to its tenant, and to no other", async () => {
+it("the cost of an instance is visible to its own tenant only", async () => {
   const { instanceId } = await start(fresh(), [{ do: "commit", name: "a" }]);
   await reaches(instanceId, "complete");
   const { body } = await ask(`/v1/instances/${instanceId}`, ["read"]);
@@ -28,7 +28,7 @@ it("an instance's cost is shown to its tenant, and to no other", async () => {
   expect(await ask(`/v1/instances/${instanceId}`, ["read"], fresh("other"))).toMatchObject({ status: 404 });
 });
 
-it("a workflow's cost is the cost of its newest runs at their current rate, over all tenants and without their names", async () => {
+it("the shown cost of a workflow is computed from its newest runs and its current rate of runs, and names no tenant", async () => {
   const ids = await Promise.all(
     [1, 2, 3].map(
       async () =>
@@ -56,7 +56,7 @@ it("a workflow's cost is the cost of its newest runs at their current rate, over
   expect(JSON.stringify(body)).not.toContain("acme");
 });
 
-it("deliveries that return to their queue cost a read each, at the rate of the last day", async () => {
+it("a delivery that returns to its queue costs one read operation, at the rate of the last day", async () => {
   await settleCounts(probeEnv);
   const costs = async () => (await ask("/v1/costs", ["observe"])).body;
   const before = await costs();
@@ -65,14 +65,14 @@ it("deliveries that return to their queue cost a read each, at the rate of the l
   const after = await costs();
   const more = after.fixed.queue_operations - before.fixed.queue_operations;
   expect(more).toBeGreaterThanOrEqual(30_000);
-  // Other tests may retry a few deliveries meanwhile.
+  // Other tests may cause a few redeliveries at the same time.
   expect(more).toBeLessThan(33_000);
   const used = ({ month }: { month: { used: { of: string; used: number }[] } }) =>
     month.used.find(({ of }) => of === "queue_operations")?.used ?? 0;
   expect(used(after) - used(before)).toBeGreaterThanOrEqual(30_000);
 });
 
-it("a run with a corrupt cost record is estimated, and does not hide another run's cost", async () => {
+it("the cost of a run with a corrupt cost record is estimated, and other costs are still shown", async () => {
   const { instanceId } = await start(fresh(), [{ do: "commit", name: "a" }]);
   await reaches(instanceId, "complete");
   for (const spoiled of ["[", "7", '{"1":null}', '{"1":{"steps":"many"}}']) {
@@ -83,7 +83,7 @@ it("a run with a corrupt cost record is estimated, and does not hide another run
   }
 });
 
-it("a workflow that never ran is estimated from its code, and marked as estimated", async () => {
+it("the cost of a workflow without runs is estimated from its code, and marked as estimated", async () => {
   const never = defineWorkflow({
     name: "never-ran",
     on: ProbeFollow,
@@ -108,11 +108,11 @@ it("a workflow that never ran is estimated from its code, and marked as estimate
   expect(its.workflows[0].per_run).toMatchObject({ steps: 2, rows_written: 8, queue_operations: 3 });
 });
 
-it("the costs of the deployment need the scope observe", async () => {
+it("reading the costs of a deployment needs a token with the scope observe", async () => {
   expect(await ask("/v1/costs", ["read", "operate"])).toMatchObject({ status: 403, body: { code: "forbidden" } });
 });
 
-it("the deletion of a run writes the estimated number of rows, and removes its cost", async () => {
+it("the estimate for pruning a run equals the rows that its deletion writes", async () => {
   const { instanceId, correlationId } = await start(fresh(), [
     { do: "commit", name: "a" },
     { do: "keyed", name: "b" },
@@ -120,7 +120,7 @@ it("the deletion of a run writes the estimated number of rows, and removes its c
   const { costs } = await shownOf(await endedJob(correlationId));
   const { of } = countRows();
   const removed = () => of(/INTO millrace_tombstones|DELETE FROM millrace_(instances|inbox|waits|approvals)/);
-  // Rows of other tests are removed first, with those that end meanwhile.
+  // First a prune removes the rows of other tests, with the runs that end in the meantime.
   for (let before = -1; removed() > before; await retentionPass()) before = removed();
   const others = removed();
   await rows("UPDATE millrace_instances SET accepted_at = 1, updated_at = 1 WHERE id = ?1", instanceId);

@@ -10,7 +10,7 @@ import { countRows, endedJob, shownOf } from "./counted.ts";
 
 type Script = Parameters<typeof start>[1];
 
-/** A run's shown cost, beside D1's count while it ran alone. */
+/** Returns the shown cost of a run, and the number of rows that D1 counts for it. */
 async function costOf(script: Script | ((name: string) => Script), meanwhile?: (run: { name: string; id: string }) => Promise<unknown>) {
   const name = fresh();
   const { written } = countRows();
@@ -20,11 +20,11 @@ async function costOf(script: Script | ((name: string) => Script), meanwhile?: (
   return { ...(await shownOf(ids)), counted: written(name, correlationId, ...ids), ids };
 }
 
-describe("the shown cost of a run equals the count of D1 and of the platform for", () => {
+describe("The shown cost of a run compared with the counts of D1 and of the platform", () => {
   const COMMIT = { do: "commit", name: "rows" } as const;
   it.each<[string, Script]>([
     ["a read", [{ do: "read", name: "a" }]],
-    ["a commit with a row of the app's", [COMMIT]],
+    ["a commit with a row of the app", [COMMIT]],
     [
       "keyed and natural effects",
       [
@@ -34,16 +34,16 @@ describe("the shown cost of a run equals the count of D1 and of the platform for
     ],
     ["effects that claim", [{ do: "lookup", name: "a" }, { do: "once", name: "b" }, COMMIT]],
     ["a sleep between two writes", [COMMIT, { do: "sleep", name: "nap", timeoutMs: 20 }, { do: "keyed", name: "b" }]],
-    ["branches side by side", [[COMMIT, { do: "keyed", name: "b" }, { do: "once", name: "c" }], { do: "commit", name: "d" }]],
-    ["messages, and the runs that follow from them", [{ ...COMMIT, emit: true }]],
+    ["parallel branches", [[COMMIT, { do: "keyed", name: "b" }, { do: "once", name: "c" }], { do: "commit", name: "d" }]],
+    ["messages and the runs that they start", [{ ...COMMIT, emit: true }]],
     ["an unanswered question", [COMMIT, { do: "approve", name: "may it", timeoutMs: 50, otherwise: "approve" }]],
-  ])("%s", async (_, script) => {
+  ])("the shown cost of a run with %s equals the counts of D1 and of the platform", async (_, script) => {
     const { rows: shown, counted, steps, onPlatform, marks, costs } = await costOf(script);
     expect(costs.map(({ messages, parts }) => parts.queueOperations.amount - 3 * messages)).toEqual(costs.map(() => 0));
     expect({ rows: shown, steps, marks }).toEqual({ rows: counted, steps: onPlatform, marks: ["counted"] });
   });
 
-  it("a wait that times out and is caught by the code", async () => {
+  it("the shown cost of a run with a caught time-out of a wait equals the counts of D1 and of the platform", async () => {
     const { written } = countRows();
     const { correlationId } = await runLab(async ({ step, payload }) => {
       await step.commit("a", () => ({}));
@@ -55,7 +55,7 @@ describe("the shown cost of a run equals the count of D1 and of the platform for
     expect([shown.rows, shown.steps, shown.marks]).toEqual([written(correlationId, ...ids), shown.onPlatform, ["counted"]]);
   });
 
-  it("a refusal that the code catches, with its fallback", async () => {
+  it("the shown cost of a run with a caught failure and its fallback equals the counts of D1 and of the platform", async () => {
     const { written } = countRows();
     const does = defineStep({ effect: "keyed", run: async ({ key }) => key });
     const { correlationId } = await runLab(async ({ step }) => {
@@ -68,7 +68,7 @@ describe("the shown cost of a run equals the count of D1 and of the platform for
     expect([shown.rows, shown.steps, shown.marks]).toEqual([written(correlationId, ...ids), shown.onPlatform, ["counted"]]);
   });
 
-  it("a run with a deadline and a callback address, which a separate instance calls", async () => {
+  it("the shown cost of a run with a callback address includes the separate instance that calls it", async () => {
     const { url, heard } = await addressOf(await asking(["tokens"], operator.tenantId));
     const { written } = countRows();
     const name = fresh();
@@ -80,7 +80,7 @@ describe("the shown cost of a run equals the count of D1 and of the platform for
     expect([shown.rows, shown.steps, shown.marks]).toEqual([written(name, correlationId, ...ids), shown.onPlatform, ["counted"]]);
   });
 
-  it("a wait that sleeps until its event comes", async () => {
+  it("the shown cost of a run with a wait equals the counts of D1 and of the platform", async () => {
     const script = (name: string): Script => [COMMIT, { do: "wait", name: "w", subject: name }, { do: "keyed", name: "b" }];
     const cost = await costOf(script, async ({ name, id }) => {
       await reaches(id, "waiting");
@@ -89,7 +89,7 @@ describe("the shown cost of a run equals the count of D1 and of the platform for
     expect([cost.rows, cost.steps, cost.marks]).toEqual([cost.counted, cost.onPlatform, ["counted"]]);
   });
 
-  it("a question with its answer", async () => {
+  it("the shown cost of a run with a question equals the counts of D1 and of the platform", async () => {
     const cost = await costOf(
       [COMMIT, { do: "approve", name: "may it", timeoutMs: 60_000 }, { do: "keyed", name: "b" }],
       async ({ id }) => {
@@ -102,7 +102,7 @@ describe("the shown cost of a run equals the count of D1 and of the platform for
     expect([cost.rows, cost.steps, cost.marks]).toEqual([cost.counted, cost.onPlatform, ["counted"]]);
   });
 
-  it.each(["keyed", "lookup"] as const)("a %s step that is retried: no retry is billed as a step", async (kind) => {
+  it.each(["keyed", "lookup"] as const)("a retried %s step is billed as one step", async (kind) => {
     const name = fresh();
     await behave({ subject: name, mode: "refuse", status: 503, times: 2 });
     const cost = await costOf([{ do: kind, name: "a", subject: name }]);
@@ -110,8 +110,8 @@ describe("the shown cost of a run equals the count of D1 and of the platform for
   });
 });
 
-describe("an estimate is marked as one for", () => {
-  it("a message that its queue delivers three times: a read, and a written row, for each further delivery", async () => {
+describe("The shown cost of a run with estimated parts", () => {
+  it("the cost of a message that its queue delivers three times includes one read and one written row for each redelivery", async () => {
     await withKeeperAtRest();
     const { written, read } = countRows();
     const name = fresh();
@@ -136,11 +136,11 @@ describe("an estimate is marked as one for", () => {
       ...{ rows: 2, operations: 2, requests: 2 },
     });
     expect([third?.messages, third?.parts.queueOperations.mark]).toEqual([1, "estimated"]);
-    // Leftovers of other tests may read meanwhile.
+    // Unfinished runs of other tests may read rows at the same time.
     expect(2 * Math.min(...reads)).toBe((third?.parts.rowsRead.amount ?? 0) - (first?.parts.rowsRead.amount ?? 0));
   });
 
-  it("a failed run that an operator retried: its failed step is billed twice", async () => {
+  it("the cost of a run that failed and was retried by an operator counts the failed step twice, and is marked as estimated", async () => {
     const subject = fresh();
     await behave({ subject, mode: "refuse", status: 400, times: 1 });
     const script: Script = [
@@ -153,12 +153,12 @@ describe("an estimate is marked as one for", () => {
       await actOn(probeEnv, operator, "retry", id, { reason: "mended" });
       await reaches(id, "complete");
     });
-    // The keeper may have looked at it meanwhile.
+    // The keeper may have checked the run in the meantime.
     expect(Math.abs(cost.rows - cost.counted)).toBeLessThanOrEqual(1);
     expect([cost.steps, cost.marks]).toEqual([4, ["estimated"]]);
   });
 
-  it("a run that was undone: the undo is a separate instance", async () => {
+  it("the cost of an undone run includes its undo, and is marked as estimated because the undo is a separate instance", async () => {
     const cost = await costOf([{ do: "commit", name: "a", undo: "rows" }], async ({ id }) => {
       await reaches(id, "complete");
       await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
@@ -167,7 +167,7 @@ describe("an estimate is marked as one for", () => {
     expect([cost.rows, cost.steps, cost.marks]).toEqual([cost.counted, 2, ["estimated"]]);
   });
 
-  it("a run in doubt, which has not ended", async () => {
+  it("the cost of a run with an unknown outcome is marked as estimated, because the run has not ended", async () => {
     const subject = fresh();
     await behave({ subject, mode: "drop", times: 1 });
     const cost = await costOf([{ do: "once", name: "a", subject, timeoutMs: 200 }]);
@@ -175,7 +175,7 @@ describe("an estimate is marked as one for", () => {
   });
 });
 
-it("the cost of a run in dollars is the sum of its parts, most of which are counted", async () => {
+it("the cost of a run in dollars is the sum of its parts, most of which are counted and not estimated", async () => {
   const { costs } = await costOf([
     { do: "keyed", name: "a" },
     { do: "keyed", name: "b" },

@@ -8,13 +8,13 @@ import { readCounted } from "../../../../packages/millrace/src/observe/metrics/f
 import { messagesByMinute } from "../../../../packages/millrace/src/observe/metrics/queue-health.ts";
 import { fresh, probeEnv, reaches, start } from "../../harness.ts";
 
-/** A counter's number, or a histogram's, as the keeper answers it. */
+/** The keeper's value of a counter or of a histogram. */
 async function counted(name: string, ...labels: string[]): Promise<number | number[]> {
   const { ever } = await keeperOf(probeEnv).vitals();
   return ever[name]?.[JSON.stringify(labels)] ?? 0;
 }
 
-it("each count is added once, in any number of partial merges", async () => {
+it("each count is added to its counter once, for any number of partial merges", async () => {
   const queue = fresh("queue");
   count(probeEnv, "queue_messages_sent_total", { queue });
   await settleCounts(probeEnv);
@@ -27,7 +27,7 @@ it("each count is added once, in any number of partial merges", async () => {
   expect(await env.DB.prepare("SELECT count(*) AS n FROM millrace_tallies").first("n")).toBe(0);
 });
 
-it("the shown value of a counter never decreases, for any number of unmerged counts", async () => {
+it("a counter's shown value never decreases, for any number of counts that wait for their merge", async () => {
   const [first, second] = [fresh("queue"), fresh("queue")];
   const insert = (queue: string, at: number) => {
     const body = JSON.stringify({ queue_messages_sent_total: { [JSON.stringify([queue])]: 1 } });
@@ -45,7 +45,7 @@ it("the shown value of a counter never decreases, for any number of unmerged cou
   expect([await shown(first), await shown(second)]).toEqual([600, 600]);
 });
 
-it("a corrupt row of counts hides no other count, and delays no gauge", async () => {
+it("a corrupt row of counts hides no other count, and does not stop the reading of gauges", async () => {
   const queue = fresh("queue");
   count(probeEnv, "queue_messages_sent_total", { queue });
   await settleCounts(probeEnv);
@@ -64,7 +64,7 @@ it("a corrupt row of counts hides no other count, and delays no gauge", async ()
   await env.DB.prepare("DELETE FROM millrace_counts WHERE span = 'minute' AND at = ?1").bind(minute).run();
 });
 
-it("a run is counted at each stage: its message, its attempts by the step's name without its key, and its end", async () => {
+it("a run's message and end are counted, and the key of a step appears in no label", async () => {
   await settleCounts(probeEnv);
   const before = {
     received: await counted("queue_messages_received_total", "probe-commands"),
@@ -82,7 +82,7 @@ it("a run is counted at each stage: its message, its attempts by the step's name
   expect(JSON.stringify(ever)).not.toContain("anna@example.com");
 });
 
-it("deliveries are counted by kind of sender, and a name that a sender chose is not a series", async () => {
+it("messages are counted by kind of sender, and a name that a sender chose is not a label", async () => {
   const [queue, sender] = [fresh("queue"), fresh("shop")];
   const messages = ["api/ada", "schedule:weekly", `${sender}/eve`, 7, undefined].map((source) => ({
     ...{ attempts: 2, timestamp: new Date(), body: { message_type: "probe.requested", source } },
@@ -102,7 +102,7 @@ it("deliveries are counted by kind of sender, and a name that a sender chose is 
   expect(shown("keeper")).toEqual([]);
 });
 
-it("texts that callers choose create no series: an unknown type counts as unknown", async () => {
+it("a text that a caller chose creates no time series: an unknown message type is counted as unknown", async () => {
   const type = `made.up.${fresh()}`;
   await probeEnv.PROBE_COMMANDS.send({ message_type: type });
   await expect

@@ -18,12 +18,12 @@ async function reading(name: string, labels: Record<string, string> = {}): Promi
   return found.find((one) => Object.entries(labels).every(([label, text]) => one.labels[label] === text))?.value;
 }
 
-it("every queue reports its backlog, and no lane reports a wrong number", async () => {
+it("the gauges of a queue's backlog have its depth and the age of its oldest message", async () => {
   expect(await reading("queue_depth", { queue: "probe-commands" })).toBeGreaterThanOrEqual(0);
   expect(await reading("queue_oldest_seconds", { queue: "probe-commands" })).toBeGreaterThanOrEqual(0);
 });
 
-it("open dead letters are gauged by queue and reason until they are settled", async () => {
+it("the gauge of open dead letters counts a dead letter until it is settled", async () => {
   const queue = fresh("queue");
   const insert =
     "INSERT INTO millrace_dead_letters (id, queue, body, reason, attempts, first_at, captured_at) VALUES (?1, ?2, '{}', 'exhausted', 1, 1, 1)";
@@ -33,7 +33,7 @@ it("open dead letters are gauged by queue and reason until they are settled", as
   expect(await reading("dead_letters_open", { queue })).toBeUndefined();
 });
 
-it("a storm of dead letters in one queue hides none in another", async () => {
+it("a storm of dead letters in one queue leaves the gauges of another queue correct", async () => {
   const [storm, other] = [fresh("a-storm"), fresh("z-other")];
   const insert = `
     INSERT INTO millrace_dead_letters (id, queue, body, reason, attempts, first_at, captured_at)
@@ -45,7 +45,7 @@ it("a storm of dead letters in one queue hides none in another", async () => {
   await env.DB.prepare("DELETE FROM millrace_dead_letters WHERE queue IN (?1, ?2)").bind(storm, other).run();
 });
 
-it("a storm of failures in one workflow hides none in another, and is counted up to 10,000", async () => {
+it("a storm of failures in one workflow leaves the gauge of another workflow correct, and is counted up to 10,000", async () => {
   const [storm, other] = [fresh("a-storm"), fresh("z-other")];
   const { instanceId } = await start(fresh(), []);
   await reaches(instanceId, "complete");
@@ -63,7 +63,7 @@ it("a storm of failures in one workflow hides none in another, and is counted up
   expect(await reading("instances_errored_open", { workflow: other })).toBe(1);
 });
 
-it("an app's gauge that fails or never answers delays no reading, and its earlier value becomes unknown", {
+it("a gauge of the app that fails or never answers delays no other gauge, and its own value becomes unknown", {
   timeout: 30_000,
 }, async () => {
   const own = { name: "own", labels: {}, value: 7 };
@@ -73,7 +73,7 @@ it("an app's gauge that fails or never answers delays no reading, and its earlie
   expect([await said(), await said(), await said()]).toEqual([7, Number.NaN, Number.NaN]);
 });
 
-it("an app's invalid answer for gauges affects no other gauge, and the log names the error", async () => {
+it("an invalid result of the app's gauges affects no other gauge, and the log names the error", async () => {
   const warned = vi.spyOn(console, "warn").mockImplementation(() => {});
   const own = { name: "own", labels: {}, value: 7 };
   const answers: unknown[] = [
@@ -96,7 +96,7 @@ it("an app's invalid answer for gauges affects no other gauge, and the log names
   warned.mockRestore();
 });
 
-it("the share of retries is shown from twenty deliveries on", async () => {
+it("a queue's ratio of retries is shown once it has 20 deliveries", async () => {
   const [few, many] = [fresh("few"), fresh("many")];
   for (const [queue, received] of [
     [few, 2],
@@ -110,8 +110,9 @@ it("the share of retries is shown from twenty deliveries on", async () => {
   expect(await reading("queue_retry_ratio", { queue: many })).toBe(0.05);
 });
 
-// MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/observe/metrics/gauges.test.ts: with a million instances.
-it("K01 gauges and counts read the open failures, and not the whole history of a deployment", { timeout: 900_000 }, async () => {
+// In full size this test has a million instances: MILLRACE_FULL_SIZE=true npx vitest run --project engine
+// test/engine/observe/metrics/gauges.test.ts
+it("K01 gauges and counts read the rows of open failures only, not the whole history of a deployment", { timeout: 900_000 }, async () => {
   const tenantId = fresh("tenant");
   const { instanceId } = await start(fresh(), []);
   await reaches(instanceId, "complete");

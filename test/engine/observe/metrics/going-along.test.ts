@@ -19,7 +19,7 @@ async function sent(queue: string): Promise<unknown> {
   return ever.queue_messages_sent_total?.[JSON.stringify([queue])];
 }
 
-/** A group commit with counted batches, refused where `refuses` returns true. */
+/** A group commit that writes these counts with its first batch. The database refuses each batch for which `refuses` returns true. */
 function committing(counts: GatheredCounts, atOnce: boolean, refuses: (batch: number) => boolean = () => false) {
   let batches = 0;
   const db = {
@@ -34,7 +34,7 @@ function committing(counts: GatheredCounts, atOnce: boolean, refuses: (batch: nu
 
 const NOTHING = { statements: [sql`SELECT 1 AS one`], read: ([rows]: Record<string, unknown>[][]) => rows?.[0]?.one };
 
-it("gathered counts are written with a commit, without a round trip of their own", async () => {
+it("counts in memory are written in the batch of the next commit, without a separate round trip", async () => {
   const queue = fresh("queue");
   const counts = new GatheredCounts({});
   counts.add(tallyOf(queue, 2));
@@ -44,7 +44,7 @@ it("gathered counts are written with a commit, without a round trip of their own
   expect(await sent(queue)).toBe(2);
 });
 
-it("counts wait for ten seconds, within their minute", () => {
+it("counts in memory wait up to ten seconds for a write, and are written before their minute ends", () => {
   const counts = new GatheredCounts({});
   counts.add(tallyOf(fresh("queue")));
   const isNewMinute = Date.now() % 60_000 > 60_000 - WRITE_MS;
@@ -52,23 +52,23 @@ it("counts wait for ten seconds, within their minute", () => {
   expect(counts.along(true)).toBeDefined();
 });
 
-it("counts are written although another unit of the same group has an error", async () => {
+it("counts are written although the database refuses another unit of the same group", async () => {
   const queue = fresh("queue");
   const counts = new GatheredCounts({});
   counts.add(tallyOf(queue, 5));
-  // The group, and then the neighbour alone.
+  // The database refuses the batch of the group, and then the batch of the other unit alone.
   const { commits } = committing(counts, true, (batch) => batch <= 2);
   await expect(commits.commit(NOTHING)).rejects.toThrow("NOT NULL");
   await expect.poll(() => sent(queue), { timeout: 20_000 }).toBe(5);
   expect(counts.isEmpty).toBe(true);
 });
 
-it("counts are written later and once after a database error", async () => {
+it("counts are written again after a database error, and added once although the first write had succeeded", async () => {
   const queue = fresh("queue");
   const counts = new GatheredCounts({});
   counts.add(tallyOf(queue, 4));
   const first = counts.along(true);
-  // The write succeeded, and its answer was lost.
+  // The write succeeds, and its answer is lost.
   if (first)
     await env.DB.prepare(first.statement.text)
       .bind(...first.statement.params)
@@ -80,7 +80,7 @@ it("counts are written later and once after a database error", async () => {
   expect(await sent(queue)).toBe(4);
 });
 
-it("tallies that two keepers merge are counted once", async () => {
+it("counts that two keepers merge at the same time are added once", async () => {
   const queue = fresh("queue");
   const { text, params } = insertTally({ id: crypto.randomUUID(), at: Date.now(), body: JSON.stringify(tallyOf(queue, 7)) });
   await env.DB.prepare(text)
@@ -95,7 +95,7 @@ it("tallies that two keepers merge are counted once", async () => {
   expect(JSON.parse(hours ?? "{}").queue_messages_sent_total[JSON.stringify([queue])]).toBe(7);
 });
 
-it("tallies that another keeper has merged are not counted again by a keeper with a slow database", async () => {
+it("counts that another keeper has merged are not added again by a keeper with a slow database", async () => {
   const queue = fresh("queue");
   const { text, params } = insertTally({ id: crypto.randomUUID(), at: Date.now(), body: JSON.stringify(tallyOf(queue, 7)) });
   await env.DB.prepare(text)
@@ -114,7 +114,7 @@ it("tallies that another keeper has merged are not counted again by a keeper wit
   expect(await sent(queue)).toBe(7);
 });
 
-it("a name has a limited number of series; further ones are counted as other", () => {
+it("a metric has a limited number of time series; each further label is counted as other", () => {
   const tally: Tally = {};
   for (let queue = 0; queue < MAX_SERIES + 10; queue++) addCount(tally, "queue_messages_sent_total", { queue: `made-up-${queue}` }, 1);
   const series = tally.queue_messages_sent_total ?? {};
@@ -122,7 +122,7 @@ it("a name has a limited number of series; further ones are counted as other", (
   expect(series['["other"]']).toBe(10);
 });
 
-it("counts are also written to a bound dataset, and a dataset that refuses them delays nothing", () => {
+it("counts are also written to a bound Analytics Engine dataset, and are stored although that dataset refuses them", () => {
   const points: unknown[] = [];
   const METRICS = { writeDataPoint: (point: unknown) => void points.push(point) };
   const counts = new GatheredCounts({ METRICS });

@@ -18,8 +18,8 @@ const gauges = async () =>
 const gauged = async (name: string) => (await gauges()).find((one) => one.name === name)?.value ?? 0;
 const round = async () => raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges: await gauges() });
 
-it("a question is gauged while it can be answered, notified after 15 minutes, and critical shortly before its timeout", async () => {
-  // Questions of other tests are decided.
+it("an open question to an operator has a gauge, an alert after 15 minutes, and a critical alert shortly before its timeout", async () => {
+  // Open questions of other tests are decided first.
   await run("UPDATE millrace_approvals SET state = 'rejected', decided_at = 1 WHERE state = 'pending'");
   const caller = await asking();
   const question = async ({ step }: Parameters<Parameters<typeof ask>[1]>[0]) =>

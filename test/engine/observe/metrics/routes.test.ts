@@ -18,7 +18,7 @@ async function asking(scopes: readonly Scope[], tenantId = "acme") {
   };
 }
 
-it("the deployment's health is visible to tokens with the scope observe alone", async () => {
+it("the deployment's health is visible only to tokens with the scope observe", async () => {
   const plain = await asking(["read", "operate", "unattributed"]);
   for (const path of ["/metrics", "/v1/queues", "/v1/messages/by-minute", "/v1/messages/dead-letters"]) {
     expect((await api.fetch(new Request(`http://localhost${path}`), probeEnv, createExecutionContext())).status, path).toBe(401);
@@ -26,7 +26,7 @@ it("the deployment's health is visible to tokens with the scope observe alone", 
   }
 });
 
-it("a scrape reads every series in both formats, for any text of a label", async () => {
+it("a scrape returns every series in both formats, for any text in a label", async () => {
   const queue = `odd "queue"\\ of\nlines ${fresh()}`;
   count(probeEnv, "queue_messages_sent_total", { queue }, 3);
   for (const seconds of [0.004, 0.2, 1000]) observe(probeEnv, "queue_processing_duration_seconds", { queue }, seconds);
@@ -37,7 +37,7 @@ it("a scrape reads every series in both formats, for any text of a label", async
   const open = await ask("/metrics", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5");
   expect(open.headers.get("content-type")).toBe("application/openmetrics-text; version=1.0.0; charset=utf-8");
   for (const answer of [plain, open]) {
-    // Not `text()`: the runtime warns of media types that do not begin with "text".
+    // The test does not use `text()`: the runtime warns about media types that do not begin with "text".
     const text = new TextDecoder().decode(await answer.arrayBuffer());
     const own = readMetrics(text).filter(({ labels }) => labels.queue === JSON.stringify(queue).slice(1, -1));
     expect(own.find(({ name }) => name === "millrace_queue_messages_sent_total")?.value).toBe(3);
@@ -49,7 +49,7 @@ it("a scrape reads every series in both formats, for any text of a label", async
   }
 });
 
-it("the health table shows the counts of each queue, and the source of each number", async () => {
+it("the health table has the counts of each queue and the source of each number", async () => {
   const { instanceId } = await start(fresh(), [{ do: "commit", name: "one" }]);
   await reaches(instanceId, "complete");
   await settleCounts(probeEnv);
@@ -64,7 +64,7 @@ it("the health table shows the counts of each queue, and the source of each numb
   expect(Object.keys(health.sources)).toEqual(numbers);
 });
 
-it("messages are shown by minute and type, dead letters of the day by queue and type, without any tenant's text", async () => {
+it("the tables of messages by minute and type, and of today's dead letters by queue and type, contain no text of a tenant", async () => {
   const tenantId = fresh("tenant");
   const type = `made.up.${fresh()}`;
   await probeEnv.PROBE_COMMANDS.send({ tenant_id: tenantId, message_type: type });

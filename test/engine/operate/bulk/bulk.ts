@@ -25,7 +25,7 @@ export interface Bulk {
 
 type Answer<Body> = { status: number; body: Body };
 
-/** A tenant for this test, and its operator's API calls. */
+/** A tenant for this test, with the API calls of its operator. */
 export async function theOperator(scopes: readonly Scope[] = ["read", "operate"], tenantId = fresh("tenant")) {
   const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
   const ask = async <Body = Bulk>(path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer<Body>> => {
@@ -38,9 +38,9 @@ export async function theOperator(scopes: readonly Scope[] = ["read", "operate"]
     return { status: response.status, body: (await response.json()) as Body };
   };
   const start = (body: object, headers?: Record<string, string>) =>
-    ask("/v1/bulk-actions", { reason: "the cause is mended", rate_per_second: 100, ...body }, headers);
+    ask("/v1/bulk-actions", { reason: "the cause is fixed", rate_per_second: 100, ...body }, headers);
   const show = async (id: string) => (await ask(`/v1/bulk-actions/${id}`)).body;
-  /** Waits until a bulk action does not run any more, and checks the invariants at every poll. */
+  /** Waits until a bulk action is no longer running, and checks its invariants at every poll. */
   const over = (id: string) =>
     until(
       async () => balanced(await show(id)),
@@ -49,7 +49,7 @@ export async function theOperator(scopes: readonly Scope[] = ["read", "operate"]
     );
   const items = async (id: string, result?: string) =>
     (await ask<{ items: Item[] }>(`/v1/bulk-actions/${id}/items?limit=200${result ? `&result=${result}` : ""}`)).body.items;
-  /** The id of a bulk action under a key: a crash point is set on it before it starts. */
+  /** The id of the bulk action with this key. A test uses the id to set a crash point before the action starts. */
   const idOf = (key: string) => digest("bulk", tenantId, key);
   const as = { tenantId, actor: "tess" };
   return { tenantId, as, ask, start, show, over, items, idOf };
@@ -72,7 +72,7 @@ export function balanced(bulk: Bulk): Bulk {
   return bulk;
 }
 
-/** Dead letters of a tenant: events whose call fails until it is fixed, invalid events, events of a future version. */
+/** Dead letters of a tenant: events with a call that fails until it is fixed, invalid events, and events of a future version. */
 export async function lettersOfThreeCauses(tenantId: string, [down, invalid, newer]: [down: number, invalid: number, newer: number]) {
   const name = fresh("routed");
   routing.failing.add(name);
@@ -89,7 +89,7 @@ async function captured(messages: readonly Envelope[], attempts: number): Promis
   for (let at = 0; at < messages.length; at += 100) await deliver("probe-events", messages.slice(at, at + 100), attempts);
 }
 
-/** Failed runs of a tenant, each with its own name; `code` runs at every replay. */
+/** Failed runs of a tenant, each with a unique name; every replay executes `code`. */
 export async function failedRuns(tenantId: string, count: number, code: (call: LabCall) => Promise<unknown>): Promise<string[]> {
   const names = Array.from({ length: count }, () => fresh("lab"));
   for (const name of names) labs.set(name, code);
@@ -106,12 +106,12 @@ export async function failedRuns(tenantId: string, count: number, code: (call: L
     (failed) => failed === count,
     howMany(60_000, 300_000),
   );
-  // A retry of a run that the platform has still to end is deferred to the keeper.
+  // A retry is deferred to the keeper while the platform has not ended the run.
   for (const { instanceId } of accepted) await platformReaches(instanceId, "errored");
   return accepted.map(({ instanceId }) => instanceId);
 }
 
-/** How many of a tenant's lab runs have a status. */
+/** The number of a tenant's lab runs with this status. */
 export async function countOf(tenantId: string, status: string): Promise<number> {
   const [row] = await rows<{ count: number }>(
     "SELECT count(*) AS count FROM millrace_instances WHERE tenant_id = ?1 AND workflow = 'lab' AND status = ?2",
@@ -121,7 +121,7 @@ export async function countOf(tenantId: string, status: string): Promise<number>
   return row?.count ?? 0;
 }
 
-/** The audit of a bulk action's own actions on things. */
+/** The audit records of the items that a bulk action changed. */
 export const auditOf = (bulkId: string) =>
   rows<{ target: string; result: string; verb: string }>(
     "SELECT target, result, verb FROM millrace_actions WHERE detail->>'bulk' = ?1",

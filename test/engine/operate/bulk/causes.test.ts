@@ -11,7 +11,7 @@ interface Causes {
   items: { id: string; count: number; message: string }[];
 }
 
-/** Runs of a tenant that have asked a question, and wait. */
+/** Runs of a tenant that wait for the answer to a question. */
 async function waitingRuns(tenantId: string, count: number, first = async (_: LabCall): Promise<unknown> => null): Promise<string[]> {
   const names = Array.from({ length: count }, () => fresh("lab"));
   for (const name of names)
@@ -26,7 +26,7 @@ async function waitingRuns(tenantId: string, count: number, first = async (_: La
   return ids;
 }
 
-it("a bulk replay of one cause by its id leaves the dead letters of two other causes unchanged", async () => {
+it("a bulk replay of the dead letters of one cause leaves the dead letters of two other causes unchanged", async () => {
   const { tenantId, ask, start, over } = await theOperator();
   const { name, mend } = await lettersOfThreeCauses(tenantId, [15, 10, 5]);
   const causes = async () => (await ask<Causes>("/v1/dead-letters/causes")).body.items;
@@ -43,7 +43,7 @@ it("a bulk replay of one cause by its id leaves the dead letters of two other ca
   expect(none).toMatchObject({ state: "complete", matched: 0 });
 });
 
-it("a bulk cancel of waiting instances is recorded for each; it changes no other tenant's, needs a status, and accepts no cause", async () => {
+it("a bulk cancel of waiting instances writes an audit record for each, spares other tenants, needs a status and refuses a cause", async () => {
   const [operator, other] = [await theOperator(), await theOperator()];
   const own = await waitingRuns(operator.tenantId, 4);
   const [foreign = ""] = await waitingRuns(other.tenantId, 1);
@@ -55,12 +55,12 @@ it("a bulk cancel of waiting instances is recorded for each; it changes no other
   for (const id of own) expect(await reaches(id, "terminated")).toBe("terminated");
   expect((await auditOf(body.id)).map(({ verb, result }) => [verb, result])).toEqual(own.map(() => ["cancel", "applied"]));
   expect(await reaches(foreign, "waiting", "terminated")).toBe("waiting");
-  // A repeat has nothing to do.
+  // The repeated bulk action finds no matching instance.
   const again = await operator.start({ verb: "cancel", ids: own, ramp: [] });
   expect(await operator.over(again.body.id)).toMatchObject({ state: "complete", skipped: 4, failed: 0 });
 });
 
-it("a bulk cancel without undo keeps the effects, and reports that in its dry run, on its page and in the audit", async () => {
+it("a bulk cancel without undo keeps the effects; its dry run, its page and its audit records report that", async () => {
   const operator = await theOperator();
   const its = scene();
   const own = await waitingRuns(operator.tenantId, 3, ({ step }) => its.act(step, "a"));
@@ -72,7 +72,7 @@ it("a bulk cancel without undo keeps the effects, and reports that in its dry ru
   const key = { "idempotency-key": "once" };
   const { body } = await operator.start({ ...asked, undo: false }, key);
   expect(body).toMatchObject({ undo: false, matched: 3 });
-  // Under its key, a request with undo is a different one.
+  // A request with undo under the same key is refused as another request.
   expect(await operator.start(asked, key)).toMatchObject({ status: 422, body: { code: "idempotency_key_reused" } });
   expect(await operator.over(body.id)).toMatchObject({ state: "complete", undo: false, done: 3, failed: 0 });
   for (const id of own) expect(await reaches(id, "terminated")).toBe("terminated");
@@ -85,12 +85,12 @@ it("a bulk cancel without undo keeps the effects, and reports that in its dry ru
   expect(audit.toSorted((a, b) => a.verb.localeCompare(b.verb))).toEqual(
     ["bulk", "cancel", "cancel", "cancel"].map((verb) => ({ verb, undo: 0 })),
   );
-  // The default is to undo, and is reported; a verb without undo does not mention it.
+  // A bulk cancel undoes by default and reports that; the dry run of a verb without undo does not mention it.
   expect((await operator.start({ ...asked, filter: { status: "paused" } })).body).toMatchObject({ undo: true });
   expect((await operator.start({ verb: "pause", filter: { status: "waiting" } })).body).toMatchObject({ undo: null });
 });
 
-it("a bulk pause, a bulk resume, and a bulk close of a cause of instances succeed", async () => {
+it("a bulk pause, a bulk resume and a bulk close of the instances with one cause succeed", async () => {
   const operator = await theOperator();
   const own = await waitingRuns(operator.tenantId, 2);
   const all = async (verb: string, filter: object) => operator.over((await operator.start({ verb, filter, ramp: [] })).body.id);
@@ -101,7 +101,7 @@ it("a bulk pause, a bulk resume, and a bulk close of a cause of instances succee
   let first = "";
   const failed = await failedRuns(operator.tenantId, 3, ({ step, payload: { name } }: LabCall) => {
     first ||= name;
-    const why = upstreamRefused(name === first ? "One is not there." : "The others are away.");
+    const why = upstreamRefused(name === first ? "One item does not exist." : "The upstream is unavailable.");
     return step.commit("work", () => Promise.reject(why), { retries: { limit: 0, delay: 10 } });
   });
   const { items } = (await operator.ask<Causes>("/v1/instances/causes")).body;

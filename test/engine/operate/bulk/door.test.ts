@@ -11,39 +11,29 @@ interface Refused {
 
 const none = { verb: "skip", filter: { reason: "exhausted" }, reason: "none of it" };
 
-describe("A bulk action is refused, without a stored row,", () => {
+describe("A bulk action with an invalid request", () => {
   it.each([
-    ["a verb that there is not", { ...none, verb: "retyr" }, "verb", "perhaps `retry` is meant"],
-    ["a field of its filter that is not known", { ...none, filter: { queu: "x" } }, "filter.queu", "queue"],
-    ["a status that its verb does not take", { ...none, verb: "retry", filter: { status: "running" } }, "filter.status", "errored"],
+    ["an unknown verb", { ...none, verb: "retyr" }, "verb", "perhaps `retry` is meant"],
+    ["an unknown field in its filter", { ...none, filter: { queu: "x" } }, "filter.queu", "queue"],
+    ["a status that its verb does not accept", { ...none, verb: "retry", filter: { status: "running" } }, "filter.status", "errored"],
+    ["an unknown workflow", { ...none, verb: "retry", filter: { workflow: "prob" } }, "filter.workflow", "perhaps `probe` is meant"],
+    ["an unknown queue", { ...none, filter: { queue: "probe-event" } }, "filter.queue", "perhaps `probe-events` is meant"],
     [
-      "a workflow that there is not",
-      { ...none, verb: "retry", filter: { workflow: "prob" } },
-      "filter.workflow",
-      "perhaps `probe` is meant",
-    ],
-    ["a queue that there is not", { ...none, filter: { queue: "probe-event" } }, "filter.queue", "perhaps `probe-events` is meant"],
-    [
-      "a type that there is not",
+      "an unknown message type",
       { ...none, filter: { message_type: "probe.rooted" } },
       "filter.message_type",
       "perhaps `probe.routed` is meant",
     ],
-    ["a cause of letters that there is not", { ...none, filter: { cause: "0123abcd" } }, "filter.cause", "GET /v1/dead-letters/causes"],
-    [
-      "a cause of instances that there is not",
-      { ...none, verb: "close", filter: { cause: "x" } },
-      "filter.cause",
-      "GET /v1/instances/causes",
-    ],
-    ["a filter and ids at once", { ...none, ids: ["a"] }, "filter", "one of them"],
-    ["neither of them", { ...none, filter: undefined }, "filter", "is missing"],
-    ["an id that is none", { ...none, filter: undefined, ids: ["a b"] }, "ids.0", "must be an id"],
-    ["an undo of a verb that takes nothing back", { ...none, undo: false }, "undo", "undoes no effects"],
-    ["a rate that the platform cannot keep", { ...none, rate_per_second: 101 }, "rate_per_second", "100"],
-    ["a stage of nothing", { ...none, ramp: [1, 0] }, "ramp.1", "1"],
-    ["a share of errors beyond all", { ...none, stop_at_error_rate: 2 }, "stop_at_error_rate", "1"],
-  ])("for %s", async (_, body, path, words) => {
+    ["an unknown cause of dead letters", { ...none, filter: { cause: "0123abcd" } }, "filter.cause", "GET /v1/dead-letters/causes"],
+    ["an unknown cause of instances", { ...none, verb: "close", filter: { cause: "x" } }, "filter.cause", "GET /v1/instances/causes"],
+    ["both a filter and ids", { ...none, ids: ["a"] }, "filter", "one of them"],
+    ["neither a filter nor ids", { ...none, filter: undefined }, "filter", "is missing"],
+    ["an invalid id", { ...none, filter: undefined, ids: ["a b"] }, "ids.0", "must be an id"],
+    ["the field undo and a verb without undo", { ...none, undo: false }, "undo", "undoes no effects"],
+    ["a rate above 100 items a second", { ...none, rate_per_second: 101 }, "rate_per_second", "100"],
+    ["a stage of 0 items", { ...none, ramp: [1, 0] }, "ramp.1", "1"],
+    ["a maximum share of errors above 1", { ...none, stop_at_error_rate: 2 }, "stop_at_error_rate", "1"],
+  ])("a bulk action with %s is refused (422) and not stored", async (_, body, path, words) => {
     const { ask, tenantId } = await theOperator();
     for (const more of [{}, { dry_run: true }]) {
       const answer = await ask<Refused>("/v1/bulk-actions", { ...body, ...more });
@@ -53,7 +43,7 @@ describe("A bulk action is refused, without a stored row,", () => {
     expect(await rows("SELECT 1 FROM millrace_bulk_actions WHERE tenant_id = ?1", tenantId)).toEqual([]);
   });
 
-  it("when more items match than its dry run has counted", async () => {
+  it("a bulk action is refused (409) when more items match its filter than its dry run counted", async () => {
     const { ask, tenantId, start, over } = await theOperator();
     await lettersOfThreeCauses(tenantId, [0, 2, 0]);
     const all = { verb: "skip", filter: {}, reason: "all of it" };
@@ -70,13 +60,13 @@ describe("A bulk action is refused, without a stored row,", () => {
     expect(await over(begun.body.id)).toMatchObject({ state: "complete", matched: 5, done: 5 });
   });
 
-  it("for a reason without visible characters", async () => {
+  it("a bulk action with a reason of invisible characters is refused (422)", async () => {
     const { ask } = await theOperator();
     const answer = await ask<Refused>("/v1/bulk-actions", { ...none, reason: "\u200b\u2060" });
     expect(answer).toMatchObject({ status: 422, body: { issues: [{ path: "reason" }] } });
   });
 
-  it("for a token with read access only", async () => {
+  it("a bulk action is refused (403) for a token that may only read", async () => {
     const { ask } = await theOperator(["read"]);
     expect(await ask("/v1/bulk-actions", none)).toMatchObject({ status: 403, body: { code: "forbidden" } });
     expect(await ask("/v1/bulk-actions/x/abort", { reason: "r" })).toMatchObject({ status: 403 });
@@ -84,7 +74,7 @@ describe("A bulk action is refused, without a stored row,", () => {
 });
 
 describe("A bulk action of a tenant", () => {
-  it("is hidden from other tenants, and so are the tenant's items", async () => {
+  it("a bulk action and its items are visible to its own tenant only", async () => {
     const [acme, globex] = [await theOperator(), await theOperator()];
     await lettersOfThreeCauses(acme.tenantId, [0, 3, 0]);
     const letters = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE tenant_id = ?1", acme.tenantId);
@@ -114,7 +104,7 @@ describe("A bulk action of a tenant", () => {
     expect(listed.body.items.map(({ id }) => id)).toEqual([foreign.id]);
   });
 
-  it("is created once for one key, also by a double click; another request under that key is refused", async () => {
+  it("a bulk action is created once for one key, also after a double click; a different request under that key is refused", async () => {
     const operator = await theOperator();
     await lettersOfThreeCauses(operator.tenantId, [0, 2, 0]);
     const asked = { verb: "skip", filter: {} };
@@ -135,7 +125,7 @@ describe("A bulk action of a tenant", () => {
     expect(audit.map(({ verb }) => verb).toSorted()).toEqual(["attempt", "bulk", "skip", "skip"]);
   });
 
-  it("without items is complete at once; an ended one cannot be halted or resumed, with that reason", async () => {
+  it("a bulk action without items is complete at once; a halt or resume of an ended one is refused, with that reason", async () => {
     const operator = await theOperator();
     const { status, body } = await operator.start({ verb: "skip", filter: {} });
     expect({ status, ...body }).toMatchObject({ status: 202, state: "complete", matched: 0, left: 0 });
@@ -145,7 +135,7 @@ describe("A bulk action of a tenant", () => {
     }
   });
 
-  it("waits while five others of its tenant run, and starts when one has ended", async () => {
+  it("a bulk action waits while five others of its tenant run, and starts when one of them ends", async () => {
     const operator = await theOperator();
     await lettersOfThreeCauses(operator.tenantId, [0, 6, 0]);
     const letters = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE tenant_id = ?1", operator.tenantId);
@@ -170,7 +160,7 @@ describe("A bulk action of a tenant", () => {
     ]);
   });
 
-  it("contains the items of the moment of the click: later failures are not included, and its items are read page by page", async () => {
+  it("a bulk action contains the items that match when it is created: a later failure is not included, and items are listed in pages", async () => {
     const operator = await theOperator();
     await lettersOfThreeCauses(operator.tenantId, [0, 5, 0]);
     const { body } = await operator.start({ verb: "skip", filter: {}, ramp: [1] });
@@ -186,7 +176,7 @@ describe("A bulk action of a tenant", () => {
     expect(new Set(audit.map(({ target }) => target))).toEqual(new Set([...first.items, ...second.items].map(({ target }) => target)));
   });
 
-  it("can be halted while a chunk is being recorded: finished items remain done, and each item is reported", async () => {
+  it("a bulk action can be halted while a chunk is being recorded: completed items remain completed, and each item is listed", async () => {
     const operator = await theOperator();
     await lettersOfThreeCauses(operator.tenantId, [0, 4, 0]);
     const { body } = await operator.start({ verb: "skip", filter: {}, ramp: [] });
@@ -200,7 +190,7 @@ describe("A bulk action of a tenant", () => {
   });
 });
 
-it("a dry run of a bulk action marks final actions as final", async () => {
+it("a dry run of a bulk action marks an irreversible verb as final", async () => {
   const { ask } = await theOperator();
   const follows = async (verb: string) =>
     (await ask<{ follows: string | null }>("/v1/bulk-actions", { verb, filter: {}, reason: "r", dry_run: true })).body.follows;
@@ -208,7 +198,7 @@ it("a dry run of a bulk action marks final actions as final", async () => {
   expect([await follows("retry"), await follows("replay")]).toEqual([null, null]);
 });
 
-it("a dry run of a bulk cancel reports that it undoes, and one of a bulk retry the undone items that run again", async () => {
+it("a dry run of a bulk cancel reports the undo, and one of a bulk retry the number of undone items that repeat their effects", async () => {
   const { ask, tenantId } = await theOperator();
   const dry = async (verb: string, filter: object) =>
     (await ask<{ follows: string | null; matched: number }>("/v1/bulk-actions", { verb, filter, reason: "r", dry_run: true })).body;

@@ -6,7 +6,7 @@ import { runLab } from "../../lab.ts";
 import { effect } from "../operating.ts";
 import { auditOf, balanced, type TheOperator, theOperator } from "./bulk.ts";
 
-/** Runs of a tenant with a step that has sent a request, and lost the answer; requests are listed, by the run's name. */
+/** Runs of a tenant with a step that has sent a request and lost the answer. `timesOf` counts each run's requests. */
 async function doubtful(tenantId: string, step: "charge" | "letter", count: number) {
   const state = { loses: true };
   const sent: string[] = [];
@@ -18,7 +18,7 @@ async function doubtful(tenantId: string, step: "charge" | "letter", count: numb
       return {};
     });
   const ids: string[] = [];
-  // In sequence: the oldest unknown outcome is answered first.
+  // The runs start in sequence, because a bulk action answers the oldest unknown outcome first.
   for (const name of names) {
     const { instanceId } = await runLab((call) => call.step.effect(step, send(name), {}), { name, tenantId });
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
@@ -36,12 +36,12 @@ interface Plan {
   sample: { id: string; refused: string | null }[];
 }
 
-const asked = (verb: string, filter: object) => ({ verb, filter, ramp: [1], reason: "their log shows nothing" });
+const asked = (verb: string, filter: object) => ({ verb, filter, ramp: [1], reason: "the upstream has no such request" });
 const dry = async ({ ask }: TheOperator, body: object) =>
   (await ask<Plan>("/v1/bulk-actions", { ...body, dry_run: true, reason: "r" })).body;
 
-describe("Unknown outcomes in a bulk action", () => {
-  it("can be rejected together for one step: they are counted by step first, each is recorded and repeated once; the others wait", async () => {
+describe("Effects with an unknown outcome in a bulk action", () => {
+  it("a bulk reject of the effects of one step counts them in its dry run, repeats each once, and leaves other steps in doubt", async () => {
     const operator = await theOperator();
     const [charges, letters] = [await doubtful(operator.tenantId, "charge", 4), await doubtful(operator.tenantId, "letter", 2)];
     for (const { state } of [charges, letters]) state.loses = false;
@@ -69,7 +69,7 @@ describe("Unknown outcomes in a bulk action", () => {
     expect(items.body.items).toMatchObject(charges.ids.map((instance_id, n) => ({ n, target: charges.keys[n], instance_id, ...item })));
   });
 
-  it("can be retried together: each runs under a new key", async () => {
+  it("a bulk retry_anyway of effects in doubt repeats each once, under a new key", async () => {
     const operator = await theOperator();
     const { ids, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
     state.loses = false;
@@ -92,7 +92,7 @@ describe("Unknown outcomes in a bulk action", () => {
     ]);
   });
 
-  it("have failed when they are in doubt again, and need an operator's answer; the bulk action stops after the first", async () => {
+  it("a bulk reject stops when its first repeated effect is in doubt again, counts that as failed, and asks for an operator's answer", async () => {
     const operator = await theOperator();
     const { keys, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
     const { body } = await operator.start(asked("reject", {}));
@@ -109,7 +109,7 @@ describe("Unknown outcomes in a bulk action", () => {
     ]);
     expect(timesOf()).toEqual([2, 1, 1]);
     state.loses = false;
-    await operator.ask(`/v1/bulk-actions/${body.id}/resume`, { reason: "the line is back" });
+    await operator.ask(`/v1/bulk-actions/${body.id}/resume`, { reason: "the upstream is available again" });
     expect(await operator.over(body.id)).toMatchObject({
       state: "complete",
       done: 2,
@@ -119,18 +119,18 @@ describe("Unknown outcomes in a bulk action", () => {
     });
   });
 
-  it("B02 effects in doubt are left out after another operator resolved them, and refused if they have become in doubt again", async () => {
+  it("B02 a bulk reject skips an effect that another operator has confirmed meanwhile, and refuses one that is in doubt again", async () => {
     const operator = await theOperator();
     const { ids, keys, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
     const held = pauseAt("B02 acted, chunk not recorded", operator.idOf("once"));
     state.loses = false;
     const { body } = await operator.start({ ...asked("reject", {}), stop_at_error_rate: 1 }, { "idempotency-key": "once" });
     await until(async () => held.reached(), Boolean);
-    // Grace has answered the second, and the third loses its answer once more.
+    // The operator grace answers the second effect. The third loses its answer again.
     const grace = { tenantId: operator.tenantId, actor: "grace" };
     await resolveDoubt(probeEnv, grace, keys[1] ?? "", { verb: "confirm", output: {} }, "it is there");
     state.loses = true;
-    await resolveDoubt(probeEnv, grace, keys[2] ?? "", { verb: "reject" }, "it is not there");
+    await resolveDoubt(probeEnv, grace, keys[2] ?? "", { verb: "reject" }, "the upstream has no such request");
     await until(
       async () => timesOf()[2],
       (times) => times === 2,
@@ -150,7 +150,7 @@ describe("Unknown outcomes in a bulk action", () => {
     expect(timesOf()).toEqual([2, 1, 2]);
   });
 
-  it("of stopped runs are recorded as not happened, and nothing is sent; those of undone runs are not repeated", async () => {
+  it("a bulk reject of effects of stopped or undone runs records that they did not happen, and sends nothing", async () => {
     const operator = await theOperator();
     const { ids, keys, timesOf } = await doubtful(operator.tenantId, "charge", 2);
     const [stopped = "", undone = ""] = ids;
@@ -165,7 +165,7 @@ describe("Unknown outcomes in a bulk action", () => {
       { id: keys[0], refused: null },
       { id: keys[1], refused: expect.stringContaining("No run would execute the effect again: its instance is being undone") },
     ]);
-    // Also where the chunk dies after its refusal: it is on record, with its reason.
+    // The process dies after the refusal and before the chunk's record. The refusal is recorded with its reason.
     const death = dieAt("B02 acted, chunk not recorded", operator.idOf("again"));
     const refused = await operator.start({ verb: "retry_anyway", ids: keys.slice(1), ramp: [] }, { "idempotency-key": "again" });
     const why =
@@ -186,7 +186,7 @@ describe("Unknown outcomes in a bulk action", () => {
     expect(await operator.over(again.id)).toMatchObject({ state: "complete", skipped: 2, failed: 0 });
   });
 
-  it("can be named by their keys; an unknown or another tenant's key is refused; an unknown workflow is reported", async () => {
+  it("a bulk action refuses keys of unknown effects and of other tenants' effects, and a filter with an unknown workflow", async () => {
     const [operator, other] = [await theOperator(), await theOperator()];
     const [own, foreign] = [await doubtful(operator.tenantId, "charge", 1), await doubtful(other.tenantId, "charge", 1)];
     own.state.loses = false;
@@ -219,7 +219,7 @@ describe("Unknown outcomes in a bulk action", () => {
     expect(await operator.start(asked("confirm", {}))).toMatchObject({ status: 422, body: { issues: [{ path: "verb" }] } });
   });
 
-  it("of one run are answered separately, also when that run had failed before", async () => {
+  it("a bulk reject answers two effects in doubt of one run separately, also when their run has failed", async () => {
     const operator = await theOperator();
     const state = { loses: true };
     const lost = () => effect("once", async () => (state.loses ? Promise.reject(new Error("Lost.")) : {}));
@@ -244,7 +244,7 @@ describe("Unknown outcomes in a bulk action", () => {
     expect(await reaches(failed.instanceId, "errored")).toBe("errored");
   });
 
-  it("are shown without personal data, and their list leaves out an effect with a name in its key", async () => {
+  it("a bulk action lists effects in doubt without personal data, and its list omits an effect with a forgotten name in its key", async () => {
     const operator = await theOperator();
     const email = `${fresh("ada")}@ex.test`;
     const state = { loses: true };

@@ -8,8 +8,8 @@ import { auditOf, balanced, countOf, failedRuns, type TheOperator, theOperator }
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
 /**
- * Runs that fail until they are fixed, and counts of their tries and effects. Of the fixed runs only the number that the test allows
- * may end; the next stage begins no sooner.
+ * Runs that fail until they are fixed, with counts of their attempts and effects. At most `may.end` of the fixed runs complete, and a
+ * bulk action begins the next stage only when the runs of its stage have ended.
  */
 async function broken(operator: TheOperator, count: number, may = { end: Number.POSITIVE_INFINITY }) {
   const state = { isBroken: true, begun: 0 };
@@ -22,7 +22,7 @@ async function broken(operator: TheOperator, count: number, may = { end: Number.
       "work",
       () => {
         tried.set(name, (tried.get(name) ?? 0) + 1);
-        if (state.isBroken) throw upstreamRefused("The page store is away.");
+        if (state.isBroken) throw upstreamRefused("The page store is unavailable.");
         did.set(name, (did.get(name) ?? 0) + 1);
         return {};
       },
@@ -35,14 +35,14 @@ async function broken(operator: TheOperator, count: number, may = { end: Number.
   return { ids, did, tried, mend };
 }
 
-/** The instance that works on a bulk action is begun again by the platform, as where its process was killed. */
+/** Restarts the workflow instance that performs a bulk action, as the platform does after a killed process. */
 async function restarted(instanceId: string): Promise<void> {
   const binding = (probeEnv as unknown as { BULK_ACTION: Workflow }).BULK_ACTION;
   await (await binding.get(instanceId)).restart();
 }
 
 describe("A bulk retry", () => {
-  it("B01 B02 that dies repeatedly retries each failed instance once, and all are complete", async () => {
+  it("B01 B02 a bulk retry with a process that dies repeatedly retries each failed instance once, and all complete", async () => {
     const operator = await theOperator();
     const count = howMany(25, 1000);
     const may = { end: 0 };
@@ -51,7 +51,7 @@ describe("A bulk retry", () => {
     const asked = { verb: "retry", filter: { status: "errored", workflow: "lab" }, ramp: [1, 10], rate_per_second: howMany(15, 100) };
     const { body } = await operator.start(asked);
     expect(body).toMatchObject({ state: "running", matched: count });
-    // Between two items of a chunk; after a chunk, before its record; and after a restart of the instance by the platform.
+    // The process dies between two items of a chunk, then after a chunk and before its record. Then the platform restarts the instance.
     for (const [point, done, end] of [
       ["B01 acted on one, chunk under way", 1, 1],
       ["B02 acted, chunk not recorded", 1, 1],
@@ -75,7 +75,7 @@ describe("A bulk retry", () => {
     expect(audit.every(({ verb, result }) => verb === "retry" && result === "applied")).toBe(true);
   });
 
-  it("stops itself when the share of repeated failures in a stage is too high, and continues when an operator resumes it", async () => {
+  it("a bulk retry stops when the share of failures in a stage exceeds the limit, and continues when an operator resumes it", async () => {
     const operator = await theOperator();
     const { ids, mend } = await broken(operator, 13);
     const { body } = await operator.start({ verb: "retry", filter: {}, ramp: [1, 10] });
@@ -88,7 +88,7 @@ describe("A bulk retry", () => {
       why: "The bulk action stopped itself: 1 of 1 items of this stage failed, and the limit is 10 %. Read the reason of each failure (items with the result failed), fix the cause, and resume it: it continues with the 12 that remain. It does not repeat failed items: start another bulk action over them.",
     });
     expect(await operator.items(body.id, "failed")).toMatchObject([
-      { n: 0, target: expect.stringMatching(new RegExp(ids.join("|"))), code: "upstream_refused", why: "The page store is away." },
+      { n: 0, target: expect.stringMatching(new RegExp(ids.join("|"))), code: "upstream_refused", why: "The page store is unavailable." },
     ]);
     mend();
     expect((await operator.ask(`/v1/bulk-actions/${body.id}/resume`, { reason: "it is back" })).body).toMatchObject({ state: "running" });
@@ -96,7 +96,7 @@ describe("A bulk retry", () => {
     expect(await operator.items(body.id, "failed")).toHaveLength(1);
   });
 
-  it("B02 that is halted while a chunk runs, and then resumed, refuses the chunk's late record and retries nothing twice", async () => {
+  it("B02 a bulk retry that is halted and resumed while a chunk runs refuses the late record of that chunk, and retries no run twice", async () => {
     const operator = await theOperator();
     const { did, mend } = await broken(operator, 12);
     mend();
@@ -118,7 +118,7 @@ describe("A bulk retry", () => {
     expect(await auditOf(body.id)).toHaveLength(12);
   });
 
-  it("B02 that is halted after a crash records its unrecorded results before it stops", async () => {
+  it("B02 a bulk retry that is halted after a crash records the results of its unrecorded chunk before it stops", async () => {
     const operator = await theOperator();
     const { did, mend } = await broken(operator, 6);
     mend();
@@ -131,7 +131,7 @@ describe("A bulk retry", () => {
     expect(did.size).toBe(6);
   });
 
-  it("B02 retries no run twice when a chunk is repeated after its runs have failed again", async () => {
+  it("B02 a bulk retry retries no run twice when a crash repeats a chunk and its runs have failed again", async () => {
     const operator = await theOperator();
     const { tried } = await broken(operator, 3);
     const death = dieAt("B02 acted, chunk not recorded", operator.idOf("once"));
@@ -149,7 +149,7 @@ describe("A bulk retry", () => {
     expect(await auditOf(body.id)).toHaveLength(3);
   });
 
-  it("of two operators over the same filter retries each instance once; the other operator's action skips it", async () => {
+  it("two concurrent bulk retries with the same filter retry each instance once: the other one skips it and names the operator", async () => {
     const operator = await theOperator();
     const { did, mend } = await broken(operator, 10);
     mend();
@@ -165,7 +165,7 @@ describe("A bulk retry", () => {
     expect([...did.values()]).toEqual(Array.from({ length: 10 }, () => 1));
   });
 
-  it("with a failed instance reports it, and an operator can resume the action", async () => {
+  it("a bulk retry with a failed workflow instance reports that instance, and an operator can resume the bulk retry", async () => {
     const operator = await theOperator();
     const { mend } = await broken(operator, 3);
     mend();
@@ -178,10 +178,10 @@ describe("A bulk retry", () => {
     expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: 3 });
   });
 
-  it("B03 of many stages continues as another instance after its maximum of turns, also when it dies between the two", async () => {
+  it("B03 a bulk retry of many stages continues in a new workflow instance after its maximum of turns, also after a crash between the two", async () => {
     const operator = await theOperator();
-    // A stage is a turn that acts, and another one that waits where its run has not ended by then: together more than the turns of
-    // one replay.
+    // Each stage needs one turn that acts, and another one if its run has not ended by then. Together they exceed the turns of one
+    // replay.
     const may = { end: 0 };
     const { mend } = await broken(operator, 20, may);
     mend();
@@ -200,7 +200,7 @@ describe("A bulk retry", () => {
     expect(end).toMatchObject({ state: "complete", done: 20 });
     expect(end.instance_id).not.toBe(body.instance_id);
     expect(await reaches(end.instance_id, "complete")).toBe("complete");
-    // No pass counts as a hop of the one before: there may be seventy.
+    // A continuation does not count as a hop of the previous instance, because a bulk action may have seventy.
     expect((await envelopeOf(end.instance_id)).path).toBeUndefined();
     expect(await auditOf(body.id)).toHaveLength(20);
   });

@@ -5,7 +5,7 @@ import { lettersOfThreeCauses, theOperator } from "./bulk.ts";
 const DAY_MS = 86_400_000;
 const TABLES = ["millrace_bulk_actions", "millrace_bulk_lists", "millrace_bulk_items"];
 
-it("a bulk action is deleted with its list and its items 90 days after its end; a younger one and the audit of both are kept", async () => {
+it("a bulk action is deleted with its list and its items 90 days after its end; a younger one and the audit records of both remain", async () => {
   const operator = await theOperator();
   await lettersOfThreeCauses(operator.tenantId, [0, 4, 0]);
   const ids: string[] = [];

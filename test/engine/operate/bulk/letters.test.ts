@@ -6,7 +6,7 @@ import { auditOf, balanced, lettersOfThreeCauses, theOperator } from "./bulk.ts"
 const lettersIn = async (tenantId: string, state: string) =>
   (await rows("SELECT 1 FROM millrace_dead_letters WHERE tenant_id = ?1 AND state = ?2", tenantId, state)).length;
 
-it("dead letters of three causes: one cause is repaired and replayed in stages of 1, 10 and the rest, halted and resumed; the others stop and are discarded", async () => {
+it("a bulk replay of the dead letters of one cause runs in stages of 1, 10 and the rest, can be halted and resumed, and leaves two other causes open", async () => {
   const [down, invalid, newer] = [howMany(60, 600), howMany(20, 250), howMany(10, 150)];
   const { tenantId, start, ask, show, over, items } = await theOperator();
   const { name, mend } = await lettersOfThreeCauses(tenantId, [down, invalid, newer]);
@@ -22,7 +22,7 @@ it("dead letters of three causes: one cause is repaired and replayed in stages o
   expect(plan).toMatchObject({ status: 200, body: { matched: down, stages: [1, 10, down - 11] } });
   expect(plan.body.sample).toHaveLength(10);
 
-  // Slow enough that some items remain to halt, for any delay of the poll.
+  // The rate is so low that some items remain to halt, for any delay of the poll.
   const { status, body } = await start({ ...asked, rate_per_second: howMany(8, 100) });
   expect({ status, ...body }).toMatchObject({ status: 202, state: "running", matched: down, left: down });
   await until(
@@ -44,7 +44,7 @@ it("dead letters of three causes: one cause is repaired and replayed in stages o
   const audit = await auditOf(body.id);
   expect([audit.length, new Set(audit.map(({ target }) => target)).size]).toEqual([down, down]);
 
-  // Unfixed ones fail again, and so stop at the first.
+  // Dead letters of the other two causes fail again, and the bulk replay stops at the first one.
   const others = (await start({ verb: "replay", filter: {}, ramp: [1, 10] })).body;
   const stopped = await over(others.id);
   expect(stopped).toMatchObject({ state: "stopped", matched: invalid + newer, done: 0, failed: 1, why: expect.stringContaining("1 of 1") });
@@ -52,7 +52,7 @@ it("dead letters of three causes: one cause is repaired and replayed in stages o
   expect(failed).toMatchObject({ n: 0, code: "invalid_payload", why: expect.stringContaining("name") });
   const skip = (await start({ verb: "skip", filter: { reason: "invalid_payload" } })).body;
   expect(await over(skip.id)).toMatchObject({ state: "complete", done: invalid, failed: 0 });
-  // After a stop, items settled by another operator are skipped, and the rest fails, for every resume.
+  // After a resume the bulk replay skips items that another operator has settled, and the rest fails.
   let end = stopped;
   for (let resumed = 0; end.state === "stopped" && resumed < 10; resumed++) {
     await ask(`/v1/bulk-actions/${others.id}/resume`, { reason: "all the same" });

@@ -10,8 +10,8 @@ import { platformReaches, runLab } from "../../lab.ts";
 export type Code = Parameters<typeof runLab>[0];
 
 /**
- * Ages the recorders beyond the difference of clocks, before the tests of a file: from then on the runs of a first replay need no
- * step of the platform's. After the tests runs are as before.
+ * Waits before the tests of a file until the recorders are older than the maximum clock difference. From then on the first replay of a
+ * run executes its steps inline. After the tests the step mode is `platform` again.
  */
 export function withRecordersThatKnow(): void {
   beforeAll(async () => {
@@ -20,20 +20,20 @@ export function withRecordersThatKnow(): void {
       const recorder = RECORDER.getByName(name) as unknown as Pick<Recorder, "begin">;
       return until(() => recorder.begin(fresh("first"), "pass", Date.now()), Boolean);
     });
-    expect(await Promise.all(known), "recorders that have lived for a second").toEqual(known.map(() => true));
+    expect(await Promise.all(known), "each recorder treats a new run as new after a second").toEqual(known.map(() => true));
   });
   afterAll(() => {
     mode.steps = "platform";
   });
 }
 
-/** A run in a mode. */
+/** Starts a run in a step mode. */
 export function runIn(steps: StepMode, code: Code, name = fresh("lean")) {
   mode.steps = steps;
   return runLab(code, { name });
 }
 
-/** A lean run, to its end. */
+/** Executes a run of inline steps to its end. */
 export async function lean(code: Code): Promise<string> {
   const { instanceId } = await runIn("lean", code);
   await platformReaches(instanceId, "complete", "errored");
@@ -41,10 +41,10 @@ export async function lean(code: Code): Promise<string> {
   return instanceId;
 }
 
-/** The steps that the platform remembers. */
+/** The names of the run's steps on the platform. */
 export const onPlatform = async (id: string) => (await historyOf(probeEnv, { id, workflow: "lab" })).steps.map(({ name }) => name);
 
-/** An upstream in this process: who came, in which order. */
+/** A simulated upstream in this process, with the requests in order. */
 export function upstream(effect: "keyed" | "natural" | "lookup" = "natural") {
   const calls: string[] = [];
   const state = { fails: 0, takesMs: 0 };

@@ -8,7 +8,7 @@ import { type Code, runIn, withRecordersThatKnow } from "./running.ts";
 
 withRecordersThatKnow();
 
-/** The shown steps of a run by name, without the trailing waits of the platform's status. */
+/** The names of the steps as the API lists them, without the engine's own steps. */
 async function shown(id: string): Promise<string[]> {
   const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
   return steps.filter(({ own, type }) => own === null && type === "do").map(({ name }) => name);
@@ -17,8 +17,8 @@ async function shown(id: string): Promise<string[]> {
 const begun = async (mode: StepMode, code: Code) => (await runIn(mode, code)).instanceId;
 const done = { retries: { limit: 0, delay: 10 } };
 
-describe.each(["lean", "platform"] as const)("%s steps are listed in the order of the code", (mode) => {
-  it("when a retry fails at the same step again", async () => {
+describe.each(["lean", "platform"] as const)("the list of %s steps", (mode) => {
+  it("steps are listed in the order of the code after a retry that fails at the same step again", async () => {
     const id = await begun(mode, async ({ step }) => {
       await step.commit("a", () => ({}), { steps: "platform" });
       await step.commit("c", () => ({}));
@@ -30,7 +30,7 @@ describe.each(["lean", "platform"] as const)("%s steps are listed in the order o
     expect(await shown(id)).toEqual(["a", "c", "g"]);
   });
 
-  it("when a retry repeats an undone effect: the repeat follows its undo", async () => {
+  it("steps are listed in the order of the code after an undo and a retry, each undo step before its repeated effect", async () => {
     const id = await begun(mode, async ({ step }) => {
       for (const name of ["a", "c", "d"] as const) {
         await step.commit(name as "a", () => ({}), name === "d" ? { undo: () => ({}) } : {});
@@ -44,7 +44,7 @@ describe.each(["lean", "platform"] as const)("%s steps are listed in the order o
     expect(await shown(id)).toEqual(["undo d", "a", "c", "d"]);
   });
 
-  it("when a restart reuses the steps before and after a question", async () => {
+  it("steps are listed in the order of the code after a restart that reuses the steps around a question", async () => {
     const id = await begun(mode, async ({ step }) => {
       await step.commit("a", () => ({}));
       await step.approve("first", { question: "May it?", timeout: 1, otherwise: "approve" });

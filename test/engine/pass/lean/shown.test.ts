@@ -6,7 +6,7 @@ import { type Code, lean, onPlatform, runIn, upstream, withRecordersThatKnow } f
 
 withRecordersThatKnow();
 
-it("a run of inline steps that succeeds is recorded by the inbox alone, and is shown like any other", async () => {
+it("a successful run of inline steps has records in the inbox only, and the API lists its steps like those of another run", async () => {
   const code: Code = async ({ step }) => {
     await step.effect("first", upstream().definition, "a");
     await step.effect("second", upstream("keyed").definition, "b");
@@ -34,7 +34,7 @@ it("a run of inline steps that succeeds is recorded by the inbox alone, and is s
   expect(await steps(other)).toMatchObject({ amount: 3, mark: "counted" });
 });
 
-it("outputs of the run before a restart are shown, with a mark, where the code reuses them", async () => {
+it("steps with an output that a restarted run reuses are listed with a mark", async () => {
   const state = { broken: true };
   const code: Code = async ({ step }) => {
     await step.commit("kept", () => ({}));
@@ -58,7 +58,7 @@ it("outputs of the run before a restart are shown, with a mark, where the code r
   ]);
 });
 
-it("an inline step that was undone is shown with its duration, before its undo step", async () => {
+it("an undone inline step is listed with its duration, before its undo step", async () => {
   const id = await lean(async ({ step }) => {
     await step.commit("put", () => ({}), { undo: () => ({}) });
     await step.commit("stays", () => ({}));

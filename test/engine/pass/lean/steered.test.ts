@@ -45,7 +45,7 @@ it("an undo and a retry succeed after a change of the step mode", async () => {
   }
 });
 
-it("W23 a cancel waits for an effect that the replay itself executes, and for its record", async () => {
+it("W23 a cancel waits for a running inline effect and its record", async () => {
   const { calls, state, definition } = upstream();
   const { instanceId } = await runIn("lean", async ({ step }) => {
     await step.read("long ago", async () => 1);
@@ -55,7 +55,7 @@ it("W23 a cancel waits for an effect that the replay itself executes, and for it
     await step.effect("act", definition, "a");
     await step.effect("never", definition, "b");
   });
-  // The effect needs less than a second.
+  // The effect takes 800 ms, less than the limit of an inline attempt.
   await held(() => calls.length === 1);
   await actOn(probeEnv, operator, "cancel", instanceId, { reason: "not wanted", undo: false });
   await until(async () => {

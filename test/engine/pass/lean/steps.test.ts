@@ -37,13 +37,13 @@ it("an inline step becomes a platform step from its second attempt on, with no m
   expect(hopeless.calls).toHaveLength(3);
 });
 
-it("a slow inline attempt continues as a platform step, once", async () => {
+it("a slow inline attempt continues as a platform step, and its effect happens once", async () => {
   const { calls, state, definition } = upstream();
   state.takesMs = IN_PASS_MS + 500;
   const id = await lean(({ step }) => step.effect("act", definition, "a"));
   expect(calls).toEqual(["a"]);
   expect(await onPlatform(id)).toEqual(["act"]);
-  // It is the platform's to remember now, and took as long as it took.
+  // The step is now a platform step, and its duration includes the inline part.
   const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
   expect(steps).toMatchObject([{ name: "act", mode: "platform", state: "complete", attempts: [{ attempt: 1 }] }]);
   const { startedAt = null, endedAt = null, attempts = [] } = steps[0] ?? {};
@@ -51,7 +51,7 @@ it("a slow inline attempt continues as a platform step, once", async () => {
   expect(attempts[0]?.startedAt).toBe(startedAt);
 });
 
-it("W15 a repeated replay reads an inline step from the inbox: nothing is executed and nothing is billed", async () => {
+it("W15 a replay reads the outcomes of inline steps from the inbox, and executes and bills nothing", async () => {
   const { calls, definition } = upstream();
   const large = "l".repeat(5000);
   const id = await lean(async ({ step }) => [
@@ -66,7 +66,7 @@ it("W15 a repeated replay reads an inline step from the inbox: nothing is execut
   expect(await outputOf(id)).toEqual(["a", "kept", large, true]);
 });
 
-it("a later replay executes a step inline only when no earlier replay can have begun it", async () => {
+it("a later replay executes a step inline only when no earlier replay can have begun that step", async () => {
   const { calls, definition } = upstream();
   const state = { broken: true };
   const { instanceId } = await runIn("lean", async ({ step }) => {
@@ -82,7 +82,7 @@ it("a later replay executes a step inline only when no earlier replay can have b
   await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
   expect(await reaches(instanceId, "complete")).toBe("complete");
   expect(calls).toEqual(["a", "b", "c", "d"]);
-  // It restarted at the failed step, and the later ones were new.
+  // The retry restarted the run at the failed step, and the later steps were new.
   expect(await onPlatform(instanceId)).toEqual(["fails"]);
 });
 
@@ -91,7 +91,7 @@ it.each([
   { effect: "natural", fails: 1 },
   { effect: "lookup", fails: 0 },
 ] as const)(
-  "W25 after a $effect step, failed $fails times, that another replay has recorded in the meantime, no step is treated as new",
+  "W25 no later step is executed inline after a $effect step, failed $fails times, that another replay has recorded meanwhile",
   async ({ effect, fails }) => {
     const { calls, state, definition } = upstream(effect);
     const world = { broken: true };
@@ -112,7 +112,7 @@ it.each([
     const claims = vi.spyOn(Recorder.prototype, "claim");
     onTestFinished(() => claims.mockRestore());
     await actOn(probeEnv, operator, "retry", id, { reason: "mended" });
-    // It comes by the other pass's claim, or acts itself for less than a second.
+    // A lookup effect receives the claim of the other replay. A natural effect executes for 600 ms.
     const claimed = () => claims.mock.settledResults.some(({ value }) => value?.entry?.token === "another pass");
     await held(() => (effect === "lookup" ? claimed() : calls.length === 1));
     const outcome = { output: '"theirs"', outputRef: null, statements: [], messages: [], error: null };
@@ -123,7 +123,7 @@ it.each([
   },
 );
 
-it("a young run that another process has begun is not treated as new: the recorder remembers every replay", async () => {
+it("a young run that another process has begun does not execute its first step inline, because the recorder remembers each replay", async () => {
   const name = fresh("lean");
   const id = instanceIdOf("acme", "lab", name);
   expect(await recorderOf(probeEnv, id).begin(id, "another", Date.now() + 60_000)).toBe(true);
@@ -131,17 +131,17 @@ it("a young run that another process has begun is not treated as new: the record
   const { instanceId } = await runIn(
     "lean",
     async ({ step }) => {
-      await step.effect("may have been begun", definition, "a");
+      await step.effect("possibly begun", definition, "a");
       await step.effect("is new", definition, "b");
     },
     name,
   );
   expect(instanceId).toBe(id);
   await reaches(instanceId, "complete");
-  expect(await onPlatform(instanceId)).toEqual(["may have been begun"]);
+  expect(await onPlatform(instanceId)).toEqual(["possibly begun"]);
 });
 
-it("no step is treated as new beside steps that an earlier replay may have begun", async () => {
+it("a retry executes no step inline beside steps that an earlier replay may have begun", async () => {
   const { calls, definition } = upstream();
   const state = { broken: true };
   const { instanceId } = await runIn("lean", async ({ step }) => {
@@ -168,7 +168,7 @@ it("a long sequence of inline steps contains one platform step", async () => {
   expect(await onPlatform(id)).toEqual([`each [${STRETCH.steps}]`]);
 });
 
-it("an undoable step that records its outcome alone remains a platform step, so that a cancel can see that it has begun", async () => {
+it("a natural effect with an undo handler is a platform step, so that a cancel can detect that it has begun", async () => {
   const { act } = world();
   const id = await lean(async ({ step }) => {
     await act(step, "a");
@@ -177,7 +177,7 @@ it("an undoable step that records its outcome alone remains a platform step, so 
   expect(await onPlatform(id)).toEqual(["a"]);
 });
 
-it("W17 the platform remembers an unknown outcome of an inline step as of any other step", async () => {
+it("W17 an inline step in doubt is recorded as in doubt on the platform, as any other step", async () => {
   const once = defineStep({ effect: "once", run: async (_: EffectCall<null>) => Promise.reject(new Error("no answer")) });
   const { instanceId } = await runIn("lean", ({ step }) => step.effect("mail", once, null));
   expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
@@ -200,7 +200,7 @@ it("W03 an inline attempt that dies before its record is followed by an attempt 
   expect(await onPlatform(instanceId)).toEqual(["act"]);
 });
 
-it("a single step can set its own mode, and an invalid mode is refused", async () => {
+it("a step can set its own mode, and an invalid mode is refused", async () => {
   const { instanceId } = await runIn("platform", async ({ step }) => {
     await step.commit("lean", () => ({}), { steps: "lean" });
     await step.commit("platform", () => ({}));
@@ -224,7 +224,7 @@ it("a recorder object that is younger than the instance does not report a replay
   expect(passes.isFirst("new", "one", later)).toBe(true);
 });
 
-it("a recorder object that was created while the clock was ahead reports first replays one second after the correction, and none before", () => {
+it("a recorder object that started while the clock was ahead reports first replays one second after the correction, and none before", () => {
   const right = Date.now();
   const time = vi.spyOn(Date, "now").mockReturnValue(right + 3_600_000);
   onTestFinished(() => time.mockRestore());
@@ -248,12 +248,12 @@ it("a recorder object remembers a replay for more than a minute, for any number 
   expect(passes.isFirst("young", "another", 1_070_000)).toBe(false);
 });
 
-it("a sequence of inline steps with many calls contains one platform step, and starts again after it", async () => {
+it("a sequence of inline steps with many fetch calls contains one platform step, and the next step is inline again", async () => {
   const { definition } = upstream();
   const busy = defineStep({
     effect: "natural",
     async run({ fetch: call }: EffectCall<null>) {
-      // None of them leaves this process.
+      // The calls read a data URL, so they do not leave the process.
       for (let nth = 0; nth < STRETCH.calls; nth++) await call("data:,").catch(() => undefined);
     },
   });
@@ -265,7 +265,7 @@ it("a sequence of inline steps with many calls contains one platform step, and s
   expect(await onPlatform(id)).toEqual(["behind"]);
 });
 
-it("an inline step with an output that could not be stored fails in every replay, and returns nothing", async () => {
+it("an inline step with an output that could not be stored fails again in every replay", async () => {
   const large = defineStep({
     effect: "natural",
     retries: { limit: 0, delay: 10 },

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { GroupCommit, type Unit } from "../../../../packages/millrace/src/store/d1/group-commit.ts";
 import { fresh, rows } from "../../harness.ts";
 
-/** The real database, with its requests recorded: `before` may throw in its place, `after` in the place of its answer. */
+/** The real database with counts of its batches. `before` may throw instead of a batch, `after` instead of its answer. */
 function watched({ before, after }: { before?: (batches: number) => unknown; after?: () => void } = {}) {
   const seen = { batches: 0, atOnce: 0, most: 0 };
   const db = {
@@ -27,7 +27,7 @@ function watched({ before, after }: { before?: (batches: number) => unknown; aft
 
 const INSERT = "INSERT INTO probe_rows (id, kind, name) SELECT value->>'id', value->>'kind', value->>'name' FROM json_each(?1) WHERE true";
 
-/** A unit that writes one row; the database refuses a row without a kind. */
+/** A unit of a group commit that writes one row. The database refuses a row without a kind. */
 function unit(name: string, id: string, kind: string | null = "group"): Unit<string> {
   return { statements: [{ text: INSERT, row: { id: `${name}/${id}`, kind, name } }], read: () => "committed" };
 }
@@ -43,7 +43,7 @@ const codes = async (all: Promise<unknown>[]) =>
   (await Promise.allSettled(all)).map((one) => (one.status === "fulfilled" ? one.value : (one.reason.code ?? "refused")));
 
 describe("Group commit", () => {
-  it("R01 rejects an invalid statement or value on entry; its neighbours commit in the same group", async () => {
+  it("R01 the group commit rejects an invalid statement or value on entry, and other units commit in the same group", async () => {
     const name = fresh();
     const { db, seen } = watched();
     const commits = new GroupCommit(db);
@@ -76,14 +76,14 @@ describe("Group commit", () => {
     expect(seen.batches).toBe(2);
   });
 
-  it("R01 fails only the caller of an answer that cannot be read", async () => {
+  it("R01 an answer that a unit cannot read fails only the caller of that unit", async () => {
     const name = fresh();
     const commits = new GroupCommit(env.DB);
     const unreadable = { ...unit(name, "a"), read: () => expect.unreachable("read") };
     expect(await codes([commits.commit(unreadable), commits.commit(unit(name, "b"))])).toEqual(["refused", "committed"]);
   });
 
-  it("R01 finds a unit that the database refuses by halving, batch after batch: ninety-nine of a hundred commit", async () => {
+  it("R01 the group commit finds a refused unit by halving the batch, and the other 99 of 100 units commit", async () => {
     const name = fresh();
     const { db, seen } = watched();
     const commits = new GroupCommit(db);
@@ -97,7 +97,7 @@ describe("Group commit", () => {
     expect(seen.most).toBe(1);
   });
 
-  it("R01 settles a hundred units with existing outcomes by one query after a lost answer", async () => {
+  it("R01 one query settles 100 units with existing outcomes when the database refuses their batch", async () => {
     const name = fresh();
     const { db, seen } = watched();
     const commits = new GroupCommit(db);
@@ -111,7 +111,7 @@ describe("Group commit", () => {
     expect(seen.batches).toBeLessThanOrEqual(6);
   });
 
-  it("R01 times out a batch that never returns: its units get an unknown outcome, the next ones commit", async () => {
+  it("R01 a batch that never returns times out: its units get an unknown outcome, and later ones commit", async () => {
     const name = fresh();
     const { db } = watched({ before: (batches) => (batches === 1 ? new Promise(() => undefined) : undefined) });
     const commits = new GroupCommit(db, { answerWithinMs: 50 });
@@ -119,7 +119,7 @@ describe("Group commit", () => {
     expect(await codes(all)).toEqual(["unavailable", "committed"]);
   });
 
-  it("R02 sends an overloaded database one batch a group, never two at once, and the rest as soon as it can", async () => {
+  it("R02 an overloaded database gets one batch per group and never two at once, and the rest once it accepts them", async () => {
     const name = fresh();
     let overloaded = true;
     const { db, seen } = watched({
@@ -136,7 +136,7 @@ describe("Group commit", () => {
     expect(seen.most).toBe(1);
   });
 
-  it("R02 stops halving at a database error: the other half is not tried", async () => {
+  it("R02 a database error stops the halving of a batch, and the other half is not tried", async () => {
     const name = fresh();
     const { db, seen } = watched({
       before: (batches) => {
@@ -150,7 +150,7 @@ describe("Group commit", () => {
     expect(seen.batches).toBe(4);
   });
 
-  it("R02 has a queue of limited number and bytes, and refuses further units with a time to retry", async () => {
+  it("R02 the group commit's queue has a limited number of units and bytes, and refuses further units with a delay until a retry", async () => {
     const name = fresh();
     for (const bounds of [{ waitingUnits: 3 }, { waitingBytes: 300 }]) {
       const commits = new GroupCommit(env.DB, bounds);
@@ -165,7 +165,7 @@ describe("Group commit", () => {
     }
   });
 
-  it("R02 sends rows of one text as several values when one value is too small", async () => {
+  it("R02 rows with the same SQL text are sent as several parameters when one parameter would be too large", async () => {
     const name = fresh();
     const { db, seen } = watched();
     const commits = new GroupCommit(db, { groupBytes: 10_000_000 });
@@ -178,7 +178,7 @@ describe("Group commit", () => {
   });
 
   it.each(["", "  -- nothing\n", "SELECT 'a;b' AS said /* ; */ ;", "SELECT 1; SELECT 2", "SELECT 1 AS said; ; DELETE FROM probe_rows;"])(
-    "R01 T01 gives each unit its own answer for any text of a neighbour's statement (%j)",
+    "R01 T01 each unit gets its own answer for any SQL text of another unit in the group (%j)",
     async (text) => {
       const { db } = watched();
       const commits = new GroupCommit(db);

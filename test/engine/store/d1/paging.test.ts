@@ -1,26 +1,29 @@
 import { keysetPage } from "millrace/operate";
 import { expect, it } from "vitest";
 
-/** Items of which several share a time, newest first. */
+/** Items with equal times among them, newest first. */
 const ITEMS = Array.from({ length: 23 }, (_, index) => ({ at: 1000 - Math.floor(index / 4), id: `i${String(99 - index)}` }));
 
 const load = async (before: { at: number; id: string }, limit: number) =>
   ITEMS.filter(({ at, id }) => at < before.at || (at === before.at && id < before.id)).slice(0, limit);
 
-it.each([1, 2, 4, 7, 22, 23, 24])("pages of %i show each item once, in order, and the last one has no next", async (limit) => {
-  const seen: unknown[] = [];
-  let cursor: string | undefined;
-  for (;;) {
-    const { items, next } = await keysetPage({ cursor, limit }, (item) => item, load);
-    seen.push(...items);
-    if (next === null) break;
-    expect(items).toHaveLength(limit);
-    cursor = next;
-  }
-  expect(seen).toEqual(ITEMS);
-});
+it.each([1, 2, 4, 7, 22, 23, 24])(
+  "pages of %i items contain each item once and in order, and the last page has no `next`",
+  async (limit) => {
+    const seen: unknown[] = [];
+    let cursor: string | undefined;
+    for (;;) {
+      const { items, next } = await keysetPage({ cursor, limit }, (item) => item, load);
+      seen.push(...items);
+      if (next === null) break;
+      expect(items).toHaveLength(limit);
+      cursor = next;
+    }
+    expect(seen).toEqual(ITEMS);
+  },
+);
 
-it("an invalid cursor begins at the top, and a limit beyond the maximum is the maximum", async () => {
+it("a list with an invalid cursor starts at the beginning, and a limit above the maximum is the maximum", async () => {
   expect((await keysetPage({ cursor: "what?", limit: 1 }, (item) => item, load)).items).toEqual(ITEMS.slice(0, 1));
   let asked = 0;
   await keysetPage(

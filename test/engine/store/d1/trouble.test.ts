@@ -9,7 +9,7 @@ import {
   troubleOf,
 } from "../../../../packages/millrace/src/store/d1/trouble.ts";
 
-/** Errors that the platform was seen to return, or that its documents list. */
+/** Errors that the platform has returned, or that its documentation lists. */
 const SAID: readonly [Trouble, string][] = [
   ["transient", "D1_ERROR: Network connection lost."],
   ["transient", "Network connection lost."],
@@ -50,18 +50,18 @@ const SAID: readonly [Trouble, string][] = [
   ["fatal", "Cannot read properties of undefined (reading 'id')"],
 ];
 
-describe("R02 the reaction to each error of the platform", () => {
+describe("R02 each error of the platform has its defined reaction: refuse, retry, or retry later", () => {
   it.each(SAID)("%s: %s", (trouble, message) => {
     expect(troubleOf(new Error(message))).toBe(trouble);
   });
 
-  it("R02 the platform's own error flags count too, and a request for less traffic takes precedence", () => {
+  it("R02 the platform's error flags count too, and a request for less traffic takes precedence", () => {
     expect(troubleOf(Object.assign(new Error("?"), { retryable: true }))).toBe("transient");
     expect(troubleOf(Object.assign(new Error("Network connection lost."), { overloaded: true, retryable: true }))).toBe("overloaded");
     expect(troubleOf("thrown text")).toBe("fatal");
   });
 
-  it("R02 a database error is reported once with a time to retry, and a caller's own mistake remains a caller's mistake", () => {
+  it("R02 a database error is reported once with a delay until a retry, and an error of the caller remains the caller's", () => {
     const told = asUnavailable(new Error("D1_ERROR: Currently processing a long-running export."), "The database");
     expect(told).toMatchObject({ code: "unavailable", detail: { delayMs: 30_000 } });
     expect(asUnavailable(told, "The recorder")).toBe(told);
@@ -81,7 +81,7 @@ describe("W34 an error", () => {
     ["WorkflowInternalError", "Attempt failed due to internal workflows error"],
     ["Error", "WorkflowInternalError: Storage failure for charge-1 due to internal error."],
     ["NonRetryableDelayError", 'The delay function for step "charge-1" threw an error'],
-  ])("is classified as the platform's own: %s: %s", (name, message) => {
+  ])("an error is classified as the platform's own: %s: %s", (name, message) => {
     const error = Object.assign(new Error(message), { name });
     expect([isInfrastructure(error), isAboutStep(error)]).toEqual([true, false]);
   });
@@ -93,12 +93,12 @@ describe("W34 an error", () => {
     ["WorkflowFatalError", "The limit of 10000 steps has been reached. This limit can be changed in your worker configuration."],
     ["WorkflowFatalError", 'Step config for "a" is in a invalid format.'],
     ["Error", "Worker exceeded CPU time limit."],
-  ])("is classified as the step's: %s: %s", (name, message) => {
+  ])("an error is classified as the step's: %s: %s", (name, message) => {
     const error = Object.assign(new Error(message), { name });
     expect([isInfrastructure(error), isAboutStep(error)]).toEqual([false, true]);
   });
 
-  it("is classified as neither when it is an engine error with a code, or has any other text", () => {
+  it("an engine error with a code, or an error with any other text, is classified as neither the platform's nor the step's", () => {
     const others = [new MillraceError("unavailable", "Network connection lost."), new Error("The card was declined."), "thrown text"];
     expect(others.map((one) => [isInfrastructure(one), isAboutStep(one)])).toEqual(others.map(() => [false, false]));
   });
