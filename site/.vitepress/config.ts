@@ -26,6 +26,15 @@ const markdown: MarkdownOptions = {
       const render = md.renderer.rules[rule];
       md.renderer.rules[rule] = (...all) => (render?.(...all) ?? "").replaceAll("{", "&#123;");
     }
+    const fence = md.renderer.rules.fence;
+    md.renderer.rules.fence = (tokens, at, ...rest) => {
+      const shown = fence?.(tokens, at, ...rest) ?? "";
+      if (tokens[at]?.info !== "mermaid") return shown;
+      const heading = tokens.slice(0, at).findLastIndex(({ type }) => type === "heading_open");
+      const words = tokens[heading + 1]?.children?.filter(({ type }) => type === "text" || type === "code_inline") ?? [];
+      const label = `Diagram: ${words.map(({ content }) => content).join("")}`.trim();
+      return `<Diagram label="${md.utils.escapeHtml(label)}">${shown}</Diagram>\n`;
+    };
   },
 };
 

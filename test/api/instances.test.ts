@@ -131,6 +131,7 @@ describe("A finished instance", () => {
           started_at: expect.stringMatching(/Z$/),
           ended_at: expect.stringMatching(/Z$/),
           attempts: [{ attempt: 1, started_at: expect.any(String), ended_at: expect.any(String), error: null, retry_delay_ms: null }],
+          max_attempts: 6,
           next_attempt_at: null,
           duration_ms: null,
           until: null,

@@ -171,6 +171,41 @@ it("a command continues after the last event when the stream of a run breaks off
   expect(heard).toEqual(["undefined", "1"]);
 });
 
+it("enqueue --wait prints for a failed attempt its number, the limit, its error, and when the next attempt begins", async () => {
+  const instance = { workflow: "ship-order", subject: "order-7", status: "errored", error: null, waiting_for: [], result: null };
+  const attempt = (second: number, type: string, more: object = {}) =>
+    `event: step\ndata: ${JSON.stringify({ type: `attempt_${type}`, step: "book courier", count: 1, at: `2026-11-25T08:00:0${second}.000Z`, ...more })}\n\n`;
+  const error = { name: "Error", message: 'Step threw an Error with message "Error: The courier answered 503."' };
+  const stream = [
+    attempt(0, "started", { attempt: 1 }),
+    attempt(2, "errored", { attempt: 1, max_attempts: 3, error, retry_delay_ms: 0 }),
+    attempt(2, "errored", { attempt: 2, max_attempts: 3, error, retry_delay_ms: 8100 }),
+    attempt(3, "errored", { attempt: 3, max_attempts: 3, error, retry_delay_ms: null }),
+    attempt(4, "errored", { attempt: 4, max_attempts: null, error: null, retry_delay_ms: 90_000 }),
+    `id: 1.end\nevent: end\ndata: ${JSON.stringify(instance)}\n\n`,
+  ];
+  const answers: Record<string, [type: string, body: string]> = {
+    "/v1/commands": ["application/json", JSON.stringify({ instance_id: "i", replayed: false, instance_status: "queued", due_at: null })],
+    "/v1/instances/i": ["application/json", JSON.stringify(instance)],
+    "/v1/instances/i/stream": ["text/event-stream", stream.join("")],
+  };
+  const server = createServer(({ url = "" }, response) => {
+    const [type, body] = answers[url] ?? [];
+    response.writeHead(body === undefined ? 404 : 200, { "content-type": type, ...ENGINE }).end(body);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { code, err } = await millrace({ url, token: "mr_x" })(["enqueue", "order.ship", "--payload", "{}", "--wait"]);
+  expect(code, err).toBe(3);
+  expect(err.match(/(?<= {2}book courier: ).*/g)).toEqual([
+    "attempt 1 of 3 failed after 2 s: The courier answered 503; next attempt in 0 ms",
+    "attempt 2 of 3 failed: The courier answered 503; next attempt in 8.1 s",
+    "attempt 3 of 3 failed: The courier answered 503; no further attempt",
+    "attempt 4 failed: no message; next attempt in 90 s",
+  ]);
+});
+
 /** Work that is asked for with this payload, as it is typed. */
 const typed = (payload: string) => ["enqueue", "order.ship", "--payload", payload];
 

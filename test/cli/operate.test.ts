@@ -74,6 +74,7 @@ it("the CLI ends with 3 when the run fails, shows the dry run of a retry, and re
   const instance = JSON.parse(failed.out) as { id: string; status: string };
   expect(instance).toMatchObject({ status: "errored", error: { step: "search the web" } });
   const path = `/v1/instances/${instance.id}`;
+  expect(failed.err).toMatch(/ {2}search the web: attempt 1 of 6 failed after [\d.]+ m?s: .+; no further attempt$/m);
   expect(failed.err).toContain(`npx millrace instances retry ${instance.id} --reason …`);
 
   const plan = await say(["instances", "retry", "latest", "--dry-run"]);

@@ -66,6 +66,7 @@ it("a failed attempt is reported with the wait after it, and the end with its ca
     event_type: null,
     subject: null,
     approval_id: null,
+    max_attempts: 6,
     next_attempt_at: null,
     until: null,
     effects: [],

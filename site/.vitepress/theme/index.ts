@@ -1,9 +1,11 @@
 import type { Theme } from "vitepress";
 import DefaultTheme from "vitepress/theme-without-fonts";
+import { Diagram } from "./diagram.ts";
 
 export default {
   extends: DefaultTheme,
-  enhanceApp({ router }) {
+  enhanceApp({ app, router }) {
+    app.component("Diagram", Diagram);
     // A Markdown twin is a file and not a page of the application.
     router.onBeforeRouteChange = (to) => {
       if (!new URL(to, "http://site").pathname.endsWith(".md")) return;

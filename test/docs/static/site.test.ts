@@ -12,6 +12,7 @@ import { openApiDocument } from "../../../site/document.ts";
 import type { OpenApi } from "../../../site/reference.ts";
 import { expectFit } from "../../console/look.ts";
 import { serveChrome } from "../../outside/tools/chrome.ts";
+import { fencesOf } from "../markdown.ts";
 
 const FOLDER = mkdtempSync(join(tmpdir(), "millrace-site-"));
 const SITE = join(FOLDER, "site");
@@ -20,6 +21,12 @@ const BUILD = join(ROOT, "node_modules/vitepress/bin/vitepress.js");
 const HOSTILE = "Read <img src=x onerror=alert(1)> and <script>alert(1)</script> {{ 6 * 7 }} ![](http://x.example/a.png) a|b";
 /** Code that would be an expression of Vue, or the content of a file of this machine. */
 const HOSTILE_CODE = ["{{ 42 }}", "<!-- @include: @/../../../../package.json -->"] as const;
+/** A diagram that would contain HTML and a script, where its directive and its labels were followed. */
+const HOSTILE_DIAGRAM = `%%{init: {"securityLevel": "loose", "htmlLabels": true, "flowchart": {"htmlLabels": true}}}%%
+flowchart LR
+  A["<img src=x onerror=alert(1)> {{ 6 * 7 }}"] --> B["<script>alert(1)</script> <b>bold</b>"]
+  click A "javascript:alert(1)"
+`;
 
 let document: OpenApi;
 let chrome: BrowserServer;
@@ -31,7 +38,7 @@ const found = (pattern: string) => globSync(pattern, { cwd: SITE, exclude: ["404
 
 beforeAll(async () => {
   document = await openApiDocument();
-  const description = `${HOSTILE}\n\n- Code:\n\n      ${HOSTILE_CODE[0]}\n\nAnd \`${HOSTILE_CODE[1]}\``;
+  const description = `${HOSTILE}\n\n- Code:\n\n      ${HOSTILE_CODE[0]}\n\nAnd \`${HOSTILE_CODE[1]}\`\n\n\`\`\`mermaid\n${HOSTILE_DIAGRAM}\`\`\``;
   const hostile = { summary: "Read a hostile text", description, tags: ["Locks"], security: [], responses: {} };
   const field = { type: "object", properties: { hostile: { type: "string", description: HOSTILE } } };
   document.paths["/v1/hostile"] = { post: { ...hostile, requestBody: { content: { "application/json": { schema: field } } } } };
@@ -153,6 +160,57 @@ it("shows the texts of the OpenAPI document as they are", async () => {
   expect(await page.locator("main img, main script").count()).toBe(0);
   for (const place of ["p", "td"]) expect(await page.locator(`main ${place}`, { hasText: "Read <img" }).textContent()).toBe(HOSTILE);
   for (const code of HOSTILE_CODE) expect(await page.locator("main code", { hasText: code }).count()).toBe(1);
+  const diagram = page.getByRole("img", { name: "Diagram: Read a hostile text" });
+  await diagram.locator("svg").waitFor();
+  expect(await diagram.textContent()).toContain("{{ 6 * 7 }}");
+  expect(await diagram.locator("img, script, b, foreignObject, [onerror], [href^=javascript], [*|href^=javascript]").count()).toBe(0);
+});
+
+/** Each document with diagrams, and their sources. */
+const drawn = globSync(["*.md", "docs/**/*.md", "examples/*/README.md"], { cwd: ROOT }).flatMap((file) => {
+  const sources = fencesOf(readFileSync(join(ROOT, file), "utf8")).flatMap(({ language, text }) => (language === "mermaid" ? [text] : []));
+  return sources.length === 0 ? [] : [{ path: `/${file.replace(/(README)?\.md$/, "")}`, sources }];
+});
+
+it("draws each diagram of each page, and keeps its source below", async () => {
+  const page = await opened("/");
+  expect(drawn.length).toBeGreaterThan(25);
+  for (const { path, sources } of drawn) {
+    await page.goto(url + path);
+    const pictures = page.locator(".diagram > [role=img]");
+    for (const [at, source] of sources.entries()) {
+      const svg = pictures.nth(at).locator("svg");
+      await svg.waitFor().catch(() => expect.fail(`The site shows no picture of a diagram at ${path}:\n${source}`));
+      expect(await svg.boundingBox()).toMatchObject({
+        width: expect.toSatisfy((width) => width > 100),
+        height: expect.toSatisfy((height) => height > 20),
+      });
+      expect(await pictures.nth(at).getAttribute("aria-label")).toMatch(/^Diagram: \w/);
+    }
+    expect(await pictures.count()).toBe(sources.length);
+    const shown = await page.locator(".diagram code").allTextContents();
+    expect(shown.map((text) => text.trim())).toEqual(sources.map((text) => text.trim()));
+    expect(await page.locator(".diagram details[open]").count()).toBe(0);
+  }
+}, 120_000);
+
+it("draws a diagram after a link, and again for another theme", async () => {
+  const page = await opened("/docs/");
+  await page.locator("main").getByRole("link", { name: "lanes", exact: true }).click();
+  await page.getByRole("img", { name: "Diagram: Lanes" }).locator("svg").waitFor();
+  const fill = () => page.evaluate("getComputedStyle(document.querySelector('.diagram .node rect')).fill");
+  const light = await fill();
+  await page.emulateMedia({ colorScheme: "dark" });
+  await expect.poll(fill).not.toBe(light);
+});
+
+it("shows the source of a diagram where no script runs", async () => {
+  const browser = await chromium.connect(chrome.wsEndpoint());
+  onTestFinished(() => browser.close());
+  const page = await browser.newPage({ javaScriptEnabled: false });
+  await page.goto(`${url}/docs/lanes`);
+  expect(await page.locator(".diagram code").isVisible()).toBe(true);
+  expect(await page.locator(".diagram [role=img]").isVisible()).toBe(false);
 });
 
 it("finds pages and operations, without a request to another host, and opens the twin of a page", async () => {

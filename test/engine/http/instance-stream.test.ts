@@ -57,6 +57,7 @@ describe("Instance stream", () => {
       attempt: 1,
       error: { message: expect.stringContaining("no") },
       retry_delay_ms: expect.any(Number),
+      max_attempts: 2,
     });
     expect(stream.raw).toMatch(/^retry: 1000\n\n/);
     expect(stream.raw).not.toMatch(/payload|"result"/);

@@ -9,9 +9,12 @@ export interface StepEvent {
   count: number;
   at: string;
   attempt?: number;
+  /** For a failed attempt: the first attempt and all retries; null if unknown. */
+  max_attempts?: number | null;
   /** For a completed attempt: the state of its step, unless that is done. */
   state?: "in_doubt" | "paused" | "stopped" | "waiting";
   error?: { name: string; message: string } | null;
+  /** Null if no further attempt follows. */
   retry_delay_ms?: number | null;
   until?: string | null;
   event_type?: string | null;
@@ -35,8 +38,8 @@ export class StepTeller {
       if (type === "step_errored" && events.slice(0, at).some(isAttempt)) return [];
       // The event of the wait has the reason.
       if (event.state === "waiting") return [];
-      const took = began === undefined || !isAttempt(event) || event.state ? "" : `, ${lasting(Date.parse(event.at) - began)}`;
-      return [oneLine(`${clock(event.at)}  ${name}: ${whatHappened(event)}${took}`)];
+      const took = began === undefined ? undefined : lasting(Date.parse(event.at) - began);
+      return [oneLine(`${clock(event.at)}  ${name}: ${whatHappened(event, took)}`)];
     });
   }
 }
@@ -52,8 +55,8 @@ const NOT_DONE = {
   waiting: "waits",
 } as const satisfies Record<NonNullable<StepEvent["state"]>, string>;
 
-function whatHappened(event: StepEvent): string {
-  const { type, attempt = 1, state, error, retry_delay_ms: delayMs, until, event_type, subject, approval_id } = event;
+function whatHappened(event: StepEvent, took: string | undefined): string {
+  const { type, attempt = 1, state, until, event_type, subject, approval_id } = event;
   const nth = attempt > 1 ? `attempt ${attempt}` : "";
   const ends = until ? `, until ${moment(until)}` : "";
   switch (type) {
@@ -61,9 +64,9 @@ function whatHappened(event: StepEvent): string {
       return nth || "begins";
     case "attempt_completed":
       if (state) return NOT_DONE[state];
-      return nth === "" ? "done" : `done by ${nth}`;
+      return `${nth === "" ? "done" : `done by ${nth}`}${took ? `, ${took}` : ""}`;
     case "attempt_errored":
-      return `attempt ${attempt} failed: ${error ? plain(error.message) : "nobody said why"}${delayMs ? `; the next in ${lasting(delayMs)}` : ""}`;
+      return failure(event, took);
     case "step_errored":
       return "failed, no further retry";
     case "sleep_started":
@@ -80,6 +83,12 @@ function whatHappened(event: StepEvent): string {
     default:
       return type.replaceAll("_", " ");
   }
+}
+
+function failure({ attempt = 1, max_attempts: most, error, retry_delay_ms: delayMs }: StepEvent, took: string | undefined): string {
+  const nth = `attempt ${attempt}${most ? ` of ${most}` : ""} failed${took ? ` after ${took}` : ""}`;
+  const next = typeof delayMs === "number" ? `next attempt in ${lasting(delayMs)}` : "no further attempt";
+  return `${nth}: ${error ? plain(error.message).replace(/\.$/, "") : "no message"}; ${next}`;
 }
 
 /** The thrown message, without the text that the platform and the engine add. */

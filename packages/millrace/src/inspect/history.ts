@@ -30,6 +30,8 @@ export interface StepRecord {
   startedAt: number;
   endedAt: number | null;
   attempts: AttemptRecord[];
+  /** The first attempt and all retries that its options allow; null if unknown. */
+  maxAttempts: number | null;
   /** True for a read, if known. */
   reads: boolean;
   /** For a sleep: its duration. */
@@ -171,8 +173,10 @@ export function foldEvent(steps: Map<string, StepRecord>, event: StepEvent): voi
 function changeOf({ attempts }: StepRecord, event: StepEvent): Partial<StepRecord> {
   const at = event.timestamp;
   switch (event.type) {
-    case "step_started":
-      return { reads: saysRead(event.config?.timeout) };
+    case "step_started": {
+      const limit = event.config?.retries.limit;
+      return { reads: saysRead(event.config?.timeout), maxAttempts: Number.isInteger(limit) ? Number(limit) + 1 : null };
+    }
     case "attempt_started": {
       const attempt = { attempt: event.attempt, startedAt: at, endedAt: null, error: null, retryDelayMs: null };
       return { state: "running", endedAt: null, attempts: [...attempts, attempt] };
@@ -210,6 +214,7 @@ function newStep({ type, stepName, timestamp }: StepEvent): StepRecord {
     startedAt: timestamp,
     endedAt: null,
     attempts: [],
+    maxAttempts: null,
     reads: false,
     durationMs: null,
     until: null,

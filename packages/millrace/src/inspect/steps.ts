@@ -184,6 +184,7 @@ function forgottenStep(name: string, effects: readonly Effect[], begunAt: number
     startedAt,
     endedAt,
     attempts: withDoubt(attempts, last),
+    maxAttempts: null,
     durationMs: null,
     until: null,
     eventType: null,

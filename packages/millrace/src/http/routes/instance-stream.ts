@@ -34,7 +34,7 @@ const follow = createRoute({
   operationId: "followInstance",
   summary: "Follow an instance as server-sent events",
   description:
-    "Events: `status`: the instance as in a list, with its retry and sleep, on every change. `step`: an attempt, sleep or wait that started or ended, from the platform history; an inline (lean) step once it is recorded. If a completed attempt did not finish its step, `state` is `in_doubt`, `paused` or `stopped` before it started, or `waiting` for an event or an answer. `end`: the instance, when its run has ended. With `Last-Event-ID` the stream continues after that event; after `end` it answers 204 until the instance runs again. Payloads and outputs are not included. The stream ends after at most three minutes: reconnect.",
+    "Events: `status`: the instance as in a list, with its retry and sleep, on every change. `step`: an attempt, sleep or wait that started or ended, from the platform history; an inline (lean) step once it is recorded. If a completed attempt did not finish its step, `state` is `in_doubt`, `paused` or `stopped` before it started, or `waiting` for an event or an answer. A failed attempt has `max_attempts`, and `retry_delay_ms`: null if no attempt follows. `end`: the instance, when its run has ended. With `Last-Event-ID` the stream continues after that event; after `end` it answers 204 until the instance runs again. Payloads and outputs are not included. The stream ends after at most three minutes: reconnect.",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject(streamQuery), headers: streamHeaders },
   responses: {
@@ -120,7 +120,7 @@ function heardOf(context: Context<HttpEnv>): Heard {
 }
 
 /** A step event, without its input and output. */
-function stepView({ event, awaited, end }: HeardStep, hide: Hide) {
+function stepView({ event, awaited, end, maxAttempts }: HeardStep, hide: Hide) {
   const { type, timestamp: at } = event;
   const { name, count } = calledAs(event.stepName);
   return {
@@ -133,6 +133,7 @@ function stepView({ event, awaited, end }: HeardStep, hide: Hide) {
     ...(type === "attempt_errored" && {
       error: attemptErrorView(attemptError(event.error), hide),
       retry_delay_ms: event.retryDelayMs ?? null,
+      max_attempts: maxAttempts,
     }),
     ...(type === "sleep_started" && { until: iso(at + event.durationMs) }),
     ...(type.startsWith("wait_") && {

@@ -49,6 +49,10 @@ const StepSchema = z
     attempts: z.array(AttemptSchema).meta({
       description: "Attempts of the current run from the platform; empty if removed there. The delay between two is `retry_delay_ms`.",
     }),
+    max_attempts: z
+      .int()
+      .nullable()
+      .meta({ description: "The first attempt and all retries; null for a sleep, a wait and an inline step, and if unknown." }),
     next_attempt_at: timestamp.nullable().meta({ description: "For a `retrying` step: when the next attempt starts." }),
     duration_ms: z.int().nullable().meta({ description: "For a sleep: its duration." }),
     until: timestamp.nullable().meta({ description: "For a sleep, and for a current wait: its end." }),
@@ -96,7 +100,7 @@ export function steps(catalog: Catalog) {
 }
 
 function stepView(named: NamedStep, hide: Hide): z.infer<typeof StepSchema> {
-  const { startedAt, endedAt, attempts, durationMs, until, eventType, approvalId, ...step } = named;
+  const { startedAt, endedAt, attempts, maxAttempts, durationMs, until, eventType, approvalId, ...step } = named;
   return {
     ...step,
     started_at: isoOrNull(startedAt),
@@ -108,6 +112,7 @@ function stepView(named: NamedStep, hide: Hide): z.infer<typeof StepSchema> {
       error: error && attemptErrorView(error, hide),
       retry_delay_ms: retryDelayMs,
     })),
+    max_attempts: maxAttempts,
     next_attempt_at: isoOrNull(nextAttemptAt(named)),
     duration_ms: durationMs,
     until: isoOrNull(until),

@@ -29,6 +29,8 @@ export interface HeardStep {
   readonly awaited: AwaitedStep | undefined;
   /** For a completed attempt: the step's state, unless it is done. */
   readonly end: StepEnd | undefined;
+  /** The first attempt and all retries; null if unknown. */
+  readonly maxAttempts: number | null;
   readonly place: StepPlace;
 }
 
@@ -85,7 +87,8 @@ export class StepFeed {
       const { event } = one;
       this.#place = "place" in one ? { ...this.#place, lean: one.place } : { ...this.#place, at: event.timestamp, eventId: event.eventId };
       const end = ended.has(event) ? ends.get(event.stepName) : undefined;
-      return { event, awaited: awaited?.get(this.steps.get(event.stepName)?.eventType ?? ""), end, place: this.#place };
+      const { eventType = null, maxAttempts = null } = this.steps.get(event.stepName) ?? {};
+      return { event, awaited: awaited?.get(eventType ?? ""), end, maxAttempts, place: this.#place };
     });
   }
 
