@@ -31,7 +31,7 @@ const editSchema = z.strictObject({
   update: z.boolean().default(false).meta({
     description: "True: also edits a published article, and puts its page again at the same URL. Default: that is refused.",
   }),
-  reason: z.string().trim().max(500).default("").meta({ description: "Why; kept in the audit." }),
+  reason: z.string().trim().max(500).default("").meta({ description: "The reason; kept in the audit." }),
 });
 
 const EditedSchema = z.object({
@@ -105,7 +105,7 @@ export function articleEdits(catalog: Catalog) {
     });
 }
 
-/** A draft must not be the result of a search. Answers of the API are not stored by caches. */
+/** Search engines must not list a draft. Answers of the API are not stored by caches. */
 const PREVIEW_HEADERS = { "x-robots-tag": "noindex" };
 
 /** The revision in an `If-Match` header. */

@@ -35,15 +35,16 @@ const ArticleSchema = z
     brand: z.string(),
     keyword: z.string(),
     title: z.string().meta({ description: "Text from a model: never show it as HTML." }),
-    description: z.string().meta({ description: "Its summary in one or two sentences; empty for none." }),
-    key_points: z.array(z.string()).meta({ description: "What it says, from its research." }),
-    word_count: z.int().nullable().meta({ description: "The words of its body; null for articles from before this field." }),
-    template: z.string().nullable().meta({ description: "The template of the brand when it was written; null for older articles." }),
-    research_id: z.string().nullable().meta({ description: "Its research: GET /v1/research/{id}. Null for older articles." }),
+    description: z.string().meta({ description: "The article's summary in one or two sentences; empty for none." }),
+    key_points: z.array(z.string()).meta({ description: "The article's key points, from its research." }),
+    word_count: z.int().nullable().meta({ description: "The number of words in the body; null for older articles." }),
+    template: z.string().nullable().meta({ description: "The brand's template when the article was written; null for older articles." }),
+    research_id: z.string().nullable().meta({ description: "The article's research: GET /v1/research/{id}. Null for older articles." }),
     status: z.enum(STATUSES),
-    revision: z.int().meta({ description: "Counts its changes: 1 is the draft." }),
+    revision: z.int().meta({ description: "The revision of the article: 1 is the draft, and each change adds 1." }),
     url: z.string().nullable().meta({
-      description: "The URL of its page on the first site that has one, kept after its removal; null before its first publication.",
+      description:
+        "The URL of the article's page on the first site that has one, kept after its removal; null before its first publication.",
     }),
     post_uri: z.string().nullable().meta({ description: "The post that announced it on the account `main`, or else on the first." }),
     model: z.string(),
@@ -56,7 +57,7 @@ const ArticleSchema = z
 
 const instance = z.object({ id: z.string(), status: z.string() }).nullable();
 
-/** The state of an article on a target without a result of it. */
+/** The states of an article on a site or account without a recorded result. */
 const UNDER_WAY = ["pending", "failed", "in_doubt", "none"] as const;
 const underWay =
   "`pending`: its instance is under way; `failed`: it has failed; `in_doubt`: its outcome is unknown; `none`: nothing is to be done.";
@@ -64,8 +65,8 @@ const underWay =
 const PublishedSchema = z
   .object({
     site: z.string(),
-    kind: siteKind.meta({ description: "The kind in the settings of the brand." }),
-    url: z.string().nullable().meta({ description: "Kept after a removal." }),
+    kind: siteKind.meta({ description: "The site's kind in the settings of the brand." }),
+    url: z.string().nullable().meta({ description: "The page's URL; it is kept after a removal." }),
     status: z.enum(["published", "unpublished", ...UNDER_WAY]).meta({ description: underWay }),
     revision: z.int().nullable().meta({ description: "The article's revision with the last change of this page." }),
     instance,
@@ -76,8 +77,8 @@ const PostSchema = z
   .object({
     account: z.string(),
     platform,
-    uri: z.string().nullable().meta({ description: "Its name on its platform." }),
-    url: z.string().nullable().meta({ description: "Its public web page." }),
+    uri: z.string().nullable().meta({ description: "The post's name on its platform." }),
+    url: z.string().nullable().meta({ description: "The post's public web page." }),
     status: z.enum(["posted", ...UNDER_WAY]).meta({ description: underWay }),
     posted_at: timestamp.nullable(),
     instance,
@@ -86,26 +87,24 @@ const PostSchema = z
 
 const ArticleDetailSchema = ArticleSchema.extend({
   body: z.string().meta({ description: "Markdown from a model, without the title." }),
-  approval_id: z.string().nullable().meta({ description: "The open question about it: answer it under /v1/approvals." }),
-  instances: z
-    .object({ generate: instance, publish: instance, social: instance })
-    .meta({ description: "The instances of its steps; null before the start and after pruning. `social`: of the first account." }),
-  published_to: z
-    .array(PublishedSchema)
-    .meta({ description: "Its pages: on the sites of its brand, and on those where it was published." }),
-  posts: z.array(PostSchema).meta({ description: "Its posts: on the accounts of its brand, and on those where it was announced." }),
+  approval_id: z.string().nullable().meta({ description: "The open question about the article: answer it under /v1/approvals." }),
+  instances: z.object({ generate: instance, publish: instance, social: instance }).meta({
+    description: "The article's instances; null before the start and after pruning. `social`: of the first account.",
+  }),
+  published_to: z.array(PublishedSchema).meta({ description: "The article's pages: on its brand's sites, and where it was published." }),
+  posts: z.array(PostSchema).meta({ description: "The article's posts: on its brand's accounts, and where it was announced." }),
 }).meta({ id: "ArticleDetail" });
 
 const id = z.object({ id: z.string() });
 
-const targeted = reasoned.extend({ site: targetName.optional().meta({ description: "The site. Default: all of them." }) });
+const targeted = reasoned.extend({ site: targetName.optional().meta({ description: "The site. Default: all sites." }) });
 
 const MovedSchema = z.object({
   action_id: z.string(),
   instance_id: z.string(),
   sites: z
     .array(z.object({ site: z.string(), action_id: z.string(), instance_id: z.string() }))
-    .meta({ description: "The same for each site; the first is repeated above." }),
+    .meta({ description: "The action and its instance for each site. `action_id` and `instance_id` above are those of the first site." }),
 });
 
 const list = createRoute({
@@ -344,7 +343,7 @@ function hasFailedUndo({ undo, status }: Instance): boolean {
   return undo !== null && status === "errored";
 }
 
-/** True if an instance published the present page. Its undo would not know a page that another instance published. */
+/** True if an instance published the present page. The undo of an instance does not remove a page that another instance published. */
 async function hasPutUp(env: Env, caller: Token, { id }: Instance, { revision }: ArticlePage): Promise<boolean> {
   const effects = await effectsOf(env, caller, id);
   const put = effects.findLast(({ step, state, undo }) => step === "put page" && state === "done" && undo !== "undo_step");

@@ -24,7 +24,7 @@ const formulas = z.enum(["escape", "keep"]).default("escape").meta({
   description:
     "The notation of CSV cells. `escape`: an apostrophe is before each formula; an import removes it. `keep`: each cell is exactly the text.",
 });
-/** Most issues of one response. */
+/** Maximum number of issues in one response. */
 const MAX_ISSUES = 20;
 const manifest = z.strictObject({
   key: z
@@ -70,14 +70,14 @@ const requestSchema = z.discriminatedUnion("operation", [
   formOf("reconcile"),
   z.strictObject({ operation: z.literal("export"), dataset, batch_id: name, format, formulas }),
 ]);
-/** The same for the OpenAPI document, as one object. */
+/** The schema of a batch request as one object, for the OpenAPI document. */
 export const documentedSchema = z.strictObject({
   operation: z.enum(OPERATIONS),
   dataset,
   batch_id: name.optional(),
   manifest: manifest.optional().meta({ description: "The file, for an import or a reconciliation." }),
   items: items.optional(),
-  format: format.optional().meta({ description: "Of an export's result; default csv." }),
+  format: format.optional().meta({ description: "The format of an export's result; default csv." }),
   formulas: formulas.optional(),
 });
 

@@ -20,7 +20,7 @@ export const BatchSchema = z
     read_bytes: z.int(),
     rows: z.object({
       done: z.int(),
-      failed: z.int().meta({ description: "Listed one by one under `/errors`." }),
+      failed: z.int().meta({ description: "Refused rows, listed one by one under `/errors`." }),
       skipped: z.int().meta({ description: "Rows that already existed with the same content." }),
       per_second: z.number(),
     }),

@@ -111,7 +111,7 @@ const cancel = createRoute({
   ...needs("operate"),
   request: { params: batchParams, body: jsonBody(reasoned) },
   responses: {
-    200: answers("It was already cancelled; the attempt is audited", BatchSchema.extend({ action_id: z.string() })),
+    200: answers("The batch was already cancelled; the attempt is audited", BatchSchema.extend({ action_id: z.string() })),
     202: answers("The cancel was accepted", BatchSchema.extend({ action_id: z.string() })),
     ...problems(...BODY_REFUSALS, "batch_not_found", "invalid_transition"),
   },
@@ -142,8 +142,8 @@ export function batches(catalog: Catalog) {
     .openapi(accept, async (context) => {
       const { request, file, uploaded } = await readBatchRequest(context);
       const { tenantId, actor } = context.var.caller;
-      // Deletes a refused upload, and the second copy of a repeated one. After an incomplete acceptance it is kept, because its row may
-      // exist.
+      // Deletes a refused upload, and the second copy of a repeated one. After an incomplete acceptance the upload is kept, because the
+      // batch's row may exist.
       const drop = async () => void (uploaded && file && (await context.env.PAYLOADS.delete(file.key)));
       try {
         const { batch, replayed } = await acceptBatch(context.env, catalog, { tenantId, source: `api/${actor}` }, request, file, {

@@ -46,8 +46,8 @@ const CycleDetailSchema = CycleSchema.extend({
       keyword: z.string(),
       state: z.enum(CYCLE_KEYWORD_STATES),
       verdict: z.enum(VERDICTS).meta({ description: "The decision of the agent when the cycle began, or the later reason for its end." }),
-      research_instance_id: z.string().nullable().meta({ description: "The instance that researches it." }),
-      content_id: z.string().nullable().meta({ description: "Its article; null before it is written." }),
+      research_instance_id: z.string().nullable().meta({ description: "The instance that researches the keyword." }),
+      content_id: z.string().nullable().meta({ description: "The keyword's article; null before it is written." }),
     }),
   ),
 }).meta({ id: "BrandCycleDetail" });

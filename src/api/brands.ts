@@ -94,11 +94,11 @@ const settingsSchema = z.strictObject({
   }),
   sites: named(siteSchema, 1)
     .default([...DEFAULT_SETTINGS.sites])
-    .meta({ description: "Where its pages are published, the first first." }),
+    .meta({ description: "The sites on which the brand's pages are published, beginning with the first." }),
   accounts: named(accountSchema, 0)
     .default([...DEFAULT_SETTINGS.accounts])
     .meta({
-      description: "The accounts that announce its pages; an empty list for none.",
+      description: "The accounts that announce the brand's pages; an empty list for none.",
     }),
   announced_site: targetName.nullable().default(DEFAULT_SETTINGS.announced_site).meta({
     description: "The announced site: posts link to its page. Null: the first of `sites`.",
@@ -127,7 +127,7 @@ const BrandSchema = z
   .object({
     brand: z.string(),
     settings: SettingsSchema,
-    updated_at: timestamp.nullable().meta({ description: "Null while the defaults apply." }),
+    updated_at: timestamp.nullable().meta({ description: "The time of the last change; null while the defaults apply." }),
     updated_by: z.string().nullable(),
   })
   .meta({ id: "Brand" });
@@ -169,7 +169,7 @@ const DecisionSchema = z
       .object({
         content_id: z.string().optional(),
         research_id: z.string().optional(),
-        instance_id: z.string().optional().meta({ description: "The instance that researches it." }),
+        instance_id: z.string().optional().meta({ description: "The instance that researches the keyword." }),
         drafts: z.int().optional(),
         on_their_way: z.int().optional(),
         max_drafts: z.int().optional(),
@@ -182,8 +182,8 @@ const KeywordSchema = z
   .object({
     keyword: z.string(),
     state: z.enum(["live", "draft", "writing", "researching", "held", "idle"]),
-    content_id: z.string().nullable().meta({ description: "The article of `state`." }),
-    research: z.object({ id: z.string(), made_at: timestamp }).nullable().meta({ description: "The newest, while it is fresh." }),
+    content_id: z.string().nullable().meta({ description: "The article that `state` describes." }),
+    research: z.object({ id: z.string(), made_at: timestamp }).nullable().meta({ description: "The newest research, while it is fresh." }),
   })
   .meta({ id: "BrandKeyword" });
 

@@ -30,9 +30,9 @@ const remaining_cents = z.int().meta({ description: "The largest amount that can
 const BudgetSchema = z
   .object({
     account: z.string(),
-    limit_cents: z.int().nullable().meta({ description: "Null until one is set: nothing is granted without a limit." }),
+    limit_cents: z.int().nullable().meta({ description: "The limit; null until one is set. Nothing is granted without a limit." }),
     spent_cents: z.int().meta({ description: "All charges that have arrived." }),
-    held_cents: z.int().meta({ description: "Granted, and neither charged, released nor expired." }),
+    held_cents: z.int().meta({ description: "Amounts that are granted, and neither charged, released nor expired." }),
     remaining_cents,
     over_cents: z.int().meta({ description: "The excess of the spent and held amounts over the limit." }),
     limit_set_by: z.string().nullable(),
@@ -47,14 +47,14 @@ const AnswerSchema = z
     hold: z.string().nullable().meta({ description: "Send it as `hold` in the outcome or the charge that uses it." }),
     expires_at: timestamp.nullable().meta({ description: "When the hold expires; null if its charge has arrived." }),
     replayed: z.boolean().meta({ description: "True if this request was granted before: nothing more was held." }),
-    reason: z.enum(["no_limit", "not_enough"]).nullable().meta({ description: "Why it was not granted." }),
+    reason: z.enum(["no_limit", "not_enough"]).nullable().meta({ description: "The reason why the hold was not granted." }),
     remaining_cents,
   })
   .meta({ id: "BudgetAnswer" });
 
 const ReleasedSchema = z
   .object({
-    released: z.boolean().meta({ description: "True for the request that released it." }),
+    released: z.boolean().meta({ description: "True for the request that released the hold." }),
     state: z.enum(["held", "settled", "released", "expired", "unknown"]),
     remaining_cents,
   })
@@ -110,7 +110,7 @@ const ask = createRoute({
     body: jsonBody(askSchema),
   },
   responses: {
-    200: { ...answers("Granted, or not and why", AnswerSchema), headers: replayedHeaderSchema },
+    200: { ...answers("The hold was granted, or refused for the given reason", AnswerSchema), headers: replayedHeaderSchema },
     ...problems(...BODY_REFUSALS, "idempotency_key_reused"),
   },
 });

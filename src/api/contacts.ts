@@ -35,7 +35,7 @@ const KeptContactSchema = z
     name: z.string(),
     properties: z.record(z.string(), z.unknown()),
     revision: z.int().meta({ description: "Number of writes." }),
-    imported_by: z.string().meta({ description: "The batch that wrote it last; `crm` if that was the CRM." }),
+    imported_by: z.string().meta({ description: "The batch that last wrote the contact; `crm` if the CRM did." }),
     updated_at: timestamp,
   })
   .meta({ id: "KeptContact" });
@@ -43,7 +43,7 @@ const KeptContactSchema = z
 const KnownContactSchema = z
   .object({
     contact_id: z.string(),
-    canonical_id: z.string().meta({ description: "Its canonical contact; the contact itself without merges." }),
+    canonical_id: z.string().meta({ description: "The canonical contact after merges; without merges the contact itself." }),
     merged: z.array(z.string()).meta({ description: "All other contacts merged into the canonical one, by name; the first 1,000." }),
     merged_count: z.int(),
   })

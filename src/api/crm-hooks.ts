@@ -18,7 +18,7 @@ const HUBSPOT_SIGNATURE = "hubspotSignature";
 const TakenSchema = z
   .object({
     accepted: z.int().meta({ description: "Committed commands that will read a contact." }),
-    known: z.int().meta({ description: "The number of them that were accepted before." }),
+    known: z.int().meta({ description: "The number of commands that were accepted before." }),
     foreign: z.int().meta({ description: "Events of another account than the deployment's, which are ignored." }),
     unread: z.int().meta({ description: "Events that do not match HubSpot's format, which are ignored. The log has the errors." }),
   })
@@ -61,7 +61,7 @@ export function crmHooks(catalog: Catalog) {
     const { events: told, unread } = eventsIn(parseWith(deliverySchema, parseBounded(text, MAX_BYTES)));
     if (unread.length > 0 && told.length === 0) throw invalidRequest(unread.flat().slice(0, 50));
     if (unread.length > 0) logLine("error", { log: "notices_not_read", tenant_id: tenantId, issues: unread.flat().slice(0, 50) });
-    // An app may be installed in several accounts, and all their events arrive here. Only one of them is this tenant's.
+    // An app may be installed in several accounts, and all their events arrive here. Only one of these accounts is this tenant's.
     const account = crmAccount(env);
     const events = told.filter(({ portalId }) => portalId === account);
     const commands = await commandsFrom(env, tenantId, events);

@@ -9,7 +9,7 @@ import { problems } from "./problems.ts";
 const CONTROL = "https://control.embedded";
 const MAX_BYTES = 64 * 1024;
 
-/** Fault rules. The embedded upstreams validate them. */
+/** Fault rules. The embedded upstreams validate the rules. */
 const faultsSchema = z
   .array(z.looseObject({ upstream: z.string(), match: z.string(), status: z.int().optional(), answer: z.string().optional() }))
   .max(100);

@@ -42,7 +42,7 @@ const AppendResultSchema = z
       status: z.int().meta({ description: "201 for an appended fact, 200 for a known one." }),
       fact_id: z.string(),
       entity: z.string(),
-      sequence: z.int().meta({ description: "Its position in its ledger." }),
+      sequence: z.int().meta({ description: "The fact's position in its ledger." }),
       duplicate: z.boolean(),
     }),
     z.object({ status: z.int(), problem: ProblemSchema }),
@@ -57,7 +57,7 @@ export const factShape = {
   type: z.enum(FACT_TYPES),
   subtype: z.string().nullable(),
   occurred_at: timestamp.meta({ description: "The time of the event, by the sender." }),
-  recorded_at: timestamp.meta({ description: "When it was recorded, by the ledger's clock." }),
+  recorded_at: timestamp.meta({ description: "The time of the recording, by the ledger's clock." }),
   trace_id: z.string(),
   correlation_id: z.string(),
   causation_id: z.string(),
@@ -65,7 +65,10 @@ export const factShape = {
 };
 
 const ProjectedFactSchema = z
-  .object({ ...factShape, projected_at: timestamp.meta({ description: "When its row was written, by the database's clock." }) })
+  .object({
+    ...factShape,
+    projected_at: timestamp.meta({ description: "The time when the fact's row was written, by the database's clock." }),
+  })
   .meta({ id: "ProjectedFact" });
 
 const append = createRoute({

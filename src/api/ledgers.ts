@@ -10,10 +10,10 @@ import { problems } from "./problems.ts";
 const LedgerFactSchema = z
   .object({
     ...factShape,
-    traceparent: z.string().optional().meta({ description: "The W3C trace context of its sender." }),
+    traceparent: z.string().optional().meta({ description: "The W3C trace context of the fact's sender." }),
     tracestate: z.string().optional(),
     derived: z.object({ charge: z.string(), payout: z.string() }).optional().meta({
-      description: "The names of its derived facts, if its own name was replaced when a person was forgotten.",
+      description: "The names of the derived facts, if the fact's own name was replaced when a person was forgotten.",
     }),
   })
   .meta({ id: "LedgerFact" });
@@ -28,7 +28,7 @@ const LedgerSchema = z
       .object({ projections: z.int(), "fact-processing": z.int() })
       .meta({ description: "Facts that the consumer of a queue has not confirmed yet." }),
     bytes: z.int().meta({ description: "The size of the ledger's storage. The platform's limit is 10 GB." }),
-    items: z.array(LedgerFactSchema).meta({ description: "Facts behind `after`, oldest first." }),
+    items: z.array(LedgerFactSchema).meta({ description: "Facts after the position `after`, oldest first." }),
     next_after: z.int().nullable().meta({ description: "Pass it as `after` for the next page; null on the last one." }),
   })
   .meta({ id: "Ledger" });

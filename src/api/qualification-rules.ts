@@ -52,7 +52,7 @@ const trySchema = z.strictObject({
 const VersionSchema = z
   .object({
     version: z.int().meta({ description: "0 while no rules have been set: nothing is charged or paid out." }),
-    effective_at: timestamp.nullable().meta({ description: "It applies to outcomes recorded from then on." }),
+    effective_at: timestamp.nullable().meta({ description: "The version applies to outcomes recorded from this time on." }),
     created_at: timestamp.nullable(),
     who: z.string().nullable(),
   })
@@ -110,7 +110,7 @@ const list = createRoute({
   ...needs("read"),
   request: {
     query: z.strictObject({
-      before: wholeNumber(1).optional().meta({ type: "integer", description: "The `next_before` of the page before." }),
+      before: wholeNumber(1).optional().meta({ type: "integer", description: "The `next_before` of the previous page." }),
       limit: pageQuery.limit,
     }),
   },

@@ -9,11 +9,11 @@ const text = (description: string) => z.string().meta({ description });
 
 const ResearchSchema = z
   .object({
-    id: text("The id of the instance that researched it: its paid answers are under /v1/instances/{id}/text-calls."),
+    id: text("The id of the research, and of the instance that made it: its paid answers are under /v1/instances/{id}/text-calls."),
     brand: z.string(),
     keyword: z.string(),
     title: z.string().nullable().meta({ description: "Text from a model: never show it as HTML. Null without a synthesis." }),
-    summary: z.string().nullable().meta({ description: "What the sources say together. Null without a synthesis." }),
+    summary: z.string().nullable().meta({ description: "A model's summary of the sources. Null without a synthesis." }),
     key_points: z.array(z.string()),
     tags: z.array(z.string()),
     sources: z

@@ -1,6 +1,9 @@
 import type { Schema } from "millrace/http";
 
-/** The app's migrations, each with the last table, index or column that it creates, for `/healthz`. The engine has its own list. */
+/**
+ * The app's migrations, each with the last table, index or column that it creates, for `/healthz`. The engine has its own list of
+ * migrations.
+ */
 export const schema: Schema = {
   "0001_app": "webhook_endpoints",
   "0002_targets": "article_pages_by_site",

@@ -31,7 +31,7 @@ const index = createRoute({
 });
 
 const siteParams = params.extend({ site: z.string() });
-const ofSite = "The same for a further site of the brand, by its name.";
+const ofSite = "Serves the index or feed of a further site of the brand, by the site's name.";
 
 const siteIndex = createRoute({
   ...index,

@@ -15,7 +15,7 @@ const tokens = z.int().nullable().meta({ description: "Null if the provider did 
 
 const TextCallSchema = z
   .object({
-    attempt: z.int().meta({ description: "1 is the first answer. Each one was paid." }),
+    attempt: z.int().meta({ description: "The number of the answer, from 1. Each answer was paid." }),
     outcome: z.enum(["written", ...BAD_ANSWERS]),
     prompt: z.string().meta({ description: "The prompt and its version.", example: "article.v2" }),
     model: z.string().meta({ description: "The provider's name of the model." }),
@@ -36,12 +36,12 @@ const TextUsageSchema = z
     brand: z.string(),
     model: z.string(),
     answers: z.int().meta({ description: "Paid answers." }),
-    bad: z.int().meta({ description: "The unusable answers among them." }),
+    bad: z.int().meta({ description: "The number of unusable answers." }),
     unknown: z.int().meta({ description: "Answers without usage data, which are missing in the sums." }),
     input_tokens: z.int(),
     output_tokens: z.int(),
-    cached_tokens: z.int().meta({ description: "Part of the input tokens." }),
-    reasoning_tokens: z.int().meta({ description: "Part of the output tokens." }),
+    cached_tokens: z.int().meta({ description: "Input tokens from the provider's cache, a part of `input_tokens`." }),
+    reasoning_tokens: z.int().meta({ description: "Output tokens of the model's reasoning, a part of `output_tokens`." }),
   })
   .meta({ id: "TextUsage" });
 
@@ -55,7 +55,7 @@ const calls = createRoute({
   ...needs("read"),
   request: { params: z.object({ id: z.string() }) },
   responses: {
-    200: answers("Its answers, oldest first", z.object({ items: z.array(TextCallSchema) })),
+    200: answers("The instance's answers, oldest first", z.object({ items: z.array(TextCallSchema) })),
     ...problems("unauthorized", "forbidden", "instance_not_found"),
   },
 });

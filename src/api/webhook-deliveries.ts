@@ -136,7 +136,7 @@ export function webhookDeliveries(catalog: Catalog) {
       const payload = testOf(endpoint);
       const id = instanceId(tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(payload) ?? "");
       const command = { command: WebhookDeliver, payload };
-      // One write, so that a delivery always has its command and its row.
+      // Command and row are one write, so that a delivery always has its command and its row.
       const accepted = await enqueueOne(context.env, catalog, { tenantId, source: `api/${actor}` }, command, [
         testRow(tenantId, id, payload),
       ]);

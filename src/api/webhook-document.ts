@@ -7,7 +7,7 @@ import { WEBHOOK_TEST } from "../messages/webhooks.ts";
 /** The headers of a delivery by Standard Webhooks, and those of its trace. */
 const headers = z.object({
   "webhook-id": z.string().meta({ description: "The delivery: the same at every attempt." }),
-  "webhook-timestamp": z.string().meta({ description: "When this attempt was made, in seconds." }),
+  "webhook-timestamp": z.string().meta({ description: "The time of this attempt, in seconds since 1970." }),
   "webhook-signature": z.string().meta({ description: "`v1,…` for each secret that is valid, with a space between." }),
   traceparent: z.string().meta({ description: "W3C trace context: the fact's trace, with a span for each attempt." }),
   tracestate: z.string().optional(),

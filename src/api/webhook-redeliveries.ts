@@ -27,7 +27,9 @@ import { noDelivery } from "./webhook-deliveries.ts";
 import { endpointOf } from "./webhooks.ts";
 
 const manySchema = reasoned.extend({
-  state: z.enum(REPEATABLE).meta({ description: "Of its newest instance: `sent` excludes a sent one whose redelivery was skipped." }),
+  state: z
+    .enum(REPEATABLE)
+    .meta({ description: "The state of the newest instance: `sent` excludes a sent delivery with a skipped redelivery." }),
   since: timestamp
     .optional()
     .meta({ description: "Selects facts that matched the endpoint at this time or later; default: all kept facts." }),
@@ -35,8 +37,8 @@ const manySchema = reasoned.extend({
 });
 
 const laterSchema = reasoned.extend({
-  since: timestamp.meta({ description: "Of facts that were recorded then or later. Facts are kept for 400 days." }),
-  until: timestamp.optional().meta({ description: "And before then; default: all that are stored now." }),
+  since: timestamp.meta({ description: "Selects facts that were recorded at this time or later. Facts are kept for 400 days." }),
+  until: timestamp.optional().meta({ description: "Selects facts that were recorded before this time; default: all that are stored now." }),
   dry_run: z.boolean().default(false).meta({ description: "True only counts the facts." }),
   rate_per_second: z.number().min(0.1).max(100).optional().meta({ description: "Deliveries started per second. Default 10." }),
 });

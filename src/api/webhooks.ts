@@ -57,13 +57,13 @@ const enableSchema = z.strictObject({ version });
 export const WebhookSchema = z
   .object({
     id: z.string(),
-    version: z.int().meta({ description: "Grows by one with each change." }),
+    version: z.int().meta({ description: "The version of the endpoint; each change adds 1." }),
     url: z.string(),
     fact_types: z.array(z.string()),
     description: z.string(),
     enabled: z.boolean(),
     state: z.enum(["enabled", "disabled", "deleted"]),
-    reason: z.string().nullable().meta({ description: "Why it was disabled automatically." }),
+    reason: z.string().nullable().meta({ description: "The reason why the endpoint was disabled automatically." }),
     created_at: timestamp,
     changed_at: timestamp,
     changed_by: z.string(),
@@ -76,9 +76,9 @@ export const secret = z
 
 const backfill = z
   .object({
-    bulk_action: z.string().nullable().meta({ description: "The bulk action that delivers them; null if it was refused." }),
+    bulk_action: z.string().nullable().meta({ description: "The bulk action that delivers the earlier facts; null if it was refused." }),
     matched: z.int().meta({ description: "Number of facts." }),
-    refused: z.string().nullable().meta({ description: "Why it did not start. The endpoint is registered." }),
+    refused: z.string().nullable().meta({ description: "The reason why the bulk action did not start. The endpoint is registered." }),
   })
   .nullable()
   .meta({ description: "Null without `backfill_days`." });

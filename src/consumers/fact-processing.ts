@@ -28,7 +28,7 @@ export const deriving = defineConsumer({
     on(PROCESSED_EVENTS.outcome, call(qualify, LATE), ...webhooks()),
     on(PROCESSED_EVENTS.charge, call(spend, LATE), ...webhooks()),
     on(PROCESSED_EVENTS.payout, ...webhooks()),
-    // Before the commit: a sync of the alias finds it merged.
+    // The merge runs before the commit, so that a sync of the alias finds the contact merged.
     on(PROCESSED_EVENTS.contact_merged, call(merge), sendEach(ContactSync, mergeRecords), ...webhooks()),
     on(PROCESSED_EVENTS.reconciliation, ...webhooks()),
     on(FactObserved, call(appendObserved)),

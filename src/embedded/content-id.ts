@@ -5,8 +5,8 @@ const BASE32 = "abcdefghijklmnopqrstuvwxyz234567";
 const CID_HEAD = [0x01, 0x71, 0x12, 0x20];
 
 /**
- * The content id of a record: equal content, equal id. It has a real CID's shape, but hashes canonical JSON where AT
- * Protocol hashes DAG-CBOR, so it is not the id Bluesky would give.
+ * The content id of a record: equal content, equal id. The id has a real CID's shape, but hashes canonical JSON where AT Protocol hashes
+ * DAG-CBOR, so it is not the id Bluesky would give.
  */
 export async function contentId(record: unknown): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(canonicalize(record)));

@@ -5,7 +5,7 @@ export { EmbeddedCrmStore } from "./crm/store.ts";
 
 /**
  * A CRM with HubSpot's API: tokens, unique ids and addresses, 100 records per batch, partial success, limits, merges and signed messages
- * about every change. Bind it as the service `EMBEDDED_CRM`. It is not reachable from the internet.
+ * about every change. Bind it as the service `EMBEDDED_CRM`. The embedded CRM is not reachable from the internet.
  */
 export class EmbeddedCrm extends WorkerEntrypoint<EmbeddedEnv> {
   override async fetch(request: Request): Promise<Response> {

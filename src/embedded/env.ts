@@ -21,12 +21,12 @@ export interface EmbeddedEnv extends CrmVars {
   CRM_WEBHOOK_SECRET?: string;
 }
 
-/** The one ledger of this deployment. */
+/** The only ledger of this deployment. */
 export function ledgerOf(env: EmbeddedEnv): DurableObjectStub<EmbeddedLedger> {
   return env.EMBEDDED_LEDGER.getByName("local");
 }
 
-/** The CRM of this deployment. Each account has its own, which starts empty. */
+/** The CRM of this deployment. Each account has its own CRM, which starts empty. */
 export function crmStoreOf(env: EmbeddedEnv): DurableObjectStub<EmbeddedCrmStore> {
   return env.EMBEDDED_CRM_STORE.getByName(env.CRM_ACCOUNT ? `account ${env.CRM_ACCOUNT}` : "local");
 }

@@ -5,10 +5,10 @@ import { type BAD_ANSWERS, OUTCOMES, prepare, UPSTREAMS } from "./schema.ts";
 export type UpstreamName = (typeof UPSTREAMS)[number];
 export type Outcome = (typeof OUTCOMES)[number];
 
-/** One call to an embedded program. Tests count duplicates in these rows. */
+/** One call to an embedded program. Tests count duplicates in the rows of calls. */
 export interface Call {
   upstream: UpstreamName;
-  /** Its idempotency key, if any. */
+  /** The call's idempotency key, if any. */
   key: string | null;
   /** The subject: the query, the prompt's beginning, the page's path, or the record key and the post. */
   subject: string;
@@ -38,7 +38,7 @@ export interface Fault {
 
 export type BadAnswer = (typeof BAD_ANSWERS)[number];
 
-/** A rule that makes the writer's answers unusable. They are charged like others. */
+/** A rule that makes the writer's answers unusable. Unusable answers are charged like others. */
 export interface AnswerFault {
   upstream: "text";
   /** A part of the prompt. An empty text matches every prompt. */
@@ -168,7 +168,7 @@ export class EmbeddedLedger extends DurableObject {
     this.#sql.exec(OPEN_SESSION, token, did, expiresAt);
   }
 
-  /** The DID of a token, or why it is invalid. */
+  /** The DID of a token, or the reason why the token is invalid. */
   sessionOf(token: string): { did: string } | "unknown" | "expired" {
     const [row] = this.#sql.exec<{ did: string; expires_at: number }>(FIND_SESSION, token).toArray();
     if (!row) return "unknown";

@@ -3,7 +3,7 @@ import { publicUrl } from "../providers/public-url.ts";
 import { type EmbeddedEnv, hasBearer, ledgerOf } from "./env.ts";
 import type { Outcome } from "./ledger.ts";
 
-/** R2's own limit. */
+/** R2's maximum length of an object's name. */
 const MAX_PATH_BYTES = 1024;
 const CONTENT_TYPE = "text/html; charset=utf-8";
 
@@ -26,7 +26,7 @@ export const PAGE_HEADERS = {
   "content-security-policy": CONTENT_SECURITY_POLICY,
   "x-content-type-options": "nosniff",
   "referrer-policy": "strict-origin-when-cross-origin",
-  // It may be replaced at any time, so caches must revalidate.
+  // A page may be replaced at any time, so caches must revalidate.
   "cache-control": "public, max-age=0, must-revalidate",
 };
 

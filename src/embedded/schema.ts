@@ -1,8 +1,8 @@
 export const UPSTREAMS = ["search", "text", "pages", "social", "mastodon", "x"] as const;
 
 /**
- * The outcome of a call. `charged`: paid work was done. `repeated`: its key was known, the stored answer was returned without a charge.
- * `created`, `replaced`, `unchanged`, `removed`: the change of a page or a record. `refused`: a fault, nothing happened.
+ * The outcome of a call. `charged`: paid work was done. `repeated`: the call's key was known, and the stored answer was returned without a
+ * charge. `created`, `replaced`, `unchanged`, `removed`: the change of a page or a record. `refused`: a fault, nothing happened.
  */
 export const OUTCOMES = ["charged", "repeated", "created", "replaced", "unchanged", "removed", "refused"] as const;
 

@@ -40,7 +40,7 @@ const app = new Hono<{ Bindings: EmbeddedEnv }>({ getPath: hostAndPath })
 
 /**
  * The upstreams of a local engine: programs with the providers' wire formats and real state. Bind it as the service `UPSTREAMS`; a
- * request's host selects the program. It is not reachable from the internet.
+ * request's host selects the program. The embedded upstreams are not reachable from the internet.
  */
 export class EmbeddedUpstreams extends WorkerEntrypoint<EmbeddedEnv> {
   override fetch(request: Request): Response | Promise<Response> {

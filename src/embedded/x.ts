@@ -10,7 +10,7 @@ const FRESH_SECONDS = 300;
 
 const NewPost = z.object({ text: z.string().min(1) });
 
-/** X's endpoint for posts: an account for each access token that begins with the embedded one. It has no idempotency keys. */
+/** X's endpoint for posts: an account for each access token that begins with the embedded one. The endpoint has no idempotency keys. */
 export const x = new Hono<{ Bindings: EmbeddedEnv }>().post("/2/tweets", async (context) => {
   const { url, method } = context.req.raw;
   const account = await signer(context.req.header("authorization"), method, url);

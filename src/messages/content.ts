@@ -7,10 +7,10 @@ import { MAIN, siteKey, siteKind, targetName } from "./targets.ts";
 const article = z.object({ content_id: z.string().min(1).max(64), brand: brandName });
 const subject = ({ content_id }: { content_id: string }) => content_id;
 
-/** A change of an article. `revision` counts its changes, so that events can arrive in any order. */
+/** A change of an article. `revision` counts the changes of the article, so that events can arrive in any order. */
 const change = article.extend({ keyword, revision: z.int().min(1) });
 
-/** A draft is written and stored. `key_points` are those of its research. */
+/** A draft is written and stored. `key_points` are the key points of the research. */
 export const ContentGenerated = defineEvent({
   type: "content.generated",
   payload: change.extend({
@@ -24,8 +24,8 @@ export const ContentGenerated = defineEvent({
 });
 
 /**
- * Publish a stored draft on the sites of its brand, after a person's approval if the brand requires it. `update`: put an edited article again,
- * only on the sites where it is published.
+ * Publish a stored draft on the sites of its brand, after a person's approval if the brand requires it. `update`: put an edited article
+ * again, only on the sites where it is published.
  */
 export const ContentPublish = defineCommand({
   type: "content.publish",
@@ -36,8 +36,9 @@ export const ContentPublish = defineCommand({
 });
 
 /**
- * Publish an approved article on one more site of its brand. `update`: only while it is published there. `occasion` is the key of the
- * `content.publish` with the approval, or names the request of an operator. No token can send it, because it asks for no approval.
+ * Publish an approved article on one more site of its brand. `update`: only while the article is published on that site. `occasion` is the
+ * key of the `content.publish` with the approval, or names the request of an operator. No token can send this command, because the command
+ * asks for no approval.
  */
 export const ContentPublishToSite = defineCommand({
   type: "content.publish_to_site",
@@ -49,8 +50,8 @@ export const ContentPublishToSite = defineCommand({
 });
 
 /**
- * Remove the page of an article's published revision from a site. It is a separate command, so that it works without the instance that
- * published it.
+ * Remove the page of an article's published revision from a site. This is a separate command, so that the removal works without the
+ * instance that published it.
  */
 export const ContentUnpublish = defineCommand({
   type: "content.unpublish",
@@ -61,7 +62,7 @@ export const ContentUnpublish = defineCommand({
   door: { scope: "operate", route: "POST /v1/articles/{id}/unpublish" },
 });
 
-/** The page is published on a site of the brand. `platform` is the software behind it. `again`: the site had the page before. */
+/** The page is published on a site of the brand. `platform` is the software of the site. `again`: the site had the page before. */
 export const ContentPublished = defineEvent({
   type: "content.published",
   payload: change.extend({

@@ -60,8 +60,8 @@ export const CrmAdoptAccount = defineCommand({
 });
 
 /**
- * Forget a person: their identifiers are removed from every place. Its route stores the identifiers separately, because a command is kept
- * longer; here is only the pseudonym. `request` names the request: another name starts another search.
+ * Forget a person: their identifiers are removed from every place. The command's route stores the identifiers separately, because a command
+ * is kept longer; the command contains only the pseudonym. `request` names the request: another name starts another search.
  */
 export const ContactForget = defineCommand({
   type: "contact.forget",

@@ -35,7 +35,7 @@ const open = <Shape extends z.ZodRawShape>(shape: Shape) =>
 export const FACT_PAYLOADS = {
   /** Something of monetary value happened: the account that owes, the partner that earned, and the value. */
   outcome: open({ account: party, partner: party.optional(), contact: name.optional(), value_cents: cents, hold: name.optional() }),
-  /** A charge to an account. `hold`: the budget reservation that it settles. */
+  /** A charge to an account. `hold`: the budget reservation that the charge settles. */
   charge: z.strictObject({
     account: party,
     amount_cents: cents,
@@ -82,7 +82,7 @@ export type StatedFact<Type extends FactType = FactType> = {
   [One in Type]: {
     /** The sender's name for the fact: the same name in the same ledger is the same fact. */
     fact_id: string;
-    /** The entity of its ledger, such as `account/a1`. */
+    /** The entity of the fact's ledger, such as `account/a1`. */
     entity: string;
     type: One;
     subtype?: string | undefined;
@@ -95,7 +95,7 @@ export type StatedFact<Type extends FactType = FactType> = {
 /** The origin of a ledger's fact: its chain. */
 export interface Provenance {
   tenant_id: string;
-  /** 32 hex characters: its W3C trace. */
+  /** The trace id of the fact's W3C trace: 32 hex characters. */
   trace_id: string;
   /** The sender's span with flags and state; facts of earlier deployments have only the trace id. */
   traceparent?: string | undefined;
@@ -113,11 +113,11 @@ export function traceFields(trace: TraceContext): Pick<Provenance, "trace_id" | 
 /** A fact in its ledger. */
 export type RecordedFact<Type extends FactType = FactType> = StatedFact<Type> &
   Provenance & {
-    /** Its position in its ledger: 1, 2, 3. */
+    /** The fact's position in its ledger: 1, 2, 3. */
     sequence: number;
-    /** When it was recorded, by the ledger's clock. */
+    /** The time of the recording, by the ledger's clock. */
     recorded_at: string;
-    /** The names of its derived facts, if its own name was replaced since they were made. */
+    /** The names of the derived facts, if the fact's own name was replaced since they were made. */
     derived?: { charge: string; payout: string } | undefined;
   };
 
@@ -146,7 +146,7 @@ function oneOf(schemaOf: (type: FactType) => z.ZodType) {
   return z.discriminatedUnion("type", FACT_TYPES.map(schemaOf) as unknown as [z.ZodObject, ...z.ZodObject[]]);
 }
 
-/** Ledgers that only Millrace appends to. Otherwise a sender could record a delivery that did not happen. */
+/** Ledgers that only Millrace appends to. Without this rule, a sender could record a delivery that did not happen. */
 const KEPT_BY_MILLRACE = ["webhook/", "batch/", "queue/"];
 
 export function isKeptByMillrace(entity: string): boolean {
@@ -166,7 +166,7 @@ export function keptByMillrace(path: string): MillraceError {
 export function readFact(value: unknown, path = "fact", { nul = true } = {}): StatedFact {
   // An invalid JSON value was already replaced by its error.
   if (value instanceof MillraceError) throw value;
-  // It is sent as the payload of its messages.
+  // The fact is sent as the payload of its messages.
   assertBounded(value, { within: 1, at: path, nul });
   const parsed = statedFactSchema.safeParse(value);
   if (parsed.success) return parsed.data;

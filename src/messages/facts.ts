@@ -41,8 +41,8 @@ type ProcessedType = keyof typeof PROCESSED_EVENTS;
 export const PROCESSED = Object.keys(PROCESSED_EVENTS) as [ProcessedType, ...ProcessedType[]];
 
 /**
- * A step has observed a fact: append it to its ledger. It is emitted in the same write as the step's outcome, so it is appended if and only
- * if the outcome was recorded.
+ * A step has observed a fact: append it to its ledger. The event is emitted in the same write as the step's outcome, so the fact is
+ * appended if and only if the outcome was recorded.
  */
 export const FactObserved = defineEvent({
   type: "fact.observed",

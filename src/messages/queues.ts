@@ -1,6 +1,6 @@
 import { AlertChanged, BulkActionRun, defineQueue } from "millrace";
 
-// The queues of messages. Each has its consumer in consumers/.
+// The queues of messages. Each queue has its consumer in consumers/.
 
 /** The brand engine's queues: a command queue per service, and an event queue. */
 export const gatherfeedCommands = defineQueue({ name: "gatherfeed-commands" });

@@ -1,16 +1,16 @@
 import * as z from "zod";
 
-/** The site and the account of a brand without its own. Their paths and keys contain no name. */
+/** The site and the account of a brand without its own. Paths and keys of this site and account contain no name. */
 export const MAIN = "main";
 
-/** A name of a site or an account, unique within its brand. It begins with a letter, so that no key mistakes it for a revision. */
+/** A name of a site or an account, unique within its brand. The name begins with a letter, so that no key mistakes it for a revision. */
 export const targetName = z
   .string()
   .max(40)
   .regex(/^[a-z][a-z0-9-]*$/, "must be lower case letters, digits and dashes, and begin with a letter")
   .meta({ examples: [MAIN] });
 
-/** `deployment`: the site of the deployment's variables. `store`: the page store in R2. The others are in a secret. */
+/** `deployment`: the site of the deployment's variables. `store`: the page store in R2. The sites of other kinds are in a secret. */
 const SITE_KINDS = ["deployment", "store", "wordpress", "http"] as const;
 export const siteKind = z.enum(SITE_KINDS);
 export type SiteKind = z.infer<typeof siteKind>;

@@ -45,7 +45,7 @@ export const ChatCompletion = z.object({
     .catch(null),
 });
 
-/** A completion without a choice, from some filters and servers. It is paid for, so its tokens are read. */
+/** A completion without a choice, from some filters and servers. Such a completion is paid for, so its tokens are read. */
 export const EmptyCompletion = ChatCompletion.extend({
   object: word,
   choices: z
@@ -61,7 +61,7 @@ export function messagesOf({ system, prompt }: TextRequest): { role: "system" | 
   return system === undefined ? [user] : [{ role: "system", content: system }, user];
 }
 
-/** A successful response in an unknown format. It may or may not have been paid for. `asked`: the requested model. */
+/** A successful response in an unknown format. The response may or may not have been paid for. `asked`: the requested model. */
 export function unreadable(asked: string): TextAnswer {
   const usage = { input: null, output: null, cached: null, reasoning: null };
   return { text: "", ending: "unreadable", refusal: null, finish: null, id: null, model: asked, usage };

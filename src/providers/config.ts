@@ -7,11 +7,11 @@ type Binding = "UPSTREAMS" | "EMBEDDED_CRM";
 type Variable = Exclude<keyof ProvidersEnv, Binding | "AI" | "RATE_LIMIT">;
 
 interface Reached {
-  /** The display name, such as `search`. */
+  /** The display name of the upstream, such as `search`. */
   name: string;
-  /** The variable with its URL. */
+  /** The name of the variable with the upstream's URL. */
   at: Variable;
-  /** The variable with its secret. */
+  /** The name of the variable with the upstream's secret. */
   secret: Variable;
   /** The embedded program that replaces it. Default `UPSTREAMS`. */
   embedded?: Binding;

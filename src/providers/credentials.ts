@@ -1,4 +1,4 @@
-/** The token of the embedded programs if the variable of the secret is unset. They are reachable by binding only. */
+/** The token of the embedded programs if the variable of the secret is unset. The embedded programs are reachable by binding only. */
 export const EMBEDDED_TOKEN = "embedded";
 /** The account of the embedded social server if `SOCIAL_HANDLE` is unset. */
 export const EMBEDDED_HANDLE = "brand.test";

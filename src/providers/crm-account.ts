@@ -9,7 +9,10 @@ export interface CrmAccountVars {
    * every tenant.
    */
   CRM_TENANTS?: string;
-  /** The account's id, which its notices contain. Each id of the embedded CRM is a separate account; it has a default. */
+  /**
+   * The account's id, which its notices contain. Each id of the embedded CRM is a separate account; for the embedded CRM the id has a
+   * default.
+   */
   CRM_ACCOUNT?: string;
 }
 

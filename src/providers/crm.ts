@@ -2,7 +2,7 @@ import type { CallOptions } from "./upstream.ts";
 
 /** A record to write to the CRM. */
 export interface CrmRecord {
-  /** Our key for it: the value of the CRM's unique id property. */
+  /** Our key for the record: the value of the CRM's unique id property. */
   key: string;
   properties: Record<string, string>;
 }
@@ -25,7 +25,7 @@ export type CrmRefusals = ReadonlyMap<string, CrmRefusal>;
 /** A record in the CRM. */
 export interface CrmFound {
   crmId: string;
-  /** Our key for it; null for a record created in the CRM. */
+  /** Our key for the record; null for a record created in the CRM. */
   key: string | null;
   properties: Record<string, string | null>;
   updatedAt: string;
@@ -53,7 +53,7 @@ export const CRM_FRESH_MS = 2000;
 
 export type CrmObject = "contacts" | "companies";
 
-/** Most records of one call. */
+/** Maximum number of records of one call. */
 export const CRM_BATCH = 100;
 
 /**

@@ -20,7 +20,7 @@ type Outcome = CrmOutcome | undefined;
 const CHANGED: CrmRefusal = {
   retry: true,
   category: "CHANGED_MEANWHILE",
-  message: "It changed in the CRM during the search for another faulty record, and was not sent.",
+  message: "The record changed in the CRM during the search for another faulty record, and was not sent.",
   correlationId: null,
 };
 
@@ -32,8 +32,8 @@ export const MAX_CALLS = 40;
 
 /**
  * Upserts a batch and finds the faulty records. HubSpot reports most errors per record, but refuses a whole batch for some (an unknown
- * property, a duplicate key, a value validated up front). Then the batch is split, first between the records that HubSpot's message names
- * and the others, otherwise in halves, until the faulty ones are alone. Only a record that was refused alone, or named by HubSpot, is
+ * property, a duplicate key, a value validated up front). In that case the batch is split, first between the records that HubSpot's message
+ * names and the others, otherwise in halves, until the faulty ones are alone. Only a record that was refused alone, or named by HubSpot, is
  * refused permanently. A long search checks that the remaining records are unchanged since they were read.
  */
 export async function upsertBatch(
@@ -63,7 +63,7 @@ export async function upsertBatch(
     } catch (error) {
       const fault = batchFault(error);
       if (!fault) {
-        // Earlier results remain, and the remaining records get the call's error. A first call throws it.
+        // Earlier results remain, and the remaining records get the call's error. The error of a first call is thrown.
         if (calls === 0) throw error;
         reason = messageOf(error);
         break;

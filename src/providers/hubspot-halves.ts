@@ -5,7 +5,7 @@ import { asRefusal, batchFault } from "./hubspot-refusal.ts";
 import type { HubspotError } from "./hubspot-wire.ts";
 import type { Counterpart } from "./refusal.ts";
 
-/** An item of a contact, by the CRM's id of the contact. */
+/** An item of a batch, with the CRM's id of its contact. */
 interface OfContact {
   crmId: string;
 }

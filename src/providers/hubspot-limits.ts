@@ -19,7 +19,7 @@ export function hubspotLimits(env: LimitVars): { burst: number; daily: number } 
   return { burst: positive(env.CRM_BURST) ?? BURST, daily: positive(env.CRM_DAILY) ?? DAILY };
 }
 
-/** The same as sliding windows. HubSpot's day begins at midnight of the account; any 24 hours are at least as strict. */
+/** The two limits as sliding windows. HubSpot's day begins at midnight of the account; any 24 hours are at least as strict. */
 export function hubspotWindows(env: LimitVars): Window[] {
   const { burst, daily } = hubspotLimits(env);
   return [

@@ -8,10 +8,10 @@ import { type Answer, type Counterpart, comeBack, refusal } from "./refusal.ts";
 const POLICY_DELAYS_MS: Record<string, number> = {
   SECONDLY: 1_000,
   TEN_SECONDLY_ROLLING: 10_000,
-  // It ends at midnight of the account's time zone, which HubSpot does not report. A retry every hour costs at most 24 calls.
+  // The daily limit ends at midnight of the account's time zone, which HubSpot does not report. A retry every hour costs at most 24 calls.
   DAILY: 60 * 60_000,
 };
-/** A record that HubSpot itself is working on (423). Its page "Error handling" asks for at least 2 seconds. */
+/** A record that HubSpot itself is working on (423). HubSpot's page "Error handling" asks for at least 2 seconds. */
 const LOCKED_DELAY_MS = 2_000;
 /** The account is being moved (477), which takes up to a day. */
 const MIGRATION_DELAY_MS = 10 * 60_000;
@@ -21,7 +21,7 @@ const MAX_QUOTE_LENGTH = 500;
 /** HubSpot's category for a missing record. */
 export const GONE = "OBJECT_NOT_FOUND";
 
-/** Categories that a retry of the same record cannot fix. All others are retried, including unknown ones. */
+/** Categories that a retry of the same record cannot fix. Records with other categories are retried, including unknown ones. */
 const FINAL = /^(VALIDATION|CONFLICT|OBJECT_|INVALID|PROPERTY_|MISSING|DUPLICATE|UNIQUE|BAD_REQUEST|FORBIDDEN|PERMISSION|BANNED)/;
 
 function mayPass({ category }: HubspotError): boolean {
@@ -34,12 +34,12 @@ export function asRefusal(upstream: Counterpart, fault: HubspotError): CrmRefusa
   return { retry: mayPass(fault), category: fault.category, message: withId(fault, wordsOf(upstream, fault)), correlationId };
 }
 
-/** HubSpot's error if the whole batch was refused for one of its records. Undefined for every other error. */
+/** HubSpot's error if the whole batch was refused for one of its records. Returns undefined for every other error. */
 export function batchFault(error: unknown): HubspotError | undefined {
   return error instanceof BatchRefusal ? error.fault : undefined;
 }
 
-/** Internal to the connector, which converts it into results of records. */
+/** This error is internal to the connector, which converts it into results of records. */
 class BatchRefusal extends MillraceError {
   constructor(
     readonly fault: HubspotError,

@@ -11,7 +11,7 @@ import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 const CONTACT_PROPERTIES = ["email", "firstname", "lastname", "phone", "company", "jobtitle", "lifecyclestage"];
 
 /**
- * HubSpot by its CRM v3 objects and v4 associations. Every call first takes its slot under the limit. `idProperty` is a property of
+ * HubSpot by its CRM v3 objects and v4 associations. Every call first takes a slot of the shared rate limit. `idProperty` is a property of
  * contacts and companies with unique values (see docs/crm.md): it holds our key for a record, which makes calls repeatable.
  */
 export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<Limit, "take" | "heed">): Crm {

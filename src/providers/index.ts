@@ -64,7 +64,7 @@ export function text(env: ProvidersEnv): Text {
   return openAiText(connect(env, { name: "text", at: "TEXT_URL", secret: "TEXT_TOKEN" }), model, dialect);
 }
 
-/** Longest time for a call of 100 records to reach the CRM. It reduces the rate by a sixth: 100 in 12 seconds instead of 10. */
+/** Longest time for a call of 100 records to reach the CRM. This margin reduces the rate by a sixth: 100 in 12 seconds instead of 10. */
 const CRM_MARGIN_MS = 2_000;
 
 /**

@@ -3,7 +3,7 @@ const [HEX, FIRST, SECOND, EITHER] = [String.raw`[\da-fA-F]{2}`, "u[dD][89abAB]"
 const ESCAPES = new RegExp(String.raw`\\(?:${FIRST}${HEX}\\${SECOND}${HEX}|(${EITHER}${HEX})|.)`, "gs");
 
 /**
- * The JSON value of an external text; undefined for invalid JSON. All texts in it are well-formed: the database would refuse a lone
+ * The JSON value of an external text; undefined for invalid JSON. All texts in the value are well-formed: the database would refuse a lone
  * surrogate, and a paid answer would be lost.
  */
 export function jsonOf(text: string): unknown {

@@ -17,7 +17,7 @@ const Account = z.object({ id: z.string().min(1) });
 /** A page of statuses, and most pages of one search: a thousand statuses since the request. */
 const PAGE = 40;
 const MAX_PAGES = 25;
-/** The clocks of two servers differ. */
+/** Tolerated difference between the clocks of two servers. */
 const SKEW_MS = 10 * 60_000;
 
 /** An account on a server with Mastodon's API. */

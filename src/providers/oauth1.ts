@@ -6,7 +6,7 @@ export interface OAuth1Keys {
   tokenSecret: string;
 }
 
-/** A request with the parameters that its signature includes: those of the query and of a form. A JSON body has none. */
+/** A request with the parameters that its signature includes: those of the query and of a form. A JSON body has no such parameters. */
 export interface SignedRequest {
   method: string;
   /** Without query. */

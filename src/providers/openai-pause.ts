@@ -4,7 +4,7 @@ import { resetMs } from "./refusal.ts";
 /**
  * The milliseconds that a response asks to wait: `retry-after-ms`, which OpenAI's own clients prefer, then `retry-after`, then the longest
  * reset of a used-up limit (`x-ratelimit-remaining-tokens: 0`, `x-ratelimit-reset-tokens: 6m0s`). 0 if all of them have passed. Undefined
- * without such a field.
+ * for a response without any of these fields.
  */
 export function askedPauseMs(headers: Headers): number | undefined {
   const exact = headers.get("retry-after-ms")?.trim() ?? "";

@@ -99,8 +99,8 @@ const ErrorBody = z.object({ error: z.object({ code: Word, type: Word }) });
 function meaningOf(upstream: Upstream, answer: Answer): MillraceError | undefined {
   const { status } = answer;
   const { code, type } = ErrorBody.safeParse(jsonOf(answer.text)).data?.error ?? {};
-  // OpenAI's 429 means either too many requests or an account without credit, which OpenRouter reports by 402. A retry does not fix the
-  // latter.
+  // OpenAI's 429 means either too many requests or an account without credit, which OpenRouter reports by 402. A retry does not fix an
+  // account without credit.
   if (status === 402 || (status === 429 && (code === "insufficient_quota" || type === "insufficient_quota"))) {
     return notRetryable(`text answered ${status}: the account has no credit left. Add credit, then retry.`, status);
   }

@@ -6,7 +6,7 @@ import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 export interface Page {
   /** Its path in a store: segments joined by `/`, without one at either end, such as `acme/cold-brew`. */
   path: string;
-  /** Its name in a store that assigns URLs itself. Unique. */
+  /** The page's unique name in a store that assigns URLs itself. */
   slug: string;
   /** Plain text. */
   title: string;
@@ -17,7 +17,7 @@ export interface Page {
 }
 
 export interface PublishedPage {
-  /** Its public URL. */
+  /** The page's public URL. */
   url: string;
   /** Names this exact version. */
   etag: string;
@@ -31,7 +31,10 @@ export interface Pages {
   readonly kind: PagesKind;
   /** The store's kind and address. A page can be removed only where it was published. */
   readonly store: string;
-  /** True if `put` is repeatable (`natural`). Otherwise a repeat would create a second page, and `find` is called first (`lookup`). */
+  /**
+   * True if `put` is repeatable (`natural`). If `put` is not repeatable, a repeat would create a second page, and `find` is called first
+   * (`lookup`).
+   */
   readonly repeatable: boolean;
   /** Creates or replaces a page. */
   put(page: Page, options: CallOptions): Promise<PublishedPage>;

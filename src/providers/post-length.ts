@@ -1,6 +1,6 @@
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 
-/** Both count a link of any length as this many characters. */
+/** Mastodon and X count a link of any length as this many characters. */
 const LINK = 23;
 const LINKS = /https?:\/\/[^\s]+/g;
 
@@ -15,7 +15,7 @@ export function mastodonLength(text: string): number {
 /** The most characters of a post on X, by `xLength`. */
 export const X_CHARACTERS = 280;
 
-/** Code points of one character on X, by the configuration v3 of twitter-text. All others count as two. */
+/** Code points of one character on X, by the configuration v3 of twitter-text. All other code points count as two. */
 const LIGHT: readonly (readonly [number, number])[] = [
   [0, 4351],
   [8192, 8205],

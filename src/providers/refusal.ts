@@ -4,7 +4,7 @@ import { jsonOf } from "./json.ts";
 
 /** The upstream's name and our credential, for error messages. */
 export interface Counterpart {
-  /** The display name, such as `search`. */
+  /** The display name of the upstream, such as `search`. */
   name: string;
   /** The secret and its variable: messages contain the variable and never the value. */
   credential: { variable: string; value: string };
@@ -25,7 +25,7 @@ const IN_PROGRESS_DELAY_MS = 2_000;
 const MAX_RETRY_AFTER_MS = MAX_DELAY_SECONDS * 1000;
 
 const IN_PROGRESS = new Set([409, 425]);
-/** Not a registered status: several model vendors use it for 503. */
+/** The status 529 is not registered: several model vendors use it for 503. */
 export const OVERLOADED = 529;
 const FORBIDDING = new Set([401, 403]);
 const FINAL = new Set([400, 402, 404, 405, 410, 413, 422, 451]);
@@ -48,8 +48,8 @@ export function refusal(upstream: Counterpart, answer: Answer): MillraceError {
 }
 
 /**
- * The error for an upstream that is too busy and did nothing. `askedMs`: the delay that it names; without one, or for 0, `unnamedMs`
- * applies. Every connector uses this function, so that the limits are the same.
+ * The error for an upstream that is too busy and did nothing. `askedMs`: the delay that the upstream names; without a delay, or for 0,
+ * `unnamedMs` applies. Every connector uses this function, so that the limits are the same.
  */
 export function comeBack(askedMs: number | undefined, said: string, status?: number, unnamedMs = RATE_LIMITED_DELAY_MS): MillraceError {
   return retryAfter(withinBounds(askedMs, unnamedMs), said, status);
@@ -127,7 +127,7 @@ function quoted(upstream: Counterpart, text: string): string {
 
 /**
  * The message of an error body. The supported formats (OpenAI, Brave, AT Protocol, problem details) have it in `error`, `message` or
- * `detail`, each a text or an object of the same fields. A body without them is quoted as it is.
+ * `detail`, each a text or an object of the same fields. A body without these fields is quoted unchanged.
  */
 function wordsOf(text: string): string {
   const json = jsonOf(text);
@@ -141,7 +141,7 @@ const Body = z.object({ error: z.unknown(), message: z.unknown(), detail: z.unkn
 
 function wordsIn(field: unknown, depth = 0): string | undefined {
   if (typeof field === "string") return field.trim() === "" ? undefined : field;
-  // Of a validator's list of errors, the first.
+  // If a validator returns a list of errors, the first one is used.
   if (Array.isArray(field)) return wordsIn(field[0], depth);
   if (typeof field !== "object" || field === null || depth > 2) return undefined;
   const { message, detail, msg } = field as Record<string, unknown>;

@@ -3,7 +3,7 @@ import * as z from "zod";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 export interface SearchResult {
-  /** Its URL if the engine returns none. */
+  /** The result's title, or its URL if the engine returns none. */
   title: string;
   /** Always http or https, so that it is safe to link. */
   url: string;
@@ -13,7 +13,7 @@ export interface SearchResult {
 
 /** Web search. */
 export interface Search {
-  /** The first 5 results, best first; an empty list for none. It only reads, but every call is paid for. */
+  /** The first 5 results, best first; an empty list for none. A search only reads, but every call is paid for. */
   search(query: string, options: CallOptions): Promise<SearchResult[]>;
 }
 

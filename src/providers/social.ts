@@ -5,25 +5,25 @@ import { type Answer, comeBack } from "./refusal.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 interface Post {
-  /** At most 300 grapheme clusters. Links in it become clickable. */
+  /** At most 300 grapheme clusters. Links in the text become clickable. */
   text: string;
   /** ISO 8601. Part of the record, so it must be the same on every attempt. */
   createdAt: string;
-  /** The record key: the same key is the same post. Make it with `recordKey`. */
+  /** The record key: the same key is the same post. Make the key with `recordKey`. */
   rkey: string;
 }
 
 /** A post on any platform. */
 export interface PublishedPost {
-  /** Its name on its platform: `at://…` on Bluesky. */
+  /** The post's name on its platform: `at://…` on Bluesky. */
   uri: string;
-  /** Its public web page. */
+  /** The post's public web page. */
   url: string;
 }
 
 /** Social posting. */
 export interface Social {
-  /** Writes the post at its record key. It is repeatable: its effect class is `natural`. `cid` identifies its exact content. */
+  /** Writes the post at its record key. The call is repeatable: its effect class is `natural`. `cid` identifies its exact content. */
   post(post: Post, options: CallOptions): Promise<PublishedPost & { cid: string }>;
   /** Removes the post at a record key. A missing post counts as removed. */
   remove(rkey: string, options: CallOptions): Promise<void>;

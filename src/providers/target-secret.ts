@@ -28,7 +28,8 @@ export type TargetSecret<Kind extends SecretKind> = z.infer<(typeof SECRETS)[Kin
 
 /**
  * The variable of a tenant's secret: `TARGET_ACME__BLOG` is the secret `blog` of the tenant `acme`. Lower case letters and digits become
- * upper case, and every other byte becomes `_` and two hex digits. So the first `__` ends the tenant, and no two tenants share a variable.
+ * upper case, and every other byte becomes `_` and two hex digits. Therefore the first `__` ends the tenant, and no two tenants share a
+ * variable.
  */
 export function secretVariable(tenantId: string, secret: string): string {
   return `TARGET_${encoded(tenantId)}__${encoded(secret)}`;

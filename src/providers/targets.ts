@@ -56,7 +56,7 @@ export function siteTarget(env: ProvidersEnv, site: SiteTarget): Pages {
   return httpPages(connected(site, url, token), storeName(site.kind, url));
 }
 
-/** True if a repeated publication on a site replaces the page. Otherwise the site has to be searched first. */
+/** True if a repeated publication on a site replaces the page. If not, the site has to be searched before a repetition. */
 export function isRepeatable(env: ProvidersEnv, kind: SiteTarget["kind"]): boolean {
   if (kind !== "deployment") return kind !== "wordpress";
   try {

@@ -7,7 +7,7 @@ export interface TextRequest {
   prompt: string;
   /** Most tokens of the answer, including reasoning. */
   maxTokens: number;
-  /** The JSON schema of the answer: providers enforce it if they can. The reader validates the answer anyway. */
+  /** The JSON schema of the answer: providers enforce it if they can. The answer is validated in any case. */
   json?: { name: string; schema: Record<string, unknown> };
 }
 
@@ -15,9 +15,9 @@ export interface TextRequest {
 interface TokenUsage {
   input: number | null;
   output: number | null;
-  /** Cheaper input tokens from the provider's cache. Part of `input`. */
+  /** Cheaper input tokens from the provider's cache. They are included in `input`. */
   cached: number | null;
-  /** Output tokens of the model's reasoning. Part of `output`. */
+  /** Output tokens of the model's reasoning. They are included in `output`. */
   reasoning: number | null;
 }
 
@@ -36,7 +36,7 @@ export interface TextAnswer {
   finish: string | null;
   /** The provider's id of this answer; null for none. */
   id: string | null;
-  /** The model that wrote it, by the provider's name. */
+  /** The model that wrote the text, by the provider's name. */
   model: string;
   usage: TokenUsage;
 }

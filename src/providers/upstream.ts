@@ -5,11 +5,11 @@ import { type Answer, type Counterpart, refusal, refusalIn } from "./refusal.ts"
 
 /** The options of every external call. */
 export interface CallOptions {
-  /** Identifies the logical effect. The same on every attempt, so an upstream that supports keys acts once. */
+  /** Identifies the logical effect. The key is the same on every attempt, so an upstream that supports keys acts once. */
   key: string;
-  /** Aborts the call; its outcome is then unknown. Default: after 60 seconds. */
+  /** Aborts the call, after which the call's outcome is unknown. Default: after 60 seconds. */
   signal?: AbortSignal;
-  /** The trace of the calling job, from an envelope or a step's arguments. Each call has its own span. */
+  /** The trace of the calling job, from an envelope or a step's arguments. Each external call has its own span. */
   trace?: TraceContext;
 }
 
@@ -25,7 +25,7 @@ export interface UpstreamCall {
   path: string;
   headers?: Record<string, string>;
   body?: string;
-  /** The error of a response with a special meaning for this upstream. Undefined: the status has its usual meaning. */
+  /** The error of a response with a special meaning for this upstream. If undefined, the status has its usual meaning. */
   meaning?(answer: Answer): MillraceError | undefined;
   /** Finds the error in the body of a 2xx: `refusedAs` reads a body with `error`. Default: that of the whole body. */
   readsErrors?(body: unknown, refusedAs: (body: unknown) => MillraceError | undefined): MillraceError | undefined;
@@ -74,7 +74,7 @@ function readAnswer<T>(upstream: Upstream, status: number, json: unknown, schema
   const parsed = schema.safeParse(json);
   if (parsed.success) return parsed.data;
 
-  // Not a refusal: a 2xx means that the upstream acted, so a `once` effect must not run again because of this.
+  // This is no refusal: a 2xx means that the upstream acted, so a `once` effect must not run again because of this.
   const issues = parsed.error.issues.map(({ path, message }) => ({ path: path.join(".") || "(the whole answer)", message }));
   const [first] = issues;
   throw new MillraceError(

@@ -95,7 +95,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
       const made = await write("");
       if (made.slug === page.slug) return published(made);
       // The slug was used since the search. If another attempt of ours has it, that post remains and this one is deleted. If a picture has
-      // it, this one remains.
+      // the slug, the new post remains.
       const first = await look(page, options);
       if (first === undefined || first.id === made.id) return published(made);
       await remove(made.id, { force: "true" }, options);
@@ -107,7 +107,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
       return standing?.status === "publish" ? published(standing) : undefined;
     },
 
-    /** To the trash, where a person can find it and the next `put` restores it, with its URL and comments. */
+    /** Moves the post to the trash, where a person can find it and the next `put` restores it, with its URL and comments. */
     async remove(page, options) {
       const standing = await look(page, options);
       if (standing === undefined || standing.status === "trash") return;

@@ -60,7 +60,7 @@ function posting<On extends Platform>(
   };
 }
 
-/** The record key is derived from ours: a repetition replaces the post. */
+/** The record key is derived from the effect's key: a repetition replaces the post. */
 const onBluesky = defineStep({
   effect: "keyed",
   output: announced,
@@ -71,8 +71,8 @@ const onBluesky = defineStep({
 });
 
 /**
- * Mastodon recognises a key for one hour, and some versions answer its repetition with 500. So the account's posts are searched before each
- * repetition; within the hour the key also covers a request that is still at work.
+ * Mastodon recognises a key for one hour, and some versions answer its repetition with 500. Therefore the account's posts are searched
+ * before each repetition; within the hour the key also covers a request that is still at work.
  */
 const onMastodon = defineStep({
   effect: "lookup",

@@ -14,8 +14,8 @@ async function lookAtBrand(env: Env, tenantId: string, brand: string): Promise<T
 }
 
 /**
- * The same for a known brand. Errors: `not_retryable` for a brand without settings, decisions and articles, which is probably a typing
- * error.
+ * The state of a known brand in D1. Errors: `not_retryable` for a brand without settings, decisions and articles, which is probably a
+ * typing error.
  */
 export async function lookAtKnownBrand(env: Env, tenantId: string, brand: string): Promise<Truth> {
   const [known, truth] = await Promise.all([findBrand(env.DB, tenantId, brand), lookAtBrand(env, tenantId, brand)]);
@@ -45,7 +45,7 @@ async function askAgent<Answer>(
 export const decideCycle = defineStep({
   effect: "natural",
   async run({ input: cycle, env }: EffectCall<Cycle>): Promise<PlannedKeyword[]> {
-    // Checked first, because the call would create the agent.
+    // The number of brands is checked first, because the call would create the agent.
     await assertRoomForBrand(env.DB, cycle.tenant_id, cycle.brand);
     return askAgent(env, cycle, (agent) => agent.plan(cycle));
   },

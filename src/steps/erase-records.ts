@@ -10,8 +10,8 @@ interface Input {
 }
 
 /**
- * Deletes a person's records in the CRM permanently. Records without our key belong to others, and are ignored. Returns how many were
- * deleted and ignored.
+ * Deletes a person's records in the CRM permanently. Records without our key belong to others, and are ignored. Returns the numbers of
+ * deleted and ignored records.
  */
 export const eraseRecords = defineStep({
   effect: "natural",
@@ -20,7 +20,7 @@ export const eraseRecords = defineStep({
   async run({ input, key, signal, trace, env }: EffectCall<Input>): Promise<{ erased: number; left: number }> {
     const { records, unsure } = await recordsOf({ ...input, env: env as Env });
     if (records.length + unsure.length === 0) return { erased: 0, left: 0 };
-    // The ids of one account are other people's in another.
+    // The ids of one CRM account may belong to other people in another account.
     await readOf(env, input.tenantId, sql`SELECT 1`);
     const upstream = crm(env, input.tenantId);
     const options = { key, signal, trace };

@@ -34,8 +34,8 @@ const ANSWER_READ_MS = 2000;
 const CURRENT_MS = 100;
 
 /**
- * Posts a delivery's body to its endpoint, signed with every valid secret. It is `keyed` by `webhook-id`, the delivery's own id in every
- * attempt, restart and retry, so a receiver that remembers ids processes it once. A failed attempt is logged here; the entry of a
+ * Posts a delivery's body to its endpoint, signed with every valid secret. The step is `keyed` by `webhook-id`, the delivery's own id in
+ * every attempt, restart and retry, so a receiver that remembers ids processes it once. A failed attempt is logged here; the entry of a
  * successful one is written with the step's record.
  */
 export const postWebhook = defineStep({
@@ -72,7 +72,7 @@ export const postWebhook = defineStep({
   },
 });
 
-/** The check of its URL, and its body. */
+/** The checked URL of a delivery's endpoint, and the delivery's body. */
 interface Ready {
   checked: CheckedTarget;
   body: string | undefined;
@@ -96,7 +96,7 @@ async function aim(env: Cloudflare.Env, delivery: Delivery): Promise<{ target: T
   }
 }
 
-/** Sends one request and records the response in the log entry. Returns for 2xx and 410, and throws otherwise. */
+/** Sends one request and records the response in the log entry. Returns after a response of 2xx or 410, and throws after any other. */
 async function post(
   { env, key, fetch, signal }: Pick<EffectCall<Delivery>, "env" | "key" | "fetch" | "signal">,
   delivery: Delivery,

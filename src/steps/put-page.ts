@@ -6,7 +6,7 @@ import { livePage, type PutPage, pageOf, siteOf } from "../systems/content/page.
 import { storeOf, takeDown } from "../systems/content/page-store.ts";
 import { type BrandSite, brandSite, brandSiteOf } from "../systems/content/sites.ts";
 
-/** An article of a brand, and one of the brand's sites. `update`: only while its page there is published. */
+/** An article of a brand, and one of the brand's sites. `update`: only while the article's page on that site is published. */
 export type SiteArticle = ArticleKey & { brand: string; site: Pick<SiteTarget, "name" | "kind">; update?: boolean | undefined };
 
 const remove = defineStep({
@@ -27,7 +27,7 @@ const remove = defineStep({
 
 const put = defineStep({
   effect: "natural",
-  // Retried soon, because a person may be waiting, and for four minutes in total, which covers an outage of a minute.
+  // The step is retried soon, because a person may be waiting, and for four minutes in total, which covers an outage of a minute.
   retries: { limit: 7, delay: "2 seconds", backoff: "exponential" },
   async run(call: EffectCall<SiteArticle>): Promise<PutPage> {
     const { input, key, signal, trace, env } = call;
@@ -49,7 +49,7 @@ const putUnlessFound = defineStep({
   async lookup(call: EffectCall<SiteArticle>): Promise<PutPage | undefined> {
     const { key, signal, trace, env } = call;
     const { article, site, page, store } = await current(call);
-    // Edited since a page may have been put: that page has the older text, and `put` finds and replaces it.
+    // The article was edited since a page may have been put: that page has the older text, and `put` finds and replaces it.
     if (article.edits > 0) return undefined;
     const found = await store.find(pageOf(article, site, env), { key, signal, trace });
     return found && livePage(article, site, found, store, { again: page !== undefined, update: false });
@@ -71,8 +71,8 @@ interface Current {
 }
 
 /**
- * Reads them. If the article was rejected, or its page was unpublished, while an earlier attempt put the page, the page is removed here.
- * Errors: `config_invalid` for a site that the brand does not have any more.
+ * Reads the article, its site and its page there. If the article was rejected, or its page was unpublished, while an earlier attempt put
+ * the page, the page is removed here. Errors: `config_invalid` for a site that the brand does not have any more.
  */
 async function current({ input, key, signal, trace, env }: EffectCall<SiteArticle>): Promise<Current> {
   const article = await loadArticleOf(env.DB, input);

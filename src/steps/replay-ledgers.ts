@@ -2,7 +2,7 @@ import { defineStep, type EffectCall } from "millrace";
 import { ledgerOf } from "../systems/facts/ledger/ledgers.ts";
 import { ledgersFrom } from "../systems/facts/rebuild.ts";
 
-/** Ledgers of one step: processed in seconds, with few steps in total. */
+/** Maximum number of ledgers per step: each step takes seconds, and there are few steps in total. */
 const SLICE_LEDGERS = 100;
 
 /** The number of called ledgers, and the name after which the next step continues: null after the last. */

@@ -4,7 +4,7 @@ import { ledgerOf } from "../systems/facts/ledger/ledgers.ts";
 import { type LedgerPlace, readLedgers } from "../systems/facts/ledger/read-ledgers.ts";
 import { deleteRows, type Restored, type RowName, restoreRows, straysBehind } from "../systems/facts/rebuild.ts";
 
-/** The work of one step: done in seconds, with few steps in total. */
+/** Limits of one step: each step takes seconds, and there are few steps in total. */
 const STEP = { ledgers: 100, facts: 5000 };
 /** Facts read and written at once, and their memory. */
 const PAGE = { rows: 500, bytes: 4 * 1024 ** 2 };

@@ -17,7 +17,7 @@ export const searchWeb = defineStep({
 
 interface Searched {
   sources: SearchResult[];
-  /** The prompt of their synthesis. */
+  /** The prompt of the synthesis of these sources. */
   prompt: string;
   spent: Spent;
 }

@@ -3,7 +3,7 @@ import { readSynthesis, type SynthesisAsk, synthesisRequest } from "../systems/c
 import type { Spender } from "./ceiling.ts";
 import { paidText } from "./paid-text.ts";
 
-/** Makes a model summarize the sources of a keyword. Like `writeArticle`, it is keyed: a lost answer is not paid twice. */
+/** Makes a model summarize the sources of a keyword. Like `writeArticle`, the step is `keyed`: a lost answer is not paid twice. */
 export const synthesize = defineStep({
   effect: "keyed",
   timeout: "5 minutes",

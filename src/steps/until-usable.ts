@@ -11,10 +11,10 @@ import { requireRetry } from "./require-retry.ts";
 /** A paid answer: a good one, or why it is unusable. */
 export type Answered<Good> = ({ good: Good } | Unusable) & { paid: Paid; spent: Spent };
 
-/** One call of a model, and what is known of it. */
+/** One call of a model, and the known facts about it. */
 export interface Asking<Ask> {
   ask: Ask;
-  /** Which answer of the instance: 1 is the first. */
+  /** The number of the answer within the instance, from 1. */
   attempt: number;
   /** The key of the call's step. */
   key: string;
@@ -24,8 +24,8 @@ export interface Asking<Ask> {
 }
 
 /**
- * Calls a model until its answer is usable. An unusable answer is requested once more if that may help. Then the instance fails until an
- * operator retries it, and each retry pays for one more answer, with the newest prompt.
+ * Calls a model until its answer is usable. An unusable answer is requested once more if that may help. After that the instance fails until
+ * an operator retries it, and each retry pays for one more answer, with the newest prompt.
  */
 export async function untilUsable<Ask extends ArticleAsk | SynthesisAsk, Good>(
   step: Steps,

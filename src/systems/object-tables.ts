@@ -1,6 +1,6 @@
 /**
- * An object's tables, created at its first write, so that an object which is only read stores nothing. Otherwise guessed names would fill
- * the account with empty objects that are never removed.
+ * An object's tables, created at its first write, so that an object which is only read stores nothing. If reads created tables, guessed
+ * names would fill the account with empty objects that are never removed.
  */
 export class Tables {
   readonly #storage: DurableObjectStorage;
@@ -10,31 +10,31 @@ export class Tables {
 
   /**
    * `schema` creates missing tables, and changes nothing in existing ones; `first` is one of its tables. `changes`: statements for what the
-   * schema cannot express, such as a new column. Each runs once in every object, in order, when the object wakes. Changes are only ever
-   * added.
+   * schema cannot express, such as a new column. Each change runs once in every object, in order, when the object wakes. Changes are only
+   * ever added.
    */
   constructor(storage: DurableObjectStorage, first: string, schema: string, changes: readonly string[] = []) {
     this.#storage = storage;
     this.#schema = schema;
     this.#changes = changes;
     this.#made = storage.sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", first).toArray().length > 0;
-    // An older object may lack a newer table, or changes.
+    // An older object may lack a newer table or change.
     if (this.#made) this.#bringUp();
   }
 
-  /** False before the first write. */
+  /** True if the tables exist; false before the first write. */
   get made(): boolean {
     return this.#made;
   }
 
-  /** Runs before a write, and outside its transaction: a rollback would remove the tables too. */
+  /** Creates the tables if needed. Call it before a write, and outside its transaction: a rollback would remove the tables too. */
   make(): void {
     if (this.#made) return;
     this.#bringUp();
     this.#made = true;
   }
 
-  /** Deletes everything in the object, including its alarm. Returns true if there was anything. */
+  /** Deletes everything in the object, including its alarm. Returns true if the object had stored anything. */
   async erase(): Promise<boolean> {
     if (!this.#made) return false;
     this.#made = false;
@@ -46,7 +46,7 @@ export class Tables {
   #bringUp(): void {
     const { sql } = this.#storage;
     if (this.#changes.length === 0) return void sql.exec(this.#schema);
-    // In one transaction with its count: a change that fails is repeated as a whole.
+    // A change and the count of changes are one transaction, so a change that fails is repeated as a whole.
     this.#storage.transactionSync(() => {
       sql.exec(this.#schema);
       sql.exec("CREATE TABLE IF NOT EXISTS schema_changes (id INTEGER PRIMARY KEY CHECK (id = 1), made INTEGER NOT NULL) STRICT");

@@ -3,8 +3,8 @@ import { BrandAudit, BrandAudited } from "../messages/brand.ts";
 import { lookAtKnownBrand, tellAgent } from "../steps/ask-brand-agent.ts";
 
 /**
- * Compares a brand's records with its agent's state, and corrects the state. Its steps are inline: the agent is an object of ours, and
- * responds at once.
+ * Compares a brand's records with its agent's state, and corrects the state. The workflow's steps are inline, because the agent is our own
+ * Durable Object and responds at once.
  */
 export const auditBrand = defineWorkflow({
   name: "audit-brand",
@@ -22,5 +22,5 @@ export const auditBrand = defineWorkflow({
   },
 });
 
-/** Most corrections in the event. The brand's page has a thousand. */
+/** Most corrections in the event. The brand's page shows up to a thousand corrections. */
 const MAX_FINDINGS = 100;

@@ -4,15 +4,16 @@ import { deleted, removeOn } from "../systems/privacy/tenant.ts";
 
 /** Delays before further passes: stopped instances may still write, and messages may arrive. */
 const PAUSES: readonly Duration[] = ["1 minute", "10 minutes", "1 hour", "6 hours", "1 day"];
-/** Longest work of one step. */
+/** Maximum duration of one step in milliseconds. */
 const STRETCH_MS = 15_000;
-/** Most steps of one pass: more than a tenant has rows for. */
+/** Maximum number of steps of one pass: more than any tenant has rows for. */
 const MAX_STRETCHES = 5000;
 
 /**
  * Deletes a tenant: first its tokens and schedules, so that no new data arrives, then running instances, then its objects, rows and files.
- * It repeats passes with delays until one finds nothing. Only this instance (for 30 days) and the audit's row remain. Of two instances, the
- * older continues. Its steps are the platform's: each works for up to 15 seconds, and it sleeps between passes.
+ * The workflow repeats passes with delays until one finds nothing. Only this instance (for 30 days) and the audit's row remain. If two
+ * instances delete the same tenant, the older continues. The workflow's steps are platform steps: each works for up to 15 seconds, and the
+ * workflow sleeps between passes.
  */
 export const deleteTenant = defineWorkflow({
   name: "delete-tenant",

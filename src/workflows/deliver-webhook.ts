@@ -4,12 +4,13 @@ import { type Posted, postWebhook } from "../steps/post-webhook.ts";
 import { type Delivery, deliveryOf } from "../systems/webhooks/deliveries.ts";
 import { wasGivenUp, wasGone, wasSent, wasSkipped } from "../systems/webhooks/outcome.ts";
 
-/** Days that a delivery waits for a disabled endpoint. It checks each day, in case a notification was lost. */
+/** Days that a delivery waits for a disabled endpoint. The delivery checks each day, in case a notification was lost. */
 const DAYS_OFF = 7;
 
 /**
- * Delivers one fact to one endpoint: accepted, refused permanently, skipped, or left to an operator. It waits while the endpoint is
- * disabled. Its steps are inline: there is a run for each fact and endpoint, and most receivers respond within a second.
+ * Delivers one fact to one endpoint: accepted, refused permanently, skipped, or left to an operator. The workflow waits while the endpoint
+ * is disabled. The workflow's steps are inline, because there is a run for each fact and endpoint, and most receivers respond within a
+ * second.
  */
 export const deliverWebhook = defineWorkflow({
   name: "deliver-webhook",

@@ -13,17 +13,18 @@ const PAUSES: readonly Duration[] = [
   "6 hours",
   ...Array<Duration>(30).fill("1 day"),
 ];
-/** More steps of one pass indicate a bug. */
+/** Maximum number of steps of one pass: more steps indicate a bug. */
 const MAX_STRETCHES = 5000;
 
-/** Pushes may have the contact for 6 minutes each, more than once: three quarters of an hour. */
+/** Retries for three quarters of an hour, because pushes may reserve the contact for 6 minutes each, more than once. */
 const PATIENCE: StepOptions = { retries: { limit: 8, delay: "10 seconds", backoff: "exponential" }, timeout: "2 minutes" };
 
 /**
  * Forgets a person: first in everything that works with contacts, then in the CRM, then everywhere else. Passes repeat until one finds
- * nothing, and nothing is running that could mention the person again. Its steps return only numbers, because outputs are stored too. After
- * the last delay, a pass with running instances fails, and an operator can retry it. If requested again under another name, the newest
- * command continues and the others end. Its steps are the platform's: each searches for seconds, and it sleeps between passes.
+ * nothing, and nothing is running that could mention the person again. The workflow's steps return only numbers, because outputs are stored
+ * too. After the last delay, a pass with running instances fails, and an operator can retry it. If requested again under another name, the
+ * newest command continues and the others end. The steps are platform steps: each searches for seconds, and the workflow sleeps between
+ * passes.
  */
 export const forgetContact = defineWorkflow({
   name: "forget-contact",

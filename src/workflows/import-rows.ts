@@ -7,7 +7,7 @@ import type { Place } from "../systems/batches/rows.ts";
 
 /**
  * Imports a file's rows, chunk by chunk. A chunk is one write, named by its position in the file, so no row is imported twice, wherever the
- * run dies. Its steps are inline: a chunk takes a fraction of a second, and a large file has thousands.
+ * run dies. The workflow's steps are inline, because a chunk takes a fraction of a second, and a large file has thousands.
  */
 export const importRows = defineWorkflow({
   name: "import-rows",

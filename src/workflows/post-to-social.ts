@@ -4,8 +4,8 @@ import { announceOn } from "../steps/announce.ts";
 import { markAnnounced } from "../systems/content/article-posts.ts";
 
 /**
- * Announces an article's page on one social account of its brand, if it is still published. Its step is inline: it is one short call
- * without an undo.
+ * Announces an article's page on one social account of its brand, if it is still published. The workflow's step is inline, because it is
+ * one short call without an undo.
  */
 export const postToSocial = defineWorkflow({
   name: "post-to-social",

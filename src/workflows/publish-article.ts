@@ -6,9 +6,9 @@ import { publishPlan } from "../systems/content/publish-plan.ts";
 import { toOtherSites, wasPublished, wasRemoved } from "../systems/content/published.ts";
 
 /**
- * Publishes a draft on the sites of its brand, after a person's approval if the brand requires it. It publishes on the first site itself.
- * Each other site has an instance of `publish-to-site`. The undo removes the page of the first site. Its steps are the platform's: it waits for people,
- * and the step with an undo would be one in any case.
+ * Publishes a draft on the sites of its brand, after a person's approval if the brand requires it. The workflow itself publishes on the
+ * first site. Each other site has an instance of `publish-to-site`. The undo removes the page of the first site. The workflow's steps are
+ * platform steps: the workflow waits for an approval, and a step with an undo is always a platform step.
  */
 export const publishArticle = defineWorkflow({
   name: "publish-article",
@@ -17,7 +17,8 @@ export const publishArticle = defineWorkflow({
     const article = { tenantId: envelope.tenant_id, id: content_id, brand, update };
     const occasion = envelope.idempotency_key;
 
-    // Recorded and not only read: the brand's settings may change while the run waits, and must not change it.
+    // The plan is recorded in a commit and not only read: the brand's settings may change while the run waits, and must not change the
+    // plan.
     const { question, site, others } = await step.commit("see who must agree", async () => {
       const plan = await publishPlan(env.DB, article);
       return { output: plan, emit: plan.question ? [] : toOtherSites(article, plan.others, occasion) };
@@ -27,17 +28,17 @@ export const publishArticle = defineWorkflow({
       if (!approved) {
         return step.commit("mark rejected", async () => {
           const found = await loadArticle(env.DB, article);
-          // A second request after an approval: a published page is removed by `unpublish`, not by a rejection.
+          // A second request may come after an approval: a published page is removed by `unpublish`, not by a rejection.
           if (found.status !== "draft") return { output: `It is ${found.status} already.` };
           const rejected = nextChange(found);
           return { statements: [markRejected(rejected)], emit: [ContentRejected.from(rejected)] };
         });
       }
-      // Before the first page: a failure of its site must not delay the others.
+      // The other sites are started before the first page is published: a failure of its site must not delay the others.
       if (others.length > 0) await step.commit("publish on the other sites", () => ({ emit: toOtherSites(article, others, occasion) }));
     }
 
-    if (!site) return "It is not published any more, so there is no page to update.";
+    if (!site) return "The article is not published any more, so there is no page to update.";
     await step.effect("put page", putPage(env, site.kind), { ...article, site }, { record: wasPublished(instanceId), undo: wasRemoved });
   },
 });

@@ -6,8 +6,8 @@ import type { LedgerPlace } from "../systems/facts/ledger/read-ledgers.ts";
 
 /**
  * Rebuilds from the tenant's ledgers: the projection of facts, row by row and in place, so that readers miss nothing; or the data derived
- * from facts: charges, payouts, budgets, merged contacts, webhooks. New facts continue to arrive, and are not part of it. Its steps are the
- * platform's: each processes a hundred ledgers, for seconds.
+ * from facts: charges, payouts, budgets, merged contacts, webhooks. New facts continue to arrive, and are not part of the rebuild. The
+ * workflow's steps are platform steps: each processes a hundred ledgers, for seconds.
  */
 export const rebuildProjection = defineWorkflow({
   name: "rebuild-projection",
@@ -32,7 +32,7 @@ async function restoreAll(step: Steps, tenantId: string) {
   return all;
 }
 
-/** It ends when every ledger was called; each ledger reports its own progress. */
+/** The replay ends when every ledger was called; each ledger reports its own progress. */
 async function replayAll(step: Steps, tenantId: string) {
   let ledgers = 0;
   for (let after: string | null = ""; after !== null; ) {
@@ -44,7 +44,7 @@ async function replayAll(step: Steps, tenantId: string) {
   return { ledgers };
 }
 
-/** The longest name that a step's key contains as it is, together with the step's own name and the position. */
+/** Maximum characters of a ledger's name that a step's key contains unchanged, together with the step's own name and the position. */
 const MAX_SHOWN_CHARACTERS = 170;
 
 function keyOf(from: LedgerPlace | null): string {

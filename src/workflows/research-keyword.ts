@@ -13,8 +13,8 @@ import { assertReusable, insertResearch } from "../systems/content/research.ts";
 
 /**
  * Finds sources for a keyword, has a model summarize them, and stores both, or uses existing research. Requests from other sources than the
- * brand's agent are first submitted to it: a keyword with an article, published or in progress, is not paid for again. Its steps are the
- * platform's: a search takes seconds, and may wait for days until its budget has room.
+ * brand's agent are first submitted to it: a keyword with an article, published or in progress, is not paid for again. The workflow's steps
+ * are platform steps: a search takes seconds, and may wait for days until its budget has room.
  */
 export const researchKeyword = defineWorkflow({
   name: "research-keyword",
@@ -57,7 +57,7 @@ export const researchKeyword = defineWorkflow({
         },
       ),
     );
-    // Instances from before the synthesis recorded no prompt, and have handed the research on.
+    // Instances from before the synthesis recorded no prompt, and have already published the research.
     if (sources.length === 0 || prompt === undefined) return { verdict: "requested", research_id: instanceId };
 
     const by = { tenantId, contentId: instanceId, brand };

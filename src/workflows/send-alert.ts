@@ -1,5 +1,5 @@
 import { alertSender } from "millrace";
 import { checkTarget } from "../systems/webhooks/guard.ts";
 
-/** Sends alerts to the configured channels. A signed webhook may go only where a tenant's endpoint may. */
+/** Sends alerts to the configured channels. The address of a signed webhook must pass the same check as a tenant's endpoint. */
 export const sendAlert = alertSender({ guard: checkTarget });

@@ -1,5 +1,5 @@
 import { callbackSender } from "millrace";
 import { checkTarget } from "../systems/webhooks/guard.ts";
 
-/** Calls the callback URLs of commands, only where a tenant's endpoint may be called. */
+/** Calls the callback URLs of commands. Each URL must pass the same check as a tenant's endpoint. */
 export const sendCallback = callbackSender({ guard: checkTarget });

@@ -7,17 +7,17 @@ import { placeOf } from "../systems/crm/keys.ts";
 /** Delays before each retry of contacts that the CRM refused temporarily. */
 const PAUSES: readonly Duration[] = ["5 seconds", "30 seconds", "2 minutes", "10 minutes"];
 
-/** A deferred call is retried when the CRM says; without a time, for about an hour. */
+/** A deferred call is retried at the time that the CRM names; without a time, the retries take about an hour. */
 const PATIENCE: StepOptions = { retries: { limit: 10, delay: "5 seconds", backoff: "exponential" }, timeout: "5 minutes" };
 
-/** Steps of one sync: the platform's limit is 10,000. */
+/** Maximum number of chunks, one step each, in one sync: the platform's limit is 10,000 steps. */
 const MAX_CHUNKS = 9_000;
 
 /**
  * Pushes contacts to the CRM, chunk by chunk in the order of their ids. A chunk is one step and one write, named by its position, so no
  * contact is pushed twice, wherever the run dies. Temporarily refused contacts are retried separately. A chunk with too many missing
- * records does nothing until an operator has confirmed their deletion, asked once. Its steps are the platform's: a chunk is several large
- * calls that wait for a shared rate limit.
+ * records does nothing until an operator has confirmed their deletion, asked once. The workflow's steps are platform steps: a chunk is
+ * several large calls that wait for a shared rate limit.
  */
 export const syncContacts = defineWorkflow({
   name: "sync-contacts",

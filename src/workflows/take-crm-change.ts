@@ -3,15 +3,15 @@ import { CrmContactChanged } from "../messages/crm.ts";
 import { takeChange } from "../systems/crm/change.ts";
 
 /**
- * Reads a contact that changed in the CRM, and copies the changes. One step: it reads, and writes once. It is inline: there is a run for
- * each change, and one record is read within a second.
+ * Reads a contact that changed in the CRM, and copies the changes. The workflow is one step, which reads, and writes once. The step is
+ * inline, because there is a run for each change, and one record is read within a second.
  */
 export const takeCrmChange = defineWorkflow({
   name: "take-crm-change",
   on: CrmContactChanged,
   steps: "lean",
   async run({ payload: notice, step, env, envelope, instanceId }) {
-    // Other pushes may have the contact for 6 minutes each, more than once: an hour and a half.
+    // Retries for an hour and a half, because other pushes may reserve the contact for 6 minutes each, more than once.
     const retries = { limit: 10, delay: "5 seconds", backoff: "exponential" } as const;
     return step.commit("take change", () => takeChange({ env, envelope, instanceId, notice }), { retries, timeout: "2 minutes" });
   },

@@ -36,7 +36,7 @@ it("the demo shows the brand's decisions, the kill, the refused page, the retry 
   ])
     expect(out).toContain(line);
   expect(out.match(/^ {2}200 {2}http:\/\/localhost:\d+\/pages\/acme\//gm)).toHaveLength(3);
-  expect(out.match(/skipped {4}It has a published article\./g)).toHaveLength(3);
+  expect(out.match(/skipped {4}The keyword has a published article\./g)).toHaveLength(3);
   expect(out).toMatch(/“moka pot” no longer counts as on its way: its instance is errored/);
   expect(out).toMatch(/oat milk +held .*\n.*oat milk +resumed +There is room again/);
   expect(out).toMatch(/moka pot +reused/);

@@ -1,4 +1,4 @@
-// `millrace/client` calls a deployed engine from a browser, Node or another Worker. It imports nothing.
+// `millrace/client` calls a deployed engine from a browser, Node or another Worker. The module imports nothing.
 /** A workflow's command type, payload and result, such as `typeof greet` of `defineWorkflow`. */
 export interface WorkflowType {
   readonly on: { readonly type: string; from(payload: never): unknown };
@@ -30,7 +30,7 @@ export interface ClientOptions {
   readonly token?: string | (() => string | Promise<string>) | undefined;
   /** A service binding such as `env.ENGINE`, or a function like `fetch`. Default: the global `fetch`. */
   readonly fetch?: Fetch | { fetch: Fetch } | undefined;
-  /** The most repeats of a request that failed for the moment. Default 4. */
+  /** Maximum number of retries of a request after a transient failure. Default 4. */
   readonly retries?: number | undefined;
   /** How long one request may take. Default 60 seconds. */
   readonly timeout_ms?: number | undefined;
@@ -41,11 +41,11 @@ export interface CallOptions {
 }
 
 export interface EnqueueOptions extends CallOptions {
-  /** Names the work. Needed if the command has no `key`; default: the command's own. */
+  /** The command's idempotency key. Required if the command defines no `key`; default: the key derived from the payload. */
   readonly idempotency_key?: string | undefined;
   readonly correlation_id?: string | undefined;
   readonly causation_id?: string | undefined;
-  /** A time with its offset, or a length such as `2 hours`. */
+  /** The instance's deadline: a time with its offset, or a duration such as `2 hours`. */
   readonly must_end_by?: string | undefined;
   readonly callback_url?: string | undefined;
   readonly delay_seconds?: number | undefined;
@@ -59,12 +59,12 @@ export type InstanceStatus = OpenStatus | EndedStatus;
 
 export interface Accepted<Type extends string = string> {
   readonly instance_id: string;
-  /** True if the command was accepted before: also if the client repeated the request after a lost answer. */
+  /** True if the command was accepted before: for example if the client repeated the request after a lost response. */
   readonly replayed: boolean;
   readonly instance_status: InstanceStatus | "pruned";
   readonly due_at: string | null;
   readonly correlation_id: string;
-  /** The command's type. Types the result of `wait`; the API does not send it. */
+  /** The command's type, which determines the type of the result of `wait`. The API does not return this field. */
   readonly type: Type;
 }
 
@@ -83,7 +83,7 @@ export interface Listed {
     readonly step: string;
     readonly event_type: string | null;
     readonly subject: string | null;
-    /** Of a question: the id for `approve` and `reject`. */
+    /** The id to pass to `approve` or `reject`; null for a wait that is not an approval. */
     readonly approval_id: string | null;
     readonly until: string | null;
   }[];
@@ -110,13 +110,13 @@ export interface ListFilter extends CallOptions {
   readonly workflow?: string | undefined;
   readonly subject?: string | undefined;
   readonly correlation?: string | undefined;
-  /** Accepted then or later: a time with its offset. */
+  /** Lists only instances accepted at this time or later: a time with its offset. */
   readonly since?: string | undefined;
   readonly cursor?: string | undefined;
   readonly limit?: number | undefined;
 }
 
-/** Each action of an operator is in the audit with its reason. */
+/** Options of an operator action. The audit records the action with its reason. */
 export interface Reasoned extends CallOptions {
   readonly reason: string;
 }
@@ -163,11 +163,11 @@ const MAX_PAUSE_MS = 10_000;
 const MAX_RETRY_AFTER_MS = 60_000;
 
 interface Asked {
-  /** A field that the engine's answer always has. */
+  /** A field that every valid response of the engine contains. */
   readonly has: string;
   readonly body?: object | undefined;
   readonly key?: string | undefined;
-  /** True if the same request twice has the effect of one. */
+  /** True if a repeated request has no further effect. */
   readonly repeatable?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
@@ -175,9 +175,9 @@ interface Asked {
 /**
  * Makes a client of the workflows that are given as a type: `createClient<typeof greet | typeof order>({ url, token })`.
  *
- * A request without an answer, or with 502, 503 or 504, is repeated if that is safe: reads, `enqueue` and `signal`, which have their key.
- * A 429 is repeated always. Pauses grow from 250 ms to 10 s, and are at least the answer's `Retry-After`. Errors: `ClientError`; an aborted
- * call throws the reason of its signal.
+ * A request without an answer, or with 502, 503 or 504, is repeated if that is safe: reads, `enqueue` and `signal`, which have their key. A
+ * request with the response 429 is always repeated. Pauses grow from 250 ms to 10 s, and are at least the answer's `Retry-After`. Errors:
+ * `ClientError`; an aborted call throws the reason of its signal.
  */
 export function createClient<Workflow extends WorkflowType = WorkflowType>(options: ClientOptions = {}) {
   const { url = "", token, fetch: given, retries = 4, timeout_ms = 60_000 } = options;
@@ -200,7 +200,7 @@ export function createClient<Workflow extends WorkflowType = WorkflowType>(optio
         ...(text !== undefined && { "content-type": "application/json" }),
         ...(idempotency !== undefined && { "idempotency-key": idempotency }),
       };
-      // Not followed: another host must not get the token or the payload.
+      // Redirects are not followed, because another host must not get the token or the payload.
       const body = text === undefined ? {} : { body: text };
       const answer = await call(url.replace(/\/$/, "") + path, { method, headers, signal: either, redirect: "manual", ...body });
       return { status: answer.status, retryAfter: answer.headers.get("retry-after"), text: await answer.text() };
@@ -209,7 +209,7 @@ export function createClient<Workflow extends WorkflowType = WorkflowType>(optio
       signal?.throwIfAborted();
       const next = repeatable
         ? "The same call may be repeated."
-        : "It is unknown whether it was done: read the instance before you repeat it.";
+        : "It is unknown whether the request took effect: read the instance before you repeat the request.";
       const detail = `${method} ${path} got no answer. ${next}`;
       throw new ClientError({ code: "no_answer", title: "No answer", detail, retryable: repeatable === true }, undefined, cause);
     }
@@ -241,7 +241,7 @@ export function createClient<Workflow extends WorkflowType = WorkflowType>(optio
     ask<{ action_id: string; instance_id: string }>("POST", `/v1/approvals/${checkedId(id)}/${verb}`, { has: "action_id", body, signal });
 
   return {
-    /** Accepts a command. A repeat of the call, by its key, is the same instance. */
+    /** Accepts a command. A repeated call with the same key returns the same instance. */
     async enqueue<const Type extends TypeOf<Workflow>>(
       type: Type,
       payload: PayloadOf<Workflow, Type>,
@@ -259,8 +259,8 @@ export function createClient<Workflow extends WorkflowType = WorkflowType>(optio
       ask("GET", `/v1/instances/${checkedId(id)}`, { has: "status", signal, repeatable: true }),
 
     /**
-     * Waits until an instance has ended, and returns it: also a failed one, see `status`. Takes the result of `enqueue`, or an id. Errors:
-     * `not_ended` after `timeout_seconds`, by default 300.
+     * Waits until an instance has ended, successfully or not, and returns the instance with its `status`. Accepts the result of `enqueue`,
+     * or an id. Errors: `not_ended` after `timeout_seconds`, by default 300.
      */
     async wait<Type extends TypeOf<Workflow>>(
       instance: Accepted<Type> | string,

@@ -23,24 +23,27 @@ interface OwnHandlers<Env> {
   scheduled(controller: ScheduledController, env: Env, ctx: ExecutionContext): unknown;
 }
 
-/** The parts of a Worker. Each has a default. */
+/** The parts of a Worker. Each option has a default. */
 export interface MillraceOptions<Env = Cloudflare.Env> extends Omit<Definition, "consumers">, Omit<Duties, "catalog"> {
-  /** The workflows that perform commands. A queue of theirs without a consumer below gets one with the defaults. */
+  /** The workflows that perform commands. A queue of these workflows without an entry in `consumers` gets a consumer with the defaults. */
   readonly workflows?: readonly AnyWorkflow[] | undefined;
   /** Consumers of queues: with numbers other than the defaults, or with routes of events. */
   readonly consumers?: readonly ConsumerDefinition[] | undefined;
   /** Options of the engine's HTTP API and console. */
   readonly http?: EngineRoutesOptions | undefined;
   /**
-   * Gets each request that no route of the engine is for. Default: the engine answers 404. Annotate its return type if it uses the `catalog`
-   * of the same call: `fetch(request, env): Promise<Response> { … }`.
+   * Handles each request that matches no route of the engine. Default: the engine answers 404. Annotate its return type if it uses the
+   * `catalog` of the same call: `fetch(request, env): Promise<Response> { … }`.
    */
   fetch?: OwnHandlers<Env>["fetch"] | undefined;
-  /** Gets the batches of queues that the catalog does not have. Default: they go back to their queue, and the log says so. */
+  /**
+   * Handles the batches of queues that are not in the catalog. By default the messages of such batches return to the queue, with an error
+   * in the log.
+   */
   queue?: OwnHandlers<Env>["queue"] | undefined;
   /** Runs at each cron trigger, beside the engine's schedules. */
   scheduled?: OwnHandlers<Env>["scheduled"] | undefined;
-  /** A cron trigger that is only for the engine's schedules: `scheduled` does not run at it. */
+  /** A cron trigger that is only for the engine's schedules: `scheduled` does not run at that trigger. */
   readonly engineCron?: string | undefined;
 }
 
@@ -54,9 +57,9 @@ interface Handler<Env> {
 /** Everything that a Worker exports. */
 export interface Millrace<Env = Cloudflare.Env> {
   readonly handler: Handler<Env>;
-  /** For `enqueueOne` and its like. */
+  /** The catalog, for `enqueueOne` and similar functions. */
   readonly catalog: Catalog;
-  /** The one Workflow class of all workflows. */
+  /** The only Workflow class, for all workflows. */
   readonly Runs: RunsClass;
   readonly Recorder: typeof Recorder;
   readonly Keeper: ReturnType<typeof keeper>;
@@ -65,7 +68,7 @@ export interface Millrace<Env = Cloudflare.Env> {
   readonly Counter: typeof Counter;
 }
 
-/** How the paths of the engine's routes begin. Other requests do not load them. */
+/** Path prefixes of the engine's routes. Requests with other paths do not load the routes. */
 const ENGINE_PATHS = /^\/(?:v1|inbound|console|mcp|metrics|healthz|problems|openapi\.json)(?:\/|$)/;
 
 /**
@@ -138,10 +141,10 @@ function handlerOf<Env extends object>(app: Catalog, { http, fetch, queue, sched
 
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
-/** False for middleware. */
+/** True for a route, false for middleware. */
 const isRoute = ([[, { method }]]: readonly [readonly [unknown, { method: string }], ...unknown[]]): boolean => method !== "ALL";
 
-/** Each workflow in the starts of its queue's consumer; a queue without one gets it. */
+/** Adds each workflow to the `starts` of its queue's consumer, and creates a consumer for a queue without one. */
 function withStarts(consumers: readonly ConsumerDefinition[], workflows: readonly AnyWorkflow[]): ConsumerDefinition[] {
   const isDefined = workflows.every((workflow) => workflow?.on?.queue !== undefined);
   assertDeclared(
@@ -169,7 +172,7 @@ function logMissing(env: EngineEnv, app: Catalog): void {
   for (const error of missingIn(env, app)) logLine("error", { log: "config_invalid", error });
 }
 
-/** Without the fields that are undefined. */
+/** The options without undefined fields. */
 function defined<T extends object>(options: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as never;
 }

@@ -9,7 +9,7 @@ export interface CrmAnswer {
 
 type ErrorContext = Record<string, string[]>;
 
-/** An error with HubSpot's wording. It is thrown, so that the call's changes are rolled back. */
+/** An error with HubSpot's wording. The error is thrown, so that the call's changes are rolled back. */
 export class Refused extends Error {
   constructor(
     readonly status: number,

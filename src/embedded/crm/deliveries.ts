@@ -48,7 +48,7 @@ export class Deliveries {
     for (let sent = 0; sent < MESSAGES_AT_ONCE && (await this.#sendSome(target)); sent++);
   }
 
-  /** Sends one message. Returns true if it was accepted. */
+  /** Sends one message. Returns true if the message was accepted. */
   async #sendSome(target: Target): Promise<boolean> {
     const now = Date.now();
     const due = this.#sql.exec<EventRow>("SELECT * FROM events WHERE due_at <= ? ORDER BY due_at, id LIMIT ?", now, MAX_EVENTS).toArray();

@@ -67,13 +67,13 @@ export class Faults {
     return { refused: refusal(row), retryAfter: row.retry_after, afterEffect: row.after_effect === 1 };
   }
 
-  /** Uses up one hit of the first fault for this record. A `whole` one throws. */
+  /** Uses up one hit of the first fault for this record. A fault with `whole` throws. */
   takeRecord(key: string): Refused | undefined {
     const row = this.#take("key = ?1", key);
     return row && refusal(row);
   }
 
-  /** The refusal of a whole batch for one of its records. It uses up no hit: the record fails as long as the rule exists. */
+  /** The refusal of a whole batch for one of its records. The refusal uses up no hit: the record fails as long as the rule exists. */
   refusesBatch(keys: readonly string[]): Refused | undefined {
     const [row] = this.#sql
       .exec<FaultRow>("SELECT * FROM faults WHERE whole = 1 AND key IN (SELECT value FROM json_each(?)) LIMIT 1", JSON.stringify(keys))

@@ -117,7 +117,7 @@ export class Records {
     this.#tell(row, source, [{ subscriptionType: "contact.deletion", objectId: row.id }]);
   }
 
-  /** Deletes a contact. Pending messages about its values are dropped; its deletion is announced. */
+  /** Deletes a contact. Pending messages about the contact's values are dropped; the deletion is announced. */
   erase(row: RecordRow): void {
     const among =
       "(WITH RECURSIVE lost (id) AS (SELECT ?1 UNION SELECT r.id FROM records r JOIN lost ON r.merged_into = lost.id) SELECT id FROM lost)";

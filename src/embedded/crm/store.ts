@@ -43,7 +43,7 @@ export interface ShownRecord {
 
 /** Pause between two messages, because all code shares one thread. */
 const PAUSE_MS = 50;
-/** For the tenant of a local engine's own token. */
+/** The default webhook path, for the tenant of a local engine's own token. */
 const WEBHOOK_PATH = "/crm/hubspot/webhooks/acme";
 const LOCAL_URL = "http://localhost:8787";
 
@@ -180,7 +180,7 @@ export class EmbeddedCrmStore extends DurableObject<CrmVars> {
     if (set === null || set > nextAt) await this.ctx.storage.setAlarm(Math.max(nextAt, Date.now() + PAUSE_MS));
   }
 
-  /** This Worker itself by default, called directly but with its public URL. */
+  /** The receiver of messages: by default this Worker itself, called directly but with its public URL. */
   #target(): Target {
     const secret = () => crmWebhookSecret(this.env);
     const here = (this.env.PUBLIC_URL || LOCAL_URL).replace(/\/+$/, "");

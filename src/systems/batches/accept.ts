@@ -58,7 +58,7 @@ export async function acceptBatch(
 
   const [accepted] = await enqueue(env, catalog, by, [{ command, payload: { batch_id: batchId }, ...trace }]);
   if (!accepted || accepted instanceof MillraceError) {
-    // Another command, sent manually, has its key.
+    // Another command, which was sent manually, has the batch's key.
     if (isFresh) await forget(env, batch);
     throw accepted;
   }

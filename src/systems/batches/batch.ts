@@ -14,7 +14,7 @@ export interface Batch {
   operation: Operation;
   dataset: string;
   format: Format;
-  /** How the cells of its CSV file and its CSV result are written. */
+  /** The notation of cells in the batch's CSV file and CSV result. */
   formulas: Formulas;
   fingerprint: string;
   instanceId: string;
@@ -22,7 +22,7 @@ export interface Batch {
   fileEtag: string | null;
   layout: Layout | null;
   totalBytes: number | null;
-  /** `errored` while its instance has failed: an operator may retry it. */
+  /** `errored` while the batch's instance has failed: an operator may retry the instance. */
   state: (typeof STATES)[number];
   readBytes: number;
   rowsDone: number;
@@ -93,7 +93,7 @@ type NewBatch = Pick<
   | "parentId"
 >;
 
-/** Inserts a batch; nothing if its id is taken. Returns a row when it is new. */
+/** Inserts a batch; nothing if its id is taken. The statement returns a row when the batch is new. */
 export function insertBatch(batch: NewBatch): Statement {
   return sql`
     INSERT INTO batches (tenant_id, batch_id, operation, dataset, format, formulas, fingerprint, instance_id, file_key, file_etag,
@@ -118,7 +118,7 @@ interface Advance {
   ends?: "complete" | "cancelled" | undefined;
 }
 
-/** Adds a chunk's counts to a batch. It must be committed exactly once, in the batch of its step. */
+/** Adds a chunk's counts to a batch. The statement must be committed exactly once, in the batch of its step. */
 export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId">, by: Advance): Statement {
   return sql`
     UPDATE batches SET

@@ -2,7 +2,7 @@ import { digest, query, sql } from "millrace";
 import { instanceOf } from "millrace/operate";
 import type { Check } from "millrace/worker";
 
-/** Batches of one slice. */
+/** Maximum number of batches in one slice of the scan. */
 const ROWS = 250;
 
 interface Row {

@@ -34,7 +34,7 @@ export function cutCsv(window: Window, { delimiter, width }: { delimiter: string
     const blank = cells.length === 1 && cells[0] === "" && raw.length <= 2 && raw.at(-1) === NEWLINE;
     const lines = countLines(raw);
     const columns = cells.length === width ? undefined : `has ${cells.length} columns instead of ${width}`;
-    // It may have started with a quote that another row's quote closed, so that other row must be read too.
+    // The row may have started with a quote that another row's quote closed, so that other row must be read too.
     if (columns && lines > 1) throw new Stop(columns);
     const problem = bytesProblem(raw) ?? columns;
     if (!blank) pieces.push({ line, start: at, end, ...(problem ? { problem } : { content: cells }) });

@@ -2,29 +2,29 @@ import type { Envelope, Statement } from "millrace";
 import type * as z from "zod";
 import type { RowPage } from "./page.ts";
 
-/** A kind of rows that batches can import, export and reconcile. One file per dataset; `datasets.ts` lists them. */
+/** A kind of rows that batches can import, export and reconcile. Each dataset has its own file; `datasets.ts` lists all of them. */
 export interface Dataset<Row extends object = object> {
   readonly name: string;
-  /** The columns of its CSV files, in the order of an export. */
+  /** The columns of the dataset's CSV files, in the order of an export. */
   readonly columns: readonly string[];
   /** Columns that a CSV file must have. */
   readonly required: readonly string[];
   /** True if further columns are allowed: `fromCells` gets them by name. */
   readonly open: boolean;
-  /** Most rows of one chunk, which are written, or sent, together. */
+  /** Maximum number of rows in one chunk. The rows of a chunk are written, or sent, together. */
   readonly chunkRows: number;
   /** The schema of a row: a JSON Lines object, or a CSV row after `fromCells`. */
   readonly schema: z.ZodType<Row>;
   /** The fields that a reconciliation compares, each with the value that stands for an absent one. */
   readonly compared: Readonly<Record<string, unknown>>;
-  /** Converts a CSV row to the schema's input. Its errors are reported for the row. */
+  /** Converts a CSV row to the schema's input. Errors of the conversion are reported for the row. */
   fromCells(cells: Record<string, string>): unknown;
   toCells(row: Row): string[];
   /** Identifies a row within the tenant. */
   keyOf(row: Row): string;
   /** Imports rows, by statements for the chunk's commit or by repeatable calls. */
   take(env: Cloudflare.Env, by: Taker, rows: readonly Row[]): Promise<Taken>;
-  /** The stored rows with these keys. */
+  /** The stored rows with the given keys. */
   ours(env: Cloudflare.Env, tenantId: string, keys: readonly string[]): Promise<Row[]>;
   /** True if its rows never change: an export then has them as of its start. */
   readonly dated: boolean;
@@ -42,7 +42,7 @@ export interface From {
 /** The batch that imports rows. */
 export interface Taker {
   batchId: string;
-  /** The command that started it. */
+  /** The command that started the batch. */
   envelope: Envelope;
 }
 

@@ -49,13 +49,13 @@ export interface StoredFile {
   key: string;
   etag: string;
   size: number;
-  /** Its layout, if already known. */
+  /** The file's layout, if already known. */
   layout?: Layout | null;
 }
 
 /**
- * Stores an upload as a stream. Each upload has its own path, so two at once cannot mix. Errors: `invalid_payload` for a body of another
- * length.
+ * Stores an upload as a stream. Each upload has its own path, so two concurrent uploads cannot mix. Errors: `invalid_payload` for a body of
+ * another length.
  */
 export async function storeUpload(
   bucket: R2Bucket,

@@ -1,7 +1,7 @@
 import { limitOf, MillraceError } from "millrace";
 import type { Batch } from "./batch.ts";
 
-/** Polling of a batch for followers: once a second for a minute. Then the client reconnects and continues from its position. */
+/** Polling of a batch for followers: once a second for a minute. After that the client reconnects and continues from its position. */
 export const FOLLOWED = { pausesMs: [1000, 1000], lastsMs: 60_000 } as const;
 const MAX_FOLLOWERS = 60;
 

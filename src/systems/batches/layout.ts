@@ -58,7 +58,7 @@ function readHeader(head: Uint8Array, dataset: Dataset): Header {
     const [line = ""] = Buffer.from(head).toString().split(/\r?\n/, 1);
     throw unusable(`has a header that cannot be read: ${read.join("; ")}`, shownLine("Its first line is", line, dataset));
   }
-  // Its rows would be read as column names, and be lost without an error.
+  // The rows of such a file would be read as column names, and be lost without an error.
   if (found.columns.some((name) => /\r(?!\n)/.test(name))) throw unusable("ends its lines with CR alone: save it with LF or CRLF");
   return { ...found, columns: found.columns.map((name) => name.trim()) };
 }

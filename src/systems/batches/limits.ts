@@ -3,7 +3,7 @@ import { notRetryable } from "millrace";
 /** Largest file in bytes, so that its chunks stay below the platform's 10,000 steps. */
 export const MAX_FILE_BYTES = 1024 ** 3;
 
-/** The longest name of an object in R2. R2 answers a longer one with an error. */
+/** The longest name of an object in R2. R2 refuses a longer name with an error. */
 export const MAX_KEY_BYTES = 1024;
 
 /** Most rows in a request, and the largest such request in bytes. */
@@ -16,10 +16,10 @@ export const MAX_ROW_BYTES = 65_536;
 /** A chunk reads rows that begin within this many bytes. Together with the longest row this bounds the memory of a step. */
 export const CHUNK_BYTES = 262_144;
 
-/** Most chunks of one batch. Each is a step, so this is below the platform's limit too. */
+/** Most chunks of one batch. Each chunk is a step, so this maximum is below the platform's limit too. */
 const MAX_CHUNKS = 9_000;
 
-/** Most stored rows of one page, and the bytes within which they must begin. This bounds the memory of a step. */
+/** Most stored rows of one page, and the bytes within which they must begin. These limits bound the memory of a step. */
 export const PAGE_ROWS = 500;
 export const PAGE_BYTES = 1024 ** 2;
 

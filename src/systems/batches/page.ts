@@ -9,7 +9,7 @@ export interface RowPage<Row> {
 
 /**
  * The first of these rows in an order, with their sizes in the column `bytes`. The database limits the page by size, so that the Worker
- * does not load the rest. Returns at least one row, of any size, if there is one.
+ * does not load the rest. Returns at least one row of any size, unless there are no rows.
  */
 export async function pageOf<Row extends object>(
   db: D1Database,

@@ -14,7 +14,7 @@ import { withoutForgotten } from "./unsaid.ts";
 /** The cursor in the search for stored rows that the file lacks. */
 export interface Rest {
   after: string | null;
-  /** The next part of the result, after all parts that are named by a place in the file. */
+  /** The number of the result's next part, after all parts that are numbered by a position in the file. */
   part: number;
 }
 

@@ -11,8 +11,8 @@ const AT_ONCE = 50;
 type Values = Readonly<Record<string, unknown>>;
 
 /**
- * The rows with a reference to a file that is missing, or is not the tenant's: why, by their index. Binary data stays in the bucket, and a
- * row carries `r2://files/{tenant}/…`.
+ * The problems of rows with a reference to a file that is missing or not the tenant's, by the rows' index. Binary data stays in the bucket,
+ * and a row carries `r2://files/{tenant}/…`.
  */
 export async function danglingAmong(bucket: R2Bucket, tenantId: string, rows: readonly Values[]): Promise<Map<number, string>> {
   const folder = filesFolder(tenantId);

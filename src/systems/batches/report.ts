@@ -6,12 +6,12 @@ import { readParts } from "./parts.ts";
 
 /** One refused row. */
 export interface Problem {
-  /** Its number among the file's rows, from 1. */
+  /** The row's number in the file, from 1. */
   row: number;
-  /** Its first line in the file, from 1. */
+  /** The row's first line in the file, from 1. */
   line: number;
   problem: string;
-  /** Its first characters. */
+  /** The row's first characters. */
   raw: string;
 }
 
@@ -22,7 +22,7 @@ export interface Finding {
   /** Row number in the file; null for rows that only exist here. */
   row: number | null;
   line: number | null;
-  /** The differing fields. */
+  /** The names of the differing fields. */
   fields: string[];
 }
 
@@ -50,7 +50,7 @@ export async function* resultFile(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, 
   yield* readParts(env, batch, "result");
 }
 
-/** The refused rows as one file. It shows cells of unknown origin, so formulas are always escaped. */
+/** The refused rows as one file. The file shows cells of unknown origin, so formulas are always escaped. */
 export async function* problemsFile(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, batch: Batch, format: Format): AsyncGenerator<string> {
   if (format === "csv") yield toCsv([["row", "line", "problem", "raw"]], "keep");
   for await (const part of readParts(env, batch, "errors")) yield format === "jsonl" ? part : asCsv(part);

@@ -11,8 +11,8 @@ import { countUpload } from "./uploads.ts";
 const retryIdOf = (batchId: string) => `${batchId.slice(0, 48)}-retry-${fingerprintOf(batchId).slice(0, 8)}`;
 
 /**
- * Imports the failed rows of an ended import as a new batch with a reference to its parent. A repeat is the same batch. Rows that could not
- * be read, or that mention a forgotten person, are left out. Audited as a retry of the parent.
+ * Imports the failed rows of an ended import as a new batch with a reference to its parent. A repeated request gives the same batch. Rows
+ * that could not be read, or that mention a forgotten person, are left out. The action is audited as a retry of the parent.
  *
  * Errors: `invalid_transition` for another operation, for a batch in progress, and without a row to try again.
  */
@@ -41,7 +41,7 @@ export async function retryFailed(
     trace,
     act: async (insert) => (await act(env, by, action, { change: insert })).isApplied,
   });
-  // Of two requests at once, one has stored a second copy.
+  // If two requests are concurrent, one of them has stored a second copy.
   if (accepted.batch.fileKey !== file.key) await env.PAYLOADS.delete(file.key);
   return { ...accepted, actionId: action.id };
 }

@@ -10,11 +10,11 @@ import type { Problem } from "./report.ts";
 
 /** A position in a batch's file. */
 export interface Place {
-  /** The byte. */
+  /** The position's byte in the file. */
   offset: number;
-  /** The line there, from 1. */
+  /** The line at that byte, from 1. */
   line: number;
-  /** Rows before it, valid or not. */
+  /** Number of rows before the position, valid or not. */
   rows: number;
   /** True inside a line that is too long to be a row. */
   skipping: boolean;
@@ -33,7 +33,7 @@ export interface Chunk<Row> {
   atEnd: boolean;
 }
 
-/** Where a batch starts to read. */
+/** The position at which a batch starts to read. */
 export function firstPlace({ layout }: Batch): Place {
   return { offset: layout?.offset ?? 0, line: layout?.line ?? 1, rows: 0, skipping: false };
 }
@@ -61,7 +61,7 @@ export async function readChunk<Row extends object>(
   return chunk;
 }
 
-/** A text for a JSON Lines file, named cells for a CSV file. */
+/** The content of a row: a text for a JSON Lines file, named cells for a CSV file. */
 type Content = string | Record<string, string>;
 
 function cut(window: Window, { format, formulas, layout }: Batch, { chunkRows }: Dataset, skipping: boolean): Cut<Content> {

@@ -13,7 +13,7 @@ export function insertKeys({ tenantId, batchId }: Owner, keys: readonly string[]
     ON CONFLICT DO NOTHING`;
 }
 
-/** The stored ones of these keys. */
+/** The given keys that are stored. */
 export async function selectKeys(db: D1Database, { tenantId, batchId }: Owner, keys: readonly string[]): Promise<Set<string>> {
   const found = await query<{ key: string }>(
     db,
@@ -30,7 +30,10 @@ export function forgetKeys({ tenantId, batchId }: Owner, keys: readonly string[]
     DELETE FROM batch_keys WHERE tenant_id = ${tenantId} AND batch_id = ${batchId} AND key IN ${among(keys)}`;
 }
 
-/** Deletes some of a batch's keys. There can be millions, and one large statement would block D1. Returns a row for each. */
+/**
+ * Deletes some of a batch's keys. There can be millions, and one large statement would block D1. The statement returns a row for each
+ * deleted key.
+ */
 export function forgetSomeKeys({ tenantId, batchId }: Owner, limit: number): Statement {
   return sql`
     DELETE FROM batch_keys WHERE tenant_id = ${tenantId} AND batch_id = ${batchId}

@@ -2,13 +2,13 @@ import { FORGOTTEN, forgottenAmong } from "../contacts/forgotten.ts";
 import { cellsOf, isDistinct } from "../contacts/traces.ts";
 import type { FailedRow } from "./rows.ts";
 
-/** Words of one row that are checked. */
+/** Maximum number of words of one row that are checked. */
 const WORDS = 200;
 
 /**
  * Removes the texts of problems whose rows name a forgotten contact. Unreadable rows are checked too: each word may be an id, and each cell
- * an id that is not distinct. A row that was read is checked by its id, which may be beyond its first characters. One query for all, and
- * none without problems.
+ * an id that is not distinct. A row that was read is checked by its id, which may be beyond its first characters. Makes one query for all
+ * problems, and none without problems.
  */
 export async function withoutForgotten(env: Cloudflare.Env, tenantId: string, problems: readonly FailedRow[]): Promise<FailedRow[]> {
   const words = problems.map(({ raw, input }) => [

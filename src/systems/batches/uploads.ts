@@ -8,8 +8,8 @@ const HOURS = 24;
 const hour = fragment(`${now.fragment} / ${HOUR_MS}`);
 
 /**
- * Counts an upload before it is received, whether or not it arrives, so that concurrent uploads cannot exceed the limit. It counts whole
- * hours, so the day is up to an hour shorter. Errors: `rate_limited` above 20 GiB in a day.
+ * Counts an upload before it is received, whether or not it arrives, so that concurrent uploads cannot exceed the limit. Uploads are
+ * counted by whole hours, so the day is up to an hour shorter. Errors: `rate_limited` above 20 GiB in a day.
  */
 export async function countUpload(db: D1Database, tenantId: string, bytes: number): Promise<void> {
   const { counted } = await namedBatch(db, {

@@ -39,11 +39,11 @@ export interface Audit {
   /** In milliseconds. */
   at: number;
   counts: Counts;
-  /** The corrections as sentences, the first thousand. */
+  /** The corrections as sentences; at most the first thousand. */
   findings: string[];
 }
 
-/** A cycle with the present states of its keywords by number, and the outcomes that its last event told. */
+/** A cycle with the present states of its keywords by number, and the outcomes that its last event reported. */
 export interface CycleView extends CycleRow {
   counts: CycleOutcomes & { running: number };
   told: CycleOutcomes | null;
@@ -51,14 +51,15 @@ export interface CycleView extends CycleRow {
 
 /** Commands accepted in one round trip. */
 const SEND = 100;
-/** While requests are held back or a cycle is running, how often the agent checks for work that has failed. */
+/** Interval at which the agent checks for failed work while requests are held back or a cycle is running. */
 const LOOK_EVERY_MS = 300_000;
 /** Delays after failed rounds; the last one repeats. */
 const PAUSES_MS = [1_000, 5_000, 30_000, 120_000, LOOK_EVERY_MS] as const;
 
 /**
- * The agent of one brand of one tenant. It decides which keywords to work on and when; workflows do the work. A decision and its pending
- * commands are one write of its own storage. Its alarm sends them, again after a crash: the same request is one instance.
+ * The agent of one brand of one tenant. The agent decides which keywords to work on and when; workflows do the work. A decision and its
+ * pending commands are one write to the agent's storage. The agent's alarm sends the commands, again after a crash: repeated requests give
+ * one instance.
  */
 export class BrandAgent extends DurableObject<Env> implements EventListener {
   protected readonly catalog: Catalog | undefined;
@@ -102,7 +103,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     this.#make(asked.tenant_id, asked.brand);
     if (this.#self().acquainted === 0) return undefined;
     if (this.#planner.askedFor(asked, Date.now()).verdict === "skipped") {
-      // Work that is recorded as running may have failed.
+      // Work that is recorded as running may have failed meanwhile.
       const progress = await progressOf(this.env.DB, asked.tenant_id, this.#state.open());
       this.ctx.storage.transactionSync(() => progressed(this.#state, progress, Date.now()));
     }
@@ -225,7 +226,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     await this.#endCycles(tenant_id, brand, settings);
   }
 
-  /** While requests are held back, failed work makes room; while a cycle is running, it is an outcome. */
+  /** Checks for failed work. While requests are held back, failed work makes room; while a cycle is running, a failure is an outcome. */
   async #lookAtOpenWork(tenantId: string, settings: BrandSettings): Promise<void> {
     const now = Date.now();
     if (now - this.#self().looked_at < LOOK_EVERY_MS || (this.#state.held() === 0 && !this.#cycles.isOpen())) return;
@@ -238,8 +239,8 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
   }
 
   /**
-   * Of running cycles: failed work that an operator has retried is under way again, and a draft has failed if its publication stopped on
-   * every site.
+   * Updates the keywords of running cycles: failed work that an operator has retried is in progress again, and a draft has failed if its
+   * publication stopped on every site.
    */
   async #lookAtCycles(tenantId: string, { sites }: BrandSettings): Promise<void> {
     const publisher = this.#catalog().performer(ContentPublish.type).name;
@@ -268,9 +269,9 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     });
   }
 
-  /** Ends the cycles whose keywords all have an outcome, and tells each end once: the event is named by cycle and round. */
+  /** Ends each cycle in which all keywords have an outcome, and publishes each end once: the event is named by cycle and round. */
   async #endCycles(tenantId: string, brand: string, settings: BrandSettings): Promise<void> {
-    // A failure counts as the instance is now: it may have been retried since.
+    // The status of a failed instance is read now, because it may have been retried since.
     if (this.#cycles.isDue()) await this.#lookAtCycles(tenantId, settings);
     this.ctx.storage.transactionSync(() => this.#cycles.end(Date.now()));
     const ends = this.#cycles.untold();

@@ -4,9 +4,9 @@ import { keywordKey } from "./keyword.ts";
 import type { Cycle } from "./requests.ts";
 import { KEEP_MS } from "./schema.ts";
 
-/** Outcomes of a keyword in its cycle. They are counted at the cycle's end. */
+/** Outcomes of a keyword in its cycle. The outcomes are counted at the cycle's end. */
 const OUTCOMES = ["published", "rejected", "failed", "skipped"] as const;
-/** The states before an outcome. */
+/** The states of a keyword before its outcome. */
 const RUNNING = ["held", "researching", "writing", "draft"] as const;
 export const CYCLE_KEYWORD_STATES = [...RUNNING, ...OUTCOMES] as const;
 export type CycleKeywordState = (typeof CYCLE_KEYWORD_STATES)[number];
@@ -18,26 +18,26 @@ export interface CycleKeyword {
   keyword: string;
   state: CycleKeywordState;
   verdict: Verdict;
-  /** The instance that researches it; null if there is none. */
+  /** The instance that researches the keyword; null if there is none. */
   research_instance_id: string | null;
-  /** Its article; null before it is written. */
+  /** The keyword's article; null before it is written. */
   content_id: string | null;
 }
 
-/** A cycle without its keywords. Times in milliseconds. */
+/** A cycle without its keywords. All times are in milliseconds. */
 export interface CycleRow {
   place: number;
   cycle: string;
-  /** 1, and one more each time that new keywords were added after an end. */
+  /** The cycle's round: 1, and one more each time that new keywords were added after an end. */
   round: number;
   priority: Priority;
   correlation_id: string;
   started_at: number;
-  /** Null while it is running. */
+  /** Time of the cycle's end in milliseconds; null while the cycle is running. */
   ended_at: number | null;
 }
 
-/** The end of a cycle's round, with everything that its event says. */
+/** The end of a cycle's round, with the data of its event. */
 export interface CycleEnd extends CycleOutcomes {
   cycle: string;
   round: number;
@@ -55,8 +55,8 @@ export interface CycleEntry {
 }
 
 /**
- * The state of a keyword `k`, derived from the rows of its request and of its articles at each read. So the order and the number of the
- * events do not matter. A restarted instance may have led to several articles: the best one counts.
+ * The state of a keyword `k`, derived from the rows of its request and of its articles at each read. Therefore the order and the number of
+ * the events do not matter. A restarted instance may have led to several articles: the best one counts.
  */
 const STATE = `CASE
   WHEN k.verdict = 'skipped' THEN 'skipped'
@@ -83,7 +83,7 @@ export class CycleBook {
     this.#sql = sql;
   }
 
-  /** Adds the keywords of a plan. A cycle that had ended goes on in its next round, if one of them is new. */
+  /** Adds the keywords of a plan. A cycle that had ended continues in its next round, if one of the keywords is new. */
   plan(asked: Cycle, entries: readonly CycleEntry[], now: number): void {
     const { cycle, priority, correlation_id, instance_id, traceparent, tracestate = null } = asked;
     this.#sql.exec(
@@ -108,7 +108,7 @@ export class CycleBook {
     this.#sql.exec("UPDATE cycle_runs SET round = round + 1, ended_at = NULL WHERE cycle = ? AND ended_at IS NOT NULL", cycle);
   }
 
-  /** The request of a keyword came to nothing: the agent skipped it after all, or the engine refused it. */
+  /** Records that a keyword's request had no result: the agent skipped it after all, or the engine refused it. */
   decided(request: string, verdict: "skipped" | "refused"): void {
     this.#sql.exec("UPDATE cycle_keywords SET verdict = ? WHERE request = ?", verdict, request);
   }
@@ -125,7 +125,7 @@ export class CycleBook {
     return this.#rows("SELECT 1 FROM cycle_runs WHERE ended_at IS NULL LIMIT 1").length > 0;
   }
 
-  /** True if there is a cycle to end, or the end of one to tell. */
+  /** True if there is a cycle to end, or an end without its event. */
   isDue(): boolean {
     return this.#complete().length > 0 || this.untold().length > 0;
   }
@@ -150,7 +150,7 @@ export class CycleBook {
     );
   }
 
-  /** Ends the cycles whose keywords all have an outcome. Each round ends once. */
+  /** Ends each cycle in which all keywords have an outcome. Each round ends once. */
   end(now: number): void {
     for (const { cycle, round } of this.#complete()) {
       const { running: _, ...outcomes } = this.counts(cycle);
@@ -160,7 +160,7 @@ export class CycleBook {
     }
   }
 
-  /** Ends without their event. */
+  /** Cycle ends without their event. */
   untold(): CycleEnd[] {
     const rows = this.#rows<Omit<CycleEnd, keyof CycleOutcomes> & { outcomes: string }>(
       `SELECT e.cycle, e.round, e.outcomes, r.correlation_id, r.causation_id, r.traceparent, r.tracestate
@@ -196,7 +196,7 @@ export class CycleBook {
     return this.#rows<CycleRow>(`SELECT ${COLUMNS} FROM cycle_runs WHERE cycle = ?`, cycle)[0];
   }
 
-  /** Newest first, before a position. */
+  /** Cycles before a position, newest first. */
   list(before: number, limit: number): CycleRow[] {
     return this.#rows(`SELECT ${COLUMNS} FROM cycle_runs WHERE place < ? ORDER BY place DESC LIMIT ?`, before, limit);
   }
@@ -224,7 +224,7 @@ export class CycleBook {
     this.#sql.exec("DELETE FROM begun WHERE request NOT IN (SELECT request FROM cycle_keywords WHERE request IS NOT NULL)");
   }
 
-  /** Running cycles without a keyword that is under way. */
+  /** Running cycles without a keyword in progress. */
   #complete(): { cycle: string; round: number }[] {
     return this.#rows(
       `SELECT r.cycle, r.round FROM cycle_runs r

@@ -3,7 +3,7 @@ export const FRESH_MS = 7 * 86_400_000;
 
 /**
  * `requested`: research started. `reused`: started with existing research. `skipped`: nothing to do. `held`: waits until there is room.
- * `resumed`: was held, and is started. `refused`: could not be started, and needs a person.
+ * `resumed`: was held, and is started. `refused`: could not be started, and needs an operator.
  */
 export const VERDICTS = ["requested", "reused", "skipped", "held", "resumed", "refused"] as const;
 export type Verdict = (typeof VERDICTS)[number];
@@ -12,7 +12,7 @@ export type Verdict = (typeof VERDICTS)[number];
 export interface Grounds {
   content_id?: string;
   research_id?: string;
-  /** The instance that researches it. */
+  /** The instance that researches the keyword. */
   instance_id?: string;
   drafts?: number;
   on_their_way?: number;
@@ -28,17 +28,17 @@ export interface Decided {
 
 /** An agent's record of one keyword. */
 export interface KnownKeyword {
-  /** Its published article. */
+  /** The keyword's published article. */
   live?: string;
-  /** Its draft that waits for publication. */
+  /** The keyword's draft that waits for publication. */
   draft?: string;
-  /** Its article that is being written. */
+  /** The keyword's article that is being written. */
   writing?: string;
-  /** The instance that researches it. */
+  /** The instance that researches the keyword. */
   researching?: string;
-  /** The cycle in which it is held back. */
+  /** The cycle in which the keyword is held back. */
   heldBy?: string;
-  /** Its newest research, with its time in milliseconds. */
+  /** The keyword's newest research, with its time in milliseconds. */
   research?: { id: string; at: number };
 }
 
@@ -52,21 +52,21 @@ export interface Room {
 /** The decision about a keyword: the whole rule, in order. */
 export function decide(known: KnownKeyword, room: Room, at: number): Decided {
   const { live, draft, writing, researching, heldBy, research } = known;
-  if (live) return skipped("It has a published article.", { content_id: live });
-  if (draft) return skipped("It has a draft that waits for its publication.", { content_id: draft });
-  if (writing) return skipped("An article about it is being written.", { content_id: writing });
-  if (researching) return skipped("Its research is running.", { instance_id: researching });
-  if (heldBy !== undefined) return skipped(`It is already held back, since the cycle “${heldBy}”.`, {});
+  if (live) return skipped("The keyword has a published article.", { content_id: live });
+  if (draft) return skipped("The keyword has a draft that waits for publication.", { content_id: draft });
+  if (writing) return skipped("An article about the keyword is being written.", { content_id: writing });
+  if (researching) return skipped("The keyword's research is running.", { instance_id: researching });
+  if (heldBy !== undefined) return skipped(`The keyword is already held back, since the cycle “${heldBy}”.`, {});
   if (room.drafts + room.on_their_way >= room.max_drafts) return { verdict: "held", reason: full(room), grounds: { ...room } };
   if (research && at - research.at < FRESH_MS) {
-    const reason = `Its research is ${age(at - research.at)} old, younger than 7 days: it is used again, without a new search.`;
+    const reason = `The keyword's research is ${age(at - research.at)} old, younger than 7 days: it is used again, without a new search.`;
     return { verdict: "reused", reason, grounds: { research_id: research.id, ...room } };
   }
-  const reason = "It has no article, draft, fresh research or work in progress: it is researched.";
+  const reason = "The keyword has no article, draft, fresh research or work in progress: it is researched.";
   return { verdict: "requested", reason, grounds: { ...room } };
 }
 
-/** The same for a keyword that was requested outside a cycle: there is always room for it, even if it was held back. */
+/** The decision about a keyword that was requested outside a cycle: there is always room for it, even if it was held back. */
 export function decideAsked({ heldBy: _, ...known }: KnownKeyword, at: number): Decided {
   const { grounds, ...decided } = decide(known, { drafts: 0, on_their_way: 0, max_drafts: 1 }, at);
   const { content_id, research_id, instance_id } = grounds;

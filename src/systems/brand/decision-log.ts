@@ -4,7 +4,7 @@ import { KEEP_MS } from "./schema.ts";
 
 /** A decision for display. */
 export interface Decision {
-  /** Counts a brand's decisions. */
+  /** The number of the decision among those of its brand. */
   place: number;
   /** In milliseconds. */
   at: number;
@@ -15,7 +15,7 @@ export interface Decision {
   grounds: Grounds;
 }
 
-/** Which decisions are asked for. */
+/** The filter of a list of decisions. */
 export interface DecisionFilter {
   keyword?: string | undefined;
   cycle?: string | undefined;
@@ -48,7 +48,7 @@ export class DecisionLog {
     );
   }
 
-  /** Newest first. */
+  /** Decisions that match the filter, newest first. */
   list({ keyword, cycle, before, limit }: DecisionFilter): Decision[] {
     const rows = this.#sql.exec<{ [Name in keyof Decision]: SqlStorageValue }>(
       `SELECT place, at, cycle, spelled AS keyword, verdict, reason, grounds FROM decisions

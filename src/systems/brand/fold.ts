@@ -32,7 +32,7 @@ export function foldEvent(state: BrandState, envelope: Envelope, writer: string)
   if (envelope.message_type === ResearchCompleted.type) {
     const { research_id, keyword } = ResearchCompleted.payload.parse(envelope.payload_inline);
     const [request = ""] = envelope.causation_id.split("/");
-    // Reused research keeps its age; only its own instance reports its time.
+    // Reused research keeps its age; only the instance that made the research reports its time.
     if (request === research_id) state.researched(research_id, keyword, at);
     state.begun(request, instanceId(envelope.tenant_id, writer, envelope.idempotency_key), keyword, at);
   }

@@ -28,8 +28,8 @@ function stateOf(table: (typeof TEXTS)[number][0]): string {
 
 /**
  * Replaces a person's ids by pseudonyms in an agent's job names. A request in transit is left for later, because its command has the same
- * name; so is a held request whose cycle contains the id, because its command's key contains the cycle, and a cycle's end. `apply: false`
- * only counts.
+ * name; so is a held request whose cycle contains the id, because its command's key contains the cycle, and a cycle's end. With `apply:
+ * false` the function only counts.
  */
 export function forgetInBrand(sql: SqlStorage, person: Person, apply: boolean): Rewritten {
   const traces = new Traces(person);
@@ -48,7 +48,7 @@ export function forgetInBrand(sql: SqlStorage, person: Person, apply: boolean): 
       found[isFree ? "changed" : "waiting"]++;
       if (!apply || !isFree) continue;
       if (table === "trace_states") sql.exec("DELETE FROM trace_states WHERE instance_id = ?", of);
-      // A later cycle of the same name has the same pseudonym, and takes the place of the earlier one.
+      // A later cycle of the same name has the same pseudonym, and replaces the earlier one.
       else sql.exec(`UPDATE OR REPLACE ${table} SET ${column} = ? WHERE ${key} = ?`, rewritten, of);
     }
   }

@@ -8,7 +8,7 @@ export function keywordKey(keyword: string): string {
   return spelled(keyword).toLowerCase();
 }
 
-/** Each keyword once, in order, in its first spelling. */
+/** Removes repeated keywords: each remains once, in order, in its first spelling. */
 export function distinct(keywords: readonly string[]): string[] {
   return [...Map.groupBy(keywords, keywordKey).values()].map(([first = ""]) => spelled(first));
 }

@@ -6,13 +6,15 @@ const ROUNDING_SLACK_MS = 0.5;
 /** The delays of paced messages, and the time at which the next one may leave. */
 export interface Paced {
   delays: number[];
-  /** In milliseconds. Pass it to the next call, so that two fan-outs share one pace. */
+  /**
+   * The time at which the next message may leave, in milliseconds. Pass this time to the next call, so that two fan-outs share one pace.
+   */
   next: number;
 }
 
 /**
  * Spreads messages over the coming seconds at a rate per second. A queue counts delays in whole seconds, so each clock second gets the
- * rate, rounded up. Below one per second, each message has its own second.
+ * rate, rounded up. At rates below one per second, each message has its own second.
  */
 export function pace(messages: number, ratePerSecond: number, next: number, now: number): Paced {
   const second = Math.floor(now / 1000);
@@ -45,7 +47,7 @@ export class Pacer {
     this.#sql.exec("UPDATE agent SET next_at = ?", at);
   }
 
-  /** When the next message may leave. A new rate applies at once: the delay of the previous rate is dropped. */
+  /** The time at which the next message may leave. A new rate applies at once: the delay of the previous rate is dropped. */
   #nextAt(rate: number, now: number): number {
     const { next_at } = this.#sql.exec<{ next_at: number }>("SELECT next_at FROM agent").one();
     const [paced] = this.#sql.exec<{ rate_per_second: number }>("SELECT rate_per_second FROM paced");

@@ -52,7 +52,7 @@ export class Planner {
   /** Decides a keyword that was requested outside a cycle. */
   admit(asked: AskedKeyword, now: number): Decided {
     const { keyword, cycle, instance_id } = asked;
-    if (this.#state.asked(instance_id)) return { verdict: "requested", reason: "This is the instance that researches it.", grounds: {} };
+    if (this.#state.asked(instance_id)) return { verdict: "requested", reason: "This instance researches the keyword.", grounds: {} };
     const decided = this.askedFor(asked, now);
     if (decided.verdict !== "skipped") {
       this.#state.ask({ ...askedRequest(asked), reuse: decided.grounds.research_id ?? null }, "sent", now);

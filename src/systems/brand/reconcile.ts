@@ -37,7 +37,7 @@ export function reconcile(state: BrandState, truth: Truth, at: number): string[]
   return [...findings, ...progressed(state, truth, at)];
 }
 
-/** The same for the results of running work. */
+/** Corrects the state by the results of running work, and returns each correction as a sentence. */
 export function progressed(state: BrandState, { begun, ended }: Progress, at: number): string[] {
   const findings: string[] = [];
   for (const { request, content_id, keyword } of begun) {

@@ -4,9 +4,9 @@ import { ResearchRequested } from "../../messages/research.ts";
 import type { Decided } from "./decide.ts";
 import type { KeywordRequest } from "./state.ts";
 
-/** A cycle that was asked for. */
+/** A requested cycle. */
 export interface Cycle {
-  /** The instance that plans it: a repeated request gets the same result. */
+  /** The instance that plans the cycle: a repeated request gets the same result. */
   instance_id: string;
   tenant_id: string;
   brand: string;
@@ -21,7 +21,7 @@ export interface Cycle {
 /** A single requested keyword, and the instance that would research it. */
 export type AskedKeyword = Omit<Cycle, "keywords" | "priority"> & { keyword: string; causation_id: string };
 
-/** The request for one keyword of a cycle. `workflow`: the one that researches. */
+/** The request for one keyword of a cycle. `workflow`: the name of the workflow that researches. */
 export function requestOf(
   { instance_id, tenant_id, brand, cycle, priority, ...job }: Cycle,
   keyword: string,
@@ -62,10 +62,10 @@ export function commandOf(brand: string, request: KeywordRequest, delaySeconds: 
   };
 }
 
-/** Why an existing command does not belong to this job; undefined if it does. */
+/** The reason why an existing command does not belong to this job; undefined if it does. */
 export function askedElsewhere(answer: Accepted | undefined, correlationId: string): string | undefined {
   if (!answer?.replayed || answer.correlationId === correlationId) return undefined;
-  return `Its research was requested in the same cycle by the job “${answer.correlationId}”. Request it in a new cycle.`;
+  return `The keyword's research was requested in the same cycle by the job “${answer.correlationId}”. Request it in a new cycle.`;
 }
 
 export function refusedAsRepeated(cycle: string, instance_id: string): Decided {

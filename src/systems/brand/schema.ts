@@ -2,9 +2,9 @@
 export const KEEP_MS = 90 * 86_400_000;
 
 /**
- * The agent's tables. `agent` is one row: its tenant and brand, and its own progress. `paced` is one row: the rate by which `next_at` was
- * computed. `begun` has the articles of requests, `milestones` an article's first draft and first publication, each counted once in
- * `totals`.
+ * The agent's tables. `agent` is one row: the tenant and brand of the agent, and the agent's progress. `paced` is one row: the rate by
+ * which `next_at` was computed. `begun` has the articles of requests, `milestones` an article's first draft and first publication, each
+ * counted once in `totals`.
  */
 export const BRAND_SCHEMA = `
   CREATE TABLE IF NOT EXISTS agent (

@@ -15,9 +15,9 @@ export interface BrandSettings extends Style {
   approval_timeout: Duration;
   /** The decision after the time limit. Default `reject`: an unread article is not published. */
   approval_default: "approve" | "reject";
-  /** The sites of its pages. Default: one site named `main`, from the deployment's variables. */
+  /** The sites of the brand's pages. Default: one site named `main`, from the deployment's variables. */
   sites: readonly Site[];
-  /** The accounts that announce its pages. Default: one account named `main`, from the deployment's variables. */
+  /** The accounts that announce the brand's pages. Default: one account named `main`, from the deployment's variables. */
   accounts: readonly Account[];
   /** The name of the announced site: posts link to its page. Default null: the first. */
   announced_site: string | null;
@@ -65,7 +65,7 @@ export const SETTINGS_LIMITS = { maxDrafts: 1000, rate: { least: 0.05, most: 100
 const COLUMNS = fragment(`brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, template, instructions,
     sites, accounts, announced_site, updated_at, updated_by`);
 
-/** Most brands of one tenant: each has an agent and an audit schedule. */
+/** Maximum number of brands of one tenant: each brand has an agent and an audit schedule. */
 const MAX_BRANDS = 1000;
 
 /** True if this brand is known, or another one is allowed. */
@@ -74,7 +74,7 @@ function hasRoom(tenantId: string, brand: string): Statement {
     OR (SELECT count(*) FROM brands WHERE tenant_id = ${tenantId}) < ${MAX_BRANDS})`;
 }
 
-/** Errors: `not_retryable` for an unknown brand above the tenant's limit. */
+/** Checks the tenant's limit of brands. Errors: `not_retryable` for an unknown brand above that limit. */
 export async function assertRoomForBrand(db: D1Database, tenantId: string, brand: string): Promise<void> {
   const [found] = await query<{ room: number }>(db, sql`SELECT ${hasRoom(tenantId, brand)} AS room`);
   if (found?.room !== 1) throw notRetryable(noRoom(brand).message);
@@ -101,7 +101,7 @@ export function announcedSite({ sites, announced_site }: BrandSettings): Site | 
   return announced_site === null ? sites[0] : sites.find(({ name }) => name === announced_site);
 }
 
-/** What a brand wants of its articles. */
+/** The template and the instructions that a brand has set for its articles. */
 export async function brandStyle(db: D1Database, tenantId: string, brand: string): Promise<Style> {
   const { template, instructions } = await brandSettings(db, tenantId, brand);
   return { template, instructions };

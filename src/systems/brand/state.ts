@@ -9,7 +9,7 @@ export type ArticleState = "writing" | "failed" | "draft" | "live" | "unpublishe
 export interface KnownArticle {
   content_id: string;
   keyword: string;
-  /** 0 while it is being written, then the number in its messages. */
+  /** 0 while the article is being written, then the revision in its messages. */
   revision: number;
   state: ArticleState;
 }
@@ -24,7 +24,7 @@ export interface KnownPage extends Omit<KnownArticle, "state"> {
 export interface Counts {
   live: number;
   drafts: number;
-  /** Requested, but not a draft yet. */
+  /** Requested articles that are no draft yet. */
   on_their_way: number;
   held: number;
 }
@@ -38,7 +38,7 @@ export interface Totals {
 
 /** A requested keyword, from the decision to the article. */
 export interface KeywordRequest {
-  /** The instance that researches it, or will. */
+  /** The instance that researches the keyword, or will. */
   instance_id: string;
   spelled: string;
   cycle: string;
@@ -70,14 +70,14 @@ export class BrandState {
     this.#sql = sql;
   }
 
-  /** Records a keyword's first spelling. Returns its key. */
+  /** Records a keyword's first spelling. Returns the keyword's key. */
   name(keyword: string): string {
     const key = keywordKey(keyword);
     this.#sql.exec("INSERT INTO keywords (keyword, spelled) VALUES (?, ?) ON CONFLICT DO NOTHING", key, spelled(keyword));
     return key;
   }
 
-  /** Records research. False if it was known. */
+  /** Records research. False if the research was known. */
   researched(researchId: string, keyword: string, at: number): boolean {
     const insert = "INSERT INTO research (research_id, keyword, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
     return this.#sql.exec(insert, researchId, this.name(keyword), at).rowsWritten > 0;
@@ -133,15 +133,15 @@ export class BrandState {
     return { pending_research: this.#rows<{ count: number }>(pending)[0]?.count ?? 0, ...totals };
   }
 
-  /** Sets an article to the state of the known revision in D1. */
+  /** Sets an article to the state that D1 has for the known revision. */
   correct(contentId: string, revision: number, state: ArticleState): boolean {
     const update = "UPDATE articles SET state = ?1 WHERE content_id = ?2 AND revision = ?3 AND state <> ?1";
     return this.#sql.exec(update, state, contentId, revision).rowsWritten > 0;
   }
 
   /**
-   * Records that work has failed: it no longer counts, unless a later event reports success. Returns its keyword, or undefined if it did
-   * not count.
+   * Records that work has failed: the work no longer counts, unless a later event reports success. Returns the keyword of the work, or
+   * undefined if the work did not count.
    */
   failed(instanceId: string): string | undefined {
     const [row] = [
@@ -157,7 +157,7 @@ export class BrandState {
     return row?.keyword;
   }
 
-  /** Records that failed work is under way again. */
+  /** Records that failed work is in progress again. */
   revived(instanceId: string, at: number): void {
     this.#sql.exec("UPDATE requests SET state = 'sent', at = ? WHERE instance_id = ? AND state = 'failed'", at, instanceId);
     this.#sql.exec("UPDATE articles SET state = 'writing', at = ? WHERE content_id = ? AND state = 'failed'", at, instanceId);
@@ -209,17 +209,17 @@ export class BrandState {
     return { drafts: 0, on_their_way: 0, ...row, max_drafts };
   }
 
-  /** How many keywords are held back. */
+  /** The number of keywords that are held back. */
   held(): number {
     return this.#rows<{ count: number }>("SELECT count(*) AS count FROM requests WHERE state = 'held'")[0]?.count ?? 0;
   }
 
-  /** How many are held back or still to be sent. */
+  /** The number of keywords that are held back or still to be sent. */
   waiting(): number {
     return this.#rows<{ count: number }>("SELECT count(*) AS count FROM requests WHERE state IN ('held', 'to_send')")[0]?.count ?? 0;
   }
 
-  /** Adds a request. False if its instance was requested before. */
+  /** Adds a request. False if the request's instance was requested before. */
   ask(request: KeywordRequest, state: "held" | "to_send" | "sent", at: number): boolean {
     const { instance_id, spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate } = request;
     const insert = `INSERT INTO requests
@@ -262,13 +262,13 @@ export class BrandState {
     }));
   }
 
-  /** Changes a request's state. False if it had changed already. */
+  /** Changes a request's state. False if the state had changed already. */
   move(instanceId: string, from: RequestState, to: RequestState, at: number, reuse: string | null = null): boolean {
     const update = "UPDATE requests SET state = ?1, at = ?2, reuse = coalesce(?3, reuse) WHERE instance_id = ?4 AND state = ?5";
     return this.#sql.exec(update, to, at, reuse, instanceId, from).rowsWritten > 0;
   }
 
-  /** Running work by its instance: research or article. */
+  /** Work in progress by the instance that does it: research or article. */
   open(): { instance_id: string; correlation_id: string | null; at: number }[] {
     return this.#rows(
       `SELECT instance_id, correlation_id, at FROM requests WHERE state = 'sent'

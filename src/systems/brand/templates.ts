@@ -1,11 +1,11 @@
-/** The built-in forms of an article. Each is a section of the prompt file. */
+/** The built-in forms of an article. Each form is a section of the prompt file. */
 export const TEMPLATES = ["article", "guide", "news", "list"] as const;
 export type Template = (typeof TEMPLATES)[number];
 
-/** What a brand wants of its articles. */
+/** The settings of a brand for the text of its articles. */
 export interface Style {
   template: Template;
-  /** A text of the operator's; empty for none. */
+  /** The operator's instructions for the text; empty for none. */
   instructions: string;
 }
 

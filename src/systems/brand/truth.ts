@@ -6,9 +6,9 @@ import type { ArticleState, KnownArticle } from "./state.ts";
 /** Work that an agent has recorded as running: research, or an article. */
 export interface OpenWork {
   instance_id: string;
-  /** The job it belongs to; null if unknown. */
+  /** The job that the work belongs to; null if unknown. */
   correlation_id: string | null;
-  /** Its start in milliseconds. */
+  /** The start of the work in milliseconds. */
   at: number;
 }
 
@@ -23,7 +23,7 @@ export interface Beliefs {
 export interface Progress {
   /** Research that has led to an article in progress. */
   begun: { request: string; content_id: string; keyword: string }[];
-  /** Failed work, and how it ended. */
+  /** Failed work, and the status with which it ended. */
   ended: { instance_id: string; how: string }[];
 }
 
@@ -76,7 +76,7 @@ export async function progressOf(db: D1Database, tenantId: string, open: readonl
   return { begun, ended };
 }
 
-/** Of failed work, the instances that are under way again, or have just completed: an event will report their result. */
+/** The failed instances that are in progress again, or have just completed: an event will report their result. */
 export async function revivedAmong(
   db: D1Database,
   tenantId: string,
@@ -92,7 +92,7 @@ export async function revivedAmong(
   return failed.filter(isBack).map(({ instance_id }) => instance_id);
 }
 
-/** Of instances, the ones that have ended without a result. */
+/** The given instances that have ended without a result. */
 export async function endedAmong(
   db: D1Database,
   tenantId: string,

@@ -10,9 +10,9 @@ export const MAX_PROPERTIES = 200;
 
 const value = z.union([z.string().max(MAX_VALUE_CHARACTERS), z.number(), z.boolean(), z.null()]);
 
-/** A contact's id for new contacts. */
+/** The schema of the id of a new contact. */
 export const newContactId = chosenName(MAX_ID_CHARACTERS);
-/** A contact's id for existing ones: rows of earlier deployments may contain control characters, and must be removable. */
+/** The schema of the id of an existing contact: rows of earlier deployments may contain control characters, and must be removable. */
 export const keptContactId = z
   .string()
   .min(1)
@@ -42,7 +42,7 @@ export interface Contact extends ContactRow {
 export interface KeptContact extends Contact {
   revision: number;
   updated_at: number;
-  /** A batch, or `crm`. */
+  /** The last writer: a batch, or `crm`. */
   imported_by: string;
 }
 
@@ -72,7 +72,7 @@ export async function listContacts(
   return found.map((row) => ({ ...row, ...asContact(row) }));
 }
 
-/** The existing ones of these contacts. */
+/** The given contacts that exist. */
 export async function contactsByIds(db: D1Database, tenantId: string, ids: readonly string[]): Promise<Contact[]> {
   const found = await query<StoredContact>(
     db,

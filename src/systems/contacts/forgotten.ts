@@ -14,7 +14,7 @@ export function isPseudonym(name: string): boolean {
   return name.length === BEGINS.length + 32 && name.startsWith(BEGINS);
 }
 
-/** The forgotten ones of these contacts, with their pseudonyms. One query for all. */
+/** The given contacts that were forgotten, with their pseudonyms. Makes one query for all contacts. */
 export async function forgottenAmong(
   env: Keyed & Pick<Cloudflare.Env, "DB">,
   tenantId: string,
@@ -31,7 +31,7 @@ export async function forgottenAmong(
   return new Map(found.map(({ pseudonym }) => [names.get(pseudonym) ?? "", pseudonym]));
 }
 
-/** Records that these contacts are forgotten, from this write on. */
+/** Records that the given contacts are forgotten, from this write on. */
 export function markForgotten(tenantId: string, pseudonyms: readonly string[]): Statement {
   return sql`
     INSERT INTO forgotten (tenant_id, pseudonym, forgotten_at)

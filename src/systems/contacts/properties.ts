@@ -16,8 +16,8 @@ export function withoutPerson<Value>(properties: Readonly<Record<string, Value>>
 }
 
 /**
- * The same for stored contacts, including property names, which may contain a person's name. The CRM's property names are the same for all
- * contacts.
+ * The properties of a stored contact without traces of another person. Property names are searched too, because they may contain a person's
+ * name. The CRM's property names are the same for all contacts.
  */
 export function renamedWithoutPerson<Value>(properties: Readonly<Record<string, Value>>, traces: Traces): Readonly<Record<string, Value>> {
   const rewritten = withoutPerson(properties, traces);
@@ -26,7 +26,7 @@ export function renamedWithoutPerson<Value>(properties: Readonly<Record<string, 
   return isSame ? rewritten : Object.fromEntries(Object.entries(rewritten).map(([name, value]) => [names.get(name), value]));
 }
 
-/** The same for properties stored as text; the same text if nothing changes. */
+/** The properties in their stored text without traces of another person; the same text if nothing changes. */
 export function textWithoutPerson(text: string, traces: Traces, without = withoutPerson<unknown>): string {
   const properties = JSON.parse(text) as Record<string, unknown>;
   const rewritten = without(properties, traces);

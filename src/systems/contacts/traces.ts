@@ -94,7 +94,7 @@ export function cellsOf(row: string): string[] {
 export class Traces {
   /** The searched texts in lower case: a text without any of them does not mention the person. */
   readonly mentions: readonly string[];
-  /** The same for JSON texts, where ids that are only searched in fields are between quotes. */
+  /** The searched texts for JSON, where ids that are only searched in fields are between quotes. */
   readonly mentionsInJson: readonly string[];
   readonly #ids: ReadonlyMap<string, string>;
   readonly #written: ReadonlyMap<string, string>;
@@ -122,7 +122,7 @@ export class Traces {
     this.mentionsInJson = [...mentioned(long), ...short.flatMap(({ id }) => quoted(id))];
   }
 
-  /** The rewritten text of a column, field or file of this name. `message_type`: the type of its message. */
+  /** The rewritten text of a column, field or file of this name. `message_type`: the type of the message that contains the text. */
   rewrite(field: string, text: string, { message_type }: { message_type?: unknown } = {}): string {
     return this.#text(field, text, "ours", message_type);
   }
@@ -195,7 +195,7 @@ export class Traces {
     return this.#inWords(text);
   }
 
-  /** The same value, or a rewritten one. */
+  /** The value, rewritten where it mentions the person. */
   #value(field: string, value: unknown, where: Where, type?: unknown): unknown {
     if (typeof value === "string") return this.#text(field, value, where, type);
     if (Array.isArray(value)) {
@@ -242,13 +242,13 @@ export class Traces {
   }
 }
 
-/** An outcome from its ledger: later messages are named after its fact's name. */
+/** True for an outcome from its ledger: later messages are named after its fact's name. */
 function isOutcome(value: Record<string, unknown>): value is Record<string, unknown> & { entity: string; fact_id: string } {
   const { type, sequence, entity, fact_id } = value;
   return type === "outcome" && typeof sequence === "number" && typeof entity === "string" && typeof fact_id === "string";
 }
 
-/** Matches any of these texts as words, the longest first. */
+/** Matches any of the given texts as words, the longest first. */
 function anyOf(texts: readonly string[], flags: string): RegExp {
   const longest = [...new Set(texts)].sort((one, other) => other.length - one.length);
   const any = `(?:${longest.map(escaped).join("|")})`;

@@ -1,4 +1,4 @@
-/** Names with more words are only cased as a whole. */
+/** Maximum number of words of a name that are cased one by one; longer names are only cased as a whole. */
 const CASED_WORDS = 4;
 
 /**
@@ -42,7 +42,7 @@ export function casedForms(text: string): string[] {
   return cased.reduce((done, forms) => done.flatMap((begun) => forms.map((form) => begun + form)), [""]);
 }
 
-/** In lower case as by SQLite. */
+/** The text in lower case, as SQLite's `lower` returns it. */
 export function inLowerCase(text: string): string {
   return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }

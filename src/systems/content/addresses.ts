@@ -12,8 +12,8 @@ export function siteAddresses(env: ProvidersEnv, key: SiteKey): { index: string;
 }
 
 /**
- * The path of a site in a page store. It starts with the tenant, because two tenants may have a brand of the same name. The name of the
- * only site is not in it.
+ * The path of a site in a page store. The path starts with the tenant, because two tenants may have a brand of the same name. The path does
+ * not contain the name of the only site.
  */
 export function sitePath({ tenantId, brand, site }: SiteKey): string {
   return [tenantId, brand, ...(site === MAIN ? [] : [site])].join("/");

@@ -6,17 +6,17 @@ import { characterCount, cut } from "./cut.ts";
 /** The limits of a post's text, and how a platform counts: a whole text, and one grapheme cluster of it. */
 interface Limits {
   characters: number;
-  /** In UTF-8. */
+  /** The limit in bytes of UTF-8. */
   bytes: number;
   lengthOf(text: string): number;
   weigh(cluster: string): number;
-  /** True if a name behind an @ becomes a mention. */
+  /** True if a name after an @ becomes a mention. */
   mentions: boolean;
 }
 
 const one = () => 1;
 const LIMITS: Record<Platform, Limits> = {
-  /** The lexicon `app.bsky.feed.post`. A mention needs a facet there. */
+  /** The lexicon `app.bsky.feed.post`. On Bluesky a mention needs a facet. */
   bluesky: { characters: 300, bytes: 3000, lengthOf: characterCount, weigh: one, mentions: false },
   mastodon: { characters: MASTODON_CHARACTERS, bytes: Number.POSITIVE_INFINITY, lengthOf: mastodonLength, weigh: one, mentions: true },
   x: { characters: X_CHARACTERS, bytes: Number.POSITIVE_INFINITY, lengthOf: xLength, weigh: xWeight, mentions: true },
@@ -55,12 +55,12 @@ export function announcement({ brand, title, description = "", url }: Announceme
     const isWhole = short === before + line + after;
     return (isWhole && said !== "" && fitted(`${before}${line}\n\n`, said, after, DESCRIPTION_CHARACTERS)) || short;
   }
-  // If the URL leaves no room for a title, it would be cut too and lead nowhere.
+  // If the URL leaves no room for a title, the URL would be cut too and lead nowhere.
   const only = cut(before + line, { characters, bytes, weigh });
   return excess(only) <= 0 ? only : `New on ${brand}${after}`;
 }
 
-/** A zero-width space behind each @, so that a text by a model notifies no account of a stranger. */
+/** Inserts a zero-width space after each @, so that a text by a model notifies no account of a stranger. */
 function withoutMentions(text: string): string {
   return text.replaceAll(/[@＠](?=[\p{L}\p{N}_])/gu, "$&\u200b");
 }

@@ -8,7 +8,7 @@ import { type Unusable, unusable } from "./usable.ts";
 /** The parts of an article that a model writes. */
 export interface WrittenArticle {
   title: string;
-  /** One or two sentences; empty if the prompt asks for none. */
+  /** The description in one or two sentences; empty if the prompt asks for none. */
   description: string;
   /** Markdown, without the title. */
   body: string;

@@ -10,10 +10,10 @@ export interface ArticlePage {
   status: "published" | "unpublished";
   /** The article's revision with the page's last change. */
   revision: number;
-  /** Kept after a removal. */
+  /** The page's URL, which is kept after a removal. */
   url: string;
   store: string | null;
-  /** The instance that published it last; null for pages from before this table. */
+  /** The instance that last published the page; null for pages from before this table. */
   instanceId: string | null;
   /** In milliseconds. */
   publishedAt: number;
@@ -27,7 +27,7 @@ const COLUMNS = fragment("site, kind, status, revision, url, store, instance_id 
 /** The fields of an article's row that describe its only page, if that is older than the table of pages. */
 type Row = Pick<Article, "id" | "status" | "revision" | "url" | "publishedAt"> & Partial<Pick<Article, "store">>;
 
-/** The pages of an article, in the order of its brand's sites. A page from before their table is in the article's row. */
+/** The pages of an article, in the order of its brand's sites. A page from before the table of pages is in the article's row. */
 export async function pagesOf(db: D1Database, tenantId: string, article: Row): Promise<ArticlePage[]> {
   const { id, status, revision, url, publishedAt, store = null } = article;
   const pages = await query<ArticlePage>(
@@ -49,8 +49,8 @@ function live(of: { tenant_id: string; content_id: string }): Statement {
 }
 
 /**
- * The page is published. The time of its first publication is kept. If the article was rejected or edited since it was read, or a page to
- * update was unpublished, the whole commit fails, because the column refuses NULL.
+ * Records that the page is published. The time of the page's first publication is kept. If the article was rejected or edited since it was
+ * read, or a page to update was unpublished, the whole commit fails, because the column refuses NULL.
  */
 export function markPublished(
   live: PageChange & { url: string; store: string; kind: PagesKind; place: number; instanceId: string; edits?: number; update?: boolean },
@@ -70,7 +70,7 @@ export function markPublished(
   ];
 }
 
-/** Writes the row of a page from before the table. Otherwise the first row, of another site, would hide it. */
+/** Writes the row of a page from before the table. Without this row, the first row of another site would hide that page. */
 function keepEarlier({ tenant_id, content_id }: PageChange): Statement {
   return sql`
     INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, store, published_at, changed_at)
@@ -80,7 +80,9 @@ function keepEarlier({ tenant_id, content_id }: PageChange): Statement {
       AND NOT EXISTS (SELECT 1 FROM article_pages WHERE tenant_id = ${tenant_id} AND content_id = ${content_id})`;
 }
 
-/** The page is removed. Its URL is kept, because readers have it. The article stays published while another page is. */
+/**
+ * Records that the page is removed. The URL is kept, because readers may have saved it. The article stays published while another page is.
+ */
 export function markUnpublished(gone: PageChange): Statement[] {
   const { tenant_id, content_id, site, revision } = gone;
   return [
@@ -104,7 +106,10 @@ function changed({ tenant_id, content_id, revision }: PageChange, status: Statem
     WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
 }
 
-/** Changes nothing, and affects one row if the page is unchanged since it was read. The audit of an action depends on it. */
+/**
+ * A statement that changes nothing, and affects one row if the page is unchanged since it was read. The audit of an action depends on this
+ * statement.
+ */
 export function pageStillIs({ tenantId, id }: ArticleKey, { site, revision }: Pick<ArticlePage, "site" | "revision">): Statement {
   return sql`
     UPDATE article_pages SET revision = revision

@@ -6,7 +6,7 @@ import type { ArticleKey } from "./articles.ts";
 export interface ArticlePost {
   account: string;
   platform: Platform;
-  /** Its name on its platform, and its public web page. */
+  /** The post's name on its platform, and its public web page. */
   uri: string;
   url: string;
   /** In milliseconds. */
@@ -23,7 +23,7 @@ export function postsOf(db: D1Database, { tenantId, id }: ArticleKey): Promise<A
   );
 }
 
-/** The article was announced on an account. Its row has the post of the main account, or else the first one. */
+/** Records that the article was announced on an account. The article's row has the post of the main account, or else the first one. */
 export function markAnnounced({ tenantId, id }: ArticleKey, { account, platform, uri, url }: Omit<ArticlePost, "postedAt">): Statement[] {
   const uriOfRow = account === MAIN ? sql`${uri}` : sql`coalesce(post_uri, ${uri})`;
   return [

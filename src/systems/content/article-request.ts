@@ -9,16 +9,16 @@ import type { Research } from "./research.ts";
 /** The research that an article is written from; older research has no synthesis. */
 export type ArticleResearch = Pick<Research, "brand" | "keyword" | "sources"> & Partial<Pick<Research, "synthesis">>;
 
-/** A request for an article. It determines the whole prompt, so each attempt sends the same request. */
+/** A request for an article. The request determines the whole prompt, so each attempt sends the same request. */
 export interface ArticleAsk {
   research: ArticleResearch;
-  /** What the brand wants. Undefined in instances from before templates. */
+  /** The brand's settings for the text. Undefined in instances from before templates. */
   style?: Style;
   /** The prompt's id. */
   prompt: string;
-  /** The most tokens the answer may have. */
+  /** The maximum number of tokens of the answer. */
   maxTokens: number;
-  /** Why the previous answer could not be used, if it helps the model. */
+  /** The reason why the previous answer could not be used, if it helps the model. */
   problem?: string;
 }
 

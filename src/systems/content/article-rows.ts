@@ -4,12 +4,12 @@ import type { Article } from "./articles.ts";
 
 /** An article in its tenant's list. */
 export interface ArticleRow extends Omit<Article, "tenantId" | "body" | "store" | "edits"> {
-  /** The brand's template and the research that it was written from; null for older articles. */
+  /** The brand's template, and the research that the article was written from; null for older articles. */
   template: string | null;
   researchId: string | null;
-  /** The post that announced it; null before that. */
+  /** The post that announced the article; null before that. */
   postUri: string | null;
-  /** The model that wrote it, and its usage. */
+  /** The model that wrote the article, and its usage. */
   model: string;
   inputTokens: number;
   outputTokens: number;
@@ -54,7 +54,7 @@ export async function findArticle(db: D1Database, tenantId: string, id: string):
   return row && parsed(row);
 }
 
-/** A row as its table has it: lists are JSON. */
+/** A row as it is stored: lists are JSON. */
 type Stored<Row extends ArticleRow> = Omit<Row, "keyPoints"> & { keyPoints: string };
 
 function parsed<Row extends ArticleRow>(row: Stored<Row>): Row {

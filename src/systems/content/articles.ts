@@ -14,24 +14,24 @@ export interface Article {
   keyword: string;
   slug: string;
   title: string;
-  /** Its summary in one or two sentences; empty if there is none. */
+  /** The article's summary in one or two sentences; empty if there is none. */
   description: string;
   /** Markdown, without the title. */
   body: string;
-  /** What it says, from its research: short sentences. */
+  /** The article's key points, from its research: short sentences. */
   keyPoints: string[];
-  /** The words of its body; null for articles from before this column. */
+  /** The number of words in the body; null for articles from before this column. */
   wordCount: number | null;
-  /** Counts the edits of its text. */
+  /** The number of edits of the article's text. */
   edits: number;
   status: "draft" | "published" | "unpublished" | "rejected";
-  /** Counts its changes: 1 is the draft. */
+  /** The revision of the article: 1 is the draft, and each change adds 1. */
   revision: number;
   /** The public URL of its page on the first site that has one, or the last one; null before its publication. */
   url: string | null;
   /** The store of that page while it is published; null before and after, and for pages from before this column. */
   store: string | null;
-  /** Time of its first publication in milliseconds; later publications keep it. Null before. */
+  /** Time of the article's first publication in milliseconds; later publications keep this time. Null before. */
   publishedAt: number | null;
 }
 
@@ -57,7 +57,7 @@ export function draftArticle(
   return { id, tenantId, brand, keyword, slug, ...texts, status: "draft", revision: 1, url: null, store: null, publishedAt: null };
 }
 
-/** What a draft was written from: the prompt's id, the brand's template, and the research. */
+/** The origin of a draft: the prompt's id, the brand's template, and the research. */
 export interface WrittenFrom {
   prompt: string;
   template?: string;
@@ -95,8 +95,8 @@ export function nextChange({ tenantId, id, brand, keyword, revision }: Article):
 export type ArticleEdit = Partial<Pick<Article, "title" | "description" | "body" | "keyPoints">>;
 
 /**
- * Changes the text of an article in this revision and status, as its next revision. Otherwise the whole commit fails, because the column
- * refuses NULL.
+ * Changes the text of an article in this revision and status, as its next revision. If the article has changed since, the whole commit
+ * fails, because the column refuses NULL.
  */
 export function editText(
   { tenantId, id, revision, status }: ArticleKey & Pick<Article, "revision" | "status">,
@@ -113,8 +113,8 @@ export function editText(
 }
 
 /**
- * A draft was rejected, or its approval timed out. If the article was published or edited since it was read, the whole commit fails,
- * because the column refuses NULL.
+ * Records that a draft was rejected, or that its approval timed out. If the article was published or edited since it was read, the whole
+ * commit fails, because the column refuses NULL.
  */
 export function markRejected({ tenant_id, content_id, revision }: ArticleChange): Statement {
   return sql`
@@ -122,12 +122,15 @@ export function markRejected({ tenant_id, content_id, revision }: ArticleChange)
     WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
 }
 
-/** Changes nothing, and affects one row if the article is unchanged since it was read. The audit of an action depends on it. */
+/**
+ * A statement that changes nothing, and affects one row if the article is unchanged since it was read. The audit of an action depends on
+ * this statement.
+ */
 export function stillIs({ tenantId, id, revision }: ArticleKey & Pick<Article, "revision">): Statement {
   return sql`UPDATE articles SET revision = revision WHERE id = ${id} AND tenant_id = ${tenantId} AND revision = ${revision}`;
 }
 
-/** A tenant's article. Throws if it is missing: it was stored before it was announced. */
+/** A tenant's article. Throws if the article is missing, because it was stored before it was announced. */
 export async function loadArticle(db: D1Database, { tenantId, id }: ArticleKey): Promise<Article> {
   const [row] = await query<Omit<Article, "id" | "tenantId" | "keyPoints"> & { keyPoints: string }>(
     db,
@@ -141,8 +144,8 @@ export async function loadArticle(db: D1Database, { tenantId, id }: ArticleKey):
 }
 
 /**
- * The same for an article of this brand. Errors: `not_retryable`. Without this check a command with another brand's name would bypass the
- * approval of the article's own brand.
+ * Loads a tenant's article, if it is one of this brand. Errors: `not_retryable`. Without this check a command with another brand's name
+ * would bypass the approval of the article's own brand.
  */
 export async function loadArticleOf(db: D1Database, { brand, ...key }: ArticleKey & { brand: string }): Promise<Article> {
   const article = await loadArticle(db, key);
@@ -150,14 +153,14 @@ export async function loadArticleOf(db: D1Database, { brand, ...key }: ArticleKe
   throw notRetryable(`The article ${key.id} is one of ${article.brand}, not of ${brand}: send content.publish with its own brand.`);
 }
 
-/** The same for an article that may be published. Errors: `not_retryable` for a rejected one. */
+/** Loads an article that may be published. Errors: `not_retryable` for a rejected one. */
 export async function loadPublishable(db: D1Database, key: ArticleKey & { brand: string }): Promise<Article> {
   const article = await loadArticleOf(db, key);
   assertPublishable(article);
   return article;
 }
 
-/** Errors: `not_retryable` for a rejected article. */
+/** Refuses to publish a rejected article. Errors: `not_retryable`. */
 export function assertPublishable({ id, status, keyword }: Article): void {
   if (status !== "rejected") return;
   throw notRetryable(`The article ${id} was rejected, which is final: request another article about “${keyword}”.`);

@@ -25,7 +25,7 @@ interface Asked {
 export function askToPublish(env: EngineEnv, catalog: Catalog, by: Operator, asked: Asked & { isFirst: boolean }, reason: string) {
   const { article, site, isFirst } = asked;
   const payload = { content_id: article.id, brand: article.brand };
-  // The chain's own publication has the article's id for its key.
+  // The chain's own publication uses the article's id as its key.
   const occasion = `${article.id}/${article.revision}`;
   const command = isFirst
     ? { command: ContentPublish, payload, idempotencyKey: occasion }
@@ -50,7 +50,7 @@ async function ask(
   command: Parameters<typeof enqueueOne>[3],
   reason: string,
 ): Promise<{ actionId: string; instanceId: string }> {
-  // A repeated request writes no second row, and gets the first one.
+  // A repeated request writes no second audit row, and gets the first one.
   const action = {
     id: digest("article", verb, by.tenantId, siteKey(id, site.name), String(page?.revision ?? revision)),
     verb,

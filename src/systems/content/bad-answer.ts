@@ -2,7 +2,7 @@
 export const BAD_ANSWERS = ["truncated", "refused", "empty", "malformed"] as const;
 export type BadAnswer = (typeof BAD_ANSWERS)[number];
 
-/** The instance's error code. */
+/** The instance's error code for an unusable answer. */
 export function codeFor(bad: BadAnswer): `answer_${BadAnswer}` {
   return `answer_${bad}`;
 }

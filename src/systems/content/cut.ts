@@ -1,9 +1,9 @@
 interface Room {
-  /** Grapheme clusters, or the sum of their weights. */
+  /** Maximum number of grapheme clusters, or maximum sum of their weights. */
   characters: number;
   /** The weight of a grapheme cluster. Default: 1. */
   weigh?: (cluster: string) => number;
-  /** In UTF-8. Default: no limit. */
+  /** Maximum bytes in UTF-8. Default: no limit. */
   bytes?: number;
 }
 
@@ -20,7 +20,7 @@ export function cut(text: string, { characters, weigh = () => 1, bytes = Number.
     size += encoder.encode(segment).byteLength;
     kept += weigh(segment);
     if (kept > characters || size > bytes) return shortened(text.slice(0, end));
-    // Leaves room for the ellipsis: one character of three bytes, which X counts as two.
+    // The rest leaves room for the ellipsis: one character of three bytes, which X counts as two.
     if (kept + weigh(ELLIPSIS) <= characters && size + 3 <= bytes) end = index + segment.length;
   }
   return text;

@@ -13,8 +13,8 @@ interface Edited {
 }
 
 /**
- * Changes the text of an article in its present revision. The pages of a published article are put again by a separate instance, at
- * the same URLs. The change, its audit and that command are one write. Undefined if the article has changed since it was read.
+ * Changes the text of an article in its present revision. The pages of a published article are put again by a separate instance, at the
+ * same URLs. The change, its audit and the command for the pages are one write. Undefined if the article has changed since it was read.
  */
 export async function editArticle(
   env: EngineEnv,
@@ -26,7 +26,7 @@ export async function editArticle(
 ): Promise<Edited | undefined> {
   const { tenantId } = by;
   const next = revision + 1;
-  // Texts stay out of the audit, which is kept for longer.
+  // The audit contains no texts, because it is kept for longer than they are.
   const detail = { revision: next, fields: Object.keys(edit) };
   const action = { id: digest("article", "edit", tenantId, id, String(next)), verb: "edit", target: id, instanceId: null, reason, detail };
   const write = { edited: editText({ tenantId, id, revision, status }, edit), audited: audit(by, action, false) };

@@ -30,7 +30,7 @@ ${articles.map(item).join("")}</channel>
 `;
 }
 
-/** The id identifies the article for feed readers. It remains when the page is removed and published again. */
+/** The id identifies the article for feed readers. The id remains when the page is removed and published again. */
 function item({ id, title, url, publishedAt, description, beginning }: LiveArticle): string {
   return `<item>
 <title>${escaped(title)}</title>

@@ -10,8 +10,8 @@ const FENCE = /(?:`{3,}|~{3,})[\w-]*\s*$/;
 export type Found<Value, Problem> = { value: Value } | { problem: Problem } | undefined;
 
 /**
- * Finds the JSON value in a model's text, by a reader that validates it. Tried in order: the whole text, the text after the last
- * `</think>`, the last object in a fence, the last object. Reasoning, prose with braces and code are ignored.
+ * Finds the JSON value in a model's text, by a reader that validates it. The function tries in order: the whole text, the text after the
+ * last `</think>`, the last object in a fence, the last object. Reasoning, prose with braces and code are ignored.
  */
 export function jsonIn<Value, Problem>(
   text: string,
@@ -46,7 +46,7 @@ function lastObject<Fit>(text: string, tried: (part: string) => Fit | undefined)
   let effort = text.length * EFFORT;
   for (let from = text.lastIndexOf("{"); from >= 0 && effort > 0; from = from === 0 ? -1 : text.lastIndexOf("{", from - 1)) {
     const { end, isWhole } = endOfObject(text, from);
-    // It was scanned, and parsed if complete.
+    // The object was scanned, and parsed if it is complete.
     effort -= (isWhole ? 2 : 1) * (end - from);
     const fit = isWhole ? tried(text.slice(from, end)) : undefined;
     if (fit !== undefined && FENCE.test(text.slice(Math.max(0, from - FENCE_CHARACTERS), from))) return fit;

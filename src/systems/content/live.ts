@@ -6,9 +6,9 @@ import { MAIN } from "../../messages/targets.ts";
 export interface LiveArticle {
   id: string;
   title: string;
-  /** Its summary in one or two sentences; empty if there is none. */
+  /** The article's summary in one or two sentences; empty if there is none. */
   description: string;
-  /** The beginning of its Markdown, enough for an excerpt. */
+  /** The beginning of the article's Markdown, enough for an excerpt. */
   beginning: string;
   url: string;
   /** In milliseconds. */
@@ -24,7 +24,7 @@ export interface BrandKey {
 const BEGINNING_CHARACTERS = 4000;
 
 /**
- * The published articles of a brand, or of one of its further sites, newest first. Null where nothing was ever published, so that its
+ * The published articles of a brand, or of one of its further sites, newest first. Null if nothing was ever published there, so that its
  * existence is not revealed.
  */
 export async function liveArticles(
@@ -40,10 +40,10 @@ export async function liveArticles(
   return found.items.length > 0 || (await everPublished(db, key)) ? found : null;
 }
 
-/** The place before which a page of a list begins. */
+/** The position before which a page of a list begins. */
 type Before = { at: number; id: string };
 
-/** Each article with its page on the first of its sites. */
+/** Articles of a brand, each with its page on the first of its sites. */
 function ofBrand({ tenantId, brand }: BrandKey, before: Before, limit: number): Statement {
   return sql`
     SELECT id, title, description, substr(body, 1, ${BEGINNING_CHARACTERS}) AS beginning, url, published_at AS publishedAt

@@ -4,7 +4,7 @@ import type { BadAnswer } from "./bad-answer.ts";
 import { promptOf } from "./prompts.ts";
 import type { SynthesisAsk } from "./synthesis.ts";
 
-/** Below the output limit of current models, and above the need of any article. */
+/** Most tokens of an answer: below the output limit of current models, and above the need of any article. */
 const MAX_TOKENS = 32_768;
 
 /** The first request for an article. */

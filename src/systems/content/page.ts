@@ -10,8 +10,8 @@ import { dayElement, feedLink, htmlDocument } from "./frame.ts";
 import type { BrandSite } from "./sites.ts";
 
 /**
- * A published page: the article's change and the page's location. `again`: the site had the page before. `update`: it replaces a page that
- * has to be published.
+ * A published page: the article's change and the page's location. `again`: the site had the page before. `update`: the page replaces one
+ * that must still be published.
  */
 export type LivePage = PageChange &
   Pick<Page, "path" | "slug"> &
@@ -26,7 +26,7 @@ export function siteOf({ site }: { site?: string }): string {
 export type PutPage = LivePage | { why: string };
 
 interface PageAddresses {
-  /** The page's own URL; undefined if only the store knows it, after the publication. */
+  /** The page's own URL; undefined if only the store knows the URL, after the publication. */
   self: string | undefined;
   /** The site's index and its feed. */
   index: string;

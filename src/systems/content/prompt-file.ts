@@ -3,7 +3,7 @@ import { TEMPLATES, type Template } from "../brand/templates.ts";
 
 /** A prompt from its file. A released file is never changed: a better prompt is a new file with the next version. */
 export interface Prompt {
-  /** Its name in an article's record: `article.v2`. */
+  /** The prompt's id in an article's record, such as `article.v2`. */
   id: string;
   name: string;
   version: number;
@@ -14,7 +14,7 @@ export interface Prompt {
   maxTokens: number;
   system: string;
   user: string;
-  /** Added after an unusable answer; if empty, the same prompt is sent again. */
+  /** The text that is added after an unusable answer; if empty, the same prompt is sent again. */
   again: string;
   /** The forms of an article, by the template's name. */
   templates: Partial<Record<Template, string>>;

@@ -12,18 +12,18 @@ export type PlannedSite = Pick<SiteTarget, "name" | "kind">;
 interface PublishPlan {
   /** Null if the brand requires no approval. */
   question: ApprovalRequest | null;
-  /** Undefined for an update of an article that is not published any more. */
+  /** The first site; undefined for an update of an article that is not published any more. */
   site: PlannedSite | undefined;
   others: PlannedSite[];
 }
 
-/** `update`: only for the sites where the article is published. */
+/** Plans a publication. `update`: only for the sites where the article is published. */
 export async function publishPlan(
   db: D1Database,
   { update = false, ...article }: ArticleKey & { brand: string; update?: boolean | undefined },
 ): Promise<PublishPlan> {
   const settings = await brandSettings(db, article.tenantId, article.brand);
-  // An operator has written the text of an update.
+  // An update needs no approval, because an operator has written its text.
   const question = update ? null : await publishQuestion(db, settings, article);
   const pages = update ? await pagesOf(db, article.tenantId, await loadArticle(db, article)) : [];
   const isUp = (name: string) => pages.some((page) => page.site === name && page.status === "published");

@@ -5,7 +5,7 @@ import type { ArticleKey } from "./articles.ts";
 import { type PutPage, siteOf } from "./page.ts";
 import type { PlannedSite } from "./publish-plan.ts";
 
-/** Longest occasion that is kept as it is: a key has room for the name of a site behind it. */
+/** Maximum characters of an occasion that is used unchanged: a key also needs room for the name of a site. */
 const OCCASION_CHARACTERS = 400;
 
 /** The commands that publish an article on more sites. `occasion`: the key of the command with its approval. */

@@ -77,7 +77,7 @@ export async function findResearch(db: D1Database, tenantId: string, id: string)
   return row && parsed(row);
 }
 
-/** A brand's research, newest first, of one keyword or of all. Case makes no difference. */
+/** A brand's research, newest first, of one keyword or of all. Upper and lower case of the keyword make no difference. */
 export function listResearch(
   db: D1Database,
   tenantId: string,
@@ -105,7 +105,7 @@ function parsed({ sources, key_points, tags, ...row }: Row): ResearchView {
   return { ...row, sources: JSON.parse(sources), key_points: JSON.parse(key_points), tags: JSON.parse(tags) };
 }
 
-/** A tenant's research. Throws if it is missing: it was stored before it was announced. */
+/** A tenant's research. Throws if the research is missing, because it was stored before it was announced. */
 export async function loadResearch(db: D1Database, tenantId: string, id: string): Promise<Research> {
   const row = await findResearch(db, tenantId, id);
   if (!row) throw new Error(`There is no research ${id}.`);

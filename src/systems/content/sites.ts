@@ -19,8 +19,8 @@ export async function brandSite(db: D1Database, { tenantId, brand }: BrandKey, n
 }
 
 /**
- * The same for a step that was chosen for this kind of site. Errors: `config_invalid` for another kind, because the guard of the step may
- * not fit it.
+ * One of the brand's sites, for a step that was chosen for this kind of site. Errors: `config_invalid` for another kind, because the guard
+ * of the step may not fit it.
  */
 export async function brandSiteOf(db: D1Database, key: BrandKey, { name, kind }: Pick<SiteTarget, "name" | "kind">): Promise<BrandSite> {
   const site = await brandSite(db, key, name);

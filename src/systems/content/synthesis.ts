@@ -7,13 +7,13 @@ import { line, quoted } from "./quoted.ts";
 import type { Research, Synthesis } from "./research.ts";
 import { type Unusable, unusable } from "./usable.ts";
 
-/** A request for a synthesis. It determines the whole prompt, so each attempt sends the same request. */
+/** A request for a synthesis. The request determines the whole prompt, so each attempt sends the same request. */
 export interface SynthesisAsk {
   research: Pick<Research, "brand" | "keyword" | "sources">;
   /** The prompt's id. */
   prompt: string;
   maxTokens: number;
-  /** Why the previous answer could not be used, if it helps the model. */
+  /** The reason why the previous answer could not be used, if it helps the model. */
   problem?: string;
 }
 

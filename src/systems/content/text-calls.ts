@@ -8,9 +8,9 @@ export type Paid = Pick<TextAnswer, "id" | "model" | "finish" | "usage">;
 /** One paid answer. */
 export interface TextCall {
   tenantId: string;
-  /** The article it is for, which is also the instance's id. */
+  /** The article that the answer is for. This is also the instance's id. */
   contentId: string;
-  /** Which answer for this article: 1 is the first. */
+  /** The number of the answer for this article, from 1. */
   attempt: number;
   brand: string;
   /** The prompt's id. */
@@ -30,7 +30,8 @@ export function insertTextCall({ tenantId, contentId, attempt, brand, prompt, ma
 }
 
 /**
- * When an answer was recorded, in milliseconds by the database's clock. Throws if it is missing: it was written with the step's outcome.
+ * The time at which an answer was recorded, in milliseconds by the database's clock. Throws if the record is missing, because it was
+ * written with the step's outcome.
  */
 export async function paidAt(db: D1Database, tenantId: string, contentId: string, attempt: number): Promise<number> {
   const [row] = await query<{ paid_at: number }>(

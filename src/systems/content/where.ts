@@ -10,7 +10,7 @@ import type { PlannedSite } from "./publish-plan.ts";
 export interface OnSite {
   site: PlannedSite;
   page: ArticlePage | undefined;
-  /** The instance of the chain that publishes it there. */
+  /** The instance of the chain that publishes the article on this site. */
   instanceId: string;
   /** True for the site that `content.publish` itself publishes on. */
   isFirst: boolean;
@@ -40,7 +40,7 @@ function onSites({ sites }: BrandSettings, tenantId: string, id: string, pages: 
     const isFirst = place === 0;
     const first = instanceId(tenantId, "publish-article", id);
     const further = instanceId(tenantId, "publish-to-site", `${id}/${name}`);
-    // The order of the sites may have changed since. An operator's command has another instance, which is not retried.
+    // The order of the brand's sites may have changed since. An operator's command has another instance, which is not retried.
     const own = [first, further].find((one) => one === page?.instanceId) ?? (isFirst ? first : further);
     return { site: { name, kind }, page, instanceId: own, isFirst };
   });

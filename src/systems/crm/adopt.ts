@@ -3,7 +3,7 @@ import { linkAccount } from "../../providers/crm-account.ts";
 import { type AccountEnv, notedAccount } from "./account.ts";
 import { letGoOfAll } from "./sends.ts";
 
-/** Links deleted in one step. */
+/** Maximum number of links that one step deletes. */
 const PAGE = 2000;
 
 interface Adoption {
@@ -12,7 +12,7 @@ interface Adoption {
 }
 
 /**
- * Deletes a tenant's links after a contact, page by page. A deleted link only keeps the mark that a record of our name may exist: the
+ * Deletes a tenant's links after a contact, page by page. A deleted link only keeps the mark that a record with our key may exist: the
  * deployment's account may have had the contacts before, so each is searched there before a push. No push runs before the last link is
  * deleted, and pushes in progress cannot write. Errors: `not_retryable` for an account that is not the deployment's.
  */

@@ -203,7 +203,7 @@ async function create(
     return "busyUntil" in taken ? taken : unlessChanged(same.seen, taken);
   }
 
-  // An earlier attempt may have set its key already.
+  // An earlier attempt may have set the record's key already.
   const contactId = named ?? (await freeIdFor(env, tenantId, found.crmId));
   if (contactId === undefined) return left();
   const busy = await claim(call, account, found, { id: contactId, sent: [] });
@@ -224,7 +224,7 @@ async function create(
   return unlessChanged([contactId], { statements, output: { did: "created", contact_id: contactId } });
 }
 
-/** Its record was deleted: our contact remains, and bulk syncs do not recreate the record. Any other record is not affected. */
+/** Its record was deleted: our contact remains, and bulk syncs do not recreate the record. A record of another contact is not affected. */
 function cutLoose(tenantId: string, { contact: { contact_id: contactId, revision }, link }: Candidate): Commit<Change> {
   return {
     statements: closeLinks(tenantId, "cut", [{ contactId, revision, maybe: link?.maybe ?? [] }]),
@@ -233,8 +233,8 @@ function cutLoose(tenantId: string, { contact: { contact_id: contactId, revision
 }
 
 /**
- * Sets a contact's key on a record, unless it has it already. A second read of the same record then waits. If that one came first and the
- * record is another contact's by now, this step starts again with current data.
+ * Sets a contact's key on a record, unless the record has the key already. A concurrent read of the same record waits from then on. If the
+ * other read came first and the record belongs to another contact by now, this step starts again with current data.
  */
 async function claim(call: ChangeCall, account: Account, { crmId, key }: CrmFound, contact: SentContact): Promise<Busy | undefined> {
   const { env, envelope } = call;
@@ -274,7 +274,7 @@ function mergedFact({ event_id, occurred_at }: Notice, from: string, into: strin
   });
 }
 
-/** One notice may merge several contacts with the same beginning of their names. */
+/** One notice may merge several contacts with the same beginning of their ids. */
 function mergeName(eventId: string, from: string): string {
   const name = `crm-merge ${eventId} ${from}`;
   return characterCount(name) <= 200 ? name : `crm-merge ${eventId} ${digest(from)}`;

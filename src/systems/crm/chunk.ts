@@ -21,7 +21,7 @@ export interface SyncCall {
 
 /** The state of a sync after a chunk. */
 export interface Progress {
-  /** The last contact that it processed; null at the end. */
+  /** The last contact that the chunk processed; null at the end. */
   next: string | null;
   /** Contacts of this pass that wait for a retry. */
   waiting: number;
@@ -31,7 +31,7 @@ export interface Progress {
 
 /** The position in a scan of contacts before a chunk. */
 export interface Place {
-  /** The last contact that it processed. */
+  /** The last contact that earlier chunks processed. */
   after: string;
   /** Contacts of earlier chunks that wait for a retry. */
   waiting: number;
@@ -61,7 +61,7 @@ export async function syncChunk(call: SyncCall, place: Place): Promise<Commit<Pr
   });
 }
 
-/** Retries contacts that the CRM refused for the moment. After the last round they have failed. */
+/** Retries contacts that the CRM refused for the moment. After the last round these contacts have failed. */
 export async function retryChunk(call: SyncCall, place: Place, isLast: boolean): Promise<Commit<Progress>> {
   const { env, envelope, syncId } = call;
   const tenantId = envelope.tenant_id;
@@ -88,7 +88,7 @@ function cut(env: object, { candidates, more }: Chunk, canonical: ReadonlyMap<st
 }
 
 interface Walk extends Place {
-  /** True if waiting contacts are not retried after this. */
+  /** True if no retry of waiting contacts follows. */
   isLast: boolean;
   isRetry: boolean;
 }

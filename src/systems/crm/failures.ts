@@ -5,7 +5,7 @@ import type { Refused } from "./pushed.ts";
 /** A contact that the CRM refused in a sync. */
 export interface Failure {
   contactId: string;
-  /** `waiting`: it is retried before the sync ends. */
+  /** `waiting`: the contact is retried before the sync ends. */
   state: "waiting" | "failed";
   category: string;
   message: string;
@@ -19,7 +19,7 @@ interface Owner {
   syncId: string;
 }
 
-/** Characters of the CRM's message that are kept. */
+/** Maximum characters of the CRM's message that are kept. */
 const MAX_CHARACTERS = 500;
 
 /** The error of a refusal. */
@@ -52,7 +52,7 @@ export function noteFailures({ tenantId, syncId }: Owner, refused: readonly Refu
   );
 }
 
-/** Removes the failures of these contacts. */
+/** Removes the failures of the given contacts. */
 export function forgetFailures({ tenantId, syncId }: Owner, contactIds: readonly string[]): Statement[] {
   if (contactIds.length === 0) return [];
   return [

@@ -1,7 +1,7 @@
 import { characterCount, digest } from "millrace";
 import { MAX_ID_CHARACTERS } from "../contacts/contact.ts";
 
-/** Our key for a contact's record. It includes the tenant, because one CRM may hold the contacts of several. */
+/** Our key for a contact's record. The key includes the tenant, because one CRM may hold the contacts of several. */
 export function contactKey(tenantId: string, contactId: string): string {
   return `${tenantId}/${contactId}`;
 }

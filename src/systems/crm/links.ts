@@ -12,9 +12,9 @@ export interface Link {
   state: LinkState;
   revision: number;
   known: Properties;
-  /** Values that an interrupted push may have written there. */
+  /** Values that an interrupted push may have written in the CRM. */
   maybe: readonly Properties[];
-  /** Counts its writes. */
+  /** The number of writes of the link. */
   version: number;
   /** The category of the last error; null for none. */
   error: string | null;
@@ -43,7 +43,7 @@ const JOINED = fragment(
 );
 const LINK_OF = fragment("LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id");
 
-/** Most contacts of one step, and the bytes within which they must begin. */
+/** Maximum number of contacts of one step, and the bytes within which their rows must begin. */
 const PAGE_ROWS = 500;
 const PAGE_BYTES = 1024 ** 2;
 
@@ -74,7 +74,7 @@ export async function candidatesAfter(
   return { candidates: found.map(asCandidate), more: Boolean(found.at(-1)?.more) };
 }
 
-/** The existing ones of these contacts. */
+/** The given contacts that exist. */
 export async function candidatesByIds(db: D1Database, tenantId: string, ids: readonly string[]): Promise<Candidate[]> {
   if (ids.length === 0) return [];
   const found = await query<Joined>(
@@ -106,13 +106,13 @@ export async function contactsLinkedTo(
 export interface LinkWrite {
   contactId: string;
   crmId: string;
-  /** Our revision that the CRM has after this. */
+  /** The contact's revision that the CRM has after this write. */
   revision: number;
   /** 1 if the same write copies changes into the contact's row: its revision is then one higher, unless there was another write. */
   takes: 0 | 1;
   /** New values of the last known state of the CRM. */
   known: Record<string, string>;
-  /** The same for copied parts of a name, if the contact's name is still this one. */
+  /** New known values of copied parts of a name, if the contact's name is still this one. */
   names?: { known: Record<string, string>; instead_of: string };
   /** The CRM's time of the state that was read; null if none was. */
   readAt: number | null;
@@ -132,7 +132,7 @@ export function newlyKnown(
 
 /**
  * Writes links. An older reading than the known one changes nothing. A revision may go down: a push of an older revision may have
- * overwritten the newer one there, so the contact must be sent again. Must run before `takeOver`.
+ * overwritten the newer one there, so the contact must be sent again. The statement must run before `takeOver`.
  */
 export function writeLinks(tenantId: string, links: readonly LinkWrite[]): Statement[] {
   return rowChunks(links).map(
@@ -156,11 +156,11 @@ export function writeLinks(tenantId: string, links: readonly LinkWrite[]): State
 export interface Closed {
   contactId: string;
   revision: number;
-  /** Values that may exist there anyway. Default: none. */
+  /** Values that may nevertheless exist in the CRM. Default: none. */
   maybe?: readonly Properties[];
 }
 
-/** Records that contacts have no own record any more, and deletes the known values. */
+/** Records that contacts no longer have their own record in the CRM, and deletes the known values. */
 export function closeLinks(tenantId: string, state: "merged" | "cut" | "none", links: readonly Closed[]): Statement[] {
   return rowChunks(links).map(
     (rows) => sql`
@@ -217,7 +217,7 @@ export function removeLinks(tenantId: string, ids: readonly string[]): Statement
   return [sql`DELETE FROM crm_links WHERE ${theirs}`, sql`DELETE FROM crm_failures WHERE ${theirs}`];
 }
 
-/** Records why the CRM refused contacts. Their other values remain, so they are still to be sent. */
+/** Records the reason for which the CRM refused each contact. The other values of the links remain, so they are still to be sent. */
 export function noteRefusals(tenantId: string, refusals: readonly { contactId: string }[]): Statement[] {
   return rowChunks(refusals).map(
     (rows) => sql`
@@ -236,7 +236,7 @@ export interface Take extends ContactPatch {
 
 /**
  * Copies changes, property by property, into the current row, with a new revision for each row that changes. Skipped: readings older than
- * the link's state, and half of a name whose other half changed here. The next sync combines both.
+ * the link's state, and half of a name whose other half changed here. The next sync combines both halves.
  */
 export function takeOver(tenantId: string, takes: readonly Take[]): Statement[] {
   const taken = sql`iif(coalesce(t.value->>'instead_of', name) = name, coalesce(t.value->>'name', name), name)`;

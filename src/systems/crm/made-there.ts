@@ -9,16 +9,16 @@ import { readRecords } from "./records.ts";
 /** Our contact with the address of a record that was created in the CRM. */
 interface SameAddress {
   ours: Candidate;
-  /** The contacts with links that this depends on. */
+  /** The contacts with links that the result depends on. */
   seen: readonly Candidate[];
 }
 
-/** Most contacts of one address that are considered. */
+/** Maximum number of contacts with the same address that are considered. */
 const MAX_OF_ADDRESS = 10;
 
 /**
- * The contact of an address without a CRM record, or the contact that it is an alias of, unless that has one. Otherwise a contact whose
- * record is gone and whose notice has not arrived yet.
+ * The contact of an address without a CRM record, or the contact that it is an alias of, unless that has one. If there is none, a contact
+ * of that address with a missing record, because the CRM's notice has not arrived yet.
  */
 export async function ofSameAddress(call: PushCall, email: string): Promise<SameAddress | undefined> {
   const { env, tenantId } = call;
@@ -42,7 +42,7 @@ export async function ofSameAddress(call: PushCall, email: string): Promise<Same
   return dead && { ours: dead, seen: [dead] };
 }
 
-/** The id of a contact that was created in the CRM. It includes the account, because each account counts records from 1. */
+/** The id of a contact that was created in the CRM. The id includes the account, because each account counts records from 1. */
 export function idOfMade(env: AccountEnv, crmId: string): string {
   return `crm-${crmAccount(env)}-${crmId}`;
 }

@@ -7,7 +7,7 @@ import { isForeign } from "./records.ts";
 interface MergeCall {
   upstream: Crm;
   options: { key: string; trace: TraceContext };
-  /** Ignores a linked record that is not the contact's own. */
+  /** True: ignores a linked record that is not the contact's own. */
   revive: boolean;
 }
 
@@ -25,7 +25,7 @@ export async function mergeRecords(call: MergeCall, away: readonly Away[], recor
   for (const synced of pushed.synced) synced.crm_id = records.get(synced.contact_id) ?? synced.crm_id;
 }
 
-/** Merges one record into that of its contact. Returns the reason if it cannot. */
+/** Merges the record of an alias into the record of the alias's contact. Returns the reason if the merge is not possible. */
 async function mergeOne(
   { upstream, options, revive }: MergeCall,
   { into, crmId, record }: Away,
@@ -41,7 +41,7 @@ async function mergeOne(
   if (record.state === "gone" || crmId === kept) return undefined;
   if (record.state === "refused") {
     if (isForeign(record.why)) return revive ? undefined : record.why;
-    // It may be merged already, in the CRM or by an earlier attempt without a write: the record itself shows with which.
+    // The record may be merged already, in the CRM or by an earlier attempt without a write: the record itself shows the result.
     const [now] = crmId === null ? [] : (await upstream.read([crmId], options)).found;
     return now?.crmId === kept ? undefined : record.why;
   }

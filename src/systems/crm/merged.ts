@@ -4,8 +4,8 @@ import { candidatesByIds } from "./links.ts";
 import { isOnItsWay } from "./sends.ts";
 
 /**
- * Two contacts became one. If the alias has a record in the CRM, or a push may be creating one, its own sync merges that record after the
- * push has ended.
+ * Handles the merge of two contacts. If the alias has a record in the CRM, or a push may be creating one, its own sync merges that record
+ * after the push has ended.
  */
 export async function mergeRecords({ payload: fact, envelope, env }: Routed<RecordedFact<"contact_merged">>) {
   const { entity, fact_id, payload } = fact;

@@ -6,7 +6,7 @@ import { isSame, propertyNames } from "./properties.ts";
 
 const id = z.union([z.int().min(0), z.string().regex(/^\d{1,20}$/)]).transform(String);
 
-/** Absent or null. */
+/** A field that may be absent or null. */
 const said = <Schema extends z.ZodType>(schema: Schema) => schema.nullish().transform((value) => value ?? undefined);
 
 /** The relevant fields of a HubSpot event. */
@@ -28,13 +28,13 @@ const eventSchema = z.object({
   newObjectId: said(id),
 });
 
-/** Most events of one HubSpot delivery. */
+/** Maximum number of events in one HubSpot delivery. */
 const MAX_EVENTS = 100;
 
 /** One delivery; its events are validated one by one. */
 export const deliverySchema = z.array(z.unknown()).max(MAX_EVENTS);
 
-/** The same for the document. */
+/** The schema of a delivery for the OpenAPI document. */
 export const deliveryShape = z.array(z.union([eventSchema, z.unknown().describe("Anything else is counted as `unread`.")])).max(MAX_EVENTS);
 
 type ContactEvent = z.infer<typeof eventSchema>;
@@ -103,7 +103,7 @@ function isMerge({ subscriptionType }: ContactEvent): boolean {
   return subscriptionType.endsWith(".merge");
 }
 
-/** An app also receives its own changes, marked by its app id. Changes by others in between have their own events. */
+/** An app also receives its own changes, marked by its app id. Changes by other programs in between have their own events. */
 function isOurs({ changeSource, sourceId, appId }: ContactEvent): boolean {
   return changeSource === "INTEGRATION" && appId !== undefined && sourceId === appId;
 }
@@ -128,7 +128,7 @@ function stampOf(event: ContactEvent) {
 /** Tolerated lag of the CRM's clock. */
 const CLOCKS_DIFFER_MS = 5000;
 
-/** Events with unknown changes. One query for all, and none if all are our own. */
+/** Events with unknown changes. Makes one query for all events, and none if all changes are this app's own. */
 async function newsAmong(env: Cloudflare.Env, tenantId: string, events: readonly ContactEvent[]): Promise<ContactEvent[]> {
   if (events.length === 0) return [];
   const crmIds = [...new Set(events.flatMap(({ objectId }) => objectId ?? []))];

@@ -23,15 +23,16 @@ export interface OneCall {
 }
 
 /**
- * The progress of one contact. It contains only ids, because each step's output is stored; the values to send are in the push's own record.
+ * The progress of one contact. The progress contains only ids, because each step's output is stored; the values to send are in the push's
+ * own record.
  */
 export interface Course {
-  /** The contact that it is an alias of, or itself. */
+  /** The contact that the requested one is an alias of, or the requested contact itself. */
   contact_id: string;
-  /** Its record, and its company's, if known. */
+  /** The ids of the contact's record and of its company's record, if known. */
   crm_id: string | null;
   company: string | null;
-  /** When its record was read. */
+  /** The time at which the contact's record was read. */
   looked_at: number;
   /** The remaining calls, one step each; the last writes the result. */
   left: readonly ("upsert contact" | "upsert company" | "connect company" | "merge records")[];
@@ -40,9 +41,10 @@ export interface Course {
 }
 
 /**
- * Reads one contact and its record, or those of the contact that it is an alias of, and stores the values to send. If there are none, all
- * is done. If requested by name, a record that was deleted there is recreated. Errors, here and in the following steps: `not_retryable` for
- * an unknown contact or one that the CRM refuses, `upstream_refused` if it may succeed later.
+ * Reads one contact and its record, or those of the contact that it is an alias of, and stores the values to send. Without values to send,
+ * the sync of the contact is complete. If the contact was requested by name, a record that was deleted in the CRM is recreated. Errors,
+ * here and in the following steps: `not_retryable` for an unknown contact or one that the CRM refuses, `upstream_refused` if it may succeed
+ * later.
  */
 export function lookAtOne(call: OneCall): Promise<Commit<Course>> {
   return orLetGo(call.env.DB, keyOf(call), () => look(call));
@@ -116,12 +118,12 @@ export function connectCompany(call: OneCall, course: Course): Promise<Commit<Co
   });
 }
 
-/** The last step: its call is in `done`. */
+/** The last step of a contact's sync: its call is in `done`. */
 export function mergeRecordsOfOne(call: OneCall, course: Course): Promise<Commit<Course>> {
   return go(call, course, async () => course);
 }
 
-/** The result for a contact that exists there, but without its company. */
+/** The result for a contact that exists in the CRM, but without its company. */
 function unconnected(plan: Prepared, { contact_id: id, crm_id: crmId }: Course, why: CrmRefusal): Pushed {
   return outcomeOf(plan, new Map(crmId === null ? [] : [[id, { state: "done", crmId, unconnected: why }]])).pushed;
 }

@@ -8,7 +8,7 @@ import type { Sending } from "./send.ts";
 const DELETED_MEANWHILE: CrmRefusal = {
   retry: true,
   category: "DELETED_MEANWHILE",
-  message: "Its record was deleted in the CRM during the push. A new record was created, and the next try completes it.",
+  message: "The contact's record was deleted in the CRM during the push. A new record was created, and the next try completes it.",
   correlationId: null,
 };
 

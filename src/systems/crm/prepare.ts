@@ -13,19 +13,19 @@ import { settle } from "./settle.ts";
 export interface PushCall {
   env: Cloudflare.Env;
   tenantId: string;
-  /** Names the step, and the effect to the CRM. */
+  /** The name of the step, and of its effect on the CRM. */
   key: string;
-  /** The job's. */
+  /** The trace of the job. */
   trace: TraceContext;
 }
 
 /** Options of a push. */
 export interface Thoroughness {
-  /** Also reads records without changes here. */
+  /** Also reads the records of contacts that are unchanged on our side. */
   compare?: boolean;
   /** Recreates the record of a contact that was deleted in the CRM or is not its own, and therefore reads each record. */
   revive?: boolean;
-  /** Accepts any number of missing records. */
+  /** Accepts any number of missing records without a question. */
   mayCut?: boolean;
   /** Stores the values to send, for separate steps. */
   inSteps?: boolean;
@@ -34,7 +34,7 @@ export interface Thoroughness {
 /** Missing records of one push that are accepted without a question: this number, or this share of the records that were read. */
 const MAY_BE_GONE = { records: 10, share: 1 / 4 };
 
-/** The contact that each one is an alias of. */
+/** For each contact, the contact that it is an alias of. */
 export function knownAs(
   { env, tenantId }: Pick<PushCall, "env" | "tenantId">,
   candidates: readonly Candidate[],
@@ -53,9 +53,9 @@ export function changesOf(env: object, { contact, link }: Candidate): Record<str
 
 /**
  * Reads the records of contacts and of the contacts that they are aliases of, and plans the calls. Each record is read before it is
- * overwritten, so that a person's changes there are copied and not lost. The values to send are stored before this returns. So no two
- * pushes have the same contact, and values written by an attempt with an unknown outcome are not taken for a person's. Returns `Busy` if it
- * must wait. Errors: those of the CRM's connector if a whole call failed.
+ * overwritten, so that a person's changes there are copied and not lost. The values to send are stored before this returns. Therefore no
+ * two pushes have the same contact, and values written by an attempt with an unknown outcome are not taken for a person's. Returns `Busy`
+ * if the push must wait. Errors: those of the CRM's connector if a whole call failed.
  */
 export async function prepare(
   call: PushCall,
@@ -69,7 +69,7 @@ export async function prepare(
   const away = asked.filter(({ contact: { contact_id: id } }) => knownOf(id) !== id);
   const own = asked.filter(({ contact: { contact_id: id } }) => knownOf(id) === id);
   const { before, account } = await sentBefore(env, { tenantId, sendId: call.key });
-  // Values that an interrupted push, or an earlier attempt, may have written there carry our key.
+  // Values that an interrupted push, or an earlier attempt, may have written to a record that carries our key.
   const mayBeThere = ({ contact, link }: Candidate) => Boolean(link?.maybe.length || before.get(contact.contact_id)?.length);
   // A merged contact's record can only be merged into an existing one.
   const missing = away.filter((one) => one.link?.crmId || mayBeThere(one)).map(({ contact }) => knownOf(contact.contact_id));
@@ -82,7 +82,7 @@ export async function prepare(
 
   const kept = [...own, ...others];
   const ids = [...kept, ...away].map(({ contact }) => contact.contact_id);
-  // A waiting push comes here repeatedly. The database is asked first, because the CRM counts calls.
+  // A waiting push runs this code repeatedly. The database is queried first, because the CRM counts calls.
   const waits = ids.length > 0 && (await busyWith(env.DB, tenantId, ids, call.key));
   if (waits) return waits;
   const isKept = new Set(missing);
@@ -120,7 +120,7 @@ export async function prepare(
   if (how.inSteps && first) first.plan = prepared;
   const busy = await beginSend(env.DB, { tenantId, sendId: call.key }, account, contacts);
   if (busy) return busy;
-  // A merge published since then finds these contacts reserved, and follows. An earlier merge may be new to this push.
+  // A merge published since then finds these contacts reserved, and runs after this push. An earlier merge may be new to this push.
   const now = await knownAs(call, [...own, ...away]);
   if ([...now].some(([id, as]) => as !== knownOf(id))) throw retryAfter(1000, "Contacts became others while they were on their way.");
   return prepared;

@@ -8,13 +8,13 @@ export interface Work {
   id: string;
   revision: number;
   crmId: string | null;
-  /** Its record is not the linked one: known values of that do not count. */
+  /** True if the record is not the linked one: known values of the linked record do not count. */
   isAnother?: true;
   readAt: number | null;
   settled: Settled;
-  /** The values that it copies; null for none. */
+  /** The values that the contact copies from the CRM; null for none. */
   patch: ContactPatch | null;
-  /** 1 if that changes its row. */
+  /** 1 if the copied values change the contact's row. */
   takes: 0 | 1;
   maybe: readonly Properties[];
 }
@@ -30,7 +30,7 @@ export interface Away {
 
 /** The planned calls to the CRM, as plain data. */
 export interface Prepared {
-  /** When the records were read. */
+  /** The time at which the records were read. */
   lookedAt: number;
   work: Work[];
   away: Away[];

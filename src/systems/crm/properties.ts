@@ -6,7 +6,7 @@ export type Properties = Readonly<Record<string, string>>;
 
 /** Further CRM settings of a deployment. */
 export interface CrmVars {
-  /** Further synchronised contact properties, by their names in the CRM, separated by commas. They must exist there. */
+  /** Further synchronised contact properties, by their names in the CRM, separated by commas. The properties must exist in the CRM. */
   CRM_PROPERTIES?: string;
 }
 
@@ -16,7 +16,7 @@ const STANDARD = ["company", "phone", "mobilephone", "jobtitle", "website", "add
 /** The CRM's names of a person's address and name. */
 const OWN = ["email", "firstname", "lastname"];
 
-/** Names of the synchronised contact properties. Other properties remain local. */
+/** Names of the synchronised contact properties. All other properties are not sent to the CRM. */
 function shared(vars: object): string[] {
   const further = ((vars as CrmVars).CRM_PROPERTIES ?? "").split(",").map((name) => name.trim());
   return [...new Set([...STANDARD, ...further])].filter((name) => name !== "" && !OWN.includes(name));
@@ -28,8 +28,9 @@ export function propertyNames(vars: object): string[] {
 }
 
 /**
- * A contact as CRM properties. A name is one text here and two there: if the CRM's known split gives the same whole, the split is kept. An
- * absent property is not sent, because a file without the column must not empty it there. To empty a property, set it to an empty text.
+ * A contact as CRM properties. A name is one text here and two texts in the CRM: if the CRM's known split gives the same whole, the split
+ * is kept. An absent property is not sent, because a file without the column must not empty the property in the CRM. To empty a property,
+ * set it to an empty text.
  */
 export function toProperties(vars: object, { email, name, properties }: Contact, known: Properties = {}): Properties {
   const kept = fullName(known) === name.trim();
@@ -56,11 +57,11 @@ export function missingHere(
   return Object.fromEntries(missing);
 }
 
-/** A part of a contact's row. In `properties`, null removes. */
+/** A part of a contact's row. In `properties`, null removes a property. */
 export interface ContactPatch {
   email: string | null;
   name: string | null;
-  /** The previous name on which this name is based; only that name is replaced. */
+  /** The previous name on which the new name is based; only that name is replaced. */
   instead_of?: string | undefined;
   properties: Record<string, string | number | boolean | null>;
 }

@@ -8,8 +8,8 @@ import { send } from "./send.ts";
 import type { Busy } from "./sends.ts";
 
 /**
- * Pushes contacts to the CRM, as many as one call accepts, with the contacts that they are aliases of. It only reads and calls: every call
- * is repeatable, and the caller writes the results. Returns `Busy` if it must wait. Errors: as `prepare`.
+ * Pushes contacts to the CRM, as many as one call accepts, with the contacts that they are aliases of. A push only reads and calls the CRM:
+ * every call is repeatable, and the caller writes the results. Returns `Busy` if the push must wait. Errors: as `prepare`.
  */
 export async function push(
   call: PushCall,

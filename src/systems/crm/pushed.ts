@@ -2,7 +2,7 @@ import type { ContactSynced } from "../../messages/crm.ts";
 import type { CrmRefusal } from "../../providers/index.ts";
 import type { Closed, LinkWrite, Take } from "./links.ts";
 
-/** Why the CRM refused a contact. */
+/** A contact that the CRM refused, with the reason. */
 export interface Refused extends CrmRefusal {
   contactId: string;
 }
@@ -28,6 +28,6 @@ export interface Pushed {
 export interface Lost {
   gone: number;
   lookedAt: number;
-  /** Some of their ids in the CRM. */
+  /** Some ids of the missing records in the CRM. */
   records: string[];
 }

@@ -6,11 +6,11 @@ import { propertyNames } from "./properties.ts";
 
 /** The state of a contact's record in the CRM. */
 export type RecordThere =
-  /** It was not read, or it has none. */
+  /** The record was not read, or the contact has none. */
   | { state: "unread" }
   | { state: "gone" }
   | { state: "refused"; why: CrmRefusal }
-  /** `isAnother`: it is not the linked record, but has the contact's key. */
+  /** `isAnother`: the record is not the linked one, but has the contact's key. */
   | { state: "found"; found: CrmFound; isAnother?: true };
 
 /** The reader of records, and its tenant. */
@@ -26,7 +26,7 @@ export const MERGED_THERE: CrmRefusal = {
   retry: true,
   category: "MERGED_IN_CRM",
   message:
-    "Its record is missing, and one record of its chunk was merged into another in the CRM. The CRM's notice of the merge will resolve it.",
+    "The contact's record is missing, and one record of its chunk was merged into another in the CRM. The CRM's notice of the merge will resolve it.",
   correlationId: null,
 };
 
@@ -45,7 +45,7 @@ export async function readRecords(
   const byId = new Map(alive.map((one) => [one.crmId, one]));
   const byName = new Map(alive.map((one) => [one.key, one]));
   const asked = new Set(crmIds);
-  // A merged record is returned under the other's id.
+  // A merged record is returned under the id of the record that it was merged into.
   const hasMerged = found.some(({ crmId }) => !asked.has(crmId));
   return ({ contact: { contact_id: id }, link }) => {
     const crmId = link?.crmId;
@@ -61,8 +61,8 @@ export async function readRecords(
 }
 
 /**
- * Reads records by our keys, for contacts that may have a record without a link. Returns them by contact; nothing for a contact without
- * one.
+ * Reads records by our keys, for contacts that may have a record without a link. Returns the records by contact; no entry for a contact
+ * without a record.
  */
 export async function readByName(
   { env, tenantId, key, trace }: RecordsCall,

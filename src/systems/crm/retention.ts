@@ -2,11 +2,11 @@ import { namedBatch, now, query, sql } from "millrace";
 import { hasInstance } from "millrace/operate";
 import type { Retention } from "millrace/worker";
 
-/** Failures that one statement removes. */
+/** Maximum number of failures that one statement removes. */
 const ROWS = 500;
 
 /**
- * Removes syncs of pruned instances, with their failures. The instance goes first, so that the sync's name cannot be reused. A
+ * Removes syncs of pruned instances, with their failures. The instance is removed first, so that the sync's name cannot be reused. A
  * contact's link remains as long as the contact.
  */
 export const crmRetention: readonly Retention[] = [{ name: "crm syncs", keepDays: 30, prune }];
@@ -23,7 +23,7 @@ async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
   if (!old) return 0;
   const { tenantId, syncId } = old;
   const mine = sql`tenant_id = ${tenantId} AND sync_id = ${syncId}`;
-  // The row goes with the last of its failures, so that the next slice finds the rest.
+  // A sync's row is removed with the last of its failures, so that the next slice finds the rest.
   const { failures, syncs } = await namedBatch(env.DB, {
     failures: sql`
       DELETE FROM crm_failures WHERE ${mine} AND contact_id IN (SELECT contact_id FROM crm_failures WHERE ${mine} LIMIT ${ROWS})

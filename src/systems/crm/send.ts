@@ -15,8 +15,8 @@ export interface SendCall {
 export type Sending =
   | { state: "failed"; why: CrmRefusal }
   /**
-   * `isAnew`: its record was deleted after it was read, and this is a new one. `unconnected`: why its company, or their connection, was
-   * refused.
+   * `isAnew`: the contact's record was deleted after it was read, and this is a new one. `unconnected`: the reason why the contact's
+   * company, or their connection, was refused.
    */
   | { state: "done"; crmId: string; isAnew?: boolean; unconnected?: CrmRefusal | undefined };
 
@@ -52,7 +52,7 @@ export async function sendContacts({ upstream, tenantId, options }: SendCall, wo
   );
 }
 
-/** The ones of these that are unchanged in the CRM since they were read, by our keys. */
+/** Those of these records, by our keys, that are unchanged in the CRM since they were read. */
 async function asRead({ upstream, tenantId, options }: SendCall, work: readonly Work[], keys: ReadonlySet<string>): Promise<Set<string>> {
   const meant = work.map((one) => ({ ...one, key: contactKey(tenantId, one.id) })).filter(({ key }) => keys.has(key));
   const crmIds = meant.flatMap(({ crmId }) => crmId ?? []);

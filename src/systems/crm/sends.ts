@@ -6,7 +6,7 @@ import type { Properties } from "./properties.ts";
 /** A contact that is about to be sent. */
 export interface SentContact {
   id: string;
-  /** The version of its link when it was read; 0 for none. Default: any version is accepted. */
+  /** The version of the contact's link when it was read; 0 for none. Default: any version is accepted. */
   version?: number;
   /** The values that attempts send, newest last. Empty for a contact that is only read or merged. */
   sent: readonly Properties[];
@@ -20,7 +20,9 @@ export interface SendKey {
   sendId: string;
 }
 
-/** Another push has some of the contacts, until this time at the latest; or they were written since they were read: `until` is 0. */
+/**
+ * Another push has reserved some of the contacts, at most until this time. `until` is 0 if the contacts were written since they were read.
+ */
 export interface Busy {
   busyUntil: number;
 }
@@ -28,12 +30,13 @@ export interface Busy {
 /** How long a push reserves its contacts: longer than its step may take. */
 const HOLD_MS = 6 * 60_000;
 
-/** Poll interval while another push has the contacts, doubled up to the maximum; and the longest total wait within one attempt. */
+/** Poll interval while another push has reserved the contacts, doubled up to the maximum; and the longest total wait within one attempt. */
 const LOOK_AGAIN_MS = { least: 20, most: 1000 };
 const PATIENCE_MS = 20_000;
 
 /**
- * The values that earlier attempts of this push sent, by contact, and the account for it. The values may have arrived. Errors: as `readOf`.
+ * The values that earlier attempts of this push sent, by contact, and the account for it. These values may have arrived in the CRM. Errors:
+ * as `readOf`.
  */
 export async function sentBefore(
   env: AccountEnv,
@@ -46,9 +49,9 @@ export async function sentBefore(
 }
 
 /**
- * Stores the values to send before the first call: from then on no other push has these contacts. If another push has one, or a link was
- * written since it was read, it returns when to try again, and nothing must be sent. Values of interrupted pushes are copied to their
- * contacts' links.
+ * Stores the values to send before the first call: from then on no other push has these contacts. If another push has reserved one, or a
+ * link was written since it was read, the function returns the time of the next try, and nothing must be sent. Values of interrupted pushes
+ * are copied to their contacts' links.
  */
 export async function beginSend(
   db: D1Database,
@@ -94,7 +97,7 @@ function droppedFrom(rows: string): Statement {
     WHERE json_array_length(o.value->'sent') > 0 AND o.value->>'id' NOT IN (SELECT value->>'id' FROM json_each(${rows}))`;
 }
 
-/** Other pushes with one of these contacts. */
+/** Other pushes that have reserved one of these contacts. */
 function othersOf({ tenantId, sendId }: SendKey, rows: string): Statement {
   return sql`
     SELECT s.until FROM crm_sends s WHERE s.tenant_id = ${tenantId} AND s.send_id <> ${sendId}
@@ -102,7 +105,8 @@ function othersOf({ tenantId, sendId }: SendKey, rows: string): Statement {
 }
 
 /**
- * Until when another push than `mine` has one of these contacts; undefined for none. Values of interrupted pushes are copied to the links.
+ * The time until which another push than `mine` has reserved one of these contacts; undefined for none. Values of interrupted pushes are
+ * copied to the links.
  */
 export async function busyWith(db: D1Database, tenantId: string, ids: readonly string[], mine = ""): Promise<Busy | undefined> {
   const key = { tenantId, sendId: mine };
@@ -136,8 +140,8 @@ async function clearWay(db: D1Database, { tenantId, sendId }: SendKey, rows: str
 }
 
 /**
- * Ends a push, in the write of its results. `settled`: the contacts whose links are written with it; for all others it is unknown which
- * values arrived. Fails the whole write if another push has taken over the contacts.
+ * Ends a push, in the write of its results. `settled`: the contacts whose links are written with it; for all other contacts it is unknown
+ * which values arrived. Fails the whole write if another push has taken over the contacts.
  */
 export function endSend({ tenantId, sendId }: SendKey, settled: readonly string[]): Statement[] {
   const mine = sql`s.tenant_id = ${tenantId} AND s.send_id = ${sendId}`;
@@ -153,7 +157,7 @@ export function letGo({ tenantId, sendId }: SendKey): Statement[] {
   return release(tenantId, sql`s.send_id = ${sendId}`);
 }
 
-/** The same for all pushes of a tenant. */
+/** Releases the contacts of all pushes of a tenant, before their links are written. */
 export function letGoOfAll(tenantId: string): Statement[] {
   return release(tenantId, sql`true`);
 }
@@ -196,7 +200,10 @@ function isLinkWritten(tenantId: string, rows: string): Statement {
       WHERE coalesce(l.version, 0) <> c.value->>'version')`;
 }
 
-/** The same for any account, for contacts that are being forgotten. */
+/**
+ * Fails the write if one of these contacts was written since this version of its link, or is in another push. Unlike `refuseIfChanged`,
+ * this statement accepts any account, for contacts that are being forgotten.
+ */
 export function refuseIfPushed(tenantId: string, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
   return refuseIf(tenantId, isPushedOrChanged({ tenantId, sendId: "" }, contacts));
 }
@@ -217,7 +224,7 @@ export function wasRefused(error: unknown): boolean {
   return messageOf(error).includes("contact_changed_meanwhile");
 }
 
-/** The number of pushes in progress with texts that contain one of these. */
+/** The number of pushes in progress with texts that contain one of the given texts. */
 export async function sendsSaying(db: D1Database, tenantId: string, mentions: readonly string[]): Promise<number> {
   const [found] = await query<{ count: number }>(
     db,

@@ -6,7 +6,7 @@ export interface Settled {
   take: Record<string, string>;
   /** Our changes, to send to the CRM. */
   send: Record<string, string>;
-  /** New known values of the CRM, apart from `send`. */
+  /** The new known values of the CRM, apart from those in `send`. */
   seen: Record<string, string>;
 }
 
@@ -26,7 +26,7 @@ export function settle(
   for (const property of Object.keys(ours)) {
     const our = ours[property] ?? "";
     const base = known[property] ?? "";
-    // A property that was not requested is unknown; one that is empty there is null.
+    // A property that was not requested is unknown; a property that is empty in the CRM is null.
     const their = theirs && property in theirs ? (theirs[property] ?? "") : base;
     const theyChanged = !isSame(property, their, base);
     if (theyChanged && isSame(property, their, our)) settled.seen[property] = their;

@@ -8,18 +8,18 @@ export interface Sync {
   syncId: string;
   scope: "changed" | "all";
   instanceId: string;
-  /** `errored` while its instance has failed: an operator may retry it. */
+  /** `errored` while the sync's instance has failed: an operator may retry the instance. */
   state: (typeof SYNC_STATES)[number];
-  /** Contacts that the CRM accepted. */
+  /** Number of contacts that the CRM accepted. */
   done: number;
-  /** Contacts that it refused; a running sync may still retry some of them: `waiting`. */
+  /** Number of contacts that the CRM refused; a running sync may still retry some of them: `waiting`. */
   failed: number;
   waiting: number;
-  /** Contacts without changes. */
+  /** Number of contacts without changes. */
   skipped: number;
-  /** Contacts that are aliases of another one. */
+  /** Number of contacts that are aliases of another one. */
   merged: number;
-  /** Contacts that copied a change from the CRM. */
+  /** Number of contacts that copied a change from the CRM. */
   taken: number;
   chunks: number;
   error: { code: string; message: string } | null;
@@ -80,7 +80,10 @@ interface Advance {
   ends: boolean;
 }
 
-/** Adds a chunk's counts to a sync; the first chunk creates the row. It must be committed exactly once, after the chunk's failures. */
+/**
+ * Adds a chunk's counts to a sync; the first chunk creates the row. The statement must be committed exactly once, after the chunk's
+ * failures.
+ */
 export function advanceSync(
   { tenantId, syncId, scope, instanceId }: Pick<Sync, "syncId" | "scope" | "instanceId"> & { tenantId: string },
   { done, skipped, merged, taken, ends }: Advance,

@@ -12,7 +12,7 @@ const placed = (sequence: number) => String(sequence).padStart(DIGITS, "0");
 
 /**
  * Archives facts before their ledger deletes them: JSON Lines, gzipped. The file is named by its last position and its first, so that a
- * search by position finds it first. A repeated write gives the same file. Returns its name.
+ * search by position finds it first. A repeated write gives the same file. Returns the file's name.
  */
 export async function archiveFacts(bucket: R2Bucket, bodies: readonly string[]): Promise<string | undefined> {
   const [first, last] = [bodies.at(0), bodies.at(-1)].map((body) => JSON.parse(body ?? "null") as RecordedFact);
@@ -43,7 +43,7 @@ export async function readArchive(
   { after, limit }: { after: number; limit: number },
 ): Promise<{ facts: RecordedFact[]; next: number | null }> {
   const prefix = folderOf(tenantId, entity);
-  // After every name with this position: the first file with later facts.
+  // The listing starts after every name with this position, so with the first file that has later facts.
   const { objects } = await bucket.list({ prefix, startAfter: `${prefix}${placed(after)}~`, limit: 2 });
   const [found, more] = objects;
   const object = found && (await bucket.get(found.key));

@@ -28,7 +28,7 @@ export function decide(rules: readonly Rule[], outcome: Judged): Decision | unde
   };
 }
 
-/** The facts of a decided outcome. Their names derive from the outcome's name, so every repetition gives the same facts. */
+/** The facts of a decided outcome. The names of these facts derive from the outcome's name, so every repetition gives the same facts. */
 export function derivedFacts(outcome: RecordedFact<"outcome">, version: number, decision: Decision): StatedFact[] {
   const { account, partner, hold } = outcome.payload;
   const { rule, charge_cents, payout_cents } = decision;

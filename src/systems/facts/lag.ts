@@ -15,7 +15,7 @@ export interface ProjectionState {
   ledgers: number;
   /** True if there are more rows or ledgers than were counted. */
   more: boolean;
-  /** Null if no row is recent enough to measure. */
+  /** The measured lag; null if no row is recent enough to measure. */
   lag: Lag | null;
   newestProjectedAt: number | null;
 }
@@ -47,7 +47,7 @@ export async function projectionState(db: D1Database, tenantId: string, since = 
 }
 
 function lagOf(lags: readonly number[]): Lag | null {
-  // Two clocks: the database's may be a little behind the ledger's.
+  // The two times are from different clocks: the database's may be a little behind the ledger's.
   const sorted = lags.map((lag) => Math.max(0, lag)).sort((a, b) => a - b);
   const at = (share: number) => sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
   return sorted.length === 0 ? null : { rows: sorted.length, p50: at(0.5), p95: at(0.95), max: at(1) };

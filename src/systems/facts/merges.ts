@@ -11,8 +11,8 @@ export interface Merge {
 const SHIFT_MS = 10 ** 14;
 
 /**
- * A merge's position among all merges, as sortable text: by its time, then by its name. It depends only on the fact's content, so every
- * order of arrival gives the same order.
+ * A merge's position among all merges, as sortable text: by its time, then by its name. The position depends only on the fact's content, so
+ * every order of arrival gives the same order.
  */
 export function orderOf({ occurred_at, fact_id, entity }: Merge): string {
   return `${String(Date.parse(occurred_at) + SHIFT_MS).padStart(16, "0")} ${JSON.stringify([fact_id, entity])}`;

@@ -6,7 +6,7 @@ const STEP_BYTES = 1_000_000_000;
 const DAY_MS = 86_400_000;
 /** A record that is older than this was not repeated: its object is no longer used, or is smaller. */
 const CURRENT_MS = 7 * DAY_MS;
-/** Most records that one reading of the gauge reads. */
+/** Maximum number of records that one reading of the gauge reads. */
 const MOST_READ = 10_000;
 
 /** The parts of an object that the watch reads. */
@@ -16,8 +16,8 @@ type Watched = Pick<DurableObjectState, "waitUntil"> & {
 };
 
 /**
- * Watches the storage of one object against the platform's limit of 10 GB. Below 1 GB a check reads one number and writes nothing. Above,
- * it writes one row per further GB, and one per day.
+ * Watches the storage of one object against the platform's limit of 10 GB. Below 1 GB a check reads one number and writes nothing. Above 1
+ * GB, a check writes one row per further GB, and one per day.
  */
 export class SizeWatch {
   #step = 0;

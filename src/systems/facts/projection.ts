@@ -14,7 +14,7 @@ export function factRow(told: Told): RowStatement {
 /** A ledger is registered with its first fact, and with every hundredth after it in case the first was lost. */
 const REGISTERED_EVERY = 100;
 
-/** The row of a fact's ledger, for facts that register it, once per batch. A known one is not written again. */
+/** The row of a fact's ledger, for facts that register it, once per batch. A row that exists is not written again. */
 export function ledgerRow(told: Told): RowStatement | undefined {
   const { entity, sequence } = ownFact(told);
   const { tenant_id } = told.envelope;
@@ -29,7 +29,7 @@ const INSERT_FACTS = `
   ON CONFLICT DO NOTHING`;
 
 /**
- * The same for rows that may be wrong: they are overwritten. Returns a row for each that was missing or wrong; correct ones are not
+ * Writes facts' rows that may be wrong, and overwrites them. Returns a row for each that was missing or wrong; correct rows are not
  * written.
  */
 export function restoreFacts(rows: string): Statement {

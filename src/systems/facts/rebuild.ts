@@ -2,7 +2,7 @@ import { namedBatch, query, rowChunks, type Statement, sql } from "millrace";
 import type { RecordedFact } from "../../messages/fact.ts";
 import { factRow, restoreFacts } from "./projection.ts";
 
-/** The tenant's ledgers after a name, in order; including that one if its scan is to be continued. */
+/** The tenant's ledgers after a name, in order; including the ledger of that name if its scan is to be continued. */
 export async function ledgersFrom(
   db: D1Database,
   tenantId: string,
@@ -24,7 +24,7 @@ export interface Restored {
   entity: string;
   facts: readonly RecordedFact[];
   first: number;
-  /** Null for a ledger that was read to its end. */
+  /** The position of the last fact; null for a ledger that was read to its end. */
   last: number | null;
 }
 
@@ -40,8 +40,8 @@ const STRAYS = 500;
 const BEFORE_ALL: RowName = { entity: "", sequence: 0, fact_id: "" };
 
 /**
- * Writes ledgers' facts into the projection. Correct rows are kept, so readers never miss one. Returns the number of missing or wrong rows,
- * and a slice of rows at these positions that are not among the facts.
+ * Writes ledgers' facts into the projection. Correct rows are kept, so readers never miss a row. Returns the number of missing or wrong
+ * rows, and a slice of rows at these positions that are not among the facts.
  */
 export async function restoreRows(
   db: D1Database,
@@ -57,7 +57,7 @@ export async function restoreRows(
   return { written: written.length, strays: strays as unknown as RowName[] };
 }
 
-/** The next slice of such rows; none after the last. */
+/** The next slice of rows in these ranges that are not among the facts; empty after the last. */
 export async function straysBehind(
   db: D1Database,
   tenantId: string,

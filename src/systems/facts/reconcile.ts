@@ -4,7 +4,7 @@ import { type RecordedFact, recordedFactSchema } from "../../messages/fact.ts";
 import { ledgerOf } from "./ledger/ledgers.ts";
 import { deleteRows, type RowName, restoreRows, straysBehind } from "./rebuild.ts";
 
-/** Ledgers of one slice, and facts read of each at once. */
+/** Maximum number of ledgers in one slice, and of facts read from each ledger at once. */
 const LEDGERS = 10;
 const PAGE = { rows: 500, bytes: 1024 ** 2 };
 /** Recent facts of a ledger may still be in transit to the projection. */
@@ -99,7 +99,10 @@ const nameOf = ({ sequence, fact_id }: Pick<RowName, "sequence" | "fact_id">) =>
 /** A fact that no longer matches its type has no row. */
 const fits = (fact: RecordedFact) => recordedFactSchema.safeParse(fact).success;
 
-/** Writes a range's facts to the projection, and deletes rows that the ledger, read again, does not have. A rebuild does the same. */
+/**
+ * Writes a range's facts to the projection, and deletes rows that the ledger, read again, does not have. A rebuild repairs the projection
+ * in the same way.
+ */
 async function restore(env: Env, stretch: Stretch): Promise<void> {
   const { tenantId, entity } = stretch;
   const { facts, first, last } = await compare(env, stretch);

@@ -9,10 +9,10 @@ interface PrunedLedger {
 
 /** How long a ledger keeps a fact, and may send it again. */
 export const FACT_DAYS = 400;
-/** Rows read in one slice, and ledgers called. */
+/** Maximum number of rows read, and of ledgers called, in one slice. */
 const ROWS = 1000;
 const LEDGERS = 25;
-/** Facts that a ledger prunes in one call, and calls of one slice. A ledger with more continues in the next. */
+/** Facts that a ledger prunes in one call, and calls of one slice. A ledger with more old facts continues in the next slice. */
 const LEDGER_FACTS = 1000;
 const LEDGER_CALLS = 20;
 
@@ -24,11 +24,11 @@ interface Row {
 }
 
 /**
- * Old facts are removed from their ledger, which keeps their names, and then from the projection. In this order an interrupted run finds
- * the rows again, and a rebuilt projection contains only facts that the ledger keeps. In the other order, the ledger's facts would never be
- * found and would return. Unconfirmed facts and their rows remain.
+ * Old facts are removed from their ledger, which keeps their names, and then from the projection. Because of this order, an interrupted
+ * run finds the rows again, and a rebuilt projection contains only facts that the ledger keeps. In the other order, the ledger's facts
+ * would never be found and would return. Unconfirmed facts and their rows remain.
  *
- * It reads the whole projection, each row about sixty times in its life. An index by time would cost each row a write, which is more
+ * The rule reads the whole projection, each row about sixty times in its life. An index by time would cost each row a write, which is more
  * expensive.
  */
 export function factRetention(ledgerOf: (env: Env, tenantId: string, entity: string) => PrunedLedger): Retention {

@@ -54,7 +54,7 @@ export async function listFacts(
       SELECT entity, sequence, fact_id, type, subtype, occurred_at, recorded_at, projected_at,
         trace_id, correlation_id, causation_id, payload
       FROM (SELECT * ${from} ORDER BY ${order} LIMIT ${looked}) ${picked ?? sql``} ORDER BY ${order} LIMIT ${limit + 1}`,
-    // The end of the scan, for a page that was not filled.
+    // The end of the scan, for a page that is not full.
     ends:
       picked === undefined ? [] : sql`SELECT recorded_at, entity, sequence ${from} ORDER BY ${order} LIMIT 1 OFFSET ${SCANNED_ROWS - 1}`,
   });
@@ -88,7 +88,7 @@ function writeCursor({ recorded_at, entity, sequence }: Position): string {
   return Buffer.from(JSON.stringify([recorded_at, entity, sequence])).toString("base64url");
 }
 
-/** Undefined for anything that `writeCursor` did not write. */
+/** The position in a cursor; undefined for any text that `writeCursor` did not write. */
 export function readCursor(cursor: string | undefined): Position | undefined {
   if (cursor === undefined) return undefined;
   try {

@@ -43,7 +43,12 @@ const cents = z.int().min(0).max(RULE_LIMITS.cents);
 const amount = z
   .strictObject({
     cents: cents.optional().meta({ description: "A fixed amount." }),
-    percent: z.number().min(0).max(100).optional().meta({ description: "Of `value_cents`, rounded half up to the cent; up to 4 digits." }),
+    percent: z
+      .number()
+      .min(0)
+      .max(100)
+      .optional()
+      .meta({ description: "The percentage of `value_cents`, rounded half up to the cent; up to 4 digits." }),
     min: cents.optional().meta({ description: "The minimum result of a percentage, in cents." }),
     max: cents.optional().meta({ description: "The maximum result of a percentage, in cents." }),
   })
@@ -60,7 +65,7 @@ const amount = z
 const rule = z.strictObject({
   name: chosenName(100),
   when: z.array(condition).max(RULE_LIMITS.conditions).meta({ description: "All conditions must be true. An empty list is always true." }),
-  charge: amount.optional().meta({ description: "The amount that the outcome's account owes." }),
+  charge: amount.optional().meta({ description: "The charge: the amount that the outcome's account owes." }),
   payout: amount.optional().meta({ description: "The amount that the outcome's partner has earned; without a partner, nothing." }),
 });
 

@@ -10,7 +10,7 @@ import { linesOf, putArchive } from "../facts/archive.ts";
 /** A tenant's folders in the bucket. Files that a tenant has put under `files/` are its own responsibility. */
 export const FOLDERS = ["payloads", "outputs", "batches", "archive"] as const;
 
-/** Objects of one slice. */
+/** Maximum number of objects in one slice. */
 const OBJECTS = 50;
 /** Objects up to this size are read as a whole; uploads may be larger. */
 const PIECE_BYTES = 4 * 1024 * 1024;
@@ -54,7 +54,7 @@ async function says({ env, traces }: Search, key: string, size: number): Promise
   return false;
 }
 
-/** A payload or an output. Outputs of running instances are kept, because the instances use them. */
+/** Rewrites a payload or an output. Outputs of running instances are kept, because the instances use them. */
 async function ofEngine(search: Search, key: string): Promise<Fate> {
   const { env, tenantId, traces, apply } = search;
   const text = await textOf(env, key);
@@ -65,7 +65,7 @@ async function ofEngine(search: Search, key: string): Promise<Fate> {
   return "changed";
 }
 
-/** Archived facts: they get pseudonyms, as the ledger's facts do. */
+/** Rewrites archived facts with pseudonyms, like the facts of a ledger. */
 async function ofArchive({ env: { PAYLOADS }, traces, apply }: Search, key: string): Promise<Fate> {
   const object = await PAYLOADS.get(key);
   if (!object) return "nothing";
@@ -78,12 +78,12 @@ async function ofArchive({ env: { PAYLOADS }, traces, apply }: Search, key: stri
   return "changed";
 }
 
-/** An upload, or a part of a result or of the refused rows. */
+/** Rewrites a part of a result or of the refused rows, or deletes an upload. */
 async function ofBatch({ env, tenantId, traces, apply }: Search, key: string): Promise<Fate> {
   const [, , batchId = "", what] = key.split("/");
   const batch = await findBatch(env.DB, tenantId, batchId);
   if (what === "upload" || !batch) {
-    // An errored batch reads its upload again after an operator's retry.
+    // An errored batch reads its upload again after an operator's retry, so the upload is kept.
     const isRead = batch && (!hasEnded(batch) || batch.state === "errored");
     if (!isRead && apply) await env.PAYLOADS.delete(key);
     return isRead ? "waiting" : "changed";
@@ -129,12 +129,12 @@ function contactLine(line: string, traces: Traces): string {
   return rewritten === properties ? line : JSON.stringify({ contact_id, email, ...more, properties: rewritten });
 }
 
-/** The same for a CSV row; its fourth cell contains the contact's properties. */
+/** The cells of a CSV row of another contact, without mentions of the person; the fourth cell contains the contact's properties. */
 function contactCells([id = "", email = "", name = "", properties = "", ...more]: string[], traces: Traces): string[] {
   return [id, email, name, properties.startsWith("{") ? textWithoutPerson(properties, traces, renamedWithoutPerson) : properties, ...more];
 }
 
-/** The same for a fact: its name, entity, type, subtype, time and payload. Entity, type and time remain, as in its ledger. */
+/** The rewritten cells of a fact: name, entity, type, subtype, time and payload. Entity, type and time remain, as in its ledger. */
 function factCells(cells: string[], traces: Traces): string[] {
   return cells.map((cell, at) => {
     if (at === 0) return traces.rewrite("fact_id", cell);
@@ -143,7 +143,7 @@ function factCells(cells: string[], traces: Traces): string[] {
   });
 }
 
-/** The same for a finding; its second cell is a contact's id, or names a fact. */
+/** The rewritten cells of a finding; the second cell is a contact's id, or names a fact. */
 function findingCells(cells: string[], traces: Traces): string[] {
   return cells.map((cell, at) => traces.rewrite(at === 1 ? "key" : "cell", cell));
 }

@@ -27,7 +27,7 @@ export interface ForgetCall {
   instanceId: string;
   /** The pseudonym of the requested contact. */
   person: string;
-  /** The job's. */
+  /** The trace of the job. */
   trace: TraceContext;
 }
 
@@ -43,14 +43,14 @@ interface Row extends Record<string, unknown> {
 
 type Whom = Pick<ForgetCall, "env" | "tenantId" | "person">;
 
-/** True if another command continues with the same person, or has finished: this one has nothing left to do. */
+/** True if another command continues with the same person, or has finished: nothing is left to do for this command. */
 interface Whose {
   others?: true;
 }
 
 const OTHERS = { others: true } as const;
 
-/** Longest search in one step, and in one dry run. */
+/** Time limit of a search in one step, and in one dry run. */
 const SEARCH_MS = 15_000;
 
 /** The number of rows that would be removed or rewritten now, by place. */
@@ -68,8 +68,8 @@ export async function previewOf(
 
 /**
  * Removes a person from everything that works with contacts, in one write, after which the person cannot be restored. Waits until no push
- * has one of their contacts. Writes based on an earlier read are refused, and so is this write if a contact was written since it was read;
- * then it reads again. Ids found by an earlier, unfinished command are included.
+ * has reserved one of the person's contacts. Writes based on an earlier read are refused, and so is this write if a contact was written
+ * since it was read; then it reads again. Ids found by an earlier, unfinished command are included.
  */
 export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } & Whose>> {
   const { env, tenantId, person: pseudonym } = call;
@@ -107,8 +107,8 @@ export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } &
 }
 
 /**
- * The next part of a search. Returns its progress: `over` at the end. Errors: `not_retryable` at the end of a pass with waiting rows,
- * unless it `mayWait`; a retry starts the pass again.
+ * Runs the next part of a search. Returns the search's progress: `over` at the end. Errors: `not_retryable` at the end of a pass with
+ * waiting rows, unless it `mayWait`; a retry starts the pass again.
  */
 export async function searchOn(
   call: ForgetCall,
@@ -158,7 +158,7 @@ function underWay(waiting: number, instances: readonly string[]): Error {
 }
 
 /**
- * Deletes the last row with the person's ids, and audits the counts by place, without names. Returns them too. Earlier failed requests
+ * Deletes the last row with the person's ids, and audits the counts by place, without names. Returns the counts. Earlier failed requests
  * under another id of the same person are finished with it.
  */
 export async function finish(call: ForgetCall): Promise<Commit<{ removed: Counts }>> {
@@ -195,7 +195,7 @@ export async function recordsOf(whom: Whom): Promise<Pick<Known, "records" | "un
   return row ? begun(row).known : { records: [], unsure: [] };
 }
 
-/** The person's data when they were removed, and the search's progress. */
+/** The person's data at the time of the removal, and the search's progress. */
 function begun({ person, progress }: Row): { known: Known; progress: Progress } {
   if (person === null || progress === null) throw new MillraceError("invariant", "A search was begun before its person was taken off.");
   return { known: JSON.parse(person) as Known, progress: JSON.parse(progress) as Progress };

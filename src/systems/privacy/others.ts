@@ -10,14 +10,14 @@ import { rewriteLink } from "../crm/links.ts";
 import { type Properties, propertyNames } from "../crm/properties.ts";
 import { busyWith, refuseIfPushed, sendsSaying, wasRefused } from "../crm/sends.ts";
 
-/** Contacts scanned in one slice. */
+/** Maximum number of contacts scanned in one slice. */
 const ROWS = 500;
 
 interface Search {
   env: Env;
   tenantId: string;
   traces: Traces;
-  /** False only counts. */
+  /** False: only count the mentions. */
   apply: boolean;
   asker: CallOptions;
 }
@@ -113,13 +113,13 @@ async function write(search: Search, rewrites: readonly Rewrite[]): Promise<numb
 }
 
 /**
- * Rewrites the same texts in the CRM, in their current form, so that a person's additions remain. Records without the contact's key are
- * another's. Errors: `not_retryable` for a contact whose record the CRM does not show, or whose text it refuses.
+ * Rewrites the same texts in the CRM, in their current form, so that a person's additions remain. Records without the contact's key belong
+ * to another contact. Errors: `not_retryable` for a contact whose record the CRM does not show, or whose text it refuses.
  */
 async function rewriteRecords({ env, tenantId, traces, asker }: Search, rewrites: readonly Rewrite[]): Promise<void> {
   const shared = rewrites.filter(({ isShared }) => isShared);
   if (shared.length === 0) return;
-  // The ids of one account are other people's in another.
+  // The ids of one CRM account may belong to other people in another account.
   await readOf(env, tenantId, sql`SELECT 1`);
   const upstream = crm(env, tenantId);
   const owners = new Map(shared.map(({ row }) => [row.crm_id ?? "", row.id]));

@@ -6,7 +6,7 @@ import { contactBookOf } from "../facts/derived/contact-books.ts";
 
 /** A person, and their records in the CRM. */
 export interface Known extends Person {
-  /** The linked records, and the keys that they have if they are ours. */
+  /** The linked records in the CRM, and the keys that they have if they are ours. */
   records: { crmId: string; key: string }[];
   /** Keys under which an interrupted push may have created a record. */
   unsure: string[];
@@ -35,7 +35,7 @@ export async function idsOf(env: Env, tenantId: string, contactId: string): Prom
   return [...new Set([contactId, canonical_id, ...merged])];
 }
 
-/** The same, with all identifiers of the person from their contacts and from the CRM's known values. */
+/** All ids of a contact's person, with all identifiers from the person's contacts and from the CRM's known values. */
 export async function whoIs(env: Env, tenantId: string, contactId: string): Promise<{ known: Known; candidates: Candidate[] }> {
   const ids = await idsOf(env, tenantId, contactId);
   const candidates = await candidatesByIds(env.DB, tenantId, ids);

@@ -11,8 +11,8 @@ export interface Ended {
 }
 
 /**
- * Ends deliveries that mention a person and wait for a disabled endpoint. They could not be sent before it is enabled, and would keep the
- * name for up to seven days. A redelivery sends the fact in its present form.
+ * Ends deliveries that mention a person and wait for a disabled endpoint. These deliveries could not be sent before the endpoint is
+ * enabled, and would keep the name for up to seven days. A redelivery sends the fact in its present form.
  */
 export async function endPutOff(env: Env, tenantId: string, traces: Traces): Promise<Ended> {
   const found = (await query<PutOff & Record<string, unknown>>(env.DB, selectPutOff(tenantId, traces.mentions))).filter(

@@ -16,15 +16,15 @@ export type Counts = Record<string, number>;
 
 /** The progress of a search. */
 export interface Progress {
-  /** The number of the present place; after the last at the end of the pass. */
+  /** The number of the present place in the list of places; beyond the last at the end of the pass. */
   at: number;
   from: string | null;
-  /** Of all passes. */
+  /** Rows that all passes have removed, by place. */
   removed: Counts;
-  /** Of this pass. */
+  /** Number of rows found in this pass. */
   found: number;
   waiting: number;
-  /** Of this pass: the first running instances with waiting rows. */
+  /** The first running instances with waiting rows in this pass. */
   waitsFor?: string[];
 }
 
@@ -35,11 +35,11 @@ interface Search {
   tenantId: string;
   person: Person;
   traces: Traces;
-  /** False only counts. */
+  /** False: only count the mentions. */
   apply: boolean;
   /** The identity for calls to the CRM. */
   asker: CallOptions;
-  /** Waiting rows in the earlier places. */
+  /** Number of waiting rows in the earlier places of the list. */
   waiting: number;
   /** Running instances that mention the person. */
   waitsFor: Set<string>;
@@ -53,7 +53,7 @@ interface Place {
 /** Most running instances that a pass lists. */
 const NAMED = 10;
 
-/** Objects called in one slice. */
+/** Maximum number of objects called in one slice. */
 const OBJECTS = 25;
 
 /** Every searched place, in order: ledgers before their projection, which is built from them. */
@@ -74,7 +74,7 @@ const PLACES: readonly Place[] = [
   ...TEXT_TABLES.map((table) => ({
     name: withoutPrefix(table.table),
     look: async (search: Search, from: string | null) => {
-      // A copy of a fact that is in transit would become a second row beside the rewritten one.
+      // While a copy of a fact is in transit, the projection is not searched: the copy would become a second row beside the rewritten one.
       if (table.table === "facts" && search.waiting > 0) return { changed: 0, waiting: 0, next: null };
       const { env, tenantId, traces, apply } = search;
       return rewriteRows(env, { tenantId, table, by: noting(traces, search.waitsFor), from, apply });
@@ -86,7 +86,7 @@ const PLACES: readonly Place[] = [
   })),
 ];
 
-/** Continues a pass until its end or its time limit. `apply: false` only counts. */
+/** Continues a pass until its end or its time limit. With `apply: false` the function only counts. */
 export async function search(
   env: Env,
   tenantId: string,

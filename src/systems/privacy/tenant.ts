@@ -29,17 +29,17 @@ type Counts = Record<string, number>;
 export interface DeleteCall {
   env: Env;
   tenantId: string;
-  /** The command's own instance: it remains until the end. */
+  /** The command's own instance, which remains until the end. */
   instanceId: string;
 }
 
 interface Place {
   name: string;
-  /** Removes some; returns the number, 0 if nothing is left. */
+  /** Removes some data, and returns the number of removed rows; 0 if nothing is left. */
   remove: (call: DeleteCall) => Promise<number>;
 }
 
-/** Objects called in one slice, and files that one call removes. */
+/** Maximum number of objects called in one slice, and of files that one call removes. */
 const OBJECTS = 25;
 const FILES = 1000;
 /** A tenant's folders in the bucket of payloads. */
@@ -84,7 +84,7 @@ export async function tenantPreview(env: Env, tenantId: string): Promise<Counts>
   return Object.fromEntries([...counted, ...files].filter(([, count]) => count > 0));
 }
 
-/** Tokens revoked at once in this isolate; others end within 30 seconds, as all do in other isolates. */
+/** Maximum number of tokens that this isolate revokes at once; the others end within 30 seconds, as all do in other isolates. */
 const TOLD_AT_ONCE = 50;
 
 /** Revokes a tenant's tokens, including the caller's, so that no new data arrives after the response. */
@@ -94,7 +94,10 @@ export async function endTokens(env: Env, by: Operator, reason: string): Promise
   while ((await removeRows(env, by.tenantId, "millrace_tokens", ["id"])) > 0);
 }
 
-/** An earlier running command that deletes the same tenant: it continues, and this one stops, so that they do not end each other. */
+/**
+ * An earlier running command that deletes the same tenant: the earlier command continues, and this one stops, so that they do not end each
+ * other.
+ */
 async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<string | undefined> {
   const by = { tenantId, actor: "" };
   const place = ({ acceptedAt, id }: Pick<Instance, "acceptedAt" | "id">) => `${String(acceptedAt).padStart(16, "0")} ${id}`;
@@ -104,8 +107,8 @@ async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<str
 }
 
 /**
- * Removes data for a limited time. Returns the counts, and whether everything was searched: a pass without findings is the last. Does
- * nothing if an `older` command's instance continues.
+ * Removes data for a limited time. Returns the counts, and whether everything was searched: a pass without findings is the last. The call
+ * does nothing if an `older` command's instance continues.
  */
 export async function removeOn(call: DeleteCall, forMs: number): Promise<{ removed: Counts; over: boolean; older?: string }> {
   const older = await olderThan(call);

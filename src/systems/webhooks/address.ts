@@ -2,7 +2,7 @@ import ipaddr from "ipaddr.js";
 import { characterCount } from "millrace";
 
 const MAX_CHARACTERS = 2048;
-/** Mail, shells and databases use ports below it; 443 is the exception. */
+/** Lowest allowed port, except 443: mail, shells and databases use lower ports. */
 const LOWEST_PORT = 1024;
 
 /** Top-level domains and subdomains of private networks or without a target. */
@@ -26,7 +26,7 @@ const PRIVATE_SUFFIXES = [
   "metadata.goog",
 ];
 
-/** A URL with an acceptable text, or why it is not. `name`: the name to resolve by DNS; absent for an IP address. */
+/** A URL with an acceptable text, or the reason why the text is refused. `name`: the name to resolve by DNS; absent for an IP address. */
 export type CheckedUrl = { url: URL; name?: string } | { refused: string };
 
 /**
@@ -67,7 +67,7 @@ export function isPublic(address: string): boolean {
   return parsed.kind() === "ipv4" || parsed.match(GLOBAL_UNICAST);
 }
 
-/** It looks public, but gives machines on Azure their own secrets. */
+/** The address looks public, but gives machines on Azure their own secrets. */
 const AZURE_WIRE_SERVER = "168.63.129.16";
 
 /** The range of public IPv6 addresses; compatible, translated and local forms are outside it. */

@@ -22,7 +22,7 @@ interface Owed {
 }
 
 /**
- * Delivers the facts of a period to an endpoint that has no sent delivery of them: because it was disabled, or is new. Each has the
+ * Delivers the facts of a period to an endpoint that has no sent delivery of them: because it was disabled, or is new. Each fact has the
  * delivery, the key and the `webhook-id` that it would have had, so a fact that was delivered is not delivered again.
  */
 export const deliverFacts = defineBulkVerb({
@@ -54,7 +54,7 @@ async function deliverOne(call: BulkCall, id: string) {
   const ledger = ledgerOf(env as unknown as Env, tenantId, entity);
   const [fact] = (await ledger.read(sequence - 1, 1)) as unknown as RecordedFact[];
   const payload = fact?.sequence === sequence ? laterDelivery(versions, fact) : undefined;
-  if (!fact || !payload) return unchanged("Its ledger does not keep the fact any more.");
+  if (!fact || !payload) return unchanged("The fact's ledger does not keep the fact any more.");
 
   const delivery = deliveryId({ catalog, by }, { endpointId, entity, factId: fact.fact_id });
   const request = digest("deliver", bulkId ?? "");
@@ -64,12 +64,12 @@ async function deliverOne(call: BulkCall, id: string) {
       return unchanged(`Its delivery is ${known.isSent ? "sent" : known.state}.`);
     const asked = { endpointId, which: { id: delivery }, key: `bulk/${bulkId}`, reason };
     const { instanceIds } = await redeliver(env, catalog, by, asked);
-    return instanceIds.length > 0 ? { changed: true } : unchanged("Another request has redelivered it.");
+    return instanceIds.length > 0 ? { changed: true } : unchanged("Another request has redelivered the fact.");
   }
   if (!known && !(await send(call, fact, { payload, delivery, request }))) {
-    return unchanged("Its delivery is not kept any more: whether it was sent is unknown, so it is not sent again.");
+    return unchanged("The fact's delivery is not kept any more: whether it was sent is unknown, so it is not sent again.");
   }
-  // After the delivery, so that the match names it. The audit comes last: until then a repeat does the rest.
+  // The match is recorded after the delivery, so that it names the delivery. The audit comes last: until then a repeat does the rest.
   const { tenant_id, trace_id, traceparent, tracestate, correlation_id, causation_id } = fact;
   const provenance = { tenant_id, trace_id, traceparent, tracestate, correlation_id, causation_id };
   await appendFacts(env as unknown as Env, provenance, [matched({ ...payload, id: delivery }, new Date().toISOString())]);
@@ -104,7 +104,7 @@ async function send({ env, catalog, by }: BulkCall, fact: RecordedFact, { payloa
   return answer?.replayed === false;
 }
 
-/** The versions of an enabled endpoint. Errors: `invalid_transition` for another one. */
+/** The versions of an enabled endpoint. Errors: `invalid_transition` for an endpoint that is not enabled. */
 async function enabledVersions(db: D1Database, tenantId: string, id: string): Promise<Version[]> {
   const versions = await versionsOf(db, tenantId, id);
   const state = versions.at(-1)?.state;
@@ -117,7 +117,7 @@ function deliveryId({ catalog, by }: Pick<BulkCall, "catalog" | "by">, { endpoin
   return instanceId(by.tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(named) ?? "");
 }
 
-/** Errors: `invalid_payload` for a text that no list has. */
+/** Parses the id of a listed fact. Errors: `invalid_payload` for a text that no list contains. */
 function owedIn(id: string): Owed {
   try {
     const [endpointId, entity, factId, sequence] = z.tuple([z.string(), z.string(), z.string(), z.int()]).parse(JSON.parse(id));

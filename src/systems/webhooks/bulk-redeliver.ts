@@ -44,7 +44,7 @@ export const redeliverDeliveries = defineBulkVerb({
   },
 });
 
-/** The open and failed ones among deliveries, by id. */
+/** The deliveries in progress and the failed deliveries among the given ones, by id. */
 export async function outcomesOf(db: D1Database, tenantId: string, ids: readonly string[]): Promise<Map<string, Outcome>> {
   const found = await query<Standing>(db, selectStanding(tenantId, ids));
   return new Map(found.flatMap(({ id, state }) => (CAME[state] ? [[id, CAME[state]] as const] : [])));
@@ -55,7 +55,8 @@ async function repeatable(db: D1Database, tenantId: string, id: string): Promise
   const [found] = await query<Standing>(db, selectStanding(tenantId, [id]));
   if (!found) throw new MillraceError("delivery_not_found", `There is no delivery ${beginning(id, 64)}.`);
   const endpoint = await getEndpoint(db, tenantId, found.endpoint_id);
-  if (endpoint?.state === "deleted") throw new MillraceError("invalid_transition", "Its endpoint is deleted: no further delivery is sent.");
+  if (endpoint?.state === "deleted")
+    throw new MillraceError("invalid_transition", "The delivery's endpoint is deleted: no further delivery is sent.");
   return found;
 }
 

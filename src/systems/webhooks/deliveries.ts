@@ -6,11 +6,11 @@ export type DeliveryState = "pending" | "sent" | "failed" | "gone" | "skipped";
 
 /** One request to a receiver, and its result. */
 export interface Attempt {
-  /** 1 for the first. */
+  /** The number of the attempt, from 1. */
   attempt: number;
   /** ISO 8601. */
   at: string;
-  /** The version of the endpoint that it used: the newest at the time. */
+  /** The version of the endpoint that the attempt used: the newest at the time. */
   version: number;
   /** The response's status; null without a response. */
   status: number | null;
@@ -23,23 +23,23 @@ export interface Attempt {
 /** A delivery for its step. */
 export type Delivery = WebhookDelivery & {
   id: string;
-  /** The instance that sends it: the delivery's own id the first time, another one for each redelivery. */
+  /** The instance that sends the delivery: the delivery's own id the first time, another one for each redelivery. */
   instance_id: string;
   tenant_id: string;
-  /** ISO 8601: when the fact matched the endpoint. */
+  /** The time at which the fact matched the endpoint, in ISO 8601. */
   matched_at: string;
 };
 
 /** A delivery in the log. */
 export interface LoggedDelivery {
   id: string;
-  /** The newest instance that sends it. */
+  /** The newest instance that sends the delivery. */
   instance_id: string;
   config_version: number;
   entity: string;
   fact_id: string;
   fact_type: string;
-  /** `sent` once the receiver has accepted it, whatever becomes of a redelivery. */
+  /** `sent` after the receiver has accepted the delivery, regardless of later redeliveries. */
   state: DeliveryState;
   /** The state of the newest redelivery; null without one. */
   redelivery: DeliveryState | null;
@@ -48,10 +48,10 @@ export interface LoggedDelivery {
   attempts: Attempt[];
 }
 
-/** Attempts that a delivery keeps, the newest: an operator may retry without limit. */
+/** Maximum number of attempts in a delivery's log, the newest ones: an operator may retry without limit. */
 const KEPT_ATTEMPTS = 30;
 
-/** The delivery of a command. Its id is that of its first instance, so one id finds everything. */
+/** The delivery of a command. The delivery has the id of its first instance, so one id finds both. */
 export function deliveryOf({ payload, envelope, instanceId }: Sent<WebhookDelivery>): Delivery {
   const { tenant_id, created_at } = envelope;
   return { ...payload, id: payload.delivery_id ?? instanceId, instance_id: instanceId, tenant_id, matched_at: created_at };
@@ -101,9 +101,9 @@ export function logAttempt(tenantId: string, id: string, attempt: Attempt): Stat
 const HAS_ENDED = hasInstance("d", { id: "coalesce(d.instance_id, d.id)", statuses: SETTLED });
 const STATE = fragment(`iif(d.state = 'pending' AND ${HAS_ENDED.fragment}, 'skipped', d.state)`);
 
-/** A delivery's state for display: a redelivery that fails leaves a sent one sent. */
+/** A delivery's state for display: if the redelivery of a sent delivery fails, the state remains `sent`. */
 const SHOWN = fragment(`iif(d.sent_at IS NOT NULL, 'sent', ${STATE.fragment})`);
-/** The state of its newest redelivery. */
+/** The state of a delivery's newest redelivery. */
 const REDELIVERY = fragment(`iif(d.instance_id <> d.id, ${STATE.fragment}, NULL)`);
 
 /** The states from which a delivery can be sent again. A failed one is retried as its instance, and a pending one is in progress. */
@@ -149,7 +149,7 @@ export function selectOwed(tenantId: string, endpointId: string, { since, until 
 /** A fact is matched after it is recorded, by the clocks of two machines. Earlier deliveries are not read. */
 const CLOCKS_DIFFER_MS = 3_600_000;
 
-/** A delivery for a request that sends it later: whether it is this request's own, whether it was sent, and the state. */
+/** A delivery for a request that sends it later: the state, and the facts whether the delivery belongs to this request and was sent. */
 export async function laterOf(db: D1Database, tenantId: string, id: string, request: string) {
   const [row] = await query<{ own: number; sent: number; state: DeliveryState }>(
     db,
@@ -185,7 +185,7 @@ export function selectRepeated({ tenantId, endpointId, request }: Asking, which:
     ORDER BY matched_at, id LIMIT ${limit}`;
 }
 
-/** One delivery of that period that a request has sent again, if there is any. */
+/** One delivery of the requested period that a request has sent again, if there is any. */
 export function selectHad({ tenantId, endpointId, request }: Asking, which: Repeated): Statement {
   const chosen =
     "id" in which
@@ -230,7 +230,7 @@ export function settleDelivery({ tenant_id, id, instance_id }: Delivery, state: 
 export interface PutOff {
   id: string;
   endpoint_id: string;
-  /** The endpoint's. */
+  /** The version of the endpoint. */
   version: number;
   fact_id: string;
   envelope: string;
@@ -261,7 +261,7 @@ export function skipPutOff(tenantId: string, ids: readonly string[]): Statement 
         WHERE v.tenant_id = d.tenant_id AND v.endpoint_id = d.endpoint_id AND v.replaced_at IS NULL AND v.state = 'disabled')`;
 }
 
-/** The current target of a delivery. */
+/** The current endpoint and state of a delivery. */
 export interface Target {
   version: number;
   url: string;

@@ -19,7 +19,7 @@ export interface Endpoint {
   fact_types: string[];
   description: string;
   state: EndpointState;
-  /** Why it was disabled automatically. */
+  /** The reason why the endpoint was disabled automatically. */
   reason: string | null;
   created_at: number;
   changed_at: number;
@@ -29,7 +29,7 @@ export interface Endpoint {
 /** The tenant, and the operator. */
 export type By = Operator;
 
-/** Most endpoints of one tenant without deleted ones. It bounds the deliveries per fact. */
+/** Maximum number of endpoints of one tenant, not counting deleted ones. This number bounds the deliveries per fact. */
 export const MAX_ENDPOINTS = 100;
 /**
  * Most stored versions of a tenant's endpoints, including replaced and deleted ones: about twenty changes a day for as long as facts can
@@ -60,7 +60,10 @@ export function hasRoom(tenantId: string): Statement {
   return sql`(SELECT count(*) FROM webhook_versions WHERE tenant_id = ${tenantId}) < ${MAX_VERSIONS}`;
 }
 
-/** Replaces the current version if it is the expected one, not deleted, and `so` is true. Runs before the insert of the next. */
+/**
+ * Replaces the current version if it is the expected one, not deleted, and `so` is true. The statement runs before the insert of the next
+ * version.
+ */
 function replace(tenantId: string, id: string, expected: number, so: Statement): Statement {
   return sql`
     UPDATE webhook_versions SET replaced_at = ${now}
@@ -86,8 +89,8 @@ function insertNext(by: By, id: string, expected: number, change: Change): State
 }
 
 /**
- * A change, to be committed as one. The last statement returns the new version, or nothing if the expected one is no longer current or the
- * tenant's limit is reached. A deletion is always possible, because there is at most one per endpoint.
+ * The statements of a change, to be committed as one batch. The last statement returns the new version, or nothing if the expected one is
+ * no longer current or the tenant's limit is reached. A deletion is always possible, because there is at most one per endpoint.
  */
 export function changeEndpoint(by: By, id: string, expected: number, change: Change): [Statement, Statement] {
   const room = change.state === "deleted" ? sql`true` : hasRoom(by.tenantId);
@@ -95,8 +98,8 @@ export function changeEndpoint(by: By, id: string, expected: number, change: Cha
 }
 
 /**
- * Disables an endpoint after its receiver refused further requests, if its version is unchanged. Never refused by the limit: it happens at
- * most once per enabling.
+ * Disables an endpoint after its receiver refused further requests, if its version is unchanged. The limit of versions never refuses this
+ * change, because it happens at most once per enabling.
  */
 export function disableGone(tenantId: string, id: string, version: number, reason: string): [Statement, Statement] {
   const by = { tenantId, actor: "millrace" };

@@ -2,15 +2,15 @@ import { checkText } from "./address.ts";
 import { resolve } from "./resolve.ts";
 import { allowsLocal, resolverOf, type WebhookVars } from "./settings.ts";
 
-/** Allowed; refused with the reason; or unknown for now. */
+/** The result of a check: allowed; refused with the reason; or unknown for now. */
 export type CheckedTarget =
   | { verdict: "public"; url: URL }
   | { verdict: "refused"; reason: string }
   | { verdict: "unknown"; reason: string };
 
 /**
- * Checks a webhook's target: its text, then every address of its name. It runs when an endpoint is registered, and before each request. A
- * DNS change between the check and the platform's connection cannot be detected.
+ * Checks a webhook's target: its text, then every address of its name. The check runs when an endpoint is registered, and before each
+ * request. A DNS change between the check and the platform's connection cannot be detected.
  */
 export async function checkTarget(env: WebhookVars, text: string): Promise<CheckedTarget> {
   const checked = checkText(text, { local: allowsLocal(env) });

@@ -24,8 +24,8 @@ export async function offer(told: Routed<RecordedFact>): Promise<WebhookDelivery
 }
 
 /**
- * The delivery of a fact that is sent later, by the versions of one endpoint. It is the same as at the time if the fact matched then;
- * otherwise the newest version counts.
+ * The delivery of a fact that is sent later, by the versions of one endpoint. If the fact matched when it was recorded, the delivery is the
+ * one of that time; otherwise the newest version counts.
  */
 export function laterDelivery(versions: readonly Version[], fact: RecordedFact): WebhookDelivery | undefined {
   const [then] = inForce(versions, Date.parse(fact.recorded_at)).filter((version) => matches(version, fact));
@@ -42,8 +42,8 @@ function deliveryTo({ id, version }: Version, { entity, fact_id, type }: Recorde
 }
 
 /**
- * The newest version of each endpoint at a time. If all versions of that time are pruned, the oldest stored one: the endpoint existed in
- * some form.
+ * The newest version of each endpoint at a time. If all versions of that time are pruned, the oldest stored version is used, because the
+ * endpoint existed in some form.
  */
 function inForce(versions: readonly Version[], at: number): Version[] {
   const newest = new Map<string, Version>();

@@ -4,14 +4,14 @@ import type { Catalog } from "millrace/worker";
 import { WebhookDeliver } from "../../messages/webhooks.ts";
 import { type Asking, isUnderWay, type LoggedDelivery, type Repeated, repeatDeliveries, selectHad, selectRepeated } from "./deliveries.ts";
 
-/** Most deliveries that one request sends again. */
+/** Maximum number of deliveries that one request sends again. */
 export const REDELIVERED_AT_ONCE = 500;
 
 /** The selected deliveries, the operator and the reason. */
 interface Redelivery {
   endpointId: string;
   which: Repeated;
-  /** The request's idempotency key: the same one sends each delivery again once. Default: unique. */
+  /** The request's idempotency key: requests with the same key send each delivery again once. Default: unique. */
   key?: string | undefined;
   reason: string;
 }
@@ -25,8 +25,8 @@ interface Redelivered {
 
 /**
  * Sends deliveries again that the request has not sent yet, oldest first: each by its own instance, with its old `webhook-id` and body.
- * `more`: there are others, for a repetition of the request. Rows, audit and commands are one write, which is repeated if another request
- * was first.
+ * `more`: further deliveries match, for a repetition of the request. Rows, audit and commands are one write, which is repeated if another
+ * request was first.
  */
 export async function redeliver(env: EngineEnv, catalog: Catalog, by: Operator, asked: Redelivery): Promise<Redelivered> {
   const { endpointId, which, key, reason } = asked;

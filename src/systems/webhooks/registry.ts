@@ -22,7 +22,7 @@ type RegistryEnv = WebhookVars & { DB: D1Database };
 /** How long a repeated request also gets the secret, for a client that lost the response. */
 const REPEATED_FOR_MS = 86_400_000;
 
-/** An endpoint with its secret. `replayed`: an earlier request with the same key made it. */
+/** An endpoint with its secret. `replayed`: an earlier request with the same key created the endpoint. */
 interface Registered {
   id: string;
   secret: string;
@@ -186,13 +186,13 @@ function actionOf(verb: Verb, id: string, detail: object) {
   return { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason: "", detail: { ...detail } };
 }
 
-/** The audited part of a configuration: a path or query may be the receiver's secret. */
+/** The part of a configuration that is audited. This part omits path and query, which may be the receiver's secret. */
 function publicly({ url, fact_types }: Pick<EndpointConfig, "url" | "fact_types">): Record<string, unknown> {
   return { host: new URL(url).host, fact_types };
 }
 
 /**
- * A configuration with its URL as parsers read it. An unresponsive resolver does not prevent the registration: nothing is sent to a name
+ * A configuration with its URL in normalised form. An unresponsive resolver does not prevent the registration: nothing is sent to a name
  * before it resolves.
  */
 async function allowed<Config extends { url: string }>(env: RegistryEnv, config: Config): Promise<Config> {
@@ -203,7 +203,7 @@ async function allowed<Config extends { url: string }>(env: RegistryEnv, config:
   throw new MillraceError("invalid_payload", `The URL ${checked.reason}.`, { issues: [issue] });
 }
 
-/** The part after `#` is never sent. */
+/** The part of a URL after `#` is never sent. */
 function calledAs(url: URL): string {
   url.hash = "";
   return url.href;

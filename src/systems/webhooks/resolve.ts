@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { isPublic } from "./address.ts";
 
-/** The DNS result of a name: only public addresses; refused, with the reason; or none for now. */
+/** The DNS result of a name: only public addresses; refused, with the reason; or currently no result. */
 export type Resolved = { verdict: "public" } | { verdict: "refused"; reason: string } | { verdict: "unknown"; reason: string };
 
 const ANSWER_MS = 5000;
@@ -15,7 +15,7 @@ const answerSchema = z.object({
   Answer: z.array(z.object({ type: z.int(), data: z.string() })).default([]),
 });
 
-/** Queries a DNS-over-HTTPS service (JSON format) for a name's IPv4 and IPv6 addresses. Every one must be public. */
+/** Queries a DNS-over-HTTPS service (JSON format) for a name's IPv4 and IPv6 addresses. Every address must be public. */
 export async function resolve(resolver: string, name: string): Promise<Resolved> {
   try {
     const answers = await Promise.all([ask(resolver, name, "A"), ask(resolver, name, "AAAA")]);

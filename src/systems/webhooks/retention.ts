@@ -14,7 +14,7 @@ const MATCHED_FOR_DAYS = FACT_DAYS + OPEN_LETTER_DAYS;
 /** How long webhooks' rows are kept. Deliveries are kept no longer than the versions that they name. */
 export const webhookRetention: readonly Retention[] = [
   { name: "webhook deliveries", keepDays: 30, prune: slices(deleteDeliveries) },
-  // Few rows without an index by age: checked once a day.
+  // The table has few rows and no index by age, so it is checked once a day.
   { name: "webhook secrets", keepDays: 30, everyHours: 24, prune: slices(deleteSecrets) },
   { name: "webhook versions", keepDays: MATCHED_FOR_DAYS, everyHours: 24, prune: slices(deleteVersions) },
   { name: "webhook endpoints", keepDays: 60, everyHours: 24, prune: slices(deleteEndpoints) },
@@ -25,8 +25,8 @@ function slices(statement: (keepMs: number) => Statement): Retention["prune"] {
 }
 
 /**
- * Ordered by endpoint, so that the index by endpoint and time finds the oldest. A failed delivery that waits for an operator is removed as
- * well; its instance remains.
+ * The statement is ordered by endpoint, so that the index by endpoint and time finds the oldest deliveries. A failed delivery that waits
+ * for an operator is removed as well; its instance remains.
  */
 function deleteDeliveries(keepMs: number): Statement {
   return sql`
@@ -53,7 +53,8 @@ function deleteVersions(keepMs: number): Statement {
 }
 
 /**
- * A deleted endpoint with all its versions, after its deliveries are removed: a later match would not be sent. Its secrets ended with it.
+ * Removes a deleted endpoint with all its versions, after its deliveries are removed: a later match would not be sent. The endpoint's
+ * secrets ended at its deletion.
  */
 function deleteEndpoints(keepMs: number): Statement {
   return sql`

@@ -10,7 +10,7 @@ export const MAX_SIGNING = 5;
 export interface SecretGeneration {
   generation: number;
   created_at: number;
-  /** Null for the newest, which signs until the next rotation. */
+  /** The end of this generation's validity; null for the newest, which signs until the next rotation. */
   valid_until: number | null;
 }
 
@@ -24,8 +24,8 @@ export function firstSecret(tenantId: string, endpointId: string): Statement {
 }
 
 /**
- * A new generation, and an end for the previous one; earlier ones keep their ends. To be committed as one. The first statement returns the
- * new generation, or nothing if the endpoint is deleted or too many secrets sign.
+ * The statements that create a generation and end the previous one, to be committed as one batch. Earlier generations keep their ends. The
+ * first statement returns the new generation, or nothing if the endpoint is deleted or too many secrets sign.
  */
 export function rotate(tenantId: string, endpointId: string, overlapSeconds: number): [Statement, Statement] {
   return [
@@ -45,7 +45,7 @@ export function rotate(tenantId: string, endpointId: string, overlapSeconds: num
   ];
 }
 
-/** Ends all secrets of a deleted endpoint. Has no effect if the deletion came too late. */
+/** Ends all secrets of a deleted endpoint. The statement has no effect if the deletion came too late. */
 export function endSecrets(tenantId: string, endpointId: string): Statement {
   return sql`
     UPDATE webhook_secrets SET valid_until = ${now}
@@ -54,7 +54,7 @@ export function endSecrets(tenantId: string, endpointId: string): Statement {
         WHERE v.tenant_id = ${tenantId} AND v.endpoint_id = ${endpointId} AND v.replaced_at IS NULL AND v.state = 'deleted')`;
 }
 
-/** Ends one generation; not the newest, which has no end. */
+/** Ends one generation of a secret; not the newest, which has no end. */
 export function endGeneration(tenantId: string, endpointId: string, generation: number): Statement {
   return sql`
     UPDATE webhook_secrets SET valid_until = ${now}

@@ -1,7 +1,7 @@
 /** A deployment's settings of webhooks. */
 export interface WebhookVars {
   MILLRACE_KEY: string;
-  /** `"true"` allows endpoints on this machine (localhost, 127.0.0.1, ::1), also by plain http. For development only. */
+  /** `"true"` allows endpoints on this machine (localhost, 127.0.0.1, ::1), also by plain http. Set it for development only. */
   WEBHOOKS_ALLOW_LOCAL?: string;
   /** A DNS-over-HTTPS service with the JSON format. Default: Cloudflare's. */
   WEBHOOKS_RESOLVER?: string;

@@ -39,7 +39,7 @@ describe("Lane routes", () => {
     expect(await until(listed, (item) => item !== undefined)).toMatchObject({
       lane: "blocked",
       state: "paused",
-      why: "An operator has paused it.",
+      why: "An operator has paused the lane.",
       depth: 1,
       head: { type: "turn.blocked", idempotency_key: `${key.key}/${key.key} poison`, error: expect.stringContaining("invalid_payload") },
       noted_at: expect.any(String),
@@ -73,7 +73,7 @@ describe("Lane routes", () => {
         failed: expect.any(String),
         cause: expect.any(String),
       },
-      { lane: "blocked", state: "paused", keys: 1, waiting: 1, why: "An operator has paused it." },
+      { lane: "blocked", state: "paused", keys: 1, waiting: 1, why: "An operator has paused the lane." },
     ]);
     const keysBy = async (filter: string) => (await ask(`/v1/lanes?${filter}`)).body.items?.map(({ key }) => key);
     expect(await keysBy(`lane=held&state=held&cause=${found[0]?.cause}`)).toEqual([first.key, second.key].toSorted());

@@ -246,7 +246,7 @@ describe("Operators", () => {
     await lane.client.sendBatch(numbers(150).map((n) => lane.message(n, n === 1 ? { idempotencyKey: "a" } : {})));
     await evictDurableObject(lane.stub);
     await runDurableObjectAlarm(lane.stub);
-    expect(await lane.object.look()).toMatchObject({ state: "paused", why: "An operator has paused it.", depth: 150 });
+    expect(await lane.object.look()).toMatchObject({ state: "paused", why: "An operator has paused the lane.", depth: 150 });
     const page = await lane.object.messages();
     const rest = await lane.object.messages({ after: page.at(-1)?.sequence ?? 0 });
     expect([...page, ...rest].map(({ body }) => (body as LaneBody).n)).toEqual(numbers(150));

@@ -110,7 +110,7 @@ describe.each(["platform", "lean"] as const)("crashEverywhere over a workflow of
       },
       { only },
     );
-    expect(broken).toContain(`POST ${SHOP}/mails was sent outside of a step, and each pass repeats it. Put it into a step.`);
+    expect(broken).toContain(`POST ${SHOP}/mails was sent outside of a step, and each replay repeats it. Put it into a step.`);
     expect(broken).toContainEqual(expect.stringContaining(`POST ${SHOP}/mails outside of a step: sent 2 times, and 1 without a fault.`));
   });
 
@@ -128,7 +128,7 @@ describe.each(["platform", "lean"] as const)("crashEverywhere over a workflow of
     mode.steps = steps;
     let now = 0;
     const { broken } = await tryCode(({ step }) => step.effect("charge", keyed, "charges", { key: `at-${now++}` }), { only });
-    expect(broken).toContainEqual(expect.stringContaining("The run did not come to this boundary again"));
+    expect(broken).toContainEqual(expect.stringContaining("The run did not reach this boundary again"));
   });
 
   it("crashEverywhere reports a keyed step that does not send its key", async () => {
@@ -205,7 +205,7 @@ it("crashEverywhere reports why a workflow does not complete without a fault", a
   await expect(failing).rejects.toThrow("lab is not complete without a fault: it is errored, note: Closed.");
   const tried = tryCode(({ step }) => step.waitFor("hear", ProbeSignal, { subject: "nobody" }), { withinMs: 500 });
   await expect(tried).rejects.toThrow(
-    "lab is not complete without a fault: After 500 ms lab is waiting. Where the workflow waits for an event or an answer, give it in `meanwhile`.",
+    "lab is not complete without a fault: After 500 ms lab is waiting. If the workflow waits for an event or an answer, send it in `meanwhile`.",
   );
 });
 

@@ -27,7 +27,7 @@ it("a keyword without content is researched once, in any spelling; a live one is
   const [one, two, ...more] = await decisions(caller, brand);
   expect(more).toEqual([]);
   expect(one).toMatchObject({ cycle: "w1", keyword: `${word} Pots`, verdict: "requested", grounds: { drafts: 0, max_drafts: 5 } });
-  expect(two).toMatchObject({ cycle: "w2", verdict: "skipped", reason: "It has a published article." });
+  expect(two).toMatchObject({ cycle: "w2", verdict: "skipped", reason: "The keyword has a published article." });
   const article = await env.DB.prepare("SELECT tenant_id, status FROM articles WHERE id = ?1").bind(two.grounds.content_id).first();
   expect(article).toEqual({ tenant_id: caller.tenantId, status: "published" });
   expect(await paidFor(word)).toEqual({ search: 1, text: 2 });
@@ -42,7 +42,7 @@ it("a keyword with running work, or with a draft, is skipped", async () => {
   await decided(caller, await cycle(caller, { brand, cycle: "w3", keywords: ["rye"] }));
   const [, underWay, draft] = await decisions(caller, brand);
   expect(underWay).toMatchObject({ verdict: "skipped", cycle: expect.stringMatching(/w[12]/) });
-  expect(draft).toMatchObject({ verdict: "skipped", reason: "It has a draft that waits for its publication." });
+  expect(draft).toMatchObject({ verdict: "skipped", reason: "The keyword has a draft that waits for publication." });
 });
 
 it("research younger than 7 days is reused at no cost; older research is not", async () => {
@@ -62,7 +62,7 @@ it("research younger than 7 days is reused at no cost; older research is not", a
   await decided(caller, await cycle(caller, { brand, cycle: "w2", keywords: [word] }));
   await stands(caller, brand, { live: 1 });
   const [, reused] = await decisions(caller, brand);
-  expect(reused).toMatchObject({ verdict: "reused", reason: expect.stringMatching(/^Its research is less than an hour old/) });
+  expect(reused).toMatchObject({ verdict: "reused", reason: expect.stringMatching(/^The keyword's research is less than an hour old/) });
   expect(await paidFor(word)).toEqual({ search: 1, text: 2 });
   const { results } = await env.DB.prepare("SELECT id FROM research WHERE tenant_id = ?1").bind(caller.tenantId).all();
   expect(results).toEqual([{ id: reused.grounds.research_id }]);
@@ -181,7 +181,7 @@ it("a keyword that is requested twice at once outside cycles is paid for once: t
   const by = Object.fromEntries(results.map((result) => [result.verdict, result]));
   expect(by.skipped).toMatchObject({ reason: expect.stringMatching(/research is running|being written|published article|draft/) });
   expect(by.requested).toMatchObject({ research_id: expect.any(String) });
-  expect(await resultOf(await ask("three"))).toMatchObject({ verdict: "skipped", reason: "It has a published article." });
+  expect(await resultOf(await ask("three"))).toMatchObject({ verdict: "skipped", reason: "The keyword has a published article." });
   expect(await paidFor(word)).toEqual({ search: 1, text: 2 });
 });
 

@@ -32,7 +32,7 @@ it("a deferred item remains deferred until there is capacity, and is then decide
   expect(decideAgain({ heldBy: "w1", ...research(86_400_000) }, room, NOW)).toMatchObject({
     verdict: "resumed",
     reason:
-      "There is room again: 1 draft waits and 1 is on its way, of 3. Its research is 1 day old, younger than 7 days: it is used again, without a new search.",
+      "There is room again: 1 draft waits and 1 is on its way, of 3. The keyword's research is 1 day old, younger than 7 days: it is used again, without a new search.",
     grounds: { research_id: "r1" },
   });
   expect(decideAgain({ heldBy: "w1", live: "c1" }, full, NOW)).toMatchObject({ verdict: "skipped" });

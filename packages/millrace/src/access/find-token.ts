@@ -27,7 +27,7 @@ export interface Grant {
 /** An authenticated token. */
 export interface Token extends Grant {
   id: string;
-  /** The first token of the chain of mints, or the token's own id. Rate limits count all its descendants as one caller. */
+  /** The first token of the chain of mints, or the token's own id. Rate limits count all descendants of a token as one caller. */
   rootId: string;
 }
 
@@ -43,7 +43,7 @@ export interface StoredToken {
   minted_by: string | null;
 }
 
-/** How long an isolate caches a token's row, or that it is unknown. A deleted token can work this much longer. */
+/** How long an isolate caches a token's row, or the fact that a token id is unknown. A revoked token can remain valid for this time. */
 const TOKEN_CACHE_MS = 30_000;
 const TOKEN_CACHE_ENTRIES = 1000;
 /** Unknown ids have their own cache, so that guessed ids do not displace valid tokens. */
@@ -54,8 +54,8 @@ const cache = new Map<string, { row: StoredToken; until: number }>();
 const unknown = new Map<string, number>();
 
 /**
- * The token of a bearer text; undefined if it is malformed, unknown, wrong or expired, without saying which. `beforeLook` is called before
- * a database query, which happens only for ids that are not cached; its error is thrown.
+ * Finds the token of a bearer credential; undefined if the credential is malformed, unknown, wrong or expired. `beforeLook` is called
+ * before a database query, which happens only for ids that are not cached; its error is thrown.
  */
 export async function findToken(
   env: Pick<EngineEnv, "DB">,
@@ -72,7 +72,10 @@ export async function findToken(
   return asToken(row);
 }
 
-/** The token of an id from a text that this engine sealed; undefined if it is gone or expired. `beforeLook` as in `findToken`. */
+/**
+ * The token with an id that comes from a text signed by this engine; undefined if the token is gone or expired. `beforeLook` has the same
+ * meaning as in `findToken`.
+ */
 export async function findTokenById(
   env: Pick<EngineEnv, "DB">,
   id: string,
@@ -103,14 +106,20 @@ function asToken(row: StoredToken): Token {
   };
 }
 
-/** Written at most once an hour, and to the cached row first, so that no request waits twice or fails because of it. */
+/**
+ * Records the time of a token's last use, at most once an hour. The cached row is updated first, so that concurrent requests do not repeat
+ * the write. A failed write is ignored.
+ */
 async function noteUse(env: Pick<EngineEnv, "DB">, row: StoredToken): Promise<void> {
   if ((row.used_at ?? 0) > Date.now() - USED_WITHIN_MS) return;
   row.used_at = Date.now();
   await query(env.DB, noteUsed(row.id)).catch(() => {});
 }
 
-/** The stored row. Ids are random and cannot be requested before they exist, so an unknown id can be cached. */
+/**
+ * Reads a token's row from the cache or the database. Ids are random and cannot be requested before they exist, so an unknown id can be
+ * cached.
+ */
 async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: () => Promise<void>): Promise<StoredToken | undefined> {
   const known = cache.get(id);
   if (known && known.until > Date.now()) return known.row;

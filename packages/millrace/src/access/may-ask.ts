@@ -15,7 +15,7 @@ export function assertMayAsk(catalog: Catalog, by: Pick<Asker, "scopes">, type: 
   assertMaySay(by, catalog.performer(type).on);
 }
 
-/** The same check for any message. Errors: `forbidden`. */
+/** Refuses a message of any kind that the token may not send. Errors: `forbidden`. */
 export function assertMaySay({ scopes }: Pick<Asker, "scopes">, { type, door }: Pick<MessageDefinition, "type" | "door">): void {
   if (door === undefined || scopes.some((scope) => scope === door.scope)) return;
   if (door.scope === null) throw new MillraceError("forbidden", `No token can send ${type} directly: use ${door.route}.`);

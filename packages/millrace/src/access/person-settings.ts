@@ -3,7 +3,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { isTenant } from "../contract/tenant.ts";
 import { isScope } from "../contract/token.ts";
 
-/** The variables of Cloudflare Access. It admits callers only if the first two are set. */
+/** The variables of Cloudflare Access. Access admits callers only if the first two variables are set. */
 export interface AccessEnv {
   /** The team's name, as in `https://<team>.cloudflareaccess.com`. */
   ACCESS_TEAM?: string;
@@ -11,7 +11,7 @@ export interface AccessEnv {
   ACCESS_AUD?: string;
   /** The rights of each person or domain, as JSON: `{ "ada@example.com": { "tenant": "acme", "scopes": ["read"] }, "@example.com": … }`. */
   ACCESS_GRANTS?: string | Record<string, unknown>;
-  /** The URL of the team's keys. For development only. */
+  /** The URL of the team's keys. Set it for development only. */
   ACCESS_CERTS_URL?: string;
 }
 

@@ -6,19 +6,19 @@ import type { Token } from "./tokens.ts";
 /** A person whom Cloudflare Access has admitted: a caller without a token, named by an e-mail address. */
 export type Person = Token;
 
-/** The prefix of such a caller's id. No token's row has it. */
+/** Prefix of the caller id of a person whom Access has admitted. Ids of stored tokens never have this prefix. */
 const PERSON = "access:";
 
 /** True for the id of a person whom Access has admitted. */
 export const isPersonId = (id: string): boolean => id.startsWith(PERSON);
 
-/** How long keys are cached. An unknown key id causes a fetch at once, at most every 30 s. */
+/** How long the team's public keys are cached. An assertion with an unknown key id causes a fetch at once, at most every 30 s. */
 const KEYS_FOR_MS = 600_000;
 const LOOK_PAUSE_MS = 30_000;
 const KEYS_WITHIN_MS = 5000;
-/** Tolerates clock differences. */
+/** Tolerated difference between the clocks of Cloudflare Access and this Worker, in seconds. */
 const TOLERANCE_SECONDS = 30;
-/** How long an isolate caches a verified assertion, within its own lifetime. */
+/** How long an isolate caches a verified assertion, at most until the assertion expires. */
 const VERIFIED_FOR_MS = 60_000;
 const MAX_VERIFIED = 1000;
 const MAX_ACTOR = 100;

@@ -15,9 +15,9 @@ export interface Attempt {
 }
 
 const MINUTE_MS = 60_000;
-/** Most counts in memory; the oldest are removed first. */
+/** Maximum number of refusal counters in memory; the oldest are removed first. */
 const MAX_COUNTS = 10_000;
-/** A path may contain ids of any length. */
+/** Maximum characters of an audited path, because a path may contain ids of any length. */
 const MAX_PATH = 300;
 
 /** Refusals per caller, route and minute in this isolate. */

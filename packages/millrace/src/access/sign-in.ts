@@ -14,7 +14,7 @@ import { asTokenRow, type StoredGrant, type TokenRow, tokenGone } from "./tokens
 const CODE_VALID_MS = 10 * 60_000;
 /** How long a browser is signed in. */
 const SIGNED_IN_MS = 12 * 3_600_000;
-/** Most browsers signed in by one token or its descendants. A further one signs out the oldest. */
+/** Maximum number of browsers signed in by one token or its descendants. The next sign-in signs out the oldest browser. */
 const MAX_BROWSERS = 50;
 
 /** A code's text: `mc_` and 256 random bits. */
@@ -24,8 +24,8 @@ const CODE = /^mc_[A-Za-z0-9_-]{43}$/;
 const ANOTHER = "Get another one: `npx millrace token link` for an engine of `millrace dev`, POST /v1/sign-in-codes for any other.";
 
 /**
- * Makes a code that a browser can exchange once, within ten minutes, for its own token with the caller's rights. Only its hash is stored.
- * Errors: `forbidden` for a caller without a token, `unauthorized` if the caller's token is gone.
+ * Makes a code that a browser can exchange once, within ten minutes, for its own token with the caller's rights. Only the code's hash is
+ * stored. Errors: `forbidden` for a caller without a token, `unauthorized` if the caller's token is gone.
  */
 export async function issueCode(
   env: Pick<EngineEnv, "DB">,

@@ -9,12 +9,12 @@ import type { Token } from "./tokens.ts";
 /** A stream must be opened within this time after its token was made. */
 const STREAM_TOKEN_VALID_MS = 60_000;
 
-/** The paths of streams. Such a token opens no other path. */
+/** The paths of streams. A stream token opens no other path. */
 export const STREAM_PATH = /^\/v1\/(?:[\w-]+\/){0,2}stream$/;
 
 const PURPOSE = "stream token";
 
-/** The scopes of a stream token, independent of its minter's. */
+/** The scopes of a stream token, independent of the scopes of the token that created it. */
 const SCOPES = ["read"] as const;
 
 const schema = z.strictObject({
@@ -27,8 +27,9 @@ const schema = z.strictObject({
 });
 
 /**
- * Makes a token for a browser's EventSource, which cannot send headers. It opens the stream of one path with the minter's identity, for 60
- * seconds, but no longer than the minter's token. Nothing is stored. Errors: `config_invalid` without MILLRACE_KEY.
+ * Makes a token for a browser's EventSource, which cannot send headers. The token opens the stream of one path with the minter's identity,
+ * for 60 seconds, but no longer than the minter's token. The token is signed, and not stored. Errors: `config_invalid` without
+ * MILLRACE_KEY.
  */
 export function mintStreamToken(
   env: Pick<EngineEnv, "MILLRACE_KEY">,
@@ -42,7 +43,7 @@ export function mintStreamToken(
 
 /**
  * The caller of a stream token. `expired` after its 60 seconds, `revoked` if the minter's token is gone, undefined for a token of another
- * path. `beforeLook` as in `findToken`.
+ * path. `beforeLook` has the same meaning as in `findToken`.
  */
 export async function readStreamToken(
   env: Pick<EngineEnv, "MILLRACE_KEY" | "DB">,

@@ -27,9 +27,9 @@ export { type Grant, SCOPES, type Scope, type Token } from "./find-token.ts";
 /** A token as the API shows it. */
 export interface TokenRow extends Required<Pick<Token, "id" | "actor" | "scopes">> {
   createdAt: number;
-  /** Null for never. */
+  /** Milliseconds since the epoch; null if the token does not expire. */
   expiresAt: number | null;
-  /** Within an hour before its last use; null if it was not used. */
+  /** Time of the token's last use, at most an hour too early; null if the token was never used. */
   usedAt: number | null;
   /** True for a browser's token from a sign-in code. */
   signedIn: boolean;
@@ -40,12 +40,12 @@ export type StoredGrant = Omit<StoredToken, "hash" | "tenant_id" | "minted_by"> 
 const DAY_MS = 86_400_000;
 const USUAL_DAYS = 90;
 
-/** Most tokens of one tenant, without browsers'. Expired tokens count for 30 days. */
+/** Maximum number of tokens of one tenant, without the tokens of signed-in browsers. An expired token counts for 30 days. */
 const MAX_TOKENS = 1000;
 
 /**
- * Makes a token. Its text is returned only here, because only a hash of its secret is stored. `own`: the app's own scopes. Errors:
- * `config_invalid`; `invalid_transition` if the tenant has the maximum number.
+ * Makes a token. The token's text is returned only by this call, because only a hash of its secret is stored. `own`: the app's own scopes.
+ * Errors: `config_invalid`; `invalid_transition` if the tenant has the maximum number.
  */
 export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: readonly string[] = []): Promise<string> {
   assertGrant(grant, [...SCOPES, ...own]);
@@ -56,9 +56,10 @@ export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: r
 }
 
 /**
- * Makes a token in the caller's tenant with at most the caller's scopes and lifetime, and audits it. Its text is returned only here.
- * Default for `days`: 90, or as long as the caller's token. Errors: `forbidden` for a scope that the caller lacks and for more days than it
- * has left; `unauthorized` if the caller's token is gone or expired; `invalid_transition` if the tenant has the maximum number.
+ * Makes a token in the caller's tenant with at most the caller's scopes and lifetime, and audits it. The token's text is returned only by
+ * this call. Default for `days`: 90, or as long as the caller's token. Errors: `forbidden` for a scope that the caller lacks and for more
+ * days than it has left; `unauthorized` if the caller's token is gone or expired; `invalid_transition` if the tenant has the maximum
+ * number.
  */
 export async function issueToken(
   env: Pick<EngineEnv, "DB">,
@@ -121,7 +122,8 @@ export function listTokens(env: Pick<EngineEnv, "DB">, by: Operator, request: Pa
 
 /**
  * Revokes a token of the tenant; with `descendants` also all tokens minted from it, directly or indirectly, even if the token itself is
- * gone. Effective at once in this isolate, within 30 seconds in others. Returns false, without audit, if there is none.
+ * gone. The revocation takes effect at once in this isolate, and within 30 seconds in others. Returns false, without an audit row, if no
+ * such token exists.
  */
 export async function revokeToken(
   env: Pick<EngineEnv, "DB">,
@@ -163,12 +165,12 @@ function tokenAction(verb: Action["verb"], id: string, reason: string, detail: R
   return { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason, detail };
 }
 
-/** Each scope once, the engine's first. */
+/** Removes duplicate scopes and puts the engine's scopes first. */
 function inOrder(scopes: readonly Scope[]): Scope[] {
   return [...new Set<Scope>([...SCOPES, ...scopes])].filter((scope) => scopes.includes(scope));
 }
 
-/** Errors: `config_invalid`, worded for the operator who mints, because no HTTP request leads here with such a grant. */
+/** Validates a grant. Errors: `config_invalid`, worded for an operator who creates a token, because HTTP requests are validated earlier. */
 function assertGrant({ tenantId, actor, scopes }: Grant, known: readonly string[]): void {
   assertThat(isTenant(tenantId), `"${tenantId}" is not a tenant: use up to 64 lower case letters, digits, - or _.`);
   assertThat(isVisible(actor) && characterCount(actor) <= 100, "The actor must have 1 to 100 visible characters.");

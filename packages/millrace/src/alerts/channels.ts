@@ -7,7 +7,7 @@ import { isHttpAddress } from "../contract/settings.ts";
 export const CHANNELS = ["webhook", "slack", "telegram"] as const;
 export type ChannelName = (typeof CHANNELS)[number];
 
-/** The variables and secrets that configure the channels of alerts. Without them alerts are only listed and logged. */
+/** The variables and secrets that configure the channels of alerts. Without a configured channel, alerts are only listed and logged. */
 export interface AlertVars {
   MILLRACE_KEY: string;
   /** A receiver of signed webhooks. */
@@ -68,7 +68,7 @@ function configuredAs(name: ChannelName, env: AlertVars): Channel | undefined {
   return { name, url, chat: ALERTS_TELEGRAM_CHAT };
 }
 
-/** The secret that signs alerts, given or derived. Errors: `config_invalid` for an invalid secret. */
+/** The secret that signs alerts, configured or derived from `MILLRACE_KEY`. Errors: `config_invalid` for an invalid secret. */
 function webhookSecret({ MILLRACE_KEY, ALERTS_WEBHOOK_SECRET }: AlertVars): string {
   if (ALERTS_WEBHOOK_SECRET) {
     if (/^whsec_[A-Za-z0-9+/]{32,}={0,2}$/.test(ALERTS_WEBHOOK_SECRET)) return ALERTS_WEBHOOK_SECRET;

@@ -7,13 +7,13 @@ import type { AlertRule } from "./rule.ts";
 export const ALERT_CHANGES = ["firing", "escalated", "eased", "repeated", "resolved"] as const;
 export type AlertChange = (typeof ALERT_CHANGES)[number];
 
-/** The result for one alert: its next row and the notice to send. `gone`: it ended before a notice was sent. */
+/** The result for one alert: the alert's next row and the notice to send. `gone`: the alert ended before a notice was sent. */
 export type Step = { readonly alert: Alert; readonly notice: AlertChange | undefined } | { readonly gone: Alert };
 
-/** Interval of writes of a continuing alert's value. */
+/** Interval at which the value of a continuing alert is written. */
 const REFRESH_MS = 60_000;
 
-/** After a longer pause between readings, the bound was not certainly exceeded all the time. */
+/** Longest pause between two readings. After a longer pause it is unknown whether the bound was exceeded all the time. */
 const LONGEST_GAP_MS = 180_000;
 
 /**
@@ -32,7 +32,7 @@ export function evaluate(rules: readonly AlertRule[], readings: readonly Reading
       ...gone.map((alert) => stepOf(rule, undefined, alert, now)),
     ];
   });
-  // Alerts of a rule that was switched off end.
+  // When a rule is switched off, its alerts end.
   const ruleless = open.filter(({ rule }) => !rules.some(({ name }) => name === rule));
   const ended = ruleless.map((before) => ({ before, after: before.state === "pending" ? undefined : resolved(before, now) }));
   return [...current, ...ended].flatMap((moved) => (moved === undefined ? [] : told(moved, rules, now)));
@@ -49,7 +49,10 @@ function muted(known: readonly Alert[], rule: AlertRule, { group }: Observation)
   return known.find((one) => one.state === "resolved" && one.rule === rule.name && groupOf(one.labels) === group);
 }
 
-/** Undefined if no bound is exceeded and none was. A value that cannot be read changes nothing. */
+/**
+ * Evaluates one group of a rule. Undefined if no bound is exceeded and the group has no alert. An alert remains unchanged while its value
+ * cannot be read.
+ */
 function stepOf(
   rule: AlertRule,
   seen: Observation | undefined,
@@ -63,7 +66,7 @@ function stepOf(
     if (before === undefined) return undefined;
     return { before, after: before.state === "pending" ? undefined : fading(rule, before, now) };
   }
-  // A clock that was set back is a gap too: the duration is unknown.
+  // If the clock was set back, the duration is unknown, as after a long pause between readings.
   const lasts = before !== undefined && !(before.state === "pending" && Math.abs(now - before.updatedAt) > LONGEST_GAP_MS);
   const row = before && { id: before.id, version: before.version };
   const refreshed = lasts ? refresh(before, seen, now) : { ...begun(rule, seen, level, known, now), ...row };

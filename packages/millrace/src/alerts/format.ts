@@ -52,10 +52,10 @@ const WORDS: Record<AlertNotice["change"], string> = {
   repeated: " lasts",
   resolved: " is over",
 };
-/** For alerts about recent events: their end does not repair the earlier ones. */
+/** Added to the resolved notice of an alert about recent events: the end of the alert does not repair the earlier events. */
 const NO_MORE = ": no more came";
 
-/** A notice in a few lines. If it is too long for the channel, whole lines are dropped from the end, so that no mark is cut. */
+/** A notice in a few lines. If it is too long for the channel, whole lines are dropped from the end, so that no markup is cut. */
 function written(notice: AlertNotice, place: Place | undefined, { safe, bold, link }: Marks, most: number): string {
   const { severity, rule, change, labels, count, examples, since, last_at, meaning, doc, alert_id, note } = notice;
   const word = (text: string) => safe(shortened(text, MAX_WORD));
@@ -86,7 +86,7 @@ function howMuch({ change, count, value, above }: AlertNotice): string {
   const bound = above === null || isOver ? "" : `, bound ${rounded(above)}`;
   if (count === null) return `${isOver ? "last " : ""}at ${rounded(value)}${bound}`;
   const times = count === 1 ? "once" : `${count} times`;
-  // A bound of 0 adds nothing to the count.
+  // A bound of 0 is not shown, because the count already implies that it was exceeded.
   return isOver || !above ? times : `${times}, ${rounded(value)} in the last five minutes${bound}`;
 }
 

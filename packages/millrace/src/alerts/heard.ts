@@ -5,7 +5,7 @@ import type { Catalog } from "../topology/catalog.ts";
 import type { ChannelName } from "./channels.ts";
 import { AlertChanged, SEND_ALERT } from "./notice.ts";
 
-/** The workflows that alerts start. Their failures must not raise further alerts. */
+/** The workflows that alerts start. Failures of these workflows must not raise further alerts. */
 export function sendersOf(catalog: Catalog | undefined): ReadonlySet<string> {
   return new Set([SEND_ALERT, ...startedOf(catalog)]);
 }

@@ -13,7 +13,7 @@ import { type AlertVars, CHANNELS, type ChannelName } from "./channels.ts";
 import { ALERT_CHANGES, type AlertChange } from "./evaluate.ts";
 import type { AlertRule } from "./rule.ts";
 
-/** The tenant of alerts' messages and of the instances that send them. The variable `ALERTS_TENANT` changes it. */
+/** The tenant of alerts' messages and of the instances that send them. The variable `ALERTS_TENANT` names another tenant. */
 const ALERTS_TENANT = "millrace";
 
 /** An invalid name must not prevent notices: it is logged, and the default applies. */
@@ -31,8 +31,8 @@ export const SEND_ALERT = "send-alert";
 const at = z.iso.datetime();
 
 /**
- * An alert has begun, changed, continued or ended. It contains only names from code, counts, and the note of an operator who escalated a
- * dead letter: no payload, subject or tenant.
+ * An alert has begun, changed, continued or ended. The event contains only names from code, counts, and the note of an operator who
+ * escalated a dead letter: no payload, subject or tenant.
  */
 export const AlertChanged = defineEvent({
   type: "alert.changed",
@@ -43,9 +43,9 @@ export const AlertChanged = defineEvent({
     severity: z.enum(SEVERITIES),
     labels: z.record(z.string(), z.string()),
     value: z.number(),
-    /** The bound of its severity; null if the rule no longer has one. */
+    /** The bound for the alert's severity; null if the rule no longer has one. */
     above: z.number().nullable(),
-    /** The count of events; null for a rule about a level. */
+    /** The number of events; null for a rule about a current value. */
     count: z.int().nullable(),
     /** At most three ids of instances or dead letters. */
     examples: z.array(z.string()),
@@ -56,7 +56,7 @@ export const AlertChanged = defineEvent({
     doc: z.string(),
     /** The note of an operator who escalated a dead letter; null without one. */
     note: z.object({ by: z.string(), text: z.string() }).nullable().optional(),
-    /** The channels that it is sent to. */
+    /** The channels that the notice is sent to. */
     channels: z.array(z.enum(CHANNELS)),
   }),
   subject: ({ alert_id }) => alert_id,
@@ -66,8 +66,8 @@ export const AlertChanged = defineEvent({
 export type AlertNotice = z.infer<typeof AlertChanged.payload>;
 
 /**
- * True for alerts about sending alerts, by the engine or a workflow of the deployment. They are listed and logged but not sent, because
- * each would cause the next one.
+ * True for alerts about sending alerts, by the engine or a workflow of the deployment. Such alerts are listed and logged but not sent,
+ * because each would cause the next one.
  */
 export function isOwn({ queue, workflow }: Alert["labels"], senders: ReadonlySet<string>): boolean {
   return (workflow !== undefined && senders.has(workflow)) || queue === ALERTS_QUEUE.name || queue === `${ALERTS_QUEUE.name}-dlq`;

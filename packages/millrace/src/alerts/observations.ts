@@ -17,7 +17,7 @@ export interface Observation {
   readonly group: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
-  /** Events since the last evaluation; undefined for a rule about a level. */
+  /** Events since the last evaluation; undefined for a rule about a current value. */
   readonly count: number | undefined;
   readonly examples: readonly string[];
   readonly lastAt: number | undefined;
@@ -39,7 +39,7 @@ export function observationsOf(
     across,
   );
   const newcomers = grouped.filter(({ group }) => !known.has(group));
-  // Open alerts without a reading keep their places.
+  // An open alert without a new reading still counts against the maximum.
   const room = Math.max(0, MAX_GROUPS - open.filter(({ labels }) => !isOthers(labels)).length);
   if (newcomers.length <= room) return grouped;
   const ranked = newcomers.toSorted((one, other) => other.value - one.value);

@@ -6,10 +6,10 @@ import { MAX_COUNTED } from "../store/health.ts";
 import type { Reading } from "./observations.ts";
 import { INSTANCES_ERRORED, LETTERS_ARRIVED, LETTERS_ESCALATED } from "./rules.ts";
 
-/** Events within this time make up the gauge. */
+/** The event gauges count the events of the last five minutes. */
 const WINDOW_MS = 300_000;
 
-/** Most escalated letters with their own samples; the rest is one alert. */
+/** Maximum number of escalated dead letters with one sample each; all further ones share one alert. */
 const MAX_ESCALATED = 1000;
 
 interface Escalated {
@@ -31,7 +31,7 @@ interface Group {
 /**
  * The dead letters that arrived and the instances that failed in the last five minutes, of all tenants, grouped by names from code, with
  * the ids of the first three. Events that an open alert has counted are not fresh, so during an outage each reading counts only the newest.
- * Also one sample for each open letter that an operator has escalated.
+ * There is also one sample for each open dead letter that an operator has escalated.
  */
 export async function readOccurrences(db: D1Database): Promise<Reading[]> {
   const [letters, errored, escalated] = await Promise.all([

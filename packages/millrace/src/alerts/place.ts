@@ -8,7 +8,7 @@ export interface Place {
   readonly host: string;
   /** The console page of the alert's subject. */
   readonly url: string;
-  /** The page of one of its examples. */
+  /** The console page of one of the alert's examples. */
   readonly ofExample: (id: string) => string;
 }
 
@@ -26,7 +26,7 @@ export function consoleOf(env: Pick<AlertVars, "PUBLIC_URL">): { host: string; b
   return undefined;
 }
 
-/** Undefined if the deployment's own address is not known. */
+/** The console pages for a notice; undefined if the deployment's own address is not configured. */
 export function placeOf(env: Pick<AlertVars, "PUBLIC_URL">, { rule, labels, examples }: AlertNotice): Place | undefined {
   const known = consoleOf(env);
   if (known === undefined) return undefined;

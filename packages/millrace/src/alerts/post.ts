@@ -9,7 +9,7 @@ import type { AlertNotice } from "./notice.ts";
 import { type Place, placeOf } from "./place.ts";
 
 interface Posting {
-  /** Identifies the notice; the same in every attempt, restart and retry. */
+  /** The notice's id, which is the same in every attempt, restart and retry. */
   readonly id: string;
   readonly channel: ChannelName;
   readonly notice: AlertNotice;
@@ -22,8 +22,8 @@ interface Posted {
 }
 
 /**
- * Retries for about 20 minutes, with 2 seconds after the first try and a minute after the last ones. Then an operator can retry the
- * instance.
+ * Retries for about 20 minutes, with 2 seconds after the first try and a minute after the last ones. After the last retry an operator can
+ * retry the instance.
  */
 const RETRIES = { limit: 35, delay: "2 seconds", backoff: "linear" } as const;
 

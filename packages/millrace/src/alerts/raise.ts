@@ -41,11 +41,12 @@ interface Round {
 
 /**
  * Evaluates the rules with the gauges. Changes are committed in one batch with their messages, then sent and logged. If the process dies
- * before sending, the messages stay in the outbox. If another round was faster, nothing is written; the next round evaluates again.
+ * before sending, the messages stay in the outbox. If a concurrent round has written first, this one writes nothing, and the next round
+ * evaluates again.
  */
 export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now()): Promise<Portion> {
   const { rules, gauges } = given;
-  // In each round, so that an invalid variable or a missing binding is logged at once and not with the first alert.
+  // The channels are read in each round, so that an invalid variable or a missing binding is logged at once and not with the first alert.
   const channels = configured(env);
   const to = { channels, tenantId: alertsTenant(env as EngineEnv & AlertVars), isHeard: isHeard(env, given.catalog, channels) };
   const [known, happened, seen] = await Promise.all([readKnown(env), readOccurrences(env.DB), withExamples(env.DB, gauges)]);
@@ -134,7 +135,7 @@ function configured(env: EngineEnv): ChannelName[] {
   return channels;
 }
 
-/** One line per change, whether or not it is sent. */
+/** Logs one line per changed alert, whether or not a notice is sent. */
 function log({ alert, notice }: Kept): void {
   const { id, rule, severity, labels, value, count, since } = alert;
   const level = notice === "resolved" || notice === "eased" ? "info" : severity === "critical" ? "error" : "warn";

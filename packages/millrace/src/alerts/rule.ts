@@ -78,7 +78,7 @@ function assertFields(where: string, value: object, fields: readonly string[], o
 
 const FIELDS = ["warning", "critical", "repeatMs", "clearMs"];
 
-/** Below a round of the keeper, every round would send a notice. */
+/** With an interval shorter than a round of the keeper, every round would send a notice. */
 const LEAST_REPEAT_MS = 60_000;
 
 function merged(rule: AlertRule, { warning = rule.warning, critical = rule.critical, ...times }: RuleChange): AlertRule {

@@ -16,7 +16,7 @@ export const LETTERS_ARRIVED = "dead_letters_arrived";
 export const INSTANCES_ERRORED = "instances_errored";
 /** The gauge of letters that an operator has escalated: one sample for each. */
 export const LETTERS_ESCALATED = "dead_letters_escalated";
-/** The rule about them. */
+/** The rule about escalated dead letters. */
 export const LETTER_ESCALATED = "dead_letter_escalated";
 /** Seconds by which the keeper's round was late, or by which the interval since the last round exceeded its period. */
 export const KEEPER_LATE = "keeper_late_seconds";
@@ -56,7 +56,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     name: "errored_depth",
     gauge: "instances_errored_open",
     per: ["workflow"],
-    // Failures are notified at once by another rule. This rule is about instances that remain errored.
+    // Failures are notified at once by another rule. The rule `errored_depth` is about instances that remain errored.
     warning: { above: 0, forMs: 15 * MINUTE_MS },
     critical: { above: 1000, forMs: 15 * MINUTE_MS },
     most: MAX_COUNTED,
@@ -68,7 +68,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     name: "dlq_depth",
     gauge: "dead_letters_open",
     per: ["queue"],
-    // Arrivals are notified at once by another rule. This rule is about letters that remain open.
+    // Arrivals are notified at once by another rule. The rule `dlq_depth` is about dead letters that remain open.
     warning: { above: 0, forMs: 15 * MINUTE_MS },
     critical: { above: 100, forMs: 0 },
     ...usual,

@@ -11,7 +11,7 @@ export interface AlertSenderOptions {
 
 /**
  * The workflow that sends alerts to the configured channels, one step each. A channel that fails does not delay the others, and an
- * operator's retry sends only to it. Its consumer: `on(AlertChanged, start(sendAlert))`.
+ * operator's retry sends only to it. A consumer starts the workflow: `on(AlertChanged, start(sendAlert))`.
  */
 export function alertSender({ guard }: AlertSenderOptions = {}): WorkflowDefinition<AlertNotice, "alert.changed"> {
   const post = postAlert(guard);

@@ -8,7 +8,7 @@ const at = z.iso.datetime();
 
 /**
  * The payload of a callback, and its address: a run of an instance has ended. Contains no payload, result or error message: authorized
- * callers read them from the API. It uses no queue: its instance is accepted and started directly.
+ * callers read them from the API. The event uses no queue: the instance that sends the callback is accepted and started directly.
  */
 export const InstanceEnded = defineEvent({
   type: "instance.ended",

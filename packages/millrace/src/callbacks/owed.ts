@@ -10,13 +10,13 @@ import { takeIn } from "../store/instances/accept.ts";
 import { noteCalled, type OwedCall, selectOwed } from "../store/instances/callback.ts";
 import { InstanceEnded, nameOfEnd } from "./instance-ended.ts";
 
-/** Callbacks of one portion. */
+/** Maximum number of callbacks accepted in one write. */
 const CALLS = 100;
 
 /**
  * Accepts the owed callbacks, each as an instance with the end's id as key, in one write that also marks them as no longer owed; then
- * starts them. After a crash before the write they are still owed. After a crash after it the keeper starts the instances. Concurrent calls
- * accept them once.
+ * starts them. A crash before the write leaves the callbacks owed. If the process dies after the write, the keeper starts the instances.
+ * Concurrent calls accept each callback once.
  */
 export async function callOwed(env: EngineEnv): Promise<Portion> {
   if (!isBound(env, SEND_CALLBACK)) return { did: 0, more: false };

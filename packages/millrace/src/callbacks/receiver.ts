@@ -9,7 +9,7 @@ const MAX_PUT_OFF_MS = 300_000;
 const ANSWER_CHARACTERS = 4096;
 const ANSWER_READ_MS = 2000;
 
-/** The signature headers of Standard Webhooks, by which a receiver identifies and verifies a request. Signed again for each attempt. */
+/** The signature headers of Standard Webhooks, by which a receiver identifies and verifies a request. Each attempt is signed again. */
 export function signatureOf(secret: string, id: string, body: string): Record<string, string> {
   const at = new Date();
   return {
@@ -30,7 +30,7 @@ export function guardedUrl(guarded: Guarded, what: string): URL {
 interface Refusals {
   /** True when a retry is useless until an operator has fixed the cause. */
   readonly isFinal: (status: number) => boolean;
-  /** The next action for the operator in that case. */
+  /** The advice to the operator after a final refusal. */
   readonly next: string;
   /** Finds a refusal in the body of a 2xx. Default: only the status counts, and the body is not read. */
   readonly refusedIn?: (body: string) => BodyRefusal | undefined;

@@ -14,7 +14,10 @@ export interface CallbackOptions {
   readonly guard?: AddressGuard;
 }
 
-/** About ten hours: delays double from 10 seconds up to an hour. Then the instance has failed, and an operator can retry it. */
+/**
+ * Retries for about ten hours: delays double from 10 seconds up to an hour. After the last retry the instance has failed, and an operator
+ * can retry it.
+ */
 const RETRIES = { limit: 18, delay: "10 seconds", backoff: "exponential" } as const;
 
 interface Calling {
@@ -33,7 +36,8 @@ export function callbackSender({ guard }: CallbackOptions = {}): CallbackSender 
   const workflow = defineWorkflow({
     name: SEND_CALLBACK,
     on: InstanceEnded,
-    // Inline: most receivers answer within a second. Retries use the platform's steps, which can wait for hours.
+    // The first attempt runs inline, because most receivers answer within a second. Retries use the platform's steps, which can wait for
+    // hours.
     steps: "lean",
     async run({ payload: notice, step, envelope: { idempotency_key: id, tenant_id: tenantId } }) {
       return step.effect("call back", call, { id, tenantId, notice });

@@ -39,7 +39,7 @@ export interface Address extends TraceContext {
 export async function address(bucket: R2Bucket, draft: Draft, to: Address): Promise<Envelope> {
   assertBounded(draft.payload, { within: 1 });
   const lane = laneIn(draft.queue.name);
-  // Checked before the message is stored: a message that no lane accepts would be sent again forever.
+  // The lane's key is checked before the message is stored: a message that no lane accepts would be sent again forever.
   if (lane !== undefined) objectNameOf([lane, to.tenantId, draft.subject], "subject");
   return parseEnvelope({
     schema_version: draft.version,

@@ -9,13 +9,13 @@ import { laneIn, type QueueDefinition, queuesOf } from "./queue.ts";
  * without a binding is found by the exported class.
  */
 export interface EngineEnv {
-  /** The one database, with the tables of the engine and of the app. */
+  /** The only database, with the tables of the engine and of the app. */
   DB: D1Database;
   /** Large payloads and outputs. */
   PAYLOADS: R2Bucket;
   /** Default: the exported class `Recorder`. */
   RECORDER?: DurableObjectNamespace;
-  /** Number of recorders that share the instances, 1 to 256; default 2. May change at any time. */
+  /** Number of recorders that share the instances, 1 to 256; default 2. The number may change at any time. */
   RECORDER_SHARDS?: string | number;
   /** Default: the exported class `Keeper`. */
   KEEPER?: DurableObjectNamespace;
@@ -23,7 +23,7 @@ export interface EngineEnv {
   QUEUE_PREFIX?: string;
   /** A dataset of Analytics Engine, which also receives the counters. Default: unset. */
   METRICS?: AnalyticsEngineDataset;
-  /** Secret from which upstream idempotency keys are derived. Never change it while instances are open. */
+  /** Secret from which upstream idempotency keys are derived. Never change the secret while instances are open. */
   MILLRACE_KEY: string;
   /** "true" in development, as `npm start` and tests set it: suspected mistakes in a workflow's code are logged. Default: unset. */
   MILLRACE_DEVELOPMENT?: string;
@@ -47,10 +47,7 @@ export const SEND_CALLBACK = "send-callback";
 /** The queue for the commands of workflows that declare an `input`. */
 export const DEFAULT_QUEUE = "millrace";
 
-/**
- * The binding of a name: `publish-commands` is bound as `PUBLISH_COMMANDS`. One rule instead of one setting per binding. Only the default
- * queue is bound as `MILLRACE_QUEUE`.
- */
+/** The binding of a name: `publish-commands` is bound as `PUBLISH_COMMANDS`. Only the default queue is bound as `MILLRACE_QUEUE`. */
 export function bindingName(name: string): string {
   return name === DEFAULT_QUEUE ? "MILLRACE_QUEUE" : name.replaceAll("-", "_").toUpperCase();
 }
@@ -74,7 +71,10 @@ export function assertBound(env: EngineEnv): void {
   for (const binding of OBJECTS) objectBinding(env, binding);
 }
 
-/** The same, also for `MILLRACE_KEY`: called before signing, or comparing a signature. Errors: `config_invalid`. */
+/**
+ * Refuses an env without one of the engine's own bindings or without `MILLRACE_KEY`. Called before a signature is created or compared.
+ * Errors: `config_invalid`.
+ */
 export function assertReady(env: EngineEnv): void {
   assertBound(env);
   assertSecret(env.MILLRACE_KEY);
@@ -121,7 +121,7 @@ export function workflowBinding(env: object, workflow: string): Workflow {
   const found = boundWorkflow(env, workflow);
   if (found !== undefined) return found;
   if (elsewhere.workflows.has(workflow)) {
-    const says = `"${workflow}" runs in another Worker. Its keeper continues this, or bind ${bindingName(workflow)} here with script_name.`;
+    const says = `"${workflow}" runs in another Worker. The keeper of that Worker continues the instance, or bind ${bindingName(workflow)} here with script_name.`;
     throw new MillraceError("config_invalid", says);
   }
   const shared = written({ Runs: { type: "workflow", name: "<the Worker's name>-runs" } });
@@ -140,7 +140,7 @@ export function isElsewhere(env: object, workflow: string): boolean {
 function boundWorkflow(env: object, workflow: string): Workflow | undefined {
   const binding = bindingName(workflow);
   if (binding in env) return (env as Record<string, Workflow | undefined>)[binding];
-  // This Worker's `Runs` must not run it a second time.
+  // This Worker's `Runs` must not run a workflow of another Worker a second time.
   if (elsewhere.workflows.has(workflow)) return undefined;
   return exportedWorkflow(className(workflow)) ?? exportedWorkflow("Runs");
 }
@@ -149,7 +149,9 @@ export function isBound(env: object, workflow: string): boolean {
   return boundWorkflow(env, workflow) !== undefined;
 }
 
-/** The namespace of an object class: its binding, else the exported class. Undefined without both. */
+/**
+ * The namespace of an object class: its binding, else the exported class. Undefined if there is neither a binding nor an exported class.
+ */
 export function objectsIn<T extends Rpc.DurableObjectBranded | undefined = undefined>(
   env: object,
   binding: string,
@@ -199,7 +201,7 @@ function objectClass(binding: string): string {
   return className(binding.toLowerCase().replaceAll("_", "-"));
 }
 
-// Exported handlers and WorkerEntrypoints answer to any single method name: so two are checked.
+// An exported handler or WorkerEntrypoint appears to have any single method name, so two names are checked.
 
 function exportedWorkflow(name: string): Workflow | undefined {
   const found = exported(name) as (Workflow & { idFromName?: unknown }) | undefined;

@@ -2,12 +2,12 @@ import pRetry from "p-retry";
 import { codeOf, MillraceError, messageOf } from "./errors.ts";
 import { within } from "./within.ts";
 
-/** Time limit of one call. After it the call counts as failed, and its message or step is retried. */
+/** Time limit of one call of R2. After it the call counts as failed, and its message or step is retried. */
 const CALL_LIMIT_MS = 10_000;
 
 /**
- * R2 has occasional failures ("We encountered an internal error. Please try again."). Both calls are safe to repeat, because an object's
- * name is derived from its content.
+ * R2 has occasional failures ("We encountered an internal error. Please try again."). Reads and writes are safe to repeat, because an
+ * object's name is derived from its content.
  */
 const BLIP = { retries: 4, minTimeout: 40, maxTimeout: 600, randomize: true };
 
@@ -16,7 +16,10 @@ export function putJson(bucket: R2Bucket, path: string, text: string): Promise<u
   return steadily(`write ${path}`, () => bucket.put(path, text, { httpMetadata: { contentType: "application/json" } }));
 }
 
-/** Largest object that is read, in bytes: the limit for stored payloads and outputs. It is parsed in the memory of the isolate (128 MB). */
+/**
+ * Largest object that is read, in bytes: the limit for stored payloads and outputs. An object is parsed in the memory of the isolate (128
+ * MB).
+ */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /**

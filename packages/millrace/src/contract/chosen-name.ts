@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** Ranges without a flag, so that OpenAPI documents and clients in other languages can use the pattern. */
+/** The pattern uses ranges and no flag, so that OpenAPI documents and clients in other languages can use the pattern. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the refused characters
 const NO_CONTROL_CHARACTERS = /^[^\u0000-\u001f\u007f-\u009f]*$/;
 

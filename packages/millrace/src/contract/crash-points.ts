@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** The points within one instance's work. A test that ends the code there names the instances. */
+/** The crash points within one instance's work. A test that ends the code there names the instances. */
 const OF_INSTANCES = [
   "W01 claimed, effect not started",
   "W03 effect done, not recorded",
@@ -61,7 +61,7 @@ export interface AboutPoint {
 /** Running workflow code, for tests: between its steps, or an attempt of one of them. */
 export interface CodeAtWork {
   readonly instanceId: string;
-  /** Undefined between the steps. */
+  /** The step in progress; undefined between the steps. */
   readonly step?: string;
   readonly class?: string | undefined;
   /** The upstream idempotency key of an effect. */
@@ -75,7 +75,7 @@ const codes = new AsyncLocalStorage<CodeAtWork>();
 declare const MILLRACE_CRASH_POINTS: boolean | undefined;
 
 declare global {
-  /** Set by tests only: called at each crash point, with the instance if there is one. It throws to simulate a crash. */
+  /** Set by tests only: called at each crash point, with the instance if there is one. The test's function throws to simulate a crash. */
   var millraceCrashPoint: ((point: CrashPoint, instanceId?: string, about?: AboutPoint) => void | Promise<void>) | undefined;
   /** Set by tests only: true makes sleeps and retry delays take no time. */
   var millraceSkipsPauses: boolean | undefined;
@@ -86,7 +86,7 @@ export function hasCrashPoints(): boolean {
   return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS;
 }
 
-/** Compiled to nothing unless the bundle defines MILLRACE_CRASH_POINTS. */
+/** Runs the hook of a test at this point. Compiled to nothing unless the bundle defines MILLRACE_CRASH_POINTS. */
 export async function crashPoint(
   ...at: [point: InstancePoint, instanceId: string, about?: AboutPoint] | [point: PointAround]
 ): Promise<void>;
@@ -106,7 +106,7 @@ export function crashPoints(): ReadonlyMap<string, { readonly ofInstance: boolea
   return new Map([...all(OF_INSTANCES, true), ...all(AROUND, false)]);
 }
 
-/** Runs workflow code, and records its instance and step for tests. Without crash points it only runs the code. */
+/** Runs workflow code, and records its instance and step for tests. In a bundle without crash points the function only runs the code. */
 export function asCodeOf<T>(code: CodeAtWork, run: () => T): T {
   return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS ? codes.run(code, run) : run();
 }

@@ -8,7 +8,7 @@ export const YEAR_MS = 365 * 86_400_000;
 
 const UNIT_MS: Record<string, number> = { second: 1000, minute: 60_000, hour: 3_600_000, day: 86_400_000, week: 604_800_000 };
 
-/** True for a negative number and for NaN: a past time, when a duration is computed from the clock. */
+/** True for a negative number and for NaN. A duration computed from the clock is negative when its time has passed. */
 export function isNoLength(duration: Duration): duration is number {
   return typeof duration === "number" && !(duration >= 0);
 }

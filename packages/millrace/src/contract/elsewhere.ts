@@ -2,7 +2,7 @@ import { among, type Statement, sql } from "./sql.ts";
 
 /**
  * The workflows, queues and commands of other Workers with the same database, from `elsewhere` of the catalog. Filled while modules are
- * loaded: each isolate has one catalog. The keeper, operator actions and alerts ignore them.
+ * loaded: each isolate has one catalog. The keeper, operator actions and alerts ignore workflows, queues and commands of other Workers.
  */
 export const elsewhere = { workflows: new Set<string>(), queues: new Set<string>(), commands: new Set<string>() };
 

@@ -82,7 +82,7 @@ export const envelopeSchema = z
       .max(MAX_ADDRESS_CHARACTERS)
       .refine(isCallable, "must be an address that begins with https://, without a user or a password")
       .optional(),
-    /** The action of an operator's replay, set by the engine. It distinguishes the replayed message from older copies. */
+    /** The action of an operator's replay, set by the engine. The action's id distinguishes the replayed message from older copies. */
     replay: z.string().max(64).optional(),
     /** The workflows of the chain of instances that led to the message, the first one first. Set by the engine; producers leave it out. */
     path: z.array(name(63)).max(MAX_PATH).optional(),
@@ -120,7 +120,10 @@ export function issuesOf(error: z.core.$ZodError, prefix: string[] = []): Issue[
   return bounded(flattened(error, prefix, () => []));
 }
 
-/** The same for a value and its schema: also reports unknown fields, which the schema would drop, with a suggestion. */
+/**
+ * The issues of a value that its schema refuses, in the API's form. Unknown fields, which the schema would drop, are issues too, each with
+ * a suggestion.
+ */
 export function issuesIn(schema: z.ZodType, value: unknown, error: z.core.$ZodError, prefix: string[] = []): Issue[] {
   const issues = flattened(error, prefix, (path) => fieldsAt(schema, path));
   const told = new Set(issues.map(({ path }) => path));

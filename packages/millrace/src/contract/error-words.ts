@@ -11,7 +11,7 @@ export function messageOf(thrown: unknown): string {
   return messageBeside(thrown, "") || nameOf(thrown);
 }
 
-/** The same in addition to a text that is shown as well: only what that text does not contain, or "". */
+/** The part of a thrown value's messages that `text`, which is shown next to it, does not contain; "" if there is none. */
 export function messageBeside(thrown: unknown, text: string): string {
   return wordsOf(thrown, text, new Set());
 }
@@ -128,12 +128,15 @@ function nameOf(thrown: unknown): string {
     const name: unknown = isObject(thrown) ? (thrown instanceof Error && thrown.name) || thrown.constructor?.name : undefined;
     if (typeof name === "string" && name !== "") return thrown instanceof Error ? name : `A thrown ${name} that has no text.`;
   } catch {
-    // A getter threw.
+    // A getter of the thrown object threw.
   }
   return `A thrown ${typeof thrown} that has no text.`;
 }
 
-/** The cause itself if Workers RPC can transmit it. Otherwise an error with its name and message, and the same of its own cause. */
+/**
+ * The cause itself if Workers RPC can transmit it. If RPC cannot transmit it, a plain error with the name and message of the cause. The
+ * cause of that cause is converted in the same way.
+ */
 export function carried(cause: unknown, depth = 0): unknown {
   try {
     if (isCarriable(cause, new Set())) return cause;

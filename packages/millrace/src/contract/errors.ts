@@ -56,7 +56,7 @@ export type EngineCode = (typeof ENGINE_CODES)[number];
 /** An engine code, or an app's own: up to 64 lower case letters, digits and underscores. */
 export type ErrorCode = EngineCode | (string & {});
 
-/** True for a valid code. An invalid one could contain data that must not be shown. */
+/** True for a valid code. An invalid code could contain data that must not be shown. */
 export function isCode(code: unknown): code is ErrorCode {
   return typeof code === "string" && /^[a-z][a-z0-9_]{0,63}$/.test(code);
 }
@@ -77,7 +77,7 @@ const TERMINAL: ReadonlySet<ErrorCode> = new Set<EngineCode>([
   "config_invalid",
 ]);
 
-/** One problem with one input field. `path` is dotted, such as `payload.keyword`. */
+/** One problem with one input field. The path of the field is dotted, such as `payload.keyword`. */
 export interface Issue {
   path: string;
   message: string;
@@ -101,8 +101,8 @@ export interface ErrorDetail {
   /** True when the refused action of an operator already has its audit row. */
   audited?: boolean;
   /**
-   * True for a refusal after an attempt with an unknown outcome: it covers only its own attempt. False for an error after which the effect
-   * certainly did not happen, whatever the code.
+   * True for a refusal after an attempt with an unknown outcome: the refusal says nothing about the earlier attempt. False for an error
+   * after which the effect certainly did not happen, whatever the code.
    */
   unclear?: boolean;
   cause?: unknown;
@@ -126,7 +126,7 @@ export class MillraceError extends Error {
 
 /**
  * The upstream asked to retry later (429, 503 with `Retry-After`). The step's next attempt waits `delayMs`, at most 12 hours, and at least
- * the delay in the step's `retries`, which 0 selects. The effect did not happen.
+ * the delay in the step's `retries`, which 0 selects. This error means that the effect did not happen.
  */
 export function retryAfter(delayMs: number, message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("retry_after", message, { delayMs, upstreamStatus });
@@ -141,8 +141,8 @@ export function inProgress(delayMs: number, message: string, upstreamStatus?: nu
 }
 
 /**
- * The upstream reported that it did nothing (most 4xx). Retried by the step's policy; a `once` effect may run again, because nothing
- * happened.
+ * The upstream reported that the request had no effect (most 4xx). Retried by the step's policy; a `once` effect may run again, because
+ * nothing happened.
  */
 export function upstreamRefused(message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("upstream_refused", message, { upstreamStatus });
@@ -198,7 +198,7 @@ export function readable(thrown: unknown): unknown {
     const size = name.length + message.length + String("code" in thrown ? thrown.code : "").length;
     if (size <= MAX_ERROR_CHARACTERS) return thrown;
   } catch {
-    // A getter threw.
+    // A getter of the thrown value threw.
   }
   const said = beginning(messageOf(thrown), KEPT_ERROR_CHARACTERS);
   const code = codeOf(thrown);
@@ -226,7 +226,7 @@ export function askedDelayMs(error: unknown): number | undefined {
   return Number.isFinite(delayMs) ? delayMs : undefined;
 }
 
-/** The detail of an error, also after an RPC boundary: only readable fields of the right type. Empty for other errors. */
+/** The detail of an error, also after an RPC boundary: only readable fields of the right type. The detail of any other error is empty. */
 export function detailOf(error: unknown): ErrorDetail {
   const fields = Object.entries(DETAIL_FIELDS).map(([name, fits]) => [name, fieldOf(error, name as keyof ErrorDetail), fits] as const);
   return Object.fromEntries(fields.flatMap(([name, value, fits]) => (fits(value) ? [[name, value]] : [])));

@@ -6,7 +6,7 @@ import { withoutSlash } from "./step-names.ts";
 /** Replaces redacted texts in any value. */
 export type Hide = <T>(value: T) => T;
 
-/** Shorter texts are no secret by themselves, and would match everywhere. */
+/** Minimum characters of a text to redact: a shorter text is no secret by itself, and would match everywhere. */
 const LEAST_CHARACTERS = 4;
 /** A longer text is searched in pieces, so that parts of it are hidden too. */
 const PIECE_CHARACTERS = 200;
@@ -23,12 +23,12 @@ export function shownCode<Code extends string>(hide: Hide, code: Code): Code | "
   return isEngineCode(code) || hide(code) === code ? code : "step_failed";
 }
 
-/** For values that cannot be searched. */
+/** Hides a whole value that cannot be searched for redacted texts. */
 export const hideAll: Hide = (value) => (value === null || value === undefined ? value : (REDACTED as typeof value));
 
 /**
  * Replaces the redacted texts of a payload in inputs, outputs, errors and approvals, in any letter case and in the spelling of common
- * formats. Also in field names. Texts under four characters and numbers under six digits are not replaced.
+ * formats. Field names are searched too. Texts under four characters and numbers under six digits are not replaced.
  */
 export function hiding(withheld: readonly unknown[]): Hide {
   const texts = new Set<string>();
@@ -82,7 +82,7 @@ const HTML = ["&#39;", "&#x27;", "&apos;"].map(
 );
 const asHtml = (text: string, as: Readonly<Record<string, string>>) => text.replace(/[&<>"']/g, (one) => as[one] ?? one);
 
-/** Hides the marked fields of a payload. They are determined at the first call. */
+/** Hides the marked fields of a payload. The marked fields are determined at the first call. */
 export function hidingIn(schema: z.core.$ZodType, payload: unknown): Hide {
   if (!holdsMarks(schema)) return hideNothing;
   let hide: Hide | undefined;

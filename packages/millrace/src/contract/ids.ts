@@ -28,7 +28,7 @@ export function messageId(envelope: Pick<Envelope, "tenant_id" | "message_type" 
   return digest("message", envelope.tenant_id, envelope.message_type, envelope.idempotency_key, envelope.causation_id);
 }
 
-/** The id of an event for waits: the same key is the same event, whatever its cause. */
+/** The id of an event for the instances that wait for it. Events with the same key have the same id, regardless of their cause. */
 export function signalId(envelope: Pick<Envelope, "tenant_id" | "message_type" | "idempotency_key">): string {
   return digest("signal", envelope.tenant_id, envelope.message_type, envelope.idempotency_key);
 }
@@ -38,7 +38,10 @@ export function outboxId(envelope: Parameters<typeof messageId>[0] & { replay?: 
   return envelope.replay === undefined ? messageId(envelope) : digest("replay", messageId(envelope), envelope.replay);
 }
 
-/** SHA-256 of the canonical (RFC 8785) payload: distinguishes a repeated request from a reused key. Defined for any value; never throws. */
+/**
+ * SHA-256 of the canonical (RFC 8785) payload: distinguishes a repeated request from a reused key. The function accepts any value and never
+ * throws.
+ */
 export function fingerprintOf(payload: unknown): string {
   return sha256(canonicalText(payload));
 }
@@ -58,7 +61,10 @@ function canonicalText(payload: unknown): string {
   }
 }
 
-/** The key of an inbox entry: instance, step, item and generation. Without an attempt number, because all attempts are the same work. */
+/**
+ * The key of an inbox entry: instance, step, item and generation. The key contains no attempt number, because all attempts are the same
+ * work.
+ */
 export interface EntryKey {
   instanceId: string;
   step: string;
@@ -110,7 +116,7 @@ export function attemptToken(): string {
   return crypto.randomUUID().replaceAll("-", "").slice(0, 24);
 }
 
-/** A hash of these parts, 32 hex characters. Encoded so that no two lists of parts give the same text. */
+/** A hash of these parts, 32 hex characters. The parts are encoded so that no two lists give the same text. */
 export function digest(...parts: string[]): string {
   return sha256(JSON.stringify(parts)).slice(0, 32);
 }

@@ -8,11 +8,11 @@ function isClosing(unit: number): boolean {
   return unit === 0x5d || unit === 0x7d;
 }
 
-/** Counts in a JSON text. */
+/** Counts of items and levels in a JSON text. */
 export interface Counted {
   /** Items of arrays and fields of objects; counting ends above the maximum. */
   items: number;
-  /** Levels of nesting; the same. */
+  /** Levels of nesting; counting ends above the maximum. */
   depth: number;
   fields: number;
   /** The first number that parsing would change. */
@@ -142,9 +142,9 @@ function endOfNumber(text: string, start: number): number {
   return at;
 }
 
-/** Up to this many digits parse without a change, wherever the point is. */
+/** A number with up to this many digits parses without a change, wherever its decimal point is. */
 const SAFE_DIGITS = 15;
-/** From here on JavaScript writes a number with an exponent. */
+/** JavaScript writes a number of this size or larger with an exponent. */
 const LARGEST_PLAIN = 1e21;
 
 /** True for a number that parsing would change: an integer beyond the precision of doubles, or a nonzero number that becomes zero. */

@@ -7,7 +7,7 @@ interface Called {
   callBack(): Promise<void>;
 }
 
-/** The one keeper, without a dependency on its code. */
+/** The stub of the one keeper, without a dependency on the keeper's code. */
 export function keeperObject(env: object): Called {
   const objects = objectBinding(env, "KEEPER");
   return objects.get(objects.idFromName("keeper"), placed(env)) as unknown as Called;

@@ -6,12 +6,12 @@ import { shortened } from "./text.ts";
 
 type Schema = z.core.$ZodType;
 
-/** A bound, because a large body may be wrong in very many places. */
+/** Maximum number of reported issues, because a large body may be wrong in very many places. */
 export const MAX_ISSUES = 50;
 
 /**
- * The fields of a value that its schema does not have, each with a suggestion: a schema that is not strict would silently drop them. At
- * most 50. A loose object, a record and `unknown` accept every field.
+ * The fields of a value that its schema does not have, each with a suggestion: a schema that is not strict would silently drop them. The
+ * list has at most 50 fields. A loose object, a record and `unknown` accept every field.
  */
 export function unknownFields(schema: z.ZodType, value: unknown, prefix: readonly string[] = []): Issue[] {
   const issues: Issue[] = [];

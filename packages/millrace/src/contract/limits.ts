@@ -2,7 +2,7 @@ import { type Issue, MillraceError } from "./errors.ts";
 import { type Counted, countItems, doubledKey, itemsIn, pathAt } from "./json-text.ts";
 import { isBeyondJson, shortened } from "./text.ts";
 
-/** Limits of a request body. A larger one is refused before further parsing or storage. */
+/** Limits of a request body. A larger body is refused before further parsing or storage. */
 export const INTAKE_LIMITS = {
   /** Maximum bytes of one command over HTTP. */
   maxBytes: 4 * 1024 * 1024,
@@ -16,7 +16,7 @@ const FORBIDDEN_KEYS = new Set(["__proto__", "constructor", "prototype"]);
 
 /** The list in a body with one result per item. */
 export interface Items {
-  /** Its key; "" when the body is the list itself. */
+  /** The list's key in the body; "" when the body is the list itself. */
   key: string;
   /** Items above this number are not checked individually. */
   most: number;
@@ -101,8 +101,8 @@ function below(at: string, path: string): string {
 
 /**
  * Refuses values above the limits of nesting and keys, keys that could reach a prototype, and values without JSON: half surrogate pairs,
- * and numbers that are not finite (JSON's 1e999 parses as one). Iterative, so that depth cannot overflow the stack. Returns the number of
- * fields.
+ * and numbers that are not finite (JSON's 1e999 parses as one). The scan is iterative, so that depth cannot overflow the stack. Returns the
+ * number of fields.
  *
  * `within`: the levels of nesting above the value in its message, because the platform measures the message. `at`: the path's prefix.
  * `nul`: false also refuses the character NUL. Errors: `invalid_payload` with the path.

@@ -31,7 +31,7 @@ export interface CommandDefinition<Payload = unknown, Type extends string = stri
   readonly correlation?: ((payload: Payload) => string) | undefined;
 }
 
-/** A fact that has happened. Identified by the step that emitted it. */
+/** A fact that has happened. An event is identified by the step that emitted it. */
 export interface EventDefinition<Payload = unknown, Type extends string = string, Given = NoInfer<Payload>>
   extends Definition<Payload, Type, Given> {
   readonly kind: "event";
@@ -41,12 +41,15 @@ export interface EventDefinition<Payload = unknown, Type extends string = string
 
 interface Definition<Payload, Type extends string, Given> {
   readonly type: Type;
-  /** The version that `payload` describes. Older payloads are upcast, newer ones refused. */
+  /** The version that `payload` describes. Payloads of older versions are upcast, and payloads of newer versions are refused. */
   readonly version: number;
   readonly payload: z.ZodType<Payload>;
   readonly subject: (payload: Payload) => string;
   readonly queue: QueueDefinition;
-  /** Access from outside. A command without one accepts every token with the scope `enqueue`; an event without one accepts no token. */
+  /**
+   * The access rule for messages from outside. A command without one accepts every token with the scope `enqueue`; an event without one
+   * accepts no token.
+   */
   readonly door: Door | undefined;
   /** `{ 1: (v1) => v2, … }`: converts each older version to the next. */
   readonly upcasts: Readonly<Record<number, Upcast>>;
@@ -107,7 +110,10 @@ export function defineCommand<Payload, Type extends string, Given = unknown>(
   return define("command", { door: OPEN, ...options }) as never;
 }
 
-/** The command of a workflow with an `input`, named like the workflow. Its subject is its key, else that name. */
+/**
+ * The command of a workflow with an `input`, named like the workflow. The command's subject is its key, or the workflow's name without a
+ * key.
+ */
 export function ownCommand<Payload, Type extends string, Given>(
   options: Pick<Options<Payload, Type, Given>, "type" | "payload" | "queue"> & { key?: ((payload: Payload) => string) | undefined },
 ): CommandDefinition<Payload, Type, GivenAs<Payload, Given>> {
@@ -115,7 +121,7 @@ export function ownCommand<Payload, Type extends string, Given>(
   return define("command", { door: OPEN, subject: key ?? (() => type), ...options }) as never;
 }
 
-/** The route of events without one of their own. */
+/** The route of events that declare no route. */
 const STATED_AT = "POST /v1/events";
 
 /**

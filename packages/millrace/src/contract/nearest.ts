@@ -1,6 +1,6 @@
 import { distance } from "fastest-levenshtein";
 
-/** The measurement takes longer with the length, and no known name is longer. */
+/** Maximum characters of a compared name. Comparing longer names takes too long, and no known name is longer. */
 const MAX_MEASURED_CHARACTERS = 100;
 
 /** The most similar known name; undefined when none is similar, because a wrong suggestion is worse than none. */

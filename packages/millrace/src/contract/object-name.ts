@@ -29,7 +29,7 @@ export function objectNameOf(parts: readonly (string | null)[], path = "key"): s
   throw new MillraceError("invalid_payload", `The ${path} ${message}. Nothing was stored.`, { issues: [{ path, message }] });
 }
 
-/** The texts of such a name, if it has `count` of them; undefined for other names. */
+/** The texts that `objectNameOf` combined into a name, if there are `count` of them; undefined for other names. */
 export function partsOf(name: string | undefined, count: number): (string | null)[] | undefined {
   try {
     const parts: unknown = JSON.parse(name ?? "");

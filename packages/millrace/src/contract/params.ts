@@ -6,8 +6,8 @@ import type { Envelope } from "./envelope.ts";
  */
 export type Params = Envelope & {
   /**
-   * The time of the first creation, in milliseconds. Missing when it may have been created before: then its replays check recorded results
-   * first.
+   * The time of the first creation, in milliseconds. Missing when the instance may have been created before: then its replays check
+   * recorded results first.
    */
   created_ms?: number;
   /** The instance that this one undoes. */

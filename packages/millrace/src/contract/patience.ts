@@ -7,9 +7,9 @@ export const CONFIRM_WITHIN_MS = 10_000;
 /** Maximum difference between the clocks of the platform's machines. */
 export const CLOCKS_APART_MS = 1000;
 
-/** The result of a bounded part of a repair: bounded, so that more urgent duties run soon again. */
+/** The result of one part of a repair. Repairs run in small parts, so that more urgent duties are not delayed. */
 export interface Portion {
   readonly did: number;
-  /** True when more is due. */
+  /** True when further parts of the repair are due. */
   readonly more: boolean;
 }

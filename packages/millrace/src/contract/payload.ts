@@ -50,7 +50,10 @@ async function rawPayload(bucket: R2Bucket, envelope: Envelope): Promise<unknown
   return payload;
 }
 
-/** Distinguishes a repeated message from a reused key, without a fetch: a reference ends with its payload's own fingerprint. */
+/**
+ * The fingerprint of a message's payload, which distinguishes a repeated message from a reused key. The function needs no fetch, because a
+ * reference ends with the fingerprint of its payload.
+ */
 export function payloadFingerprint(envelope: Envelope): string {
   if (envelope.payload_ref === undefined) return fingerprintOf(envelope.payload_inline);
   const last = envelope.payload_ref.split("/").at(-1) ?? "";

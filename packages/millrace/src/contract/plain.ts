@@ -14,18 +14,21 @@ type Judge = (value: unknown, inList: boolean) => string | undefined;
 
 /**
  * The first value that JSON would not preserve: neither a plain object, an array nor a primitive (JSON turns a Map into {}, a Date into
- * text, and omits a function), or a value of `nulledIn`. Undefined if there is none. The value must have no cycle.
+ * text, and omits a function), or a value of `nulledIn`. Undefined if JSON preserves the whole value. The value must have no cycle.
  */
 export function strangeIn(value: unknown): Strange | undefined {
   return firstIn(value, isStrange, false);
 }
 
-/** The first value that JSON would write as null: NaN, Infinity, undefined in a list. Undefined if there is none. No cycles. */
+/**
+ * The first value that JSON would write as null: NaN, Infinity, undefined in a list. Undefined if JSON writes no part of the value as null.
+ * No cycles.
+ */
 function nulledIn(value: unknown): Strange | undefined {
   return firstIn(value, isNulled, false);
 }
 
-/** JSON escapes half of a surrogate pair. Preceded by an even number of backslashes it is an escape. */
+/** Matches the JSON escape of half of a surrogate pair: after an even number of backslashes, `\ud…` is an escape. */
 const HALF = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g;
 
 /** The first string or key with half of a surrogate pair: parsers of other languages refuse it. */
@@ -33,7 +36,7 @@ export function halvedIn(json: string): Strange | undefined {
   return json.includes("\\ud") && json.search(HALF) >= 0 ? firstIn(JSON.parse(json), isHalved, false) : undefined;
 }
 
-/** A JSON text with U+FFFD in place of each half. */
+/** A JSON text with U+FFFD in place of each half of a surrogate pair. */
 export function withoutHalves(json: string): string {
   return json.replace(HALF, "$1\uFFFD");
 }
@@ -87,12 +90,12 @@ const isStrange: Judge = (value, inList) => {
   return isNulled(value, inList);
 };
 
-/** The fields of an object with its own JSON are irrelevant. */
+/** True for an object that defines its own JSON: its fields are not checked. */
 function hasOwnJson(value: object): boolean {
   return "toJSON" in value && typeof value.toJSON === "function";
 }
 
-/** Also true for an object of another realm, or without a prototype. */
+/** True for a plain object, also one of another realm or without a prototype. */
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;

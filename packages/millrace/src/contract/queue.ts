@@ -4,11 +4,11 @@ import { MillraceError } from "./errors.ts";
 import { digest } from "./ids.ts";
 import { beginning } from "./text.ts";
 
-/** A queue, as messages refer to it. Its consumer is declared separately. */
+/** A queue, as messages refer to it. The consumer of a queue is declared separately. */
 export interface QueueDefinition {
   /**
-   * `{purpose}[-{tenant}]`: lower case letters, digits and dashes, at most 59. Its dead-letter queue has the suffix `-dlq`. A lane's name
-   * starts with `lane:`.
+   * `{purpose}[-{tenant}]`: lower case letters, digits and dashes, at most 59. The dead-letter queue of a queue has the suffix `-dlq`. A
+   * lane's name starts with `lane:`.
    */
   readonly name: string;
   /** The queues of a split definition. */
@@ -47,7 +47,7 @@ export const MAX_DELAY_SECONDS = 43_200;
 /** The platform's maximum length of a queue name, less the suffix of its dead-letter queue. */
 const MAX_NAME = 63 - "-dlq".length;
 
-/** Each needs a binding in every Worker that sends or consumes. */
+/** Maximum number of partitions: each needs a binding in every Worker that sends or consumes. */
 const MAX_PARTITIONS = 100;
 
 /**
@@ -112,7 +112,7 @@ export function queueFor({ name, parts }: QueueDefinition, { tenant_id, subject 
   return parts.shared[Number.parseInt(hash.slice(0, 8), 16) % parts.shared.length] ?? name;
 }
 
-/** Maximum rate; above it a rate has no effect. */
+/** Maximum rate per second; a higher rate has no effect. */
 export const MAX_RATE_PER_SECOND = 1000;
 
 /**

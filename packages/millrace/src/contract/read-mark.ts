@@ -12,5 +12,5 @@ export function saysRead(timeout: unknown): boolean {
 }
 
 const SECOND_MS = 1000;
-/** No timeout in seconds ends like this, so older runs without the mark count as no reads. */
+/** A timeout in whole seconds never ends in these milliseconds, so steps of older runs, without the mark, do not count as reads. */
 const READ_MS = 7;

@@ -19,7 +19,7 @@ export function redact(schema: Schema, value: unknown, withheld: (value: unknown
 export function holdsMarks(schema: Schema): boolean {
   const known = marks.get(schema);
   if (known !== undefined) return known;
-  // Set before the recursion: a schema that contains itself adds nothing.
+  // The entry is set before the recursion, so that a schema that contains itself ends it.
   marks.set(schema, false);
   const found = isSensitive(schema) || parts(schema).some(holdsMarks);
   marks.set(schema, found);

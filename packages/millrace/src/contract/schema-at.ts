@@ -2,7 +2,7 @@ import type * as z from "zod";
 
 type Schema = z.core.$ZodType;
 
-/** The schemas at a key or position of a value, by its own schema; none if that has nothing there. */
+/** The schemas at a key or index, according to the schema of the whole value; empty if that schema has no such key or index. */
 export function schemasAt(schema: Schema, key: PropertyKey): Schema[] {
   const { def } = (schema as z.core.$ZodTypes)._zod;
   switch (def.type) {

@@ -2,7 +2,7 @@ import * as z from "zod";
 
 /**
  * Marks a field of a message as sensitive: the API and console show `[redacted]` in messages, instances, effects, approvals and dead
- * letters. Code gets the real value. The same as `.meta({ sensitive: true })`.
+ * letters. Workflow code gets the real value. The function does the same as `.meta({ sensitive: true })`.
  */
 export function sensitive<Schema extends z.ZodType>(schema: Schema): Schema {
   return schema.meta({ ...schema.meta(), sensitive: true });

@@ -7,8 +7,8 @@ export interface Statement {
 }
 
 /**
- * A statement that takes its rows from one JSON parameter, `json_each(?1)`: any number with the same text are committed as one. It returns
- * nothing, or rows that contain their key.
+ * A statement that takes its rows from one JSON parameter, `json_each(?1)`: any number with the same text are committed as one. The
+ * statement returns nothing, or rows that contain their key.
  */
 export interface RowStatement {
   readonly text: string;
@@ -22,12 +22,12 @@ export interface RowStatement {
 /** Maximum characters of one `json_each` text: D1 accepts values of at most 2 MB, and a character may be three bytes. */
 const MAX_ROWS_CHARACTERS = 600_000;
 
-/** Rows as JSON texts for `json_each`: one text, or a few when the rows are large. No text without rows. */
+/** Rows as JSON texts for `json_each`: one text, or a few when the rows are large. Returns an empty list without rows. */
 export function rowChunks(rows: readonly object[]): string[] {
   return textChunks(rows.map((row) => JSON.stringify(row)));
 }
 
-/** The same for rows that are JSON text already. */
+/** Combines rows that are already JSON texts into lists for `json_each`, like `rowChunks`. */
 export function textChunks(rows: Iterable<string>): string[] {
   const chunks: string[][] = [];
   let characters = Number.POSITIVE_INFINITY;
@@ -73,7 +73,7 @@ export interface Fragment {
 /** Fragments and statements created here, so that no object from data (an upstream's response, an operator's input) passes for one. */
 const ours = new WeakSet<object>();
 
-/** A piece of SQL that is inserted as text. Never create it from data. */
+/** A piece of SQL that is inserted as text. Never create a fragment from data. */
 export function fragment(text: string): Fragment {
   const made = { fragment: text };
   ours.add(made);

@@ -23,7 +23,10 @@ export function withoutSlash(text: string): string {
 
 type PlatformType = "do" | "sleep" | "waitForEvent";
 
-/** The suffix after the code's step name, the platform's type of the step, and whether the first one has a number. */
+/**
+ * The name pattern of an engine step: its suffix after the code's step name, its type on the platform, and whether the first one has a
+ * number.
+ */
 interface OwnName {
   readonly words: string;
   readonly type: PlatformType;
@@ -73,7 +76,7 @@ interface OwnStep {
 
 const READ = new RegExp(`^(.+) · (${OWN_PARTS.map((part) => OWN_NAMES[part].words).join("|")})(?: ([1-9][0-9]*))?$`, "s");
 
-/** Parses such a name; undefined for a step of the code. */
+/** Parses the platform's name of an engine step; undefined for a step of the code. */
 export function ownStep({ type, name }: { type: PlatformType; name: string }): OwnStep | undefined {
   const [, about, words, nth = "1"] = READ.exec(name) ?? [];
   const part = OWN_PARTS.find((one) => OWN_NAMES[one].words === words && OWN_NAMES[one].type === type);

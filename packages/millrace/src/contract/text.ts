@@ -14,7 +14,7 @@ export function beginning(text: string, max: number): string {
   return text.slice(0, isWithin ? max - 1 : max).toWellFormed();
 }
 
-/** The same for display: a shortened text ends with "…". */
+/** A text shortened to `max` UTF-16 units for display: a shortened text ends with "…". */
 export function shortened(text: string, max: number): string {
   return text.length <= max ? text.toWellFormed() : `${beginning(text, max - 1)}…`;
 }

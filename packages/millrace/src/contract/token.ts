@@ -6,7 +6,7 @@ const TOKEN = /^mr_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/;
 /** The stored part of a token. */
 interface KeptToken {
   readonly id: string;
-  /** SHA-256 of the secret, as hex. One round is enough, because a random secret cannot be guessed. */
+  /** SHA-256 of the secret, as hex. One round of hashing is enough, because a random secret cannot be guessed. */
   readonly hash: string;
 }
 
@@ -17,7 +17,7 @@ export function isScope(word: string): boolean {
   return SCOPE.test(word);
 }
 
-/** Creates a token. Its text is not stored. */
+/** Creates a token. The token's text is not stored. */
 export function newToken(): KeptToken & { text: string } {
   const id = randomBytes(8).toString("hex");
   const secret = randomBytes(32).toString("base64url");

@@ -10,7 +10,7 @@ interface Told {
   readonly unclear: boolean | undefined;
 }
 
-/** The message with its code appended. */
+/** An error's message with its code appended, in the form for the platform. */
 export function tellError({ message, code, isFinal, unclear }: Told): string {
   const happened = unclear === undefined ? "" : unclear ? UNCLEAR : NOTHING_DONE;
   return `${message} (millrace: ${code}${isFinal ? ", final" : ""}${happened})`;
@@ -21,7 +21,7 @@ const NOTHING_DONE = ", nothing done";
 
 const TOLD = /^(.*) \(millrace: ([a-z][a-z0-9_]{0,63})(, final)?(, unclear|, nothing done)?\)$/s;
 
-/** Parses such a message; undefined for one without a code. */
+/** Parses an error message with an appended code; undefined for a message without a code. */
 export function readTold(text: string): Told | undefined {
   const [, message, code, final, happened] = TOLD.exec(text) ?? [];
   return message === undefined || code === undefined
@@ -36,8 +36,8 @@ export interface PlatformStepName {
 }
 
 /**
- * The message of the platform's error that ended a replay and is no failure of the run, with the step at which it occurred. The platform
- * stores this text when it marks the instance as errored, and the keeper parses it to find the step to restart from.
+ * The message of a platform error that ended a replay but is no failure of the run, with the step at which it occurred. The platform stores
+ * this text when it marks the instance as errored, and the keeper parses it to find the step to restart from.
  */
 export function tellBrokenOff(said: string, { type, name }: PlatformStepName): string {
   return `${said} (millrace broke off at ${type} ${name})`;
@@ -45,7 +45,7 @@ export function tellBrokenOff(said: string, { type, name }: PlatformStepName): s
 
 const BROKEN_OFF = / \(millrace broke off at (do|sleep|waitForEvent) (.+)\)$/s;
 
-/** Parses such a text; undefined for any other. */
+/** Parses the message that `tellBrokenOff` creates; undefined for any other text. */
 export function readBrokenOff(text: string): PlatformStepName | undefined {
   const [, type, name] = BROKEN_OFF.exec(text) ?? [];
   return name === undefined ? undefined : { type: type as PlatformStepName["type"], name };

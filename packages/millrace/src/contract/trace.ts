@@ -13,11 +13,11 @@ export type SaidTrace = { [Field in keyof TraceContext]?: string | null | undefi
 
 /** The fields of version 00, with which every later version starts. */
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(-.*)?$/;
-/** Sampled, and random trace id: W3C requires unknown flags to be set to zero. */
+/** The flags `sampled` and `random trace id`: W3C requires all unknown flags to be zero. */
 const KNOWN_FLAGS = 0b11;
 
 const MAX_MEMBERS = 32;
-/** The minimum that W3C requires to be passed on. */
+/** Minimum characters of a tracestate that W3C requires to be passed on. */
 const MAX_STATE_CHARACTERS = 512;
 /** Longer members are removed first from a list that is too long. */
 const LONG_MEMBER_CHARACTERS = 128;
@@ -31,7 +31,10 @@ export interface SpanUnderWay {
 
 const underWay = new AsyncLocalStorage<SpanUnderWay>();
 
-/** Runs work as part of a span: the next messages and calls of its trace are children of that span. Undefined: without a span. */
+/**
+ * Runs work as part of a span: the next messages and calls of its trace are children of that span. With an undefined span, the work runs
+ * without one.
+ */
 export function duringSpan<T>(span: SpanUnderWay | undefined, work: () => T): T {
   return span === undefined ? work() : underWay.run(span, work);
 }
@@ -59,7 +62,7 @@ export function nextHop({ traceparent, tracestate }: SaidTrace): TraceContext {
   return { traceparent: `00-${traceId}-${span}-${known}`, ...(state && { tracestate: state }) };
 }
 
-/** The headers of an outgoing call: the next hop of this trace. Empty without a trace. */
+/** The headers of an outgoing call: the next hop of this trace. Returns no headers without a trace. */
 export function traceHeaders(trace: TraceContext | undefined): Record<string, string> {
   return trace ? { ...nextHop(trace) } : {};
 }

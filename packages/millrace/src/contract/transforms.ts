@@ -54,7 +54,7 @@ function within(def: z.core.$ZodTypes["_zod"]["def"]): [key: string, inner: Sche
   }
 }
 
-/** The existing parts. A getter that throws has none. */
+/** The parts of a schema that exist. A getter that throws counts as no part. */
 function present(name: () => [key: string, inner: Schema | null | undefined][]): [key: string, inner: Schema][] {
   try {
     return name().filter((one): one is [string, Schema] => one[1] !== null && one[1] !== undefined);

@@ -1,11 +1,14 @@
 import { MillraceError } from "./errors.ts";
 
 /**
- * Time limit of one call of the platform or a queue. A call that timed out may still have its effect: callers must be able to repeat it.
+ * Time limit of each call of the platform or a queue. A call that timed out may still have its effect: callers must be able to repeat it.
  */
 const CALL_LIMIT_MS = 5000;
 
-/** The result, if it comes in time. Errors: otherwise `unavailable`, or the error of `late`; the work continues in the background. */
+/**
+ * The result of the work, if it ends within the limit. Errors: after the limit `unavailable`, or the error of `late`; the work continues in
+ * the background.
+ */
 export async function within<T>(work: Promise<T>, limitMs = CALL_LIMIT_MS, late = () => noAnswer(limitMs)): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const over = new Promise<never>((_, reject) => {

@@ -11,7 +11,7 @@ export type CounterEnv = object & { COUNTER?: DurableObjectNamespace<Counter> };
 export interface CounterOptions {
   /**
    * Number of objects that share the adds, 1 to 1,000. Default: 32. One object handles some thousand adds per second; a read queries all of
-   * them. It can be raised at any time and never lowered: objects beyond the number would not be read.
+   * them. The number can be raised at any time and never lowered: objects beyond the number would not be read.
    */
   shards?: number;
 }
@@ -25,8 +25,8 @@ export interface SharedCounter {
    */
   add(n?: number, options?: { key?: string }): Promise<boolean>;
   /**
-   * Adds all or none by one call to one shard, under one `key` if given. Adds with their own keys go to the shards of these keys, one call
-   * each. Returns how many counted. Errors: `unavailable`, `config_invalid`.
+   * Adds several numbers, all or none, by one call to one shard, under one `key` if given. Adds with their own keys go to the shards of
+   * these keys, one call each. Returns the number of adds that counted. Errors: `unavailable`, `config_invalid`.
    */
   addAll(adds: readonly (number | Add)[], options?: { key?: string }): Promise<number>;
   /**
@@ -46,7 +46,7 @@ export interface SharedCounter {
 const SHARDS = 32;
 const MOST_SHARDS = 1_000;
 const MOST_AT_ONCE = 1_000;
-/** Far below the limit of exact sums, even for a thousand such adds. */
+/** Largest number of one add: even a thousand such adds remain far below the limit of exact sums. */
 const MOST_ADDED = 1e12;
 const KEY_CHARACTERS = 200;
 const NAME_CHARACTERS = 200;
@@ -72,7 +72,8 @@ export function counterOf(env: CounterEnv, name: string, { shards = SHARDS }: Co
   assertThat(isName, `A counter's name has 1 to ${NAME_CHARACTERS} characters, whole ones.`);
   assertThat(Number.isInteger(shards) && shards >= 1 && shards <= MOST_SHARDS, `A counter has 1 to ${MOST_SHARDS} shards, not ${shards}.`);
   const objects = objectBinding<Counter>(env, "COUNTER");
-  // RPC's mapped types lose the class. The number after the last slash is the shard, so no two counters share an object.
+  // The type is written out, because the mapped types of Workers RPC lose the class. The number after the last slash is the shard, so no
+  // two counters share an object.
   const object = (shard: number) => objects.getByName(`${name}/${shard}`, placed(env)) as unknown as CounterObject;
   const all = <T>(ask: (one: CounterObject) => Promise<T>) => Promise.all(Array.from({ length: shards }, (_, shard) => ask(object(shard))));
   const shardOf = (key: string | undefined) =>

@@ -1,7 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { SharedWrite } from "../contract/shared-write.ts";
 
-/** One add. With a key it counts once. */
+/** One add. An add with a key counts once. */
 export interface Add {
   n: number;
   key?: string | undefined;
@@ -14,7 +14,7 @@ export interface MinuteCount {
   n: number;
 }
 
-/** The adds of one call. Its promise resolves, after the write, with whether each add counted. */
+/** The adds of one call. The call's promise resolves after the write, with a boolean for each add: whether it counted. */
 interface Call {
   readonly adds: readonly Add[];
   counts: boolean[];

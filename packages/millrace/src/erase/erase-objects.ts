@@ -12,13 +12,13 @@ import { selectObjects, type TenantObject, unregisterObject } from "../store/ten
 /** Bindings of objects that may contain a tenant's data; a deployment has only those that it uses. */
 type ObjectsEnv = EngineEnv & LaneEnv & LockEnv & Partial<Record<TenantObject["binding"], DurableObjectNamespace>>;
 
-/** Objects erased in one slice. */
+/** Maximum number of objects erased in one slice. */
 const OBJECTS = 25;
 
 /**
- * Erases some of a tenant's rooms, pull queues, blocked lanes and held locks. Returns the number; 0 when none is left. Other lanes are
- * erased together with the instances that they started. The row that locates an object is removed after the object, so that the erasure
- * continues after a crash.
+ * Erases some of a tenant's rooms, pull queues, blocked lanes and held locks. Returns the number of erased objects; 0 when none is left.
+ * Other lanes are erased together with the instances that they started. The row that locates an object is removed after the object, so that
+ * the erasure continues after a crash.
  */
 export async function eraseObjects(env: ObjectsEnv, tenantId: string): Promise<number> {
   const objects = await query<TenantObject & Record<string, unknown>>(env.DB, selectObjects(tenantId, OBJECTS));

@@ -34,12 +34,12 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
   millrace_bulk_items: ["bulk_id", "result", "n"],
 };
 
-/** Instances of one slice: one or two platform calls each. */
+/** Instances removed in one slice: each takes one or two calls of the platform. */
 const INSTANCES = 50;
-/** Rows removed by one statement. */
+/** Maximum number of rows removed by one statement. */
 const ROWS = 1000;
 
-/** Ends some of a tenant's instances in progress, except one, without a later start or retry. Returns the number. */
+/** Ends some of a tenant's instances in progress, except one, without a later start or retry. Returns the number of ended instances. */
 export async function stopInstances(env: EngineEnv, tenantId: string, except: string): Promise<number> {
   const found = await query<PlatformInstance & Record<string, unknown>>(
     env.DB,
@@ -54,7 +54,7 @@ export async function stopInstances(env: EngineEnv, tenantId: string, except: st
 
 /**
  * Removes some of a tenant's instances, except one, with all related data in the database and on the platform, and the lanes of those
- * instances. Returns the number.
+ * instances. Returns the number of removed instances.
  */
 export async function removeInstances(env: EngineEnv & LaneEnv, tenantId: string, except: string): Promise<number> {
   const found = await query<PlatformInstance & { queue: string | null; subject: string } & Record<string, unknown>>(
@@ -80,12 +80,15 @@ export async function removeInstances(env: EngineEnv & LaneEnv, tenantId: string
   return found.length;
 }
 
-/** Removes a tenant's unconfirmed messages. Reads the whole outbox, which contains only such messages. */
+/** Removes a tenant's unconfirmed messages. Reads the whole outbox, which contains only unconfirmed messages. */
 export async function removeUnsent(env: EngineEnv, tenantId: string): Promise<number> {
   return (await query(env.DB, removeUnsentOf(tenantId))).length;
 }
 
-/** Removes some of a tenant's rows of a table with a `tenant_id`. Returns the number. The statement is built from a constant list. */
+/**
+ * Removes some of a tenant's rows of a table with a `tenant_id`. Returns the number of removed rows. The statement is built from a constant
+ * list.
+ */
 export async function removeRows(env: EngineEnv, tenantId: string, table: string, key: readonly string[]): Promise<number> {
   const some = ["SELECT", key.join(), "FROM", table, "WHERE tenant_id = ?1 LIMIT", String(ROWS)].join(" ");
   const words = ["DELETE FROM", table, `WHERE tenant_id = ?1 AND (${key}) IN (${some}) RETURNING 1 AS gone`];

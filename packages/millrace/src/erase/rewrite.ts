@@ -5,7 +5,7 @@ import { atomically, query } from "../store/d1/retry.ts";
 import { OVER } from "../store/instances/status.ts";
 import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
 
-/** A table with texts from outside. */
+/** A table with texts that callers or upstreams have sent. */
 export interface TextTable {
   readonly table: string;
   /** The key columns of a row within its tenant. */
@@ -16,7 +16,10 @@ export interface TextTable {
   readonly order: readonly string[] | "instance";
 }
 
-/** The engine's tables with such texts. Messages in the outbox are about to be sent: they are only counted (`unsentSaying`). */
+/**
+ * The engine's tables with texts of callers or upstreams. Messages in the outbox are about to be sent: they are only counted
+ * (`unsentSaying`).
+ */
 export const ENGINE_TEXTS: readonly TextTable[] = [
   {
     table: "millrace_inbox",
@@ -67,7 +70,7 @@ export interface Rewritten {
   next: string | null;
 }
 
-/** Rows scanned in one slice. */
+/** Maximum number of rows scanned in one slice. */
 const ROWS = 500;
 /** Updates committed together. */
 const UPDATES = 50;
@@ -77,13 +80,14 @@ interface Walk {
   table: TextTable;
   by: Rewriter;
   from: string | null;
-  /** False: only count. */
+  /** False: only count the matching rows. */
   apply: boolean;
 }
 
 /**
  * Rewrites the texts in one slice of a tenant's rows. Where an instance matches, its copy on the platform is deleted first, because it
- * cannot be rewritten. Safe to repeat. The statements are built from a constant list, and scan a table in the order of an index.
+ * cannot be rewritten. The call is safe to repeat. The statements are built from a constant list, and scan a table in the order of an
+ * index.
  */
 export async function rewriteRows(env: EngineEnv, { tenantId, table, by, from, apply }: Walk): Promise<Rewritten> {
   const { key, texts, order } = table;
@@ -158,7 +162,7 @@ export async function rewriteRows(env: EngineEnv, { tenantId, table, by, from, a
   return { changed: free.length, waiting: meant.length - free.length, next: last ? JSON.stringify(until) : null };
 }
 
-/** Only if the row is unchanged since it was read: a row changed meanwhile is handled in the next scan. */
+/** Updates a row only if it is unchanged since it was read. A row changed meanwhile is handled in the next scan. */
 function updateRow(
   tenantId: string,
   { table, key, texts, order }: TextTable,

@@ -26,7 +26,7 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
     const beganAt = pass.lean.beganAt(step.label);
     const { mine, entry, standing } = await pass.recorder.claim({ ...attempt, beganAt }, LEASE_MS, shownInput(own));
     if (entry === null) {
-      // Another replay has written since: read its records first.
+      // Another replay has written records since this one started: read them first.
       await pass.inbox.assertSameSteps(step);
       attempt = { ...attempt, aloneAs: null };
       continue;
@@ -60,7 +60,7 @@ export function isToSettle(entry: Entry | undefined): boolean {
   return entry !== undefined && (entry.state === "claimed" || isLeftAlone(entry));
 }
 
-/** The outcome in another attempt's entry. Returns undefined if there is none; for a claim, only after a pause of at most 1 s. */
+/** The outcome in another attempt's entry. Returns undefined if there is no outcome; for a claim, only after a pause of at most 1 s. */
 async function settledIn(
   { pass, step, attempt }: Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt">,
   entry: Entry,
@@ -75,7 +75,7 @@ async function settledIn(
   return undefined;
 }
 
-/** An effect's input as shown to operators, with sensitive fields redacted. Null if it is not JSON. */
+/** An effect's input as shown to operators, with sensitive fields redacted. Null if the input is not JSON. */
 export function shownInput({ input, definition }: { input: unknown; definition: { input?: z.ZodType } }): string | null {
   try {
     const text = JSON.stringify(definition.input ? redact(definition.input, input) : input) as string | undefined;

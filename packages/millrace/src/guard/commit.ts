@@ -11,7 +11,7 @@ import { asWrites } from "./writes.ts";
 interface CommitStep {
   readonly pass: Pass;
   readonly step: StepCall;
-  /** Written if an operator skipped the step. Default: nothing. */
+  /** Makes the writes for a step that an operator skipped. Default: none. */
   readonly skipped?: () => Writes;
 }
 

@@ -31,7 +31,7 @@ export async function recordConfirmed<Input, Output>(own: EffectAttempt<Input, O
     return again(`The confirmed output is not valid for "${step.label}": ${why}.${shape} Confirm it with a valid output.`);
   }
   const refused = (cause: unknown) => {
-    // Undefined is sent as null over HTTP.
+    // Over HTTP an undefined output is sent as null.
     const isKnown = answered?.outputRef === entry.output_ref && (answered.output ?? "null") === (entry.output ?? "null");
     const fault = isKnown
       ? "The output is correct, but the rows that the code makes from it are invalid"

@@ -33,7 +33,7 @@ export function isDoubtEvent(type: string): boolean {
 
 /**
  * Sets an effect to `in_doubt` again if its entry was deleted or lost with a restored backup: an unknown outcome is not repeated
- * automatically. Returns undefined if its entry, or a later one, exists.
+ * automatically. Returns undefined if the effect's entry, or a later one, exists.
  */
 export async function putBackInDoubt<Input, Output>(
   { pass, step, definition, input }: Effect<Input, Output>,
@@ -74,7 +74,9 @@ const ENTRY_GONE =
 
 type Holding = Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt" | "nth">;
 
-/** Sets an effect to `in_doubt`, with a message for the operator. `answered`: its output, if it is known to have happened. */
+/**
+ * Sets an effect to `in_doubt`, with a message for the operator. `answered`: the effect's output, if the effect is known to have happened.
+ */
 export async function putInDoubt({ pass, step, attempt, nth }: Holding, said: string, answered?: Answered): Promise<StepOutcome> {
   const doubt = new MillraceError("in_doubt", said);
   const failure = { ...describeFailure(step.label, nth, doubt), answered };
@@ -85,7 +87,7 @@ export async function putInDoubt({ pass, step, attempt, nth }: Holding, said: st
 
 /**
  * For a `once` effect that happened, although its rows and messages cannot be written. Sets it to `in_doubt` with its output and the error,
- * so that an operator can confirm it after the fix. It can no longer be rejected.
+ * so that an operator can confirm it after the fix. The effect can no longer be rejected.
  */
 export async function doubtUnwritten(holding: Holding, output: unknown, cause: unknown): Promise<StepOutcome> {
   const { packed, problem } = await pack(holding.pass, holding.attempt, output);

@@ -8,7 +8,7 @@ import { labelOf } from "../contract/step-names.ts";
 import { nextHop } from "../contract/trace.ts";
 import type { Outgoing } from "../store/outbox.ts";
 
-/** Addresses the messages of a step. They keep the correlation, name the step as cause, and have the same ids at every attempt. */
+/** Addresses the messages of a step. The messages keep the correlation, name the step as cause, and have the same ids at every attempt. */
 export function addressEmitted(
   env: EngineEnv,
   cause: Envelope,

@@ -23,7 +23,8 @@ interface Lease {
 
 /**
  * Runs an effect and extends its claim meanwhile. If the effect throws, the claim ends: as `failed` after a definite refusal, which frees
- * the key. Otherwise as `expired` for a `lookup`, which asks the upstream next time, or `in_doubt` for a `once`.
+ * the key. After any other error the claim of a `lookup` ends as `expired`, and the next attempt asks the upstream; the claim of a `once`
+ * ends as `in_doubt`.
  */
 export async function underLease<Input, Output>(
   { pass, step, attempt, nth, begunAt, definition }: EffectAttempt<Input, Output>,

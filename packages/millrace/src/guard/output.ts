@@ -10,7 +10,7 @@ const INLINE_OUTPUT_BYTES = 128 * 1024;
 /** Limit because every replay parses the output, in the 128 MB of memory that an isolate shares. */
 const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
 
-/** A stored output: JSON, or a reference to JSON in R2. Both null for `undefined`. */
+/** A stored output: JSON, or a reference to JSON in R2. Both fields are null for the output `undefined`. */
 export interface PackedOutput {
   readonly output: string | null;
   readonly outputRef: string | null;
@@ -18,7 +18,8 @@ export interface PackedOutput {
 
 /**
  * Serializes an output; a large one is stored in R2 under this path. Errors: `output_not_serializable`, also for values that JSON would
- * change silently: a later replay would get another value than its type promises. `output_too_large`. `unavailable` if R2 keeps failing.
+ * change silently: a later replay would get another value than its type promises. `output_too_large`. `unavailable` if R2 fails after all
+ * retries.
  */
 export async function packOutput(bucket: R2Bucket, path: () => string, value: unknown): Promise<PackedOutput> {
   if (value === undefined) return { output: null, outputRef: null };

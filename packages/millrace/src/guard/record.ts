@@ -36,7 +36,7 @@ export async function record<Output>(
   });
   let answer = await pass.recorder.record(now(), outcome);
   if (attempt.aloneAs !== null && answer.entry?.state !== "done") {
-    // Another replay has written since: read its records first.
+    // Another replay has written records since this one started: read them first.
     await inbox.assertSameSteps(step);
     answer = await pass.recorder.record({ ...now(), aloneAs: null }, outcome);
   }

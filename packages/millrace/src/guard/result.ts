@@ -12,15 +12,16 @@ const MAX_RESULT_DEPTH = 500;
 
 interface Result {
   readonly kept: unknown;
-  /** Describes the change that JSON made. Null if there is none. */
+  /** Describes the change that JSON made. Null if JSON changed nothing. */
   readonly changed: string | null;
 }
 
 const CHANGED = "millrace:changed";
 
 /**
- * The result of a workflow in a form that the platform can store. Otherwise the platform fails a run whose row is `complete`. A result that
- * JSON only changes is stored with a note, because the run's effects have happened. Errors: `output_not_serializable`, `output_too_large`.
+ * The result of a workflow in a form that the platform can store. The platform would fail a run with any other result, although the run's
+ * row is `complete`. A result that JSON only changes is stored with a note, because the run's effects have happened. Errors:
+ * `output_not_serializable`, `output_too_large`.
  */
 export function asResult(value: unknown): Result {
   if (value === undefined) return { kept: undefined, changed: null };

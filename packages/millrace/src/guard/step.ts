@@ -19,11 +19,11 @@ export interface EffectCall<Input> {
    * defines `key`, the value that it returns.
    */
   readonly key: string;
-  /** Aborts at the step's timeout. Pass it to clients other than `fetch` below. */
+  /** A signal that aborts at the step's timeout. Pass the signal to clients other than `fetch` below. */
   readonly signal: AbortSignal;
   /** The trace of the job. `traceHeaders(trace)` returns the headers to send on. */
   readonly trace: TraceContext;
-  /** The platform's `fetch`. It adds the trace headers, records a span and aborts at the step's timeout. */
+  /** The platform's `fetch`. This `fetch` adds the trace headers, records a span and aborts at the step's timeout. */
   readonly fetch: typeof fetch;
   readonly env: Cloudflare.Env;
 }
@@ -44,15 +44,15 @@ interface Common<Input, Output> {
   /** Executes the effect and returns the upstream's answer, as JSON values. */
   run: (call: EffectCall<Input>) => Promise<Output>;
   /**
-   * Schema of the input. It redacts fields marked as sensitive where the input is shown to operators (`lookup` and `once` store it). The
-   * input is not validated.
+   * Schema of the input. The schema redacts fields marked as sensitive where the input is shown to operators (`lookup` and `once` store
+   * it). The input is not validated.
    */
   input?: z.ZodType;
   /** Schema of the output. An output that an operator confirms is validated with it; a mismatch leaves the effect `in_doubt`. */
   output?: z.ZodType<Output>;
   /**
-   * Undoes the effect when an operator undoes the instance. It is a step with its own class, `retries` and `timeout`, and gets the input
-   * and output of the effect. Without `undo` the effect remains.
+   * Undoes the effect when an operator undoes the instance. The undo is a step with its own class, `retries` and `timeout`, and gets the
+   * input and output of the effect. Without `undo` the effect remains.
    */
   undo?: StepDefinition<Done<Input, Output>, unknown>;
 }
@@ -75,7 +75,7 @@ interface PlainStep<Input, Output> extends Common<Input, Output> {
 interface KeyedStep<Input, Output> extends Common<Input, Output> {
   effect: "keyed";
   /**
-   * Idempotency key if the upstream identifies the effect by an id in its input, such as a delivery id. It must be the same at every
+   * Idempotency key if the upstream identifies the effect by an id in its input, such as a delivery id. The key must be the same at every
    * attempt. Not allowed with `undo`, because an effect that is repeated after an undo would send the same key. Default: a key that the
    * engine generates.
    */
@@ -84,7 +84,7 @@ interface KeyedStep<Input, Output> extends Common<Input, Output> {
 
 interface LookupStep<Input, Output> extends Common<Input, Output> {
   effect: "lookup";
-  /** Asks the upstream for the result of an earlier attempt. Undefined: the attempt had no effect. */
+  /** Asks the upstream for the result of an earlier attempt. Returns undefined if the attempt had no effect. */
   lookup: (call: EffectCall<Input>) => Promise<Output | undefined>;
 }
 
@@ -196,7 +196,7 @@ export const DEFAULT_RETRIES: Retries = { limit: 5, delay: "10 seconds", backoff
 export const DEFAULT_TIMEOUT: Duration = "30 seconds";
 
 const MAX_TIMEOUT_MS = 600_000;
-/** Limit of the platform. */
+/** The platform's maximum number of retries of a step. */
 const MAX_RETRIES = 10_000;
 
 /** Added to the step's timeout, so that an effect which ends in time can still be recorded. */

@@ -23,15 +23,15 @@ export interface Intake {
   readonly env: EngineEnv;
   readonly consumer: ConsumerDefinition;
   readonly catalog: Catalog;
-  /** Default: the number of deliveries. */
+  /** Counts the tries of a message. Default: the number of deliveries. */
   readonly triesOf?: TriesOf | undefined;
   /** The start of processing, in milliseconds since 1970. */
   readonly takenAt?: number | undefined;
-  /** Default: nothing. */
+  /** Called with the stored dead letters. Default: nothing. */
   readonly onCaptured?: OnCaptured | undefined;
 }
 
-/** Called with stored dead letters, before their deliveries are acknowledged. When it throws, they are redelivered. */
+/** Called with stored dead letters, before their deliveries are acknowledged. When the function throws, the messages are redelivered. */
 export type OnCaptured = (intake: Intake, letters: readonly DeadLetter[]) => Promise<void>;
 
 /**

@@ -20,14 +20,16 @@ export interface Startable {
   readonly undo?: string | null;
 }
 
-/** `first`: never created before, so the first steps need no query of recorded results. `again`: the platform may have lost it. */
+/**
+ * `first`: never created before, so the first steps need no query of recorded results. `again`: the platform may have lost the instance.
+ */
 type Occasion = "first" | "again";
 
-/** The limit of one `createBatch` call: 100 instances or 1 MiB. */
+/** The platform's limit of one `createBatch` call: 100 instances or 1 MiB. */
 const MAX_INSTANCES = 100;
 const MAX_BYTES = 900_000;
 
-/** Time limit of one such call, so that other instances do not wait longer. */
+/** Time limit of one `createBatch` call, so that other instances do not wait longer. */
 const CREATE_LIMIT_MS = 10_000;
 
 /**

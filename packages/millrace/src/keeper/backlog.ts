@@ -1,7 +1,7 @@
 import { queueBinding } from "../contract/bindings.ts";
 import { within } from "../contract/within.ts";
 
-/** For a queue that cannot report its backlog: the earliest time. */
+/** The value for a queue that cannot report its backlog: the earliest possible time. */
 export const UNKNOWN = 0;
 
 /**

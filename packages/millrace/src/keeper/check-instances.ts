@@ -26,7 +26,7 @@ import { oldestWaiting } from "./backlog.ts";
 import { laneMs, turnsAmong } from "./lane-turns.ts";
 import { dueInstances, type Open, pauseMs } from "./open-instances.ts";
 
-/** Instances of one portion. */
+/** Maximum number of instances checked in one portion. */
 const ROWS = 200;
 /** Maximum time of an accepted command in a backlog, before the keeper starts it without the queue. */
 const MAX_QUEUED_MS = 900_000;
@@ -53,8 +53,8 @@ type Finding =
   | Pick<End, "status" | "error" | "cause">;
 
 /**
- * Starts accepted instances that were never seen started, because their message or process was lost. This line also detects by a recorded
- * step that an instance is running; it checks no other instances in progress.
+ * Starts accepted instances that were never seen started, because their message or process was lost. The check also detects by a recorded
+ * step that an instance is running; other instances in progress are not checked here.
  */
 export function startUnseen(env: EngineEnv, local: boolean, standsStill: StandsStill): Promise<Portion> {
   return look(env, "unseen", (row, backlog) => {
@@ -123,7 +123,7 @@ async function look(
     logEnd(env, namedBy(row), finding.status, failure);
   }
   const idle = found.filter(({ finding }) => IDLE.has(finding));
-  // Not more while the platform refuses new instances: it would refuse them again.
+  // No further portion follows while the platform refuses new instances, because it would refuse them again.
   return { did: found.length - idle.length - failed.size, more: rows.length === ROWS && failed.size === 0 };
 }
 
@@ -134,17 +134,17 @@ function namedBy({ id, workflow, tenant_id, subject, correlation_id }: Open): Lo
   return { instance_id: id, workflow, tenant_id, subject, correlation_id };
 }
 
-/** Its check in the other line is due at once: its row is an end, or the check is long overdue. */
+/** True if the check of an instance in the other line is due at once: its row is an end, or the check is long overdue. */
 function isOwed(row: Open): boolean {
   return isOver(row) || row.overdue_ms > 3 * KEEPER_PATIENCE_MS;
 }
 
-/** Whether a queue has stopped delivering, given the send time of its oldest message. */
+/** True if a queue has stopped delivering, given the send time of its oldest message. */
 type StandsStill = (queue: string, oldest: number) => boolean;
 
 /**
- * Whether the message still waits in a queue that delivers: the oldest message is older than it. A queue that cannot report its backlog
- * counts as empty: a needless start is harmless, because an instance is created only once.
+ * True if the message still waits in a queue that delivers, because the queue's oldest message is older. A queue that cannot report its
+ * backlog counts as empty: a needless start is harmless, because an instance is created only once.
  */
 function stillInQueue(row: Open, backlog: ReadonlyMap<string, number>, standsStill: StandsStill): boolean {
   const queue = row.queue ?? "";
@@ -158,17 +158,19 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
     case "unreachable":
       return "leave";
     case "unknown":
-      // Not recreated: it would repeat an effect with an unknown outcome, and the record of that effect is gone.
+      // The instance is not recreated: that would repeat an effect with an unknown outcome, because the record of that effect is gone.
       if (row.undoubted) return failure(row, DOUBT_GONE, "in_doubt");
       // Ended and skipped instances are never recreated.
       return UNDER_WAY.has(row.status) ? "start" : "settled";
     case "complete":
       if (row.undo !== null) return { status: "terminated", error: null };
-      // Its rows and messages were lost with the database's later state: only another run restores them.
+      // The run's rows and messages were lost with the later state of the database, and only another run restores them.
       if (await findSetBack(env, row)) return failure(row, SET_BACK, "database_set_back");
       return { status: "complete", error: null };
     case "terminated":
-      return row.undo === null ? { status: "terminated", error: null } : failure(row, "Its undo was terminated on the platform.");
+      return row.undo === null
+        ? { status: "terminated", error: null }
+        : failure(row, "The undo of the instance was terminated on the platform.");
     case "errored":
       return errored(row, instance, error);
     default:
@@ -203,10 +205,10 @@ async function errored(row: Open, instance: WorkflowInstance | null, error: stri
   return "restarted";
 }
 
-/** About four hours, with the pauses between the restarts. */
+/** Maximum number of restarts of one run: they take about four hours, with the pauses between them. */
 const MOST_RESTARTS = 12;
 
-/** A recorded failure: a last check shows whether the platform agrees. */
+/** True for an instance with a recorded failure: a last check shows whether the platform agrees. */
 function isOver({ status }: Open): boolean {
   return FAILED.has(status);
 }

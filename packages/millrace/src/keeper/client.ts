@@ -46,7 +46,7 @@ export async function metricsOf(env: EngineEnv): Promise<Pick<Seen, "ever" | "sa
   return { ever, samples: [...samples, gauge("keeper_age_seconds", {}, Math.max(0, Date.now() - at) / 1000)] };
 }
 
-/** The same, with each of the last minutes. */
+/** The counters and gauges of `metricsOf`, with the counts of each of the last minutes. */
 export async function vitalsOf(env: EngineEnv): Promise<Seen> {
   return (await keeperOf(env).vitals()) as unknown as Seen;
 }

@@ -26,7 +26,8 @@ interface OldLetter {
 
 /**
  * Removes open dead letters after their retention time, together with the messages of the catalog's `onSkipped`. The dead letter of a
- * command that never started is removed with its instance, which could not be replayed without it. Reads the old part of an index.
+ * command that never started is removed with its instance, which could not be replayed without it. The query reads only the old part of an
+ * index.
  */
 export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undefined, keepMs: number): Promise<number> {
   const old = await query<OldLetter>(
@@ -56,7 +57,7 @@ export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undef
   return gone.length;
 }
 
-/** The messages about a dead letter; none without a tenant. Undefined when `onSkipped` fails: then the dead letter remains. */
+/** The messages about a dead letter; none without a tenant. Returns undefined when `onSkipped` fails, so that the dead letter remains. */
 async function saidOf(
   env: EngineEnv,
   catalog: Catalog | undefined,

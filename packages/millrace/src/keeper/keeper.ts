@@ -37,8 +37,9 @@ const CALL_LIMIT_MS = 10_000;
 const BREATH_MS = 500;
 
 /**
- * The self-repair clock: one Durable Object whose alarm survives every crash. Each round completes the work of crashed processes: accepted
- * instances that were not started, operator actions not yet applied, committed messages not yet confirmed, lost instances, unnoticed ends.
+ * The clock of all repairs: a single Durable Object with an alarm that survives every crash. Each round completes the work of crashed
+ * processes: accepted instances that were not started, operator actions not yet applied, committed messages not yet confirmed, lost
+ * instances, unnoticed ends.
  */
 export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: string }> {
   protected readonly duties: Duties = {};
@@ -54,15 +55,15 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   readonly #standstill = new Standstill();
 
   /**
-   * Sets the alarm if it is missing: the platform drops an alarm that failed six times or ran out of memory. Also corrects an alarm that
-   * was set while the machine's clock was ahead.
+   * Sets the alarm if it is missing: the platform drops an alarm that failed six times or ran out of memory. The call also corrects an
+   * alarm that was set while the machine's clock was ahead.
    */
   async arm(): Promise<void> {
     const alarmAt = await this.ctx.storage.getAlarm();
     if (alarmAt === null || this.#isAstray(alarmAt)) await this.#next(this.#period());
   }
 
-  /** Starts due schedule runs, and sets the alarm if it was lost. The platform's cron calls it each minute. */
+  /** Starts due schedule runs, and sets the alarm if it was lost. The platform's cron trigger calls this method each minute. */
   async startDue(): Promise<number> {
     await this.arm();
     return this.#startDue();
@@ -98,7 +99,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return { ever, samples, at };
   }
 
-  /** The same, with each of the last minutes. */
+  /** The counters and gauges of `metrics`, with the counts of each of the last minutes. */
   vitals(): Promise<Seen> {
     return this.#ownVitals().seen();
   }
@@ -161,7 +162,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return startUnseen(this.env, await this.#local(), standsStill);
   }
 
-  /** Counts as no work, so that it does not appear in the round's log line. */
+  /** Reading the gauges does not count as work, so that it does not appear in the round's log line. */
   async #gauge(): Promise<{ did: number; more: boolean }> {
     await this.#ownVitals().read();
     return { did: 0, more: false };
@@ -180,7 +181,8 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   }
 
   /**
-   * Determined once per object; again while the database does not answer. A local keeper makes the checks of all sleeping instances due.
+   * True on the local platform. Determined once per object, and again while the database does not answer. A local keeper makes the checks
+   * of all sleeping instances due.
    */
   async #local(): Promise<boolean> {
     if (this.#isLocal === undefined) {
@@ -198,7 +200,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return this.#starting;
   }
 
-  /** Further ahead than any pause. */
+  /** True if the alarm is further ahead than any pause. */
   #isAstray(alarmAt: number): boolean {
     return alarmAt > Date.now() + 2 * this.#period();
   }
@@ -233,7 +235,7 @@ export interface Duties {
 export function keeper(duties: Duties): typeof Keeper {
   const alertRules = changedRules(ALERT_RULES, duties.alerts);
   return class extends Keeper {
-    /** Used by the commands `dev` and `doctor`. */
+    /** The commands `dev` and `doctor` read the catalog. */
     static readonly catalog = duties.catalog;
     protected override readonly duties = duties;
     protected override readonly alertRules = alertRules;

@@ -13,8 +13,8 @@ import type { Open } from "./open-instances.ts";
 type TurnFinding = "in lane" | "start" | "leave";
 
 /**
- * The states of the accepted lane commands among these rows. Each is sent to its lane again, which deduplicates by id. A command is started
- * only if its turn has begun, which preserves the order. Never throws: a command whose lane does not answer is left unchanged.
+ * The states of the accepted lane commands among these rows. Each command is sent to its lane again, which deduplicates by id. A command is
+ * started only if its turn has begun, which preserves the order. Never throws: a command whose lane does not answer is left unchanged.
  */
 export async function turnsAmong(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap<string, TurnFinding>> {
   const waiting = rows.filter((row) => row.status === "accepted" && !row.promised && laneIn(row.queue) !== undefined);

@@ -27,9 +27,9 @@ export interface Open {
   promised: number;
   /** The keeper's restarts of the present run after infrastructure errors of the platform. */
   broken_off: number;
-  /** 1 when its status is `in_doubt`, but no effect has an unknown outcome. */
+  /** 1 when the instance's status is `in_doubt`, but no effect has an unknown outcome. */
   undoubted: number;
-  /** 1 when an effect has an unknown outcome, but its status is not `in_doubt`. */
+  /** 1 when an effect has an unknown outcome, but the instance's status is not `in_doubt`. */
   doubted: number;
 }
 

@@ -6,7 +6,7 @@ import { removeStatedEvents } from "../store/stated-events.ts";
 import { removeTombstones } from "../store/tombstones.ts";
 import type { Slice } from "./rule.ts";
 
-/** Rows scanned in one slice: they are small. */
+/** Number of rows scanned in one slice; the rows are small. */
 const ROWS = 5000;
 const DAY_MS = 86_400_000;
 

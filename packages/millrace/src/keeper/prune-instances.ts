@@ -22,9 +22,9 @@ interface Walked {
 }
 
 /**
- * Removes old instances with these statuses, with their entries, waits and approvals. Each leaves a tombstone, so that its key never runs
- * again, even after a skip. Rows are numbered by acceptance: the scan goes from the oldest to the first young row, without an index, and
- * reads only removed rows and older rows still in progress.
+ * Removes old instances with the given statuses, and their entries, waits and approvals. Each removed instance leaves a tombstone, so that
+ * its key never runs again, even after a skip. Rows are numbered by acceptance: the scan goes from the oldest to the first young row,
+ * without an index, and reads only removed rows and older rows still in progress.
  */
 export function pruneInstances(statuses: StatusSet): (env: EngineEnv, keepMs: number, from: string | null) => Promise<Slice> {
   return async (env, keepMs, from) => {
@@ -45,7 +45,7 @@ export function pruneInstances(statuses: StatusSet): (env: EngineEnv, keepMs: nu
   };
 }
 
-/** One atomic write. An instance that an operator has reopened since the scan remains. */
+/** The removal is one atomic write. An instance that an operator has reopened since the scan remains. */
 async function remove(env: EngineEnv, candidates: readonly string[], old: Old): Promise<number> {
   if (candidates.length === 0) return 0;
   const { removed } = await namedBatch(env.DB, {

@@ -51,7 +51,7 @@ export async function pruneBulkActions(env: EngineEnv, keepMs: number): Promise<
   return 0;
 }
 
-/** Removes events that no wait could still receive. Each slice is short; one scan of the table per day. */
+/** Removes events that no wait could still receive. Each slice is short, and the table is scanned once a day. */
 export async function pruneSignals(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
   const walked = await query<{ id: string; free: number }>(
     env.DB,

@@ -9,7 +9,7 @@ import { atomically, query } from "../store/d1/retry.ts";
 import { noteResent, type Outgoing, removeInLane, SENT_AT } from "../store/outbox.ts";
 import { oldestWaiting } from "./backlog.ts";
 
-/** Rows of one round, oldest first: a bound, so that a round ends. */
+/** Maximum number of rows in one round, oldest first, so that a round ends. */
 const ROWS = 500;
 
 interface OutboxRow {

@@ -38,16 +38,17 @@ export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   rule({ name: "outbox", keepDays: 14, prune: giveUpOutbox }),
   rule({ name: "dead letters settled", keepDays: 30, prune: pruneSettledLetters }),
   rule({ name: "dead letters open", keepDays: OPEN_LETTER_DAYS, prune: (env, keepMs) => forgetOpenLetters(env, catalog, keepMs) }),
-  // In addition to the instance's own 30 days: longer than senders with their own outbox keep messages, and may send them again.
+  // Tombstones remain longer than senders with their own outbox keep messages and may send them again. This retention starts after the
+  // instance's own 30 days.
   rule({ name: "tombstones", keepDays: TOMBSTONE_DAYS, everyHours: 24 * 7, prune: pruneTombstones }),
-  // The retention of an instance and its tombstone together: repeats of events are detected as long as repeats of commands.
+  // Equals the retention of an instance and its tombstone together: repeats of events are detected as long as repeats of commands.
   rule({ name: "stated events", keepDays: STATED_DAYS, everyHours: 24 * 7, prune: pruneStated }),
   // After the removal of a stream the sender's next message is a gap.
   rule({ name: "streams", keepDays: 400, everyHours: 24 * 7, prune: pruneStreams }),
-  // The last day by minute, the last month by hour: for rates, and for a workflow's monthly cost.
+  // Rates need the last day by minute; a workflow's monthly cost needs the last month by hour.
   rule({ name: "counts of minutes", keepDays: 2, prune: pruneMinutes }),
   rule({ name: "counts of hours", keepDays: 35, prune: pruneHours }),
-  // These read a whole table, or list a whole bucket: an index would cost more than one scan a day.
+  // The rules below read a whole table, or list a whole bucket: an index would cost more than one scan a day.
   rule({ name: "signals", keepDays: 30, everyHours: 24, prune: pruneSignals }),
   rule({ name: "actions", keepDays: 400, everyHours: 24, prune: pruneActions }),
   rule({ name: "bulk actions ended", keepDays: 90, everyHours: 24, prune: pruneBulkActions }),
@@ -55,7 +56,7 @@ export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   rule({ name: "tokens expired", keepDays: 30, everyHours: 24, prune: pruneTokens }),
   rule({ name: "alerts resolved", keepDays: 30, everyHours: 24, prune: pruneAlerts }),
   rule({ name: "fences of locks", keepDays: 30, everyHours: 24, prune: pruneFences }),
-  // The retention of a queue's messages.
+  // Failures are kept as long as a queue keeps its messages.
   rule({ name: "failed deliveries", keepDays: 14, everyHours: 24, prune: pruneFailures }),
   rule({ name: "divergences ended", keepDays: 30, everyHours: 24, prune: pruneDivergences }),
   rule({ name: "payloads and outputs", keepDays: 45, everyHours: 24, prune: pruneObjects }),

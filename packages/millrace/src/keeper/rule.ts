@@ -1,13 +1,13 @@
 export interface Retention {
-  /** For the log: a table or a bucket. Unique: the keeper stores the position of the scan by it. */
+  /** The rule's name in the log: a table or a bucket. The name is unique, because the keeper stores the position of the scan under it. */
   readonly name: string;
   readonly keepDays: number;
   /** Hours from the end of one scan to the start of the next. Default 1; longer for a rule that must read all rows. */
   readonly everyHours?: number;
   /**
    * Removes one slice of rows older than `keepMs`, small enough not to block the database. Returns the number of removed rows, 0 when none
-   * is left. A rule that scans returns the start of its next slice, which is passed as `from` (null: the beginning). Safe to repeat from
-   * any place.
+   * is left. A rule that scans returns the start of its next slice, which is passed as `from` (null: the beginning). The call is safe to
+   * repeat from any place.
    */
   readonly prune: (env: Cloudflare.Env, keepMs: number, from: string | null) => Promise<number | Slice>;
 }

@@ -8,8 +8,8 @@ interface Stand {
 }
 
 /**
- * Detects queues that have stopped delivering although messages wait in them. From its backlog alone such a queue looks like a long one.
- * State is in memory, and starts empty with the process.
+ * Detects queues that have stopped delivering although messages wait in them. The backlog alone does not distinguish such a queue from a
+ * long one. State is in memory, and starts empty with the process.
  */
 export class Standstill {
   readonly #stands = new Map<string, Stand>();

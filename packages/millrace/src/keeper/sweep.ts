@@ -4,7 +4,7 @@ import type { Retention } from "./rule.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
-/** Time limit in one round: repairs are due every few seconds. The next round continues. */
+/** Time limit of the sweep in one round, because repairs are due every few seconds. The next round continues the sweep. */
 const BUDGET_MS = 2000;
 /** Maximum number of slices of one rule in one round. */
 const MAX_SLICES = 100;

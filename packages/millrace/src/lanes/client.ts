@@ -12,7 +12,7 @@ export interface LaneMessage<Body> extends LaneSendOptions {
 
 /** The sender's interface to one lane of one key. */
 export interface LaneClient<Body> {
-  /** Appends a message. It is stored when the promise resolves. Errors: as `sendBatch`. */
+  /** Appends a message. The message is stored when the promise resolves. Errors: as `sendBatch`. */
   send(body: Body, options?: LaneSendOptions): Promise<LaneSent>;
   /**
    * Appends messages in this order, all or none, by one call and one write per 256 KB. Errors: `payload_too_large` for a body above 128 KB,
@@ -79,7 +79,7 @@ export type LaneKeySent = { key: string; tenant: string | null } & ({ sent: Lane
 /** Calls in progress at the same time. */
 const SIDE_BY_SIDE = 50;
 
-/** Sends messages to many keys of a lane in parallel, with one call and one result per key. Order is kept per key. */
+/** Sends messages to many keys of a lane in parallel, with one call and one result per key. The messages of one key keep their order. */
 export async function sendToLanes<Body>(
   env: LaneEnv,
   lane: LaneDefinition<Body, never>,

@@ -3,15 +3,15 @@ import { MillraceError } from "../contract/errors.ts";
 import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 
 /**
- * The policy for a head message that has used up its retries. `block`: retries it without limit, and nothing passes it. `park`:
- * makes it a dead letter and continues with the next message. `hold`: stops the lane until an operator decides.
+ * The policy for a head message that has used up its retries. `block`: retries the head without limit, and no message passes it. `park`:
+ * makes the head a dead letter and continues with the next message. `hold`: stops the lane until an operator decides.
  */
 export type OnFailure = "block" | "park" | "hold";
 
 export interface LaneRetries {
   /** Retries of one head message. Default: 3. */
   limit?: number;
-  /** Delay before the first retry. It doubles with each further retry, plus up to 10 % at random. Default: 1 second. */
+  /** Delay before the first retry. The delay doubles with each further retry, plus up to 10 % at random. Default: 1 second. */
   initial?: Duration;
   /** Longest delay, at most 12 hours. Default: 30 seconds. */
   max?: Duration;
@@ -22,11 +22,11 @@ export interface LaneLetter<Body = unknown> {
   lane: string;
   key: string;
   tenant: string | null;
-  /** The message id of its deliveries. */
+  /** The message id in the deliveries of the letter's message. */
   id: string;
   body: Body;
   idempotencyKey: string | null;
-  /** `exhausted`: its retries were used up; `skipped`: an operator skipped it. */
+  /** `exhausted`: the message's retries were used up; `skipped`: an operator skipped the message. */
   reason: "exhausted" | "skipped";
   /** Number of deliveries. */
   attempts: number;
@@ -40,7 +40,7 @@ export interface LaneLetter<Body = unknown> {
 export interface LaneDefinition<Body = unknown, E = Cloudflare.Env> {
   /** Lower case letters, digits and dashes, at most 63; the first character is a letter. */
   name: string;
-  /** The handler, with the signature of a Cloudflare queue handler. It runs inside the lane's object. */
+  /** The handler, with the signature of a Cloudflare queue handler. The handler runs inside the lane's object. */
   queue: ExportedHandlerQueueHandler<E, Body>;
   onFailure: OnFailure;
   retries?: LaneRetries;

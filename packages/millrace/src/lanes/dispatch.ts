@@ -132,7 +132,8 @@ export class Dispatch {
     const { progress } = this.#lane;
     const sequences = batch.map(({ sequence }) => sequence);
     if (this.#woken) {
-      // This head was already being tried when the object last ended. It counts as failed, so that it cannot end the object without limit.
+      // This head was already being tried when the object last ended. Such a head counts as failed, so that it cannot end the object
+      // without limit.
       if (progress.trying === progress.head) return this.#settle(plan, batch, { ...ENDED, sequences });
       this.#woken = false;
       this.#lane.advance({ ...progress, trying: progress.head }, Date.now());
@@ -190,7 +191,7 @@ export class Dispatch {
 
   /**
    * Schedules the next wake-up. One reading of the clock decides: a head that is due and that no handler has is handed out now. After a
-   * failed hand-out it is left to the alarm.
+   * failed hand-out the head is left to the alarm.
    */
   #setWaker(failed = false): void {
     if (this.#stopped) return;

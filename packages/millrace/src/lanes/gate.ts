@@ -7,6 +7,6 @@ export interface Gate {
   room(): number;
   /** Called within the transaction that removes these messages. */
   done(messages: readonly Kept[]): void;
-  /** Next time at which it has work, in milliseconds since 1970; undefined for none. */
+  /** The next time at which the gate has work, in milliseconds since 1970; undefined for none. */
   nextAt(): number | undefined;
 }

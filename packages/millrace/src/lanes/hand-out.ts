@@ -9,7 +9,7 @@ export interface CameBack {
   thrown: unknown;
 }
 
-/** Calls the lane's handler with a batch and returns how each message was settled. It ends at the deadline at the latest. */
+/** Calls the lane's handler with a batch and returns how each message was settled. The call ends at the deadline at the latest. */
 export async function handOut(
   plan: Plan,
   messages: readonly Handed[],

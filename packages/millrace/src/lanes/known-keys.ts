@@ -1,9 +1,9 @@
-/** Which of the two tables gets new keys, and when the other can be dropped. */
+/** The table that gets new keys, of two, and the time from which the other one can be dropped. */
 interface Turn {
   to: "even" | "odd";
   /** Keys of the messages before this number are in the other table. */
   from: number;
-  /** When all those messages were done; null while one of them waits. */
+  /** The time when all messages before `from` were done; null while one of them waits. */
   doneAt: number | null;
 }
 
@@ -50,12 +50,12 @@ export class KnownKeys {
     if (this.#turn && this.#turn.doneAt === null && head >= this.#turn.from) this.#put({ ...this.#turn, doneAt: now });
   }
 
-  /** When keys can be deleted; undefined while none can. */
+  /** The time from which keys can be deleted; undefined while none can. */
   forgetsAt(rememberMs: number): number | undefined {
     return this.#turn?.doneAt == null ? undefined : this.#turn.doneAt + rememberMs;
   }
 
-  /** Deletes the keys of messages that have been done for that long. `next`: the number of the next message. */
+  /** Deletes the keys of messages that have been done for `rememberMs`. `next`: the number of the next message. */
   forget(rememberMs: number, { head, next, now }: { head: number; next: number; now: number }): void {
     const turn = this.#turn;
     const at = this.forgetsAt(rememberMs);

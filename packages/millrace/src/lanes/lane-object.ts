@@ -58,7 +58,7 @@ export class LaneObject extends DurableObject {
     return undefined;
   }
 
-  /** An operator's action through the engine's routes. Does nothing for this class. */
+  /** An operator's action through the engine's routes. For this class the call has no effect. */
   async steer(_request: object): Promise<object | undefined> {
     return undefined;
   }
@@ -79,7 +79,10 @@ export class LaneObject extends DurableObject {
     return this.#lane.letters?.remove(id) ? { done: true } : noLetter(id);
   }
 
-  /** Sends the body of a dead letter again as a new message at the end. It has no key, because the lane still remembers that key. */
+  /**
+   * Sends the body of a dead letter again as a new message at the end. The new message has no key, because the lane still remembers that
+   * key.
+   */
   resendLetter(id: string): Steered {
     const { letters } = this.#lane;
     if (letters?.handing === id) return HANDED_OVER;
@@ -132,7 +135,7 @@ export class LaneObject extends DurableObject {
     return { done: true };
   }
 
-  /** Deletes everything in the lane, its letters included. Returns true if there was anything. */
+  /** Deletes everything in the lane, its letters included. Returns true if the lane had stored anything. */
   async erase(): Promise<boolean> {
     const had = this.#lane.name !== undefined;
     const before = this.#dispatch.stop();
@@ -194,8 +197,8 @@ function noLetter(id: string): Steered {
 }
 
 /**
- * The object class of these lanes: `export class Lanes extends laneObject([orders]) {}`. Errors: `config_invalid`, with the necessary
- * change.
+ * Creates the object class of the given lanes: `export class Lanes extends laneObject([orders]) {}`. Errors: `config_invalid`, with the
+ * necessary change.
  */
 export function laneObject(lanes: readonly AnyLane[]): typeof LaneObject {
   const plans = plansOf(lanes);

@@ -18,7 +18,10 @@ interface LetterRow extends Record<string, SqlStorageValue> {
   error: string | null;
 }
 
-/** The dead letters of one lane. Each one stays until its hand-off succeeds or an operator removes it. The lane waits for none of them. */
+/**
+ * The dead letters of one lane. Each letter stays until its hand-off succeeds or an operator removes it. The lane does not wait for its
+ * dead letters.
+ */
 export class Letters {
   readonly #sql: SqlStorage;
   #underWay = false;

@@ -32,7 +32,7 @@ export interface LaneHead {
 }
 
 export interface WaitingMessage {
-  /** Its position: the value of `after` for the next page. */
+  /** The message's position: the value of `after` for the next page. */
   sequence: number;
   id: string;
   idempotencyKey: string | null;
@@ -68,10 +68,10 @@ export function look(name: LaneName, lane: LaneStorage, { isKnown, handed }: Aro
   const why = {
     empty: null,
     moving: null,
-    retrying: `Its head has failed${progress.failures > 1 ? ` ${progress.failures} times` : ""}: ${progress.error}`,
-    delayed: "Its head is not due yet.",
-    paused: "An operator has paused it.",
-    held: `Its head has failed ${progress.failures} times, and the lane waits for an operator: ${progress.error}`,
+    retrying: `The lane's head has failed${progress.failures > 1 ? ` ${progress.failures} times` : ""}: ${progress.error}`,
+    delayed: "The lane's head is not due yet.",
+    paused: "An operator has paused the lane.",
+    held: `The lane's head has failed ${progress.failures} times, and the lane waits for an operator: ${progress.error}`,
     unknown: `The code that is deployed has no lane "${name.lane}".`,
   }[state];
   const { depth, letters, bytes } = lane;

@@ -6,11 +6,11 @@ import { characterCount } from "../contract/text.ts";
 
 export interface LaneSendOptions {
   /**
-   * Identifies the message: a message that is sent again while it waits, or while the lane remembers its key, is a duplicate. At most 500
-   * characters.
+   * Identifies the message: a message that is sent again while it waits, or while the lane remembers its key, is a duplicate. A key has at
+   * most 500 characters.
    */
   idempotencyKey?: string | undefined;
-  /** The earliest delivery, in seconds from now. Messages after it wait too. At most 12 hours. Default: 0. */
+  /** The earliest delivery, in seconds from now. Later messages of the key wait too. The delay is at most 12 hours. Default: 0. */
   delaySeconds?: number | undefined;
 }
 
@@ -22,7 +22,7 @@ export interface Posted {
   delayMs: number;
 }
 
-/** Largest body of a message, in bytes of JSON. It is the limit of a queue. */
+/** Largest body of a message, in bytes of JSON. A platform queue has the same limit. */
 const MAX_LANE_BODY_BYTES = 128 * 1024;
 const MAX_IDEMPOTENCY_KEY_CHARACTERS = 500;
 

@@ -73,7 +73,7 @@ async function sendOnce(env: object, queue: string, messages: readonly Outgoing[
   return errors;
 }
 
-/** A message as its lane stores it. Its key is the name under which its consumer confirms it. */
+/** A message as its lane stores it. The message's key is the name under which its consumer confirms it. */
 export function inLane(queue: string, envelope: Envelope, delaySeconds = 0): LaneKeyMessage<Envelope> {
   const { key, tenant } = laneOfMessage(queue, envelope);
   return { key, tenant: tenant ?? undefined, body: envelope, idempotencyKey: outboxId(envelope), delaySeconds };

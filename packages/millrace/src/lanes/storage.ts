@@ -18,12 +18,12 @@ interface Open {
   keys: KnownKeys;
   letters: Letters;
   progress: Progress;
-  /** The stored progress without its head, as JSON. */
+  /** The stored progress without the position of the head, as JSON. */
   saved: string;
 }
 
 /**
- * The storage of a lane. Its tables are created at the first write, so a lane that is only read stores nothing. Each change is one
+ * The storage of a lane. The lane's tables are created at the first write, so a lane that is only read stores nothing. Each change is one
  * transaction; if it fails, the state in memory is read from disk again.
  */
 export class LaneStorage {
@@ -61,7 +61,7 @@ export class LaneStorage {
     this.#read();
   }
 
-  /** Appends the messages without a known key. The messages before `closedTo` are with the handler. */
+  /** Appends the messages without a known key. The handler already has the messages before `closedTo`. */
   keep(posts: readonly Posted[], closedTo: number, now: number): LaneSent[] {
     return this.#change(({ backlog, keys, progress, ...open }) => {
       const named = new Map<string, number>();
@@ -118,18 +118,18 @@ export class LaneStorage {
     return this.#open?.keys.any ?? false;
   }
 
-  /** When keys can be deleted; undefined while none can. */
+  /** The time from which keys can be deleted; undefined while none can. */
   forgetsAt(rememberMs: number): number | undefined {
     return this.#open?.keys.forgetsAt(rememberMs);
   }
 
-  /** Deletes the keys of messages that have been done for that long. */
+  /** Deletes the keys of messages that have been done for `rememberMs`. */
   forget(rememberMs: number, now: number): void {
     if ((this.forgetsAt(rememberMs) ?? Number.POSITIVE_INFINITY) > now) return;
     this.#change(({ keys, backlog, progress }) => keys.forget(rememberMs, { head: progress.head, next: backlog.next, now }));
   }
 
-  /** Does several changes in one transaction. */
+  /** Makes several changes in one transaction. */
   together<T>(change: () => T): T {
     return this.#change(change);
   }

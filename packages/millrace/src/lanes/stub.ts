@@ -6,7 +6,7 @@ import type { LaneObject } from "./lane-object.ts";
 /** The environment of a Worker with lanes: the Durable Object of `laneObject`, bound as LANES or only exported as `Lanes`. */
 export type LaneEnv = object & { LANES?: DurableObjectNamespace<LaneObject> };
 
-/** The RPC interface of a lane's object. RPC's mapped types lose the class. */
+/** The RPC interface of a lane's object. The type is written out, because the mapped types of Workers RPC lose the class. */
 export type LaneStub = {
   [Name in Exclude<keyof LaneObject, keyof DurableObjectBase>]: (
     ...args: Parameters<LaneObject[Name]>

@@ -9,7 +9,7 @@ import { type Posted, posted } from "./message.ts";
 import { inLane, laneOfMessage } from "./relay.ts";
 import { laneObjectOf } from "./stub.ts";
 
-/** How a run ended. `skipped`: an operator has closed its instance. */
+/** How a run ended. `skipped`: an operator has closed the instance. */
 export interface RunEnd {
   readonly status: "complete" | "errored" | "terminated" | "skipped";
   readonly error: string | null;
@@ -22,13 +22,13 @@ export type Turn = "waits" | "given";
 export interface Ahead {
   instanceId: string;
   since: number;
-  /** The error; null while it runs. */
+  /** The error of the instance's run; null while it runs. */
   failed: string | null;
 }
 
 /** The state of a lane of the engine, in which messages start instances. */
 export interface LaneStanding extends Omit<LaneLook, "state" | "head"> {
-  /** As for any lane; `waiting`: waits for running instances. */
+  /** The states of any lane, and `waiting`: the lane waits for running instances. */
   state: LaneLook["state"] | "waiting";
   head: (LaneHead & { type: string | null }) | null;
   ahead: Ahead[];
@@ -56,7 +56,7 @@ export type SteerAnswer = { done: true; messageId: string | null; instanceIds: s
 export interface LaneTurns {
   /** Records the end of a run, which frees its place. */
   ended(instanceId: string, end: RunEnd): void;
-  /** Where these messages are. Messages that the lane has never had are stored now. */
+  /** Returns for each message whether it waits or its turn was given. Messages that the lane has never had are stored now. */
   turnsOf(posts: readonly Posted[]): Promise<Turn[]>;
   /** The lane's state; undefined if the deployment has no such lane. */
   stand(): Promise<LaneStanding | undefined>;
@@ -82,7 +82,7 @@ export async function tellEnded(env: object, queue: string, envelope: Envelope, 
   await within(turnsObjectOf(env, laneOfMessage(queue, envelope)).ended(instanceId, end), TELL_LIMIT_MS);
 }
 
-/** As `tellEnded`, but never throws. The lane reads a missed end from the database. */
+/** Notifies the lane like `tellEnded`, but never throws. The lane reads a missed end from the database. */
 export async function tellTurnOver(...told: Parameters<typeof tellEnded>): Promise<void> {
   const [, , , instanceId] = told;
   try {
@@ -92,7 +92,7 @@ export async function tellTurnOver(...told: Parameters<typeof tellEnded>): Promi
   }
 }
 
-/** Where the messages of one lane are, in their order. Errors: those of the lane's object, and the time-out. */
+/** Returns for each message of one lane whether it waits or its turn was given. Errors: those of the lane's object, and the time-out. */
 export async function turnsOf(env: object, queue: string, envelopes: readonly [Envelope, ...Envelope[]]): Promise<Turn[]> {
   const posts = envelopes.map((envelope) => {
     const { body, ...options } = inLane(queue, envelope);

@@ -17,8 +17,8 @@ export class Waker {
   }
 
   /**
-   * Schedules the wake-up for these due times. Work that is due by now is in progress already: the timer is for the next time, the alarm
-   * for all of them.
+   * Schedules the wake-up for the given due times. Work that is due by now is in progress already: the timer is for the next time, the
+   * alarm for all of them.
    */
   set(times: readonly number[], now: number): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
@@ -38,7 +38,7 @@ export class Waker {
     clearTimeout(this.#timer);
   }
 
-  /** Records that the alarm rang, so none is set. */
+  /** Records that the alarm rang, so that no alarm is set now. */
   rang(): void {
     this.#alarmAt = undefined;
   }

@@ -5,7 +5,7 @@ export interface TokenBucket {
   periodMs: number;
 }
 
-/** The fill level of a bucket. All takes were at or before `at`. */
+/** The fill level of a bucket. All tokens were taken at `at` or earlier. */
 export interface Level {
   tokens: number;
   at: number;

@@ -14,7 +14,7 @@ export interface LimitOptions {
   patienceMs?: number;
   /**
    * Longest time from the grant of a call to its arrival, in milliseconds, within which the upstream never gets more than a window's limit.
-   * Default: 1 second. It lengthens the period: 100 per 10 s becomes 100 per 11 s. A token bucket ignores it.
+   * Default: 1 second. The margin lengthens the period: 100 per 10 s becomes 100 per 11 s. A token bucket ignores the margin.
    */
   marginMs?: number;
   /**
@@ -75,7 +75,7 @@ export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], opt
   assertLength(name, "patienceMs", patienceMs, DAY_MS);
   assertLength(name, "marginMs", marginMs, DAY_MS);
   const limits = objectBinding<RateLimit>(env, "RATE_LIMIT");
-  // RPC's mapped types lose the class.
+  // The type is written out, because the mapped types of Workers RPC lose the class.
   type LimitObject = {
     take(ask: Ask): Promise<Answer & { remaining: number }>;
     heed(word: Word): Promise<void>;

@@ -28,14 +28,17 @@ const LEASE_TIME_SHARE = 1 / 10;
 const MOST_NAMES = 10_000;
 
 /**
- * Rate limits for counting requests in an isolate. It asks the limiter for several permits at once, and does not ask while a caller is far
- * below its limit or is refused anyway. Per period, each isolate can exceed the limit by a twentieth, and can leave a fortieth of it
- * unused. The rest is exact.
+ * Rate limits for counting requests in an isolate. An isolate asks the limiter for several permits at once, and does not ask while a caller
+ * is far below its limit or is refused anyway. Per period, each isolate can exceed the limit by a twentieth, and can leave a fortieth of it
+ * unused. Otherwise the limit is exact.
  */
 export class Leases {
   readonly #known = new Map<string, Known>();
 
-  /** Uses one permit. Returns 0, or the milliseconds until there is room. At most one call to the limiter; if that fails, 0. */
+  /**
+   * Uses one permit. Returns 0, or the milliseconds until there is room. Makes at most one call to the limiter; if that call fails, returns
+   * 0.
+   */
   async spend(env: LimitEnv, name: string, window: Window): Promise<number> {
     const known = this.#knownAs(name);
     const now = Date.now();
@@ -82,7 +85,7 @@ export class Leases {
       Object.assign(known, { left: left + known.permits, leftAt: askedAt });
       return given === 0 ? Math.max(1, waitMs) : 0;
     } catch {
-      // If the limiter fails, requests pass: it protects the system and grants no rights.
+      // If the limiter fails, requests pass, because a rate limit protects the system and grants no rights.
       return 0;
     } finally {
       if (isFirst) known.isAsking = false;

@@ -11,7 +11,7 @@ export interface LimitSeen {
   rules: RuleSeen[];
   /** Slots granted ahead of time, for callers that wait. */
   waiting: number;
-  /** No calls until then; null if calls are allowed. */
+  /** Until this time no calls are allowed; null if calls are allowed now. */
   pausedUntil: number | null;
   /** The share of the rate at which calls go after the upstream's refusals; 1 for the full rate. */
   share: number;

@@ -1,11 +1,11 @@
 /** The limit's reaction to refusals: for a while calls are spaced evenly, at a share of its rate. */
 export interface Narrowing {
-  /** The share at `since`; it grows from then on. */
+  /** The share of the rate at `since`; from then on the share grows. */
   share: number;
   since: number;
-  /** No call before then. */
+  /** The earliest time of the next call. */
   nextAt: number;
-  /** Refusals before then belong to calls that were in progress at the last refusal, and are ignored. */
+  /** Refusals before this time belong to calls that were in progress at the last refusal, and are ignored. */
   heardUntil: number;
 }
 
@@ -23,7 +23,7 @@ export function narrowed(before: Narrowing | undefined, now: number, resumeAt: n
   return { share, since: resumeAt, nextAt: resumeAt, heardUntil: Math.max(resumeAt, now + UNDER_WAY_MS) };
 }
 
-/** The share of the rate at a time. It grows linearly. */
+/** The share of the rate at a time. The share grows linearly. */
 export function shareAt(narrowing: Narrowing | undefined, time: number): number {
   if (!narrowing) return 1;
   return Math.min(1, narrowing.share + Math.max(0, time - narrowing.since) / WIDENING_MS);
@@ -36,7 +36,7 @@ export function spaced(narrowing: Narrowing | undefined, at: number): number {
   return Math.max(at, Math.min(narrowing.nextAt, wholeAt));
 }
 
-/** The narrowing after `cost` calls at `at`; `rate` is the full rate per millisecond. Undefined at the full rate. */
+/** The narrowing after `cost` calls at `at`; `rate` is the full rate per millisecond. Undefined when the full rate is reached. */
 export function spacing(narrowing: Narrowing | undefined, { cost, at }: { cost: number; at: number }, rate: number): Narrowing | undefined {
   const share = shareAt(narrowing, at);
   if (!narrowing || share >= 1) return undefined;

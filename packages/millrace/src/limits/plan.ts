@@ -6,16 +6,16 @@ import { type Counts, counted, cutCounts, earliest, fits, type Granted, room, ty
 
 export type Rule = Window | TokenBucket;
 
-/** The limiter's state. It is one value, so a take is one written row for any number of rules. */
+/** The limiter's state. The state is one value, so a take is one written row for any number of rules. */
 export interface State {
   /** The last granted slot. Later requests get later slots, so callers go in the order of their requests. */
   lastAt: number;
   pausedUntil: number;
   /** The rules of the last request, for display. */
   rules?: readonly Rule[];
-  /** By the window's period, so a raised or lowered limit keeps its counts. */
+  /** The counts of the windows by period, so that a raised or lowered limit keeps its counts. */
   counts: Record<string, Counts>;
-  /** By the bucket's period. */
+  /** The fill levels of the buckets by period. */
   levels?: Record<string, Level>;
   narrowing?: Narrowing | undefined;
   /** The remainders that the upstream reported, one for each of its resets. */
@@ -24,7 +24,7 @@ export interface State {
   ahead?: Record<string, number>;
   /** Number of revocations of granted slots. */
   revision?: number;
-  /** Until then the callers with revoked slots ask again; new callers come after them. */
+  /** Until this time, the callers with revoked slots ask again; new callers come after them. */
   lineUntil?: number;
 }
 
@@ -52,14 +52,14 @@ export interface Ask {
   seenBy?: LimitName | undefined;
 }
 
-/** `go`: the slot `at` is reserved, `waitMs` from now. Otherwise nothing was reserved, and nothing is free before then. */
+/** `go`: the slot `at` is reserved, `waitMs` from now. Without `go`, nothing was reserved, and no slot is free before `at`. */
 export interface Answer {
   go: boolean;
   /** Milliseconds since 1970, by the limiter's clock. */
   at: number;
   waitMs: number;
   revision: number;
-  /** True if its owner must ask again when the slot comes. */
+  /** True if the slot's owner must ask again when the slot comes. */
   asksAgain: boolean;
 }
 
@@ -75,10 +75,10 @@ export function remainingOf(state: State, { rules, marginMs }: Pick<Ask, "rules"
 
 /** A caller that waits longer than this, in milliseconds, asks again at its slot, because the slot may have been revoked. */
 export const ASK_AGAIN_MS = 1_000;
-/** The longest accepted wait of an upstream, in milliseconds. It bounds the effect of a wrong header to an hour. */
+/** The longest accepted wait of an upstream, in milliseconds. This bounds the effect of a wrong header to an hour. */
 export const LONGEST_PAUSE_MS = 3_600_000;
 
-/** Grants a slot if the caller is willing to wait for it. Returns the state after it, the same object if nothing changed. */
+/** Grants a slot if the caller is willing to wait for it. Returns the state after the grant, or the same object if nothing changed. */
 export function give(before: State, { rules, cost, patienceMs, marginMs, held }: Ask, now: number): { answer: Answer; state: State } {
   const revision = before.revision ?? 0;
   const isGood = held?.revision === revision;
@@ -103,7 +103,10 @@ function reserved(at: number, revision: number, now: number): Answer {
 
 /** A caller in the line may ask again this late, in milliseconds (timer and network), and still comes before new callers. */
 const LINE_GRACE_MS = 100;
-/** New callers behind a line ask this far apart, in milliseconds, or closer if the rules allow a higher rate. This keeps their order. */
+/**
+ * New callers behind a line ask this far apart, in milliseconds, or closer if the rules allow a higher rate. The distance keeps the callers
+ * in order.
+ */
 const LINE_STEP_MS = 25;
 
 /** Queues a new caller behind the revoked ones: nothing is reserved, and it asks again after all of them. */
@@ -173,7 +176,7 @@ const PART_MS = 250;
 /** Permits of a window, granted at once: at least one, at most as requested. */
 export interface Lease {
   given: number;
-  /** The permits that remain after them. */
+  /** The permits of the window that remain after the lease. */
   left: number;
   /** If none was granted: the milliseconds until one is free. */
   waitMs: number;

@@ -22,9 +22,9 @@ import {
 import type { Word } from "./upstream.ts";
 
 /**
- * A limit that many callers share: sliding windows and token buckets, several at once. It grants slots in time. A slot is on disk before
- * its owner gets the response, so no eviction or crash grants it twice. A caller that dies before its slot leaves it unused; a caller that
- * is late returns it. The rules and the patience bound the stored state; the traffic does not.
+ * A limit that many callers share: sliding windows and token buckets, several at once. The object grants slots in time. A slot is on disk
+ * before its owner gets the response, so no eviction or crash grants it twice. A caller that dies before its slot leaves it unused; a
+ * caller that is late returns it. The rules and the patience bound the stored state; the traffic does not.
  */
 export class RateLimit extends DurableObject<{ DB?: D1Database }> {
   /** The state on disk, or the state that is written before the next response. */
@@ -34,10 +34,12 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
     await this.ctx.storage.sync();
   });
 
-  /** The time at which the next refused caller should return. It is only in memory, because it only spreads the callers. */
+  /**
+   * The time at which the next refused caller should return. The value is only in memory, because its only use is to spread the callers.
+   */
   #backAt = 0;
 
-  /** Tenants that have the limit in their list. It is only in memory, because listing it twice has no effect. */
+  /** Tenants that have the limit in their list. The set is only in memory, because listing it twice has no effect. */
   readonly #listedFor = new Set<string>();
 
   async take(ask: Ask): Promise<Answer & { remaining: number }> {
@@ -51,7 +53,7 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
     return { ...(answer.go || !comesBack ? answer : this.#later(answer, ask)), remaining };
   }
 
-  /** Gives each refused caller its own time to return, spaced by the rate. With the same time they would collide again. */
+  /** Gives each refused caller its own time to return, spaced by the rate. Callers that return at the same time would collide again. */
   #later(answer: Answer, { cost, rules }: Ask): Answer {
     const now = answer.at - answer.waitMs;
     const at = Math.max(answer.at, Math.min(this.#backAt, now + LONGEST_PAUSE_MS));

@@ -2,7 +2,7 @@ import { retryAfterMs } from "../contract/retry-after.ts";
 
 /** The upstream's report on its limit: a refusal, or a remainder with its reset. */
 export interface Word {
-  /** The upstream refused calls for this many milliseconds. Null if it named no time, or less than `UNNAMED_PAUSE_MS`. */
+  /** The upstream refused calls for this many milliseconds. Null if the upstream named no time, or less than `UNNAMED_PAUSE_MS`. */
   refusedForMs?: number | null;
   /** The remainders of quotas that are nearly used up, shared by all callers, each with the milliseconds to its reset. */
   left?: readonly { count: number; forMs: number }[];
@@ -18,7 +18,7 @@ export interface UpstreamAnswer {
 export const UNNAMED_PAUSE_MS = 1_000;
 /** Remainders above this share of a quota are not reported to the limit. */
 const LOW_SHARE = 0.1;
-/** The same bound as a count, if the upstream does not report the size of its quota. */
+/** A remainder up to this count is low, if the upstream does not report the size of its quota. */
 const LOW_COUNT = 5;
 
 /**

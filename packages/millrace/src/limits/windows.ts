@@ -11,7 +11,7 @@ export type Counts = [bucket: number, count: number][];
 export interface Granted {
   window: Window;
   counts: Counts;
-  /** Lengthens the period, because calls do not arrive in the order and distance of their grants. */
+  /** Milliseconds by which the period is lengthened, because calls do not arrive in the order and distance of their grants. */
   marginMs: number;
 }
 
@@ -43,7 +43,7 @@ export function earliest({ window, counts, marginMs }: Granted, { cost, at }: Ta
 export function fits({ window, counts, marginMs }: Granted, { cost, at }: Take): boolean {
   const width = widthOf(window);
   const bucket = Math.floor(at / width);
-  // Buckets closer than this can have times within one period.
+  // Two buckets with a smaller distance can have times within one period.
   const reach = Math.ceil((window.periodMs + marginMs) / width);
   const near = counts.filter(([each]) => Math.abs(each - bucket) <= reach);
   const starts = [bucket, ...near.map(([each]) => each)].filter((each) => each <= bucket);
@@ -53,7 +53,7 @@ export function fits({ window, counts, marginMs }: Granted, { cost, at }: Take):
   });
 }
 
-/** How many more fit at `at`, with all counts at or before it; negative if too many were counted. */
+/** The number of permits that still fit at `at`, with all counts at or before it; negative if too many were counted. */
 export function room({ window, counts, marginMs }: Granted, at: number): number {
   const width = widthOf(window);
   const used = counts.reduce((sum, [bucket, count]) => ((bucket + 1) * width + window.periodMs + marginMs > at ? sum + count : sum), 0);

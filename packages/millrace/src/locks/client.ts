@@ -68,8 +68,8 @@ export type Tried<T> =
   | { ran: false; holder: string; leftMs: number; waiting: number };
 
 /**
- * The same as `withLock`, but a held lock is a result and not an error, and `wait` is 0 by default: for work that another caller does
- * already. Errors: those of `withLock` without `lock_held`.
+ * Runs a function like `withLock`, but a held lock is a result and not an error, and `wait` is 0 by default: for work that another caller
+ * does already. Errors: those of `withLock` without `lock_held`.
  */
 export async function tryLock<T>(env: LockEnv, name: string, options: LockOptions, run: (held: Held) => Promise<T> | T): Promise<Tried<T>> {
   const wanted = wantedOf(name, { ...options, wait: options.wait ?? 0 });
@@ -101,7 +101,7 @@ async function runHeld<T>(env: LockEnv, wanted: Wanted, token: number, run: (hel
   return result;
 }
 
-/** The called methods of a lock. RPC's mapped types lose the class. */
+/** The called methods of a lock. The type is written out, because the mapped types of Workers RPC lose the class. */
 export type LockObject = {
   acquire(wanted: Wanted): Promise<Turn>;
   renew(id: string, ttlMs: number): Promise<boolean>;

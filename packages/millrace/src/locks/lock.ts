@@ -87,7 +87,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     };
   }
 
-  /** Extends the hold. Returns whether the caller still holds the lock. */
+  /** Extends the hold. Returns true if the caller still holds the lock. */
   renew(id: string, ttlMs: number): boolean {
     const now = Date.now();
     const next = renewed(this.#state(), id, now + ttlMs);
@@ -119,7 +119,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
   }
 
   /**
-   * Takes the lock from its holder on an operator's request. The pending audit entry is stored in the same write. Returns whether the lock
+   * Takes the lock from its holder on an operator's request. The pending audit entry is stored in the same write. Returns true if the lock
    * was held.
    */
   async breakNow(lock: LockName, by: Operator, action: Action): Promise<boolean> {
@@ -137,7 +137,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     return holder !== null;
   }
 
-  /** Deletes the lock's state: the holder loses it, and waiting callers are notified. Used when a tenant is deleted. */
+  /** Deletes the lock's state: the holder loses it, and waiting callers are notified. The deletion of a tenant uses this call. */
   async erase(): Promise<void> {
     const erased = [this.ctx.storage.deleteAlarm(), this.ctx.storage.deleteAll()];
     for (const tell of this.#here.values()) tell();

@@ -47,8 +47,8 @@ export async function getLock(env: LocksEnv, { tenantId }: Pick<Operator, "tenan
 
 /**
  * Takes a lock from its holder, with an audit entry; the next waiting caller gets it. The holder detects the loss at its next renewal or at
- * its end. Its writes with the old token are refused after the next holder's first write. `broken` is false if the lock was free, which is
- * audited too.
+ * its end. The holder's writes with the old token are refused after the next holder's first write. `broken` is false if the lock was free,
+ * which is audited too.
  */
 export async function breakLock(env: LocksEnv, by: Operator, name: string, reason: string): Promise<{ actionId: string; broken: boolean }> {
   const actionId = crypto.randomUUID();

@@ -8,7 +8,7 @@ export interface Holder {
   /** Milliseconds since 1970. */
   since: number;
   until: number;
-  /** True if it is in the list of long-held locks. */
+  /** True if the lock is in the list of long-held locks. */
   isListed?: boolean;
 }
 
@@ -40,8 +40,8 @@ export function queued<T extends Turns>(turns: T, asker: Waiting): T {
 }
 
 /**
- * Applies all due turns: an expired holder loses the lock, expired and absent callers are removed, and the first remaining caller
- * gets it. If that one may still return, the lock stays free.
+ * Applies all due turns: an expired holder loses the lock, expired and absent callers are removed, and the first remaining caller gets it.
+ * If that caller may still return, the lock remains free.
  */
 export function settled<T extends Turns>(turns: T, now: number, presenceOf: (id: string) => Presence): T {
   const holder = turns.holder && turns.holder.until > now ? turns.holder : null;

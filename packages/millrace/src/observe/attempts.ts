@@ -5,7 +5,7 @@ import { spanOfAttempt, traceAttempt } from "./traces/instances.ts";
 
 interface WatchedStep {
   readonly label: string;
-  /** Its name in the code; undefined for the engine's own steps. */
+  /** The step's name in the code; undefined for the engine's own steps. */
   readonly name: string | undefined;
 }
 
@@ -23,7 +23,7 @@ export class WatchedAttempt {
     this.#span = spanOfAttempt(run);
   }
 
-  /** Runs the attempt. Its outgoing requests and messages are children of its span. */
+  /** Runs the attempt. The attempt's outgoing requests and messages are children of its span. */
   async make<T>(work: () => Promise<T>): Promise<T> {
     const result = await duringSpan(this.#span, work);
     // An unknown outcome logs its own line, with the key that resolves it.

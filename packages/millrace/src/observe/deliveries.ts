@@ -7,7 +7,7 @@ import { countLetters } from "./metrics/runs.ts";
 import { traceDelivery } from "./traces/deliveries.ts";
 import { childOf, isExported } from "./traces/span.ts";
 
-/** Only spans that are exported: an entry for each message would burden the garbage collector more than all other records here. */
+/** The map contains only exported spans: an entry for each message would burden the garbage collector more than all other records here. */
 const spans = new WeakMap<Delivered, SpanUnderWay>();
 
 /** Begins the spans of a batch at the start of its processing. */
@@ -18,7 +18,7 @@ export function noteTaken(env: object, messages: readonly Delivered[]): void {
   }
 }
 
-/** The span of a message's delivery, the parent of all spans of its handling. Undefined if it is not exported. */
+/** The span of a message's delivery, the parent of all spans of its handling. Undefined if the span is not exported. */
 export function spanOfDelivery(message: Delivered): SpanUnderWay | undefined {
   return spans.get(message);
 }

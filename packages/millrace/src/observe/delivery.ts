@@ -11,9 +11,9 @@ export interface Delivery {
   readonly outcome: "started" | "duplicate" | "routed" | "kept" | "put off" | "retried" | "captured" | "settled";
   /** Time from the message's creation to this delivery; undefined if the message does not contain the former. */
   readonly waitedMs?: number | undefined;
-  /** Processing time of its batch. */
+  /** Processing time of the batch that contained the message. */
   readonly ms?: number | undefined;
-  /** The id of its dead letter. */
+  /** The id of the message's dead letter. */
   readonly deadLetter?: string;
   readonly code?: string | undefined;
   readonly upstreamStatus?: number | undefined;

@@ -4,7 +4,7 @@ import { traceEnd } from "./traces/instances.ts";
 
 /** The replay that ends its run. */
 interface EndedRun extends LoggedRun {
-  /** When its instance was created; undefined if only its message says so. */
+  /** The creation time of the instance; undefined if only the instance's message contains it. */
   readonly createdAt: Date | undefined;
   /** When the replay began, in milliseconds since 1970. */
   readonly beganAt: number;

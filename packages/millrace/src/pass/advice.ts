@@ -10,14 +10,17 @@ interface Advised {
   readonly instanceId: string;
 }
 
-/** The run that called, while its code runs between steps; undefined within a step. Set in development only. */
+/** The run that called, while its code runs between steps; undefined within a step. The value is set in development only. */
 const between = new AsyncLocalStorage<Advised | undefined>();
 let watches = false;
 const watching = new WeakSet<typeof fetch>();
 
 const given = new Set<string>();
 
-/** Logs that a workflow's code is probably wrong; the run continues. Deployed: once per isolate. In development: once per run. */
+/**
+ * Logs that a workflow's code is probably wrong; the run continues. A deployed engine logs it once per isolate, and in development once per
+ * run.
+ */
 export function advise({ env, workflow, instanceId }: Advised, step: string, said: string): void {
   const about = [inDevelopment(env) ? instanceId : workflow, step, said].join("\n");
   if (given.has(about) || given.size > MAX_GIVEN) return;

@@ -19,8 +19,8 @@ export interface Caught {
 }
 
 /**
- * A step that is attempted again from run `open` on, although the platform remembers its failure. `effect`: possible effect of its earlier
- * attempts.
+ * A step that is attempted again from run `open` on, although the platform remembers its failure. `effect`: the possible effect of earlier
+ * attempts at the step.
  */
 export interface Reopened {
   open: number;
@@ -35,13 +35,13 @@ export type LeftBehind = Caught | Reopened;
 
 const MAX_MESSAGE_CHARACTERS = 1000;
 
-/** `acts`: the step's effect is recorded only by its outcome. `undoable`: its code has an undo handler. */
+/** `acts`: the step's effect is recorded only by its outcome. `undoable`: the step's code has an undo handler. */
 export interface Acting {
   readonly acts?: boolean | undefined;
   readonly undoable?: boolean | undefined;
 }
 
-/** The error to store. For a step that `acts` it contains the known status of the effect. */
+/** The error to store for later replays. For a step that `acts` it contains the known status of the effect. */
 export function caughtOf(error: unknown, { acts = false, undoable = false }: Acting = {}): Caught {
   const message = beginning(messageOf(error), MAX_MESSAGE_CHARACTERS);
   const effect = acts && ({ effect: isDefiniteRefusal(error) ? "refused" : undoable ? "undoable" : "unknown" } as const);
@@ -95,7 +95,7 @@ interface Heard {
   readonly before: Readonly<Record<string, LeftBehind>> | undefined;
 }
 
-/** A step to attempt again, with the possible effect of its earlier attempts. If each was refused, there is none. */
+/** A step to attempt again, with the possible effect of its earlier attempts. If each attempt was refused, there is no such effect. */
 export function reopened(open: number, effect: Unrecorded | undefined): Reopened {
   return leavesOpen({ effect }) ? { open, effect } : { open };
 }

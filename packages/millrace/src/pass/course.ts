@@ -23,8 +23,8 @@ interface Told {
 
 /**
  * The order in which a replay begins steps and receives their results. The same code takes the same path if it receives the same results in
- * the same order. So it receives one result at a time, in the order of the first replay: a race has the same winner, whichever step is
- * faster this time. The steps that had settled before a step are stored in its entry, without a write of their own.
+ * the same order. Therefore the code receives one result at a time, in the order of the first replay: a race has the same winner, whichever
+ * step is faster this time. The steps that had settled before a step are stored in its entry, without a write of their own.
  */
 export class Course implements Progress {
   readonly #begun = new Set<string>();
@@ -73,7 +73,7 @@ export class Course implements Progress {
     return this.#beyond;
   }
 
-  /** The step's result belongs to another replay, which has received it as well and may be further ahead. */
+  /** Records that the step's result belongs to another replay, which has received the result as well and may be further ahead. */
   noteOther(label: string): void {
     this.#beyond = false;
     this.#anew.delete(label);
@@ -86,8 +86,8 @@ export class Course implements Progress {
 
   /**
    * Called when the code has ended, in a replay that may follow another. A branch in the background may have gone further in the earlier
-   * replay. It receives remembered results only, so that it begins the same steps again. Otherwise an effect that happened, and that a
-   * crash left unrecorded, would be lost.
+   * replay. The branch receives remembered results only, so that it begins the same steps again. Without this step, an effect that
+   * happened, and that a crash left unrecorded, would be lost.
    */
   async catchUp(): Promise<void> {
     this.#heardAtEnd = this.#settled.length;
@@ -103,7 +103,8 @@ export class Course implements Progress {
   }
 
   /**
-   * The code has ended: it begins no more steps and receives no more results. Otherwise the progress of a branch would depend on timing.
+   * The code has ended: it begins no more steps and receives no more results. Without this end, the progress of a branch would depend on
+   * timing.
    */
   end(): void {
     this.#over = true;
@@ -150,7 +151,10 @@ export class Course implements Progress {
     return start;
   }
 
-  /** The steps that had settled before a step began, for its entry. If its basis depends on the entry itself, all of them. */
+  /**
+   * The steps that had settled before a step began, for its entry. If the entry's basis depends on the entry itself, the entry gets all
+   * settled steps.
+   */
   before(label: string, { at, basis }: Start): { after: string | null; caught: string | null } {
     const by = this.#leadsTo(label, basis.by) ? null : basis.by;
     this.#bases.set(label, by);
@@ -169,7 +173,7 @@ export class Course implements Progress {
 
   /**
    * The failures that the code had received before it called an effect, if later replays would miss one of them should this replay end now.
-   * Includes stored failures that no outcome contains. Undefined if no write is needed.
+   * The result includes stored failures that no outcome contains. Undefined if no write is needed.
    */
   unkept(label: string, start: Start): Record<string, Caught> | undefined {
     const kept = (failed: string) => (this.#kept.get(failed)?.wentOn === undefined ? undefined : this.#kept.get(failed));
@@ -183,8 +187,8 @@ export class Course implements Progress {
   }
 
   /**
-   * The same before a step without an effect, such as a sleep, for failed effects that may have happened. An operator may undo the run
-   * meanwhile, and the undo needs them.
+   * Like `unkept`, before a step without an effect, such as a sleep: only the failed effects that may have happened. An operator may undo
+   * the run meanwhile, and the undo needs them.
    */
   unkeptEffects(start: Pick<Start, "at">): Record<string, Caught> | undefined {
     const unsaid = this.#unsaid(start, (failed) => this.#history?.isTold(failed) === true).filter(([, one]) => leavesOpen(one));
@@ -265,7 +269,10 @@ export class Course implements Progress {
     this.#telling = false;
   }
 
-  /** In an earlier replay the code called a step before it received the next result. Wait for the same call, for at most `NAMING_MS`. */
+  /**
+   * In an earlier replay the code called a step before it received the next result. This replay waits for the same call, for at most
+   * `NAMING_MS`.
+   */
   async #untilNamed(): Promise<void> {
     const startedAt = Date.now();
     for (let missed = this.missed(); missed !== undefined && !this.#unnamed.has(missed); missed = this.missed()) {

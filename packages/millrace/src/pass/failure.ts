@@ -4,8 +4,8 @@ import { framesOf } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
 
 /**
- * Status of an effect without a record, after its step failed. `refused`: the upstream refused it, so it did not happen. `unknown`: it may
- * have happened. `undoable`: it may have happened, and its code has an undo handler.
+ * Status of an effect without a record, after its step failed. `refused`: the upstream refused the effect, so it did not happen. `unknown`:
+ * the effect may have happened. `undoable`: the effect may have happened, and the step's code has an undo handler.
  */
 export type Unrecorded = "refused" | "unknown" | "undoable";
 
@@ -15,7 +15,7 @@ export interface Failure {
   step: string;
   /** If the code threw between steps: the step whose failure it had received last. */
   behind?: string | undefined;
-  /** The step that the code called there, and that never began. */
+  /** If the code threw between steps: the step that it called there, and that never began. */
   at?: string | undefined;
   /** The first frame of the author's code in the stack, for an error between steps: function, file, line and column. */
   where?: string | undefined;
@@ -23,7 +23,7 @@ export interface Failure {
   message: string;
   attempts: number;
   upstreamStatus?: number | undefined;
-  /** Status of the step's effect. `none`: it has no effect, or a recorded one. Undefined if unknown. */
+  /** Status of the step's effect. `none`: the step has no effect, or a recorded one. Undefined if unknown. */
   effect?: Unrecorded | "none" | undefined;
   /** A possible cause, and the action to take. */
   hint?: string | undefined;
@@ -31,15 +31,15 @@ export interface Failure {
   answered?: Answered | undefined;
 }
 
-/** The output as JSON, or its reference in R2. Both null for no output. */
+/** The output as JSON, or its reference in R2. Both fields are null if there is no output. */
 export interface Answered {
   readonly output: string | null;
   readonly outputRef: string | null;
 }
 
 /**
- * Converts an error of a statement that the database always refuses to `config_invalid`, with advice. A retry cannot help. Returns any
- * other error unchanged.
+ * Converts an error of a statement that the database always refuses to `config_invalid`, with advice. A retry cannot fix such an error.
+ * Returns any other error unchanged.
  */
 export function asWrongStatement(error: unknown): unknown {
   if (codeOf(error) !== undefined) return error;
@@ -84,7 +84,7 @@ const WRONG = new RegExp(
   "s",
 );
 
-/** More messages of SQLite. An upstream's error may equal them, so they count only with SQLite's error code. */
+/** Further messages of SQLite. An upstream's error may equal them, so they count only with SQLite's error code. */
 const REFUSED = new RegExp(
   `^(?:D1_ERROR: )?(${[
     "not authorized",

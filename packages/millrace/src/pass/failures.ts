@@ -43,15 +43,16 @@ export class Failures {
     return this.#trouble;
   }
 
-  /** The error of a step's last attempt in this replay. It may request the next delay. */
+  /** The error of a step's last attempt in this replay. The error may request the next delay. */
   lastOf(label: string): unknown {
     return this.#attempts.get(label)?.error;
   }
 
   /**
    * The failure that ended the run. If the thrown error, or a `cause` of it, is a step's error: the failure of that step; of several, the
-   * last in `heard`, the order in which the code received them. Otherwise the failure of the workflow's own code. Undefined if the platform
-   * gave the step up before the code's limit of attempts, which a deployment may have raised: the keeper polls the platform then.
+   * last in `heard`, the order in which the code received them. In any other case it is the failure of the workflow's own code. Undefined
+   * if the platform gave the step up before the code's limit of attempts, which a deployment may have raised: the keeper polls the platform
+   * then.
    */
   reasonFor(error: unknown, heard: readonly string[] = []): Failure | undefined {
     const causes = causesOf(error).filter((cause) => this.#heard.has(cause));

@@ -1,6 +1,6 @@
 /**
- * The platform needs more than this time to restart a run in another existing process. So the first step of a younger run needs no read of
- * the inbox. A `keyed` upstream, which remembers the key for hours, would detect a repetition as well.
+ * The platform needs more than this time to restart a run in another existing process. Therefore the first step of a younger run needs no
+ * read of the inbox. A `keyed` upstream, which remembers the key for hours, would detect a repetition as well.
  */
 export const FRESH_MS = 2000;
 

@@ -125,7 +125,7 @@ export class History {
     return this.#caught.has(label) && this.#kept.has(label);
   }
 
-  /** True for such a failure, and for one that an earlier run left. */
+  /** True for a failure that `keepsFailureOf` describes, and for a failure that an earlier run left. */
   isTold(label: string): boolean {
     const left = this.left[label];
     return this.keepsFailureOf(label) || (this.#caught.has(label) && left !== undefined && !("open" in left));
@@ -157,7 +157,7 @@ export class History {
 
   /**
    * The entry of a recorded step, if it contains exactly the steps that have settled in this replay (`count`). Later entries need not
-   * repeat them.
+   * repeat these steps.
    */
   basisAt(label: string, pass: Progress, count: number): Basis | undefined {
     const step = this.#newest.get(label);
@@ -176,7 +176,7 @@ export class History {
     const chain = this.#chain(step, this.#due);
     if (!this.#isWhole(chain, this.#due)) return false;
     for (const past of chain) {
-      // A generation that is free to claim has no order yet. A forgotten failure does not define one either.
+      // A generation that is free to claim has no order yet. A forgotten failure does not define an order either.
       const isAsItWas = past.settled.every(({ label, failed }) => hasComeOut(pass, label, failed) && !past.caught[label]?.forgotten);
       if (past.state === "failed" || !isAsItWas) return false;
       this.#due.add(past);

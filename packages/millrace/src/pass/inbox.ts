@@ -52,7 +52,7 @@ export class Inbox {
 
   /**
    * Asks the recorder if this is the instance's first replay, before the replay executes an inline step. The recorder sees all processes.
-   * Without an answer the replay may follow another.
+   * Without an answer, the replay counts as one that may follow another.
    */
   async proveFirst(): Promise<void> {
     if (!this.#isFirst) return;
@@ -70,7 +70,7 @@ export class Inbox {
     return this.#lost !== undefined;
   }
 
-  /** True for a step that such a run had begun, and for every inline step, because the platform has no record of it. */
+  /** True for a step that a run before the restore had begun, and for every inline step, because the platform has no record of it. */
   mayBeLost({ label, lean = false }: StepCall): boolean {
     return this.#lost !== undefined && (lean || this.#lost.has(label));
   }
@@ -101,7 +101,7 @@ export class Inbox {
     this.#entries = undefined;
   }
 
-  /** All entries of the instance without outputs, newest generation last. Read once per replay, or `anew`. */
+  /** All entries of the instance without outputs, newest generation last. The entries are read once per replay, or again with `anew`. */
   entries(anew = false): Promise<Seen[]> {
     if (anew) this.#entries = undefined;
     this.#entries ??= this.recorder.history(this.instanceId).then(
@@ -188,8 +188,8 @@ export class Inbox {
   }
 
   /**
-   * Refuses a new step while a recorded one should have been called before it. Its name then depends on time or chance, and the effect
-   * would be repeated under another name.
+   * Refuses a new step while a recorded one should have been called before it. The name of such a step depends on time or chance, and the
+   * effect would be repeated under another name.
    */
   async assertSameSteps({ label }: StepCall): Promise<void> {
     await this.entries();

@@ -22,7 +22,7 @@ export function assertNameable(name: string, label: string): void {
     );
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what the platform refuses
   if (/[\u0000-\u001f\u007f]/.test(label)) throw refuse("has a control character in the name or the key: use a digest as the key");
-  // The platform and the database would change it, and two such keys could become equal.
+  // The platform and the database would change a malformed text, and two such keys could become equal.
   if (!label.isWellFormed()) {
     throw refuse(
       "has half of a character (an unpaired surrogate) in the name or the key: cut texts between characters, or use a digest as the key",

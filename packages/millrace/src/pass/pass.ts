@@ -31,7 +31,7 @@ interface PassOf {
   readonly queue: string;
   readonly instanceId: string;
   readonly envelope: Envelope;
-  /** Time of the first creation; undefined if it may not be the first. */
+  /** The creation time of the instance; undefined if it may have been created before. */
   readonly createdAt: Date | undefined;
   readonly undoes: boolean;
 }
@@ -81,7 +81,7 @@ export class Pass {
   /**
    * Refuses a replay that would repeat an undone effect, or undo a repeated one, because the platform restarted it without an operator's
    * decision. Reads the run's number at once: a replay that pauses, and resumes after an operator has begun another run, must not take that
-   * number. `platformId`: its own id on the platform.
+   * number. `platformId`: the replay's own id on the platform.
    */
   async assertWanted(platformId: string): Promise<void> {
     if (this.undoes) return this.run.assertUndoes(platformId);
@@ -154,13 +154,14 @@ export class Pass {
 
   /**
    * Stores caught failures before a step that records no outcome for long: a sleep, wait, question, read, back-off or pause. An operator
-   * may undo the run meanwhile, and the undo needs each failed effect that may have happened. Writes only if a failure is not recorded.
+   * may undo the run meanwhile, and the undo needs each failed effect that may have happened. The call writes only if a failure is not
+   * recorded.
    */
   keepCaught({ start }: Pick<StepCall, "start">): Promise<void> {
     return this.#keepInTurn(() => start && this.course.unkeptEffects(start));
   }
 
-  /** The same if another branch may have begun such a step before this one caught a failure. */
+  /** Stores caught failures if another branch may have begun a sleep, wait or similar step before this branch caught its failure. */
   async #keepBeside(heard: Promise<unknown>): Promise<void> {
     await heard.catch(() => undefined);
     // After this tick, code that did not catch the failure has ended.

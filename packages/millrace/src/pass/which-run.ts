@@ -7,7 +7,7 @@ import { patiently } from "./patiently.ts";
 
 /**
  * How long the status of an instance's row remains valid. No effect begins with an older status: a run that slept, waited or was in a
- * back-off reads it first. Consecutive steps receive it with their own writes.
+ * back-off reads it first. Consecutive steps receive the status with their own writes.
  */
 export const HEARD_FOR_MS = 700;
 
@@ -68,13 +68,13 @@ export class WhichRun {
     return this.heardLast();
   }
 
-  /** The same, always read: a run must not wait because of an old status. Errors: `unavailable`. */
+  /** An operator's decision, always read from the database: a run must not wait because of an old status. Errors: `unavailable`. */
   async askWanted(): Promise<Wanted> {
     await this.#look();
     return this.heardLast();
   }
 
-  /** The same as received last, however long ago. */
+  /** An operator's decision as received last, however long ago. */
   async heardLast(): Promise<Wanted> {
     if (this.#undoes || !this.#standing) return "goes on";
     const { undo, status, run } = this.#standing;
@@ -97,7 +97,7 @@ export class WhichRun {
     return this.#complete;
   }
 
-  /** Refuses to begin an effect in such a replay: a failure that the code caught is thrown again. */
+  /** Refuses to begin an effect in a replay of a complete run: a failure that the code caught is thrown again. */
   assertNotComplete(): void {
     if (this.#complete) throw new MillraceError("not_retryable", "The run is complete: no further step starts.");
   }

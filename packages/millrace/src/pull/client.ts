@@ -6,7 +6,7 @@ import { type PullEnv, pullObjectOf } from "./stub.ts";
 
 /** The sender's interface to a tenant's pull queue. */
 export interface PullQueueClient<Body> {
-  /** Sends a message. It is stored when the promise resolves. Errors: as `sendBatch`. */
+  /** Sends a message. The message is stored when the promise resolves. Errors: as `sendBatch`. */
   send(body: Body, options?: PullSendOptions): Promise<PullSent>;
   /**
    * Sends up to 100 messages and 256 KB, all or none, in one write. Errors: `payload_too_large` for more, and for a body above 128 KB;

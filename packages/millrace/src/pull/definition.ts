@@ -8,7 +8,7 @@ import type { PullContentType } from "./message.ts";
 export interface PullLetter<Body = unknown> {
   queue: string;
   tenant: string;
-  /** The message id of its deliveries. */
+  /** The message id in the deliveries of the letter's message. */
   id: string;
   /** The body as it was sent; bytes as an `ArrayBuffer`. */
   body: Body;
@@ -20,22 +20,22 @@ export interface PullLetter<Body = unknown> {
   reason: "exhausted" | "expired";
   /** Number of deliveries. */
   attempts: number;
-  /** When it was sent, in milliseconds since 1970. */
+  /** The time when the message was sent, in milliseconds since 1970. */
   sentAt: number;
-  /** When it became a dead letter, in milliseconds since 1970. */
+  /** The time when the message became a dead letter, in milliseconds since 1970. */
   deadAt: number;
 }
 
 /** A queue for programs outside Cloudflare, which lease its messages over HTTP. */
 export interface PullQueueDefinition<Body = unknown, E = Cloudflare.Env> {
-  /** Lower case letters, digits and dashes, at most 63; the first character is a letter. It is the `queue_id` of its URL. */
+  /** Lower case letters, digits and dashes, at most 63; the first character is a letter. The name is the `queue_id` of the queue's URL. */
   name: string;
   retries?: {
     /** Retries after failed deliveries of one message. Default: 3. */
     limit?: number;
     /**
-     * Delay before a message is delivered again after its lease expired, or after it was returned without a delay. At most 12 hours.
-     * Default: 0.
+     * Delay before a message is delivered again after its lease expired, or after it was returned without a delay. The delay is at most 12
+     * hours. Default: 0.
      */
     delay?: Duration;
   };
@@ -62,10 +62,10 @@ const DEFAULT_PULL_RETRIES = { limit: 3, delay: 0 } as const;
 const DEFAULT_VISIBILITY = "30 seconds";
 const DEFAULT_RETENTION = "4 days";
 const DEFAULT_PULL_MEMORY = "1 day";
-/** The scope of tokens that pull from queues without a `scope`. It is the only scope that a tenant's external programs need. */
+/** The scope of tokens that pull from queues without a `scope`. This is the only scope that a tenant's external programs need. */
 export const PULL_SCOPE = "pull";
 
-/** Longest lease, in milliseconds. It is the limit of a Cloudflare queue. */
+/** Longest lease, in milliseconds. A Cloudflare queue has the same limit. */
 export const MAX_VISIBILITY_MS = 12 * 3_600_000;
 const MAX_RETENTION_MS = 365 * 86_400_000;
 const MIN_RETENTION_MS = 60_000;

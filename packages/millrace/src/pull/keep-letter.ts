@@ -42,7 +42,7 @@ export async function keepLetter(letter: PullLetter, env: EngineEnv): Promise<vo
   logLine("warn", { log: "dead_letter", queue, dead_letter: row.id, code: reason });
 }
 
-/** The message of such a letter, for `send`. */
+/** The message of a pull queue's dead letter, in the form that `send` accepts. */
 export function pulledMessage(letterBody: unknown): { body: unknown; contentType: PullContentType } {
   const { content_type: contentType, body } = letterBody as PulledBody;
   return { contentType, body: contentType === "bytes" ? Buffer.from(String(body), "base64") : body };

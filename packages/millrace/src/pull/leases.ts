@@ -10,10 +10,10 @@ interface LeaseRow extends Record<string, SqlStorageValue> {
   sequences: string;
 }
 
-/** A lease and its remaining messages. It ends when none remains. */
+/** A lease and its remaining messages. The lease ends when no message remains. */
 type Left = ReadonlyMap<string, Lease>;
 
-/** The id of one message's lease. It is valid for this delivery only, until the lease ends. */
+/** The id of one message's lease. The id is valid for this delivery only, until the lease ends. */
 export function leaseIdOf(lease: string, sequence: number): string {
   return `${lease}.${sequence}`;
 }

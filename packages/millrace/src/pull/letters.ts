@@ -35,7 +35,8 @@ const HANDED_AT_ONCE = 10;
 const COLUMNS = "sequence, id, type, body, reason, attempts, sent_at, dead_at, tries, due_at, error";
 
 /**
- * The dead letters of one queue. Each one stays until its hand-off succeeds or an operator removes it. The queue waits for none of them.
+ * The dead letters of one queue. Each letter stays until its hand-off succeeds or an operator removes it. The queue does not wait for its
+ * dead letters.
  */
 export class PullLetters {
   readonly #sql: SqlStorage;

@@ -10,7 +10,7 @@ export type PullContentType = "json" | "text" | "bytes";
 export interface PullSendOptions {
   /** `json`: any JSON value; `text`: a string; `bytes`: an `ArrayBuffer` or a view of one. Default: `json`. */
   contentType?: PullContentType | undefined;
-  /** The earliest delivery, in seconds from now. At most 12 hours. Default: 0. */
+  /** The earliest delivery, in seconds from now. The delay is at most 12 hours. Default: 0. */
   delaySeconds?: number | undefined;
   /** Identifies the message: a message that is sent again while its queue remembers the key is a duplicate. 1 to 500 characters. */
   idempotencyKey?: string | undefined;
@@ -47,7 +47,7 @@ export interface Leased {
   attempts: number;
 }
 
-/** Largest body in bytes, and largest batch in messages and bytes. They are a Cloudflare queue's limits; a KB is 1000 bytes. */
+/** Largest body in bytes, and largest batch in messages and bytes. A Cloudflare queue has the same limits; a KB is 1000 bytes. */
 const MAX_PULL_BODY_BYTES = 128_000;
 export const MAX_PULL_BATCH = 100;
 const MAX_BATCH_BYTES = 256_000;

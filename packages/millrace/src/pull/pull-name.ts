@@ -1,6 +1,6 @@
 import { objectNameOf, partsOf } from "../contract/object-name.ts";
 
-/** Identifies one tenant's queue. Each has its own object. */
+/** Identifies one tenant's queue. Each queue of a tenant has its own object. */
 export interface PullName {
   queue: string;
   tenant: string;

@@ -11,7 +11,7 @@ import { PullStorage } from "./storage.ts";
 
 export interface PullRequest {
   batchSize: number;
-  /** Default: the queue's own. */
+  /** Lease duration in milliseconds. Default: the queue's setting. */
   visibilityMs?: number | undefined;
 }
 
@@ -19,7 +19,7 @@ export interface PullRequest {
 export interface Settlement {
   /** Lease ids of messages that are done. */
   acks: readonly string[];
-  /** Lease ids of messages to deliver again, after a delay; default: the queue's own. */
+  /** Lease ids of messages to deliver again after a delay. Default for the delay: the queue's setting. */
   retries: readonly { leaseId: string; delayMs?: number | undefined }[];
 }
 
@@ -141,7 +141,7 @@ export class PullObject extends DurableObject {
     return revived;
   }
 
-  /** Deletes everything, including dead letters and keys. Used when a tenant is deleted. */
+  /** Deletes everything, including dead letters and keys. The deletion of a tenant uses this call. */
   async erase(): Promise<void> {
     const erased = [this.ctx.storage.deleteAlarm(), this.ctx.storage.deleteAll()];
     this.#alarmAt = undefined;

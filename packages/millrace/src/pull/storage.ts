@@ -71,7 +71,7 @@ export class PullStorage {
     return this.#made;
   }
 
-  /** Its idempotency keys; undefined until the first message. */
+  /** The queue's idempotency keys; undefined until the first message. */
   get keys(): PullKeys | undefined {
     return this.#made ? this.#keys : undefined;
   }
@@ -120,7 +120,7 @@ export class PullStorage {
     return sent;
   }
 
-  /** Leases the oldest available messages that are within the retention. No other pull gets them before `until`. */
+  /** Leases the oldest available messages that are within the retention. No other pull gets these messages before `until`. */
   take(most: number, until: number, { retentionMs }: Pick<PullPlan, "retentionMs">, now: number): Leased[] {
     if (this.#depth === this.#book.count) return [];
     const from = this.#firstAfter(now - retentionMs);
@@ -152,7 +152,10 @@ export class PullStorage {
     return this.#book.heldBy(leaseId);
   }
 
-  /** Removes acknowledged messages. Returns the others at their due times, or makes them dead letters. All of them leave their leases. */
+  /**
+   * Removes acknowledged messages. All other messages return at their due times, or become dead letters. All these messages leave their
+   * leases.
+   */
   settle(acked: readonly number[], returns: readonly Returned[], plan: PullPlan, now: number): void {
     const over = [...acked, ...returns.flatMap(({ sequences }) => sequences)];
     if (over.length === 0) return;
@@ -172,7 +175,7 @@ export class PullStorage {
     return this.#book.ranOut(now);
   }
 
-  /** Retires messages beyond the retention, except leased ones. Returns true if there may be more. */
+  /** Retires messages beyond the retention, except leased ones. Returns true if there may be further messages to retire. */
   retire({ retentionMs, onDeadLetter }: PullPlan, now: number): boolean {
     if (!this.#made) return false;
     const old: number[] = [];
@@ -237,7 +240,7 @@ export class PullStorage {
     return undefined;
   }
 
-  /** Returned messages that are due, from a number on. The index selects them, so the bodies of other messages are not read. */
+  /** Returned messages that are due, from a number on. The index selects these messages, so the bodies of other messages are not read. */
   #returned(from: number, most: number, now: number): Row[] {
     const ripe = `SELECT ${COLUMNS} FROM pull_messages WHERE sequence IN (SELECT sequence FROM pull_messages INDEXED BY pull_messages_due
       WHERE due_at <= ? AND sequence >= ? ORDER BY sequence LIMIT ?)`;
@@ -261,7 +264,7 @@ export class PullStorage {
       .toArray().length;
   }
 
-  /** Counts a failed delivery. Returns how many messages have no retry left. */
+  /** Counts a failed delivery. Returns the number of messages without a remaining retry. */
   #return({ sequences, dueAt }: Returned, { retryLimit, onDeadLetter }: PullPlan, now: number): number {
     const list = JSON.stringify(sequences);
     const used = `SELECT sequence FROM pull_messages WHERE sequence IN (SELECT value FROM json_each(?1)) AND attempts >= ?2`;

@@ -10,14 +10,14 @@ export type PullEnv = object & { PULL_QUEUES?: DurableObjectNamespace<PullObject
 
 type DurableObjectBase = import("cloudflare:workers").DurableObject;
 
-/** The RPC interface of a queue's object. RPC's mapped types lose the class. */
+/** The RPC interface of a queue's object. The type is written out, because the mapped types of Workers RPC lose the class. */
 export type PullStub = {
   [Name in Exclude<keyof PullObject, keyof DurableObjectBase>]: (
     ...args: Parameters<PullObject[Name]>
   ) => Promise<Awaited<ReturnType<PullObject[Name]>>>;
 };
 
-/** A queue's object, for reading and operating. A queue without messages is empty. */
+/** A queue's object, for reading and operating. A queue that was never used counts as empty. */
 export function pullObjectOf(env: PullEnv, name: PullName): PullStub {
   return objectBinding<PullObject>(env, "PULL_QUEUES").getByName(objectName(name), placed(env)) as unknown as PullStub;
 }

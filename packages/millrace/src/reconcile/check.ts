@@ -1,14 +1,17 @@
 /** Two records of the same thing that differ. */
 export interface Divergence {
-  /** One of the check's `kinds`. */
+  /** The kind of the divergence: one of the check's `kinds`. */
   readonly kind: string;
   /** The id of an instance or message, at most 200 characters. A digest for things with names given by users. */
   readonly what: string;
-  /** Null when it belongs to no tenant. */
+  /** The tenant; null when the record belongs to no tenant. */
   readonly tenantId: string | null;
-  /** The start of a slice that finds it first. */
+  /** The start of a slice in which this divergence is the first finding. */
   readonly place: string;
-  /** The values of both sides: statuses, names of workflows and queues, counts, ages. Never a tenant's texts, subjects or payloads. */
+  /**
+   * The values of both sides: statuses, names of workflows and queues, counts, ages. The text never contains a tenant's texts, subjects or
+   * payloads.
+   */
   readonly detail: string;
 }
 
@@ -23,23 +26,23 @@ export interface Kind {
   /** Description for operators, in a sentence. */
   readonly says: string;
   /**
-   * The repair: called when a second check has found the same divergence, possibly more than once. It must change nothing when the records
-   * already agree. Without it the divergence is only counted and reported.
+   * The repair: called when a second check has found the same divergence, possibly more than once. The repair must change nothing when the
+   * records already agree. Without a repair the divergence is only counted and reported.
    */
   readonly mend?: (env: Cloudflare.Env, found: Divergence) => Promise<unknown>;
 }
 
 /** A comparison of two records: a scan of one of them, slice by slice. */
 export interface Check {
-  /** Unique: the keeper stores the position of the scan by it. */
+  /** The check's unique name, under which the keeper stores the position of its scan. */
   readonly name: string;
   /** Hours from the end of one scan to the start of the next. */
   readonly everyHours: number;
   /** The kinds of divergence. Names are lower case words with underscores, unique among all checks. */
   readonly kinds: Readonly<Record<string, Kind>>;
   /**
-   * Compares a bounded part, from `from` (null: the beginning) to `next`. It only reads. Changes during the read may cause a false finding:
-   * a finding counts when a later slice from its `place` finds it again.
+   * Compares a bounded part, from `from` (null: the beginning) to `next`. The call only reads. Changes during the read may cause a false
+   * finding: a finding counts when a later slice from its `place` finds it again.
    */
   readonly slice: (env: Cloudflare.Env, from: string | null) => Promise<Checked>;
 }

@@ -121,7 +121,7 @@ async function fullKinds(env: EngineEnv, found: readonly Divergence[]): Promise<
   return new Set(counts.filter(({ count }) => count >= MAX_WATCHED).map(({ kind }) => kind));
 }
 
-/** Returns true if it was repaired. A failed repair is tried again at the next check. */
+/** Repairs a divergence, and returns true if that succeeded. A failed repair is tried again at the next check. */
 async function mend(env: EngineEnv, check: Check, found: Divergence): Promise<boolean> {
   const { mend: byItsDoor } = check.kinds[found.kind] ?? {};
   if (!byItsDoor) return false;

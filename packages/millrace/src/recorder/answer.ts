@@ -14,12 +14,12 @@ export interface Outcome {
   error: string | null;
 }
 
-/** An entry, and if the attempt that asked holds it. */
+/** An entry, and whether the requesting attempt holds it. */
 export interface Answer {
   mine: boolean;
   /** Null if the inbox has no entry, because another replay has written. */
   entry: Entry | null;
-  /** The instance's status at the write. It includes an operator's decision without another round trip. */
+  /** The instance's status at the write. The status includes an operator's decision without another round trip. */
   standing?: Standing | undefined;
   /** Rows that the app's own statements wrote, as D1 bills them; only if this write committed them. */
   appRows?: number;

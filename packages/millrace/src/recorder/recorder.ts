@@ -45,7 +45,7 @@ export class Recorder extends DurableObject<EngineEnv> {
   readonly #passes = new KnownPasses();
   #writesCounts = false;
 
-  /** True if no earlier replay can have begun a step. Answered from memory, without the database. */
+  /** True if no earlier replay can have begun a step. The recorder answers from memory, without the database. */
   async begin(instanceId: string, pass: string, createdMs: number): Promise<boolean> {
     return this.#passes.isFirst(instanceId, pass, createdMs);
   }
@@ -73,7 +73,10 @@ export class Recorder extends DurableObject<EngineEnv> {
     });
   }
 
-  /** Claims a key before its effect runs, if it is free. For a class without claims: sets another attempt's expired claim to `in_doubt`. */
+  /**
+   * Claims an effect's key, if it is free, before the effect runs. For a class without claims: sets another attempt's expired claim to
+   * `in_doubt`.
+   */
   async claim(attempt: Attempt, leaseMs: number, input: string | null): Promise<Answer> {
     const claim = CLAIMED.has(attempt.class) ? claimEntry(attempt, leaseMs, input) : doubtClaim(attempt);
     const statements = [claim, ...this.#running(attempt), markDoubted(attempt.key), selectEntry(attempt.key)];
@@ -95,7 +98,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     }
   }
 
-  /** False if another attempt holds the claim. */
+  /** Extends the lease of a claim. Returns false if another attempt holds the claim. */
   extend(attempt: Attempt, leaseMs: number): Promise<boolean> {
     return this.#commits.commit({
       statements: [extendLease(attempt, leaseMs)],
@@ -112,7 +115,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     return this.#commits.commit({ statements: refuseSkip(given), read: () => undefined });
   }
 
-  /** Stops a commit that was given up from writing later. Returns its entry if it has written before. */
+  /** Stops a commit that was given up from writing later. Returns the commit's entry if the commit has been written before. */
   fence(attempt: Attempt): Promise<Entry | null> {
     return this.#commits.commit({
       statements: [fenceCommit(attempt), selectEntry(attempt.key)],
@@ -139,8 +142,8 @@ export class Recorder extends DurableObject<EngineEnv> {
   /** Commits an outcome with its rows and messages, then relays the messages. If another attempt was first, returns its stored outcome. */
   async record(attempt: Attempt, outcome: Outcome): Promise<Answer> {
     const answer = await this.#write(attempt, outcome);
-    // The first write sets the row to "running", unless the row has an end: its message may have failed while the instance was started.
-    // Then reopen the row after the outcome; also if a lost answer left the status unknown.
+    // The first write sets the row to "running", unless the row has an end: its message may have failed while the instance was started. In
+    // that case the row is reopened after the outcome; also if a lost answer left the status unknown.
     const { mine, standing } = answer;
     if (attempt.begins && mine && (!standing || isAsleep(standing))) await this.#awaken(attempt.key.instanceId);
     return answer;
@@ -211,15 +214,15 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /**
-   * Adds the counts of an isolate. They are written with the next commit, or separately if none follows; until then they are in memory
-   * only.
+   * Adds the counts of an isolate. The counts are written with the next commit, or separately if none follows; until then the counts are in
+   * memory only.
    */
   async tally(counted: Tally): Promise<void> {
     this.#counts.add(counted);
     if (!this.#writesCounts) this.ctx.waitUntil(this.#writeCountsInTime());
   }
 
-  /** Writes the counts if they are due or `atOnce`. Never throws: failed writes are repeated later. */
+  /** Writes the gathered counts if their write is due, or `atOnce`. Never throws: failed writes are repeated later. */
   async writeCounts(atOnce = false): Promise<void> {
     const along = this.#counts.along(atOnce);
     if (along === undefined) return;

@@ -16,8 +16,8 @@ export interface RoomSendOptions {
 /** A room's interface for Workers and steps. */
 export interface RoomClient<Body> {
   /**
-   * Sends a message to all clients in the room. It is stored when the promise resolves. Errors: `payload_too_large` beyond the room's
-   * `maxBytes`; `invalid_payload`; `config_invalid` if the object has no such room.
+   * Sends a message to all clients in the room. The message is stored when the promise resolves. Errors: `payload_too_large` beyond the
+   * room's `maxBytes`; `invalid_payload`; `config_invalid` if the object has no such room.
    */
   send(body: Body, options?: RoomSendOptions): Promise<RoomSent>;
   /** Closes the sockets of a name and returns their number. The client can join again unless its token is revoked. */

@@ -5,7 +5,7 @@ import { isScope } from "../contract/token.ts";
 
 /** A kind of rooms; each room has a key. Clients in a room receive its messages live. */
 export interface RoomDefinition<Body = unknown> {
-  /** Lower case letters, digits and dashes, at most 63; the first character is a letter. It is part of the rooms' URL. */
+  /** Lower case letters, digits and dashes, at most 63; the first character is a letter. The name is part of the rooms' URL. */
   name: string;
   scopes?: {
     /** The scope that a token needs to join. Default: `read`. */

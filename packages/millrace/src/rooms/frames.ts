@@ -44,7 +44,7 @@ const MAX_ESCAPED_BYTES = 6;
 /** Bytes for the frame around a message: field names, key and blanks. */
 const AROUND_BYTES = 500;
 
-/** Largest frame, in bytes. It fits every valid message in any JSON notation. */
+/** Largest frame, in bytes. The size fits every valid message in any JSON notation. */
 export function maxFrameBytes({ maxBytes }: { maxBytes: number }): number {
   return (maxBytes + 2 * MAX_ROOM_KEY_CHARACTERS + AROUND_BYTES) * MAX_ESCAPED_BYTES;
 }

@@ -9,11 +9,11 @@ export interface RoomSent {
 
 /** A message of a room. */
 export interface RoomMessage {
-  /** Its number in the room: the last number plus one. */
+  /** The message's number in the room: the last number plus one. */
   sequence: number;
   /** The author: the actor of a token, or the name that the app gave; null is the app itself. */
   from: string | null;
-  /** When it was sent, in milliseconds since 1970. */
+  /** The time when the message was sent, in milliseconds since 1970. */
   at: number;
   body: unknown;
 }

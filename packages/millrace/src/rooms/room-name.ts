@@ -13,7 +13,7 @@ export interface RoomName {
 /** Longest key of a room, in characters. */
 export const MAX_ROOM_KEY_CHARACTERS = 200;
 
-/** Returns the name if it is valid. Errors: `invalid_payload` for an invalid key or tenant. */
+/** Returns the given name if it is valid. Errors: `invalid_payload` for an invalid key or tenant. */
 export function checkedRoomName({ room, tenant, key }: RoomName): RoomName {
   return { room, tenant: checkedTenant(tenant), key: checkedText(room, "key", key, MAX_ROOM_KEY_CHARACTERS) };
 }

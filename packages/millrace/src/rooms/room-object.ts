@@ -18,7 +18,7 @@ export interface RoomLook extends RoomName {
   sequence: number;
   /** Number of different names. */
   present: number;
-  /** Size of the room's storage. Its number of kept messages bounds it. */
+  /** The size of the room's storage. The number of kept messages limits it. */
   bytes: number;
 }
 
@@ -29,8 +29,8 @@ const LISTED_NAMES = 500;
 const TOKEN_ENDED = "The token has expired: connect again with a new one.";
 
 /**
- * One room. The platform keeps its sockets while it hibernates and answers `ping` with `pong` without waking it. It has no timers or
- * alarms. A message is on disk before it is sent to clients.
+ * One room. The platform keeps its sockets while it hibernates and answers `ping` with `pong` without waking it. The object has no timers
+ * or alarms. A message is on disk before it is sent to clients.
  */
 export class RoomObject extends DurableObject {
   protected readonly plans: ReadonlyMap<string, RoomPlan> = new Map();
@@ -90,7 +90,7 @@ export class RoomObject extends DurableObject {
     return theirs.length;
   }
 
-  /** Deletes every message and closes every socket. Used when a tenant is deleted. */
+  /** Deletes every message and closes every socket. The deletion of a tenant uses this call. */
   async erase(): Promise<void> {
     this.#close([...this.#presence().sockets], CLOSE.dismissed, "The room was erased.");
     const erased = this.ctx.storage.deleteAll();
@@ -173,13 +173,13 @@ export class RoomObject extends DurableObject {
     if (this.#presence().sockets.size <= plan.presence) this.#tellAll(frame, except);
   }
 
-  /** Closes sockets. They leave the room now, whether or not their clients close them too. */
+  /** Closes sockets. The sockets leave the room now, whether or not their clients close them too. */
   #close(sockets: readonly WebSocket[], code: number, reason: string): void {
     for (const socket of sockets) attempt(() => socket.close(code, reason));
     this.#leave(sockets);
   }
 
-  /** Removes sockets from the room. Each leaves once, although it may fail and close, and both sides may close it. */
+  /** Removes sockets from the room. Each socket leaves once, although it may fail and close, and both sides may close it. */
   #leave(sockets: readonly WebSocket[]): void {
     const present = this.#presence();
     const here = sockets.map((socket) => ({ socket, seat: this.#seats.of(socket) })).filter(({ seat }) => !seat.hasLeft);
@@ -241,7 +241,8 @@ function attempt(act: () => void): void {
 }
 
 /**
- * The object class of these rooms: `export class Rooms extends roomObject([desk]) {}`. Errors: `config_invalid`, with the necessary change.
+ * Creates the object class of the given rooms: `export class Rooms extends roomObject([desk]) {}`. Errors: `config_invalid`, with the
+ * necessary change.
  */
 export function roomObject(rooms: readonly AnyRoom[]): typeof RoomObject {
   const plans = plansOf(rooms);

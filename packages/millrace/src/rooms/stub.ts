@@ -6,7 +6,7 @@ import type { RoomObject } from "./room-object.ts";
 /** The environment of a Worker with rooms: the Durable Object of `roomObject`, bound as ROOMS or only exported as `Rooms`. */
 export type RoomEnv = object & { ROOMS?: DurableObjectNamespace<RoomObject> };
 
-/** The RPC interface of a room's object. RPC's mapped types lose the class. */
+/** The RPC interface of a room's object. The type is written out, because the mapped types of Workers RPC lose the class. */
 export interface RoomStub extends Pick<DurableObjectStub, "fetch"> {
   send(...args: Parameters<RoomObject["send"]>): ReturnType<RoomObject["send"]>;
   look(): Promise<ReturnType<RoomObject["look"]>>;

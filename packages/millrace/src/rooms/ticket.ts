@@ -10,7 +10,7 @@ import { checkedRoomName, type RoomName } from "./room-name.ts";
 export interface RoomGuest {
   /** The name that others see: 1 to 100 characters, at least one of them visible. */
   name: string;
-  /** Default: false. */
+  /** True if the guest may send messages. Default: false. */
   maySend?: boolean | undefined;
   /** When the guest must leave, in milliseconds since 1970. Default: never. */
   until?: number | null | undefined;
@@ -33,8 +33,8 @@ const ticketSchema = z.strictObject({
 
 /**
  * Makes a ticket to a tenant's room for a guest that the app itself authenticates. For 30 seconds it opens sockets of this room, as the
- * WebSocket subprotocol `ticket.<text>` beside `millrace.room`. Nothing is stored for it. Errors: `config_invalid` without MILLRACE_KEY;
- * `invalid_payload` for an invalid key, tenant, name or `until`.
+ * WebSocket subprotocol `ticket.<text>` beside `millrace.room`. The ticket is signed, and not stored. Errors: `config_invalid` without
+ * MILLRACE_KEY; `invalid_payload` for an invalid key, tenant, name or `until`.
  */
 export function roomTicket(
   env: { MILLRACE_KEY: string },

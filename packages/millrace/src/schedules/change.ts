@@ -157,7 +157,7 @@ function asRow({ tenantId, actor }: Operator, name: string, request: ScheduleReq
   return { tenantId, name, ...request, nextAt, changedAt: at, changedBy: actor };
 }
 
-/** Errors: `schedule_not_found`, `invalid_transition` when it is paused already. */
+/** Pauses a schedule. Errors: `schedule_not_found`, `invalid_transition` when it is paused already. */
 export function pauseSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<Schedule> {
   return moveState(env, by, { name, to: "paused", reason }, (before, at) => ({
     passed: notePassed(before, `${by.actor} paused it before it was started.`, at),
@@ -179,7 +179,7 @@ export function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker, name
   });
 }
 
-/** Deletes a schedule. Its runs can be read until they are pruned. Errors: `schedule_not_found`. */
+/** Deletes a schedule. The schedule's runs can be read until they are pruned. Errors: `schedule_not_found`. */
 export async function deleteSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<void> {
   await tried(async () => {
     const before = await getSchedule(env, by, name);

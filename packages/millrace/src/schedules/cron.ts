@@ -114,8 +114,8 @@ function intervals(timing: Timing): DueTimes {
 }
 
 /**
- * croner drops a time of day in a gap that ends on another date, such as 23:30 when the clock jumps from 23:00 to midnight. So croner
- * computes local times, as if they were in UTC, and `dueAt` converts each. A later local time is never due before an earlier one.
+ * croner drops a time of day in a gap that ends on another date, such as 23:30 when the clock jumps from 23:00 to midnight. Therefore
+ * croner computes local times, as if they were in UTC, and `dueAt` converts each. A later local time is never due before an earlier one.
  */
 function timesOfDay({ cron: pattern, timeZone }: Timing): DueTimes {
   const cron = cronOf({ cron: pattern, timeZone: "UTC" });

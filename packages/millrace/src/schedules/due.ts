@@ -36,7 +36,7 @@ export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()
     const answers = await Promise.all(
       due.map((schedule) =>
         startOne(env, catalog, schedule, at).catch((error) => {
-          // It remains due for the next call, and does not delay the others.
+          // A schedule that failed remains due for the next call, and does not delay the others.
           logLine("error", { log: "schedule", name: schedule.name, tenant_id: schedule.tenantId, error: messageOf(error) });
           return false;
         }),

@@ -54,7 +54,7 @@ export function listSchedules(env: EngineEnv, by: Operator, { after, limit }: { 
   return selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name > ${after} ORDER BY name LIMIT ${limit}`);
 }
 
-/** Errors: `schedule_not_found`, also for another tenant's schedule. */
+/** Reads a schedule. Errors: `schedule_not_found`, also for another tenant's schedule. */
 export async function getSchedule(env: EngineEnv, by: Operator, name: string): Promise<Schedule> {
   const [found] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
   if (found) return found;

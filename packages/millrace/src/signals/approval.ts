@@ -71,7 +71,7 @@ export type Standing = Approval | Left;
 
 /**
  * Creates the approval and marks the instance as waiting, in one round trip. An existing approval is returned as it is, with the remaining
- * part of its first deadline, also after a restart. `Held` if an operator paused the instance before.
+ * part of its first deadline, also after a restart. Returns `Held` if an operator paused the instance before.
  */
 export async function askQuestion(asker: Asker, asked: Question): Promise<Standing | Held> {
   const { env, tenantId, instanceId, label } = asker;

@@ -29,8 +29,8 @@ export async function reusedAmong(env: EngineEnv, events: readonly Envelope[]): 
 }
 
 /**
- * Assigns events to matching waits (see `assignEvents`). Also makes the keeper check those instances, in case they cannot be notified now.
- * The first statement returns the waits.
+ * Assigns events to matching waits (see `assignEvents`). The statements also make the keeper check those instances, in case they cannot be
+ * notified now. The first statement returns the waits.
  */
 export function assignSignals(envelopes: readonly Envelope[]): Statement[] {
   const arrived = JSON.stringify(envelopes.map(({ tenant_id, message_type, subject }) => ({ tenant_id, message_type, subject })));
@@ -41,8 +41,8 @@ export function assignSignals(envelopes: readonly Envelope[]): Statement[] {
 const TOLD_AT_ONCE = 100;
 
 /**
- * Sends waiting instances their events, and returns the notified ones. The keeper notifies the others later: the rows contain the events.
- * `known` are events that need not be read again.
+ * Sends waiting instances their events, and returns the notified instances. The keeper notifies the remaining instances later: the rows
+ * contain the events. `known` are events that need not be read again.
  */
 export async function wake<Waiting extends Assigned>(
   env: EngineEnv,
@@ -62,7 +62,7 @@ export async function wake<Waiting extends Assigned>(
 }
 
 async function tell(env: EngineEnv, { workflow, instance_id, event_type }: Assigned, payload: object): Promise<boolean> {
-  // The keeper of its Worker does it.
+  // The keeper of the Worker with this workflow notifies its instances.
   if (isElsewhere(env, workflow)) return false;
   const telling = async () => {
     const instance = await workflowBinding(env, workflow).get(instance_id);

@@ -31,8 +31,8 @@ export type WaitEnd = { event: string } | { over: true };
 type WaitStanding = WaitEnd | Left;
 
 /**
- * Registers an instance's wait for an event with a subject, and assigns an event that came earlier. `Held` if an operator paused the
- * instance before.
+ * Registers an instance's wait for an event with a subject, and assigns an event that came earlier. Returns `Held` if an operator paused
+ * the instance before.
  *
  * The row makes the wait durable across restarts: it returns the same event again, or the same timeout, and the time limit counts from the
  * first call. An event is assigned to at most one wait of an instance.

@@ -22,7 +22,7 @@ export function operatorOf({ tenantId, actor, tokenId, scope, bulk }: Operator):
   return { tenantId, actor, tokenId, scope, bulk };
 }
 
-/** The id of an operator's action: a new one, or the one that a bulk action derives. */
+/** The id of an operator's action: a new id, or an id that a bulk action derives. */
 export function actionIdOf({ bulk }: Operator): string {
   return bulk?.actionId ?? crypto.randomUUID();
 }
@@ -68,12 +68,12 @@ export const VERBS = [
 type Verb = (typeof VERBS)[number] | (string & {});
 
 /**
- * The result of an action. `no_change`: there was nothing to do. `failed`: it could not be applied for a day. `refused`: it was not
- * started.
+ * The result of an action. `no_change`: there was nothing to do. `failed`: the action could not be applied for a day. `refused`: the action
+ * was not started.
  */
 export type ActionResult = "applied" | "no_change" | "failed" | "refused";
 
-/** The changed state, as small as possible: a status, a setting. No payload or secret. */
+/** The changed state, as small as possible: a status, a setting. The state contains no payload or secret. */
 type Standing = Readonly<Record<string, unknown>>;
 
 export interface Action {
@@ -105,11 +105,11 @@ const withFound = (detail: object | undefined, found: Statement): Statement => s
 const asJson = (value: object | undefined): string | null => (value ? JSON.stringify(value) : null);
 
 /**
- * Audits an action, directly after the statement that applies it: the result says whether that statement changed a row. Idempotent, for a
- * repeat after a lost response. An applied action that the platform must also receive stays open (`applied_at` is empty) until then; the
- * keeper retries it when the lease is over. A bulk action's action that is already recorded refuses its whole batch (`isOnRecord`), because
- * the item may be in the same state again by now. `provided` is the condition for the row. Errors: `invariant` for an action without the id
- * of its bulk action.
+ * Audits an action, directly after the statement that applies it: the result says whether that statement changed a row. The statement is
+ * idempotent, for a repeat after a lost response. An applied action that the platform must also receive stays open (`applied_at` is empty)
+ * until then; the keeper retries it when the lease is over. A bulk action's action that is already recorded refuses its whole batch
+ * (`isOnRecord`), because the item may be in the same state again by now. `provided` is the condition for the row. Errors: `invariant` for
+ * an action without the id of its bulk action.
  */
 export function audit(by: Operator, action: Action, tellsPlatform: boolean, provided: Statement = sql`true`): Statement {
   const { bulk } = by;
@@ -137,8 +137,8 @@ export function selectResults(tenantId: string, ids: readonly string[]): Stateme
 }
 
 /**
- * Audits a completed action: in the same transaction, or from an object that stores what it must still audit. Idempotent. It may precede
- * the statement that applies the action: `provided` is the condition for the row.
+ * Audits a completed action: in the same transaction, or later from an object that stores its pending audit rows. Idempotent. The audit may
+ * precede the statement that applies the action: `provided` is the condition for the row.
  */
 export function auditDone(by: Operator, action: Action, result: ActionResult = "applied", provided: Statement = sql`true`): Statement {
   const [before, after] = result === "applied" ? [action.before, action.after] : [];
@@ -153,7 +153,7 @@ export function auditLate(by: Operator, action: Action): Statement {
   return auditDone(by, action, "no_change");
 }
 
-/** The result of the action: the last statement of its batch. */
+/** A query for the result of an action, as the last statement of the action's batch. */
 export function applied(actionId: string): Statement {
   return sql`SELECT result FROM millrace_actions WHERE id = ${actionId}`;
 }
@@ -181,14 +181,14 @@ export function noteCutOff(id: string, labels: readonly string[]): Statement {
 }
 
 /**
- * The steps that were cut off before an undo started (its action's id, which may be a cancel), by that or another action. A step recorded
- * since then has its entry. A step that an earlier undo has undone starts again. Each with the time of that undo's action.
+ * The steps that were cut off before an undo started (its action's id, which may be a cancel), by that or another action. A step that was
+ * recorded since then has an entry. A step that an earlier undo has undone starts again. Each step has the time of that undo's action.
  */
 export function selectCutOff(undo: string | null): Statement {
   return cutOffBefore(sql`SELECT tenant_id, target, at, detail->>'run' AS run FROM millrace_actions WHERE id = ${undo}`);
 }
 
-/** The same for an undo that has not started yet. */
+/** The steps that have been cut off so far, for an undo that has not started yet. */
 export function selectCutOffSoFar(tenantId: string, instanceId: string): Statement {
   return cutOffBefore(sql`
     SELECT tenant_id, id AS target, ${now} AS at, run + 1 AS run FROM millrace_instances
@@ -222,7 +222,7 @@ const BEGINS_RUN = fragment("verb IN ('retry', 'undo', 'cancel', 'restart', 'ski
 
 /**
  * Leases open actions that are not leased: two that restart the same run would interrupt each other's effects. `which` is a condition on
- * `a`. Returns their ids.
+ * `a`. The statement returns the ids of the leased actions.
  */
 export function takeActions(which: Statement): Statement {
   return sql`
@@ -283,7 +283,7 @@ export function giveUpActions(failed: readonly Failed[]): Statement {
       AND ${BEGINS_RUN}`;
 }
 
-/** Old audit rows, except open actions of any age. Reads a table that grows with operator actions. */
+/** Old audit rows, except open actions of any age. The query reads a table that grows with operator actions. */
 export function selectOldActions(keepMs: number, limit: number): Statement {
   return sql`SELECT id FROM millrace_actions WHERE at <= ${now} - ${keepMs} AND applied_at IS NOT NULL LIMIT ${limit}`;
 }

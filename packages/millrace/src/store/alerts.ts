@@ -8,7 +8,7 @@ export type Severity = (typeof SEVERITIES)[number];
 export const ALERT_STATES = ["pending", "firing", "resolved"] as const;
 export type AlertState = (typeof ALERT_STATES)[number];
 
-/** The alert of a rule for one group of samples. All times in milliseconds since 1970. */
+/** The alert of a rule for one group of samples. All times are milliseconds since 1970. */
 export interface Alert {
   /** 32 hex characters. */
   readonly id: string;
@@ -36,7 +36,7 @@ export interface Alert {
   readonly told: { readonly at: number; readonly severity: Severity } | null;
   /** Last observation; for events, the last occurrence. */
   readonly lastAt: number;
-  /** The last write of its row. */
+  /** The time when the alert's row was last written. */
   readonly updatedAt: number;
   readonly resolvedAt: number | null;
   /** No notifications before this time. */
@@ -158,14 +158,14 @@ export function dropAlerts(alerts: readonly Pick<Alert, "id" | "version">[]): St
       (SELECT value->>'id', value->>'version' FROM json_each(${JSON.stringify(rows)}))`;
 }
 
-/** True for the refusal of a round whose alerts were written meanwhile. */
+/** True for the refusal of a round, because its alerts were written meanwhile. */
 export function isOvertaken(error: unknown): boolean {
   return /constraint failed: millrace_alerts\.(state|rule)/.test(messageOf(error));
 }
 
 /**
- * Mutes an alert, and later ones with the same rule and group, until `until`. Mutes of older ones in that group end: the latest one is in
- * effect.
+ * Mutes an alert, and later ones with the same rule and group, until `until`. Mutes of older alerts in that group end, so that the latest
+ * mute is in effect.
  */
 export function muteAlert(id: string, until: number, reason: string): Statement[] {
   return [
@@ -189,7 +189,7 @@ function holdsForNext(id: string): Statement {
   return sql`(state = 'resolved' AND (rule, labels) IN (SELECT a.rule, a.labels FROM millrace_alerts a WHERE a.id = ${id}))`;
 }
 
-/** Removes alerts that were resolved long ago and are not muted. Returns a row for each. */
+/** Removes alerts that were resolved long ago and are not muted. The statement returns a row for each removed row. */
 export function removeResolved(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_alerts WHERE id IN (

@@ -20,7 +20,7 @@ export interface NewQuestion {
   readonly timeoutMs: number;
 }
 
-/** Creates an approval, unless its instance is paused. An existing one remains unchanged. */
+/** Creates an approval, unless its instance is paused. An existing approval remains unchanged. */
 export function insertQuestion(asked: NewQuestion): Statement {
   return sql`
     INSERT INTO millrace_approvals (instance_id, step, id, tenant_id, workflow, question, details, otherwise, due_at, asked_at)
@@ -49,7 +49,7 @@ export function settleOverdue({ tenantId, instanceId, label }: Asked, skewMs: nu
 export const SOMEBODY_WAITS = fragment(`EXISTS (SELECT 1 FROM millrace_instances i
     WHERE i.id = millrace_approvals.instance_id AND i.undo IS NULL AND i.status NOT IN ${SETTLED.fragment})`);
 
-/** For a pending approval that accepts no decision any more: the status of its instance, as a column. NULL for all others. */
+/** For a pending approval that accepts no decision any more: the status of its instance, as a column. NULL for all other approvals. */
 export const OVER_AS = fragment(`(
     SELECT iif(i.undo IS NOT NULL AND i.status IN ${UNDER_WAY.fragment}, 'being undone', i.status) FROM millrace_instances i
     WHERE i.id = instance_id AND state = 'pending' AND (i.undo IS NOT NULL OR i.status IN ${SETTLED.fragment}))`);

@@ -41,8 +41,8 @@ export const MAX_RUNNING = 5;
 const BEGINS_WITHIN_MS = 600_000;
 
 /**
- * The condition that no instance processes a bulk action any more, whatever its row's state: its instance has failed, was ended manually,
- * or was never created. For `b`, and its instance `i`, which may be missing.
+ * The condition that no instance processes a bulk action any more, regardless of its row's state: its instance has failed, was ended
+ * manually, or was never created. `b` is the row of the bulk action, and `i` its instance, which may be missing.
  */
 export const IS_LEFT = fragment(`(i.status IN ${OVER.fragment}
     OR (i.id IS NULL AND b.updated_at <= ${now.fragment} - ${BEGINS_WITHIN_MS}))`);
@@ -56,7 +56,10 @@ const HAS_ROOM = (tenantId: string) => sql`
   (SELECT count(*) FROM millrace_bulk_actions b LEFT JOIN millrace_instances i ON i.id = b.instance_id
     WHERE b.tenant_id = ${tenantId} AND b.state = 'running' AND NOT coalesce(${IS_LEFT}, false)) < ${MAX_RUNNING}`;
 
-/** Creates a bulk action, if its tenant has fewer than `MAX_RUNNING`. Its list is written after it, in the same batch. */
+/**
+ * Creates a bulk action, if its tenant has fewer than `MAX_RUNNING`. The list of its items is written after the bulk action, in the same
+ * batch.
+ */
 export function insertBulk({ tenantId, actor }: Operator, bulk: NewBulk): Statement {
   const { id, verb, reason, asked, fingerprint, instanceId } = bulk;
   return sql`
@@ -142,7 +145,7 @@ export function abortBulk({ tenantId, actor }: Operator, id: string): Statement 
     WHERE id = ${id} AND tenant_id = ${tenantId} AND state = 'running'`;
 }
 
-/** Resumes a bulk action with the next pass. The error rate is counted from here. */
+/** Resumes a bulk action with the next pass. The error rate is counted from the resume on. */
 export function resumeBulk({ tenantId }: Operator, id: string, pass: number, instanceId: string): Statement {
   return sql`
     UPDATE millrace_bulk_actions SET state = 'running', why = NULL, ended_at = NULL, pass = ${pass}, instance_id = ${instanceId},
@@ -151,7 +154,10 @@ export function resumeBulk({ tenantId }: Operator, id: string, pass: number, ins
       AND (state IN ('stopped', 'aborted') OR ${isLeft(id)}) AND ${HAS_ROOM(tenantId)}`;
 }
 
-/** Removes bulk actions that ended long ago and have no items and lists left. Reads a small table. Returns a row for each. */
+/**
+ * Removes bulk actions that ended long ago and have no items and lists left. The table is small. The statement returns a row for each
+ * removed row.
+ */
 export function removeEndedBulk(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_bulk_actions WHERE id IN (

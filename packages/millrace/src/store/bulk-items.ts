@@ -12,7 +12,7 @@ export type BulkResult = (typeof BULK_RESULTS)[number];
 
 /** A processed item. */
 export interface BulkItem {
-  /** Its position in the list. */
+  /** The item's position in the list. */
   readonly n: number;
   readonly target: string;
   readonly result: BulkResult;
@@ -50,7 +50,7 @@ export function countFailed({ tenantId, id }: BulkKey, code: string): Statement 
     WHERE tenant_id = ${tenantId} AND bulk_id = ${id} AND result = 'failed' AND code = ${code}`;
 }
 
-/** Removes items of bulk actions that ended long ago. Returns a row for each. */
+/** Removes items of bulk actions that ended long ago. The statement returns a row for each removed row. */
 export function removeOldItems(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_bulk_items WHERE (tenant_id, bulk_id, result, n) IN (

@@ -13,8 +13,8 @@ export interface BulkKey {
 }
 
 /**
- * Stores the list of a new bulk action, the oldest first: the current result of `members`, so that later items are not included. After the
- * row of the bulk action.
+ * Stores the list of a new bulk action, the oldest first: the current result of `members`, so that later items are not included. The
+ * statement must follow the insert of the bulk action.
  */
 export function freezeMembers({ tenantId, id }: BulkKey, members: Statement, atMost: number): Statement {
   return sql`
@@ -24,7 +24,7 @@ export function freezeMembers({ tenantId, id }: BulkKey, members: Statement, atM
     WHERE ${isUncounted(tenantId, id)} GROUP BY place / ${LISTED_TOGETHER}`;
 }
 
-/** The same for given ids: lists as JSON, `LISTED_TOGETHER` each. */
+/** Stores the list of a new bulk action from given ids: lists as JSON, `LISTED_TOGETHER` each. */
 export function listIds({ tenantId, id }: BulkKey, ids: readonly string[]): Statement {
   const lists = Array.from({ length: Math.ceil(ids.length / LISTED_TOGETHER) }, (_, n) =>
     ids.slice(n * LISTED_TOGETHER, (n + 1) * LISTED_TOGETHER),

@@ -28,7 +28,7 @@ export function selectCountsAt(span: Span, times: readonly number[]): Statement 
   return sql`SELECT ${COLUMNS} FROM millrace_counts WHERE span = ${span} AND at IN ${among(times)}`;
 }
 
-/** The rows from one time until before another, oldest first. */
+/** Count rows from one time until before another, oldest first. */
 export function selectCountsBetween(span: Span, from: number, to: number): Statement {
   return sql`SELECT ${COLUMNS} FROM millrace_counts WHERE span = ${span} AND at >= ${from} AND at < ${to} ORDER BY at`;
 }
@@ -49,7 +49,7 @@ export function writeEver(body: string, version: number): Statement {
     WHERE span = 'ever' AND at = 0`;
 }
 
-/** Removes old rows. Returns a row for each. */
+/** Removes old rows. The statement returns a row for each removed row. */
 export function removeCounts(span: "minute" | "hour", keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_counts WHERE (span, at) IN

@@ -48,7 +48,7 @@ export interface TriedRepair {
   readonly error: string | null;
 }
 
-/** Stores dead letters. An existing one remains unchanged, in any state. `still` is a condition on each row, `l`. */
+/** Stores dead letters. An existing dead letter remains unchanged, in any state. `still` is a condition on each row, `l`. */
 export function insertDeadLetters(rows: string, still: Statement = sql`true`): Statement {
   return sql`
     INSERT INTO millrace_dead_letters (id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, body, reason,
@@ -67,7 +67,7 @@ export function settleLetter(id: string, state: Exclude<LetterState, "open">): S
   return sql`UPDATE millrace_dead_letters SET state = ${state}, settled_at = ${now} WHERE id = ${id} AND state = 'open'`;
 }
 
-/** Escalates an open dead letter, once: the first note remains. The action's result is whether a row changed. */
+/** Escalates an open dead letter, once: the first note remains. The result of the action says whether a row changed. */
 export function escalateLetter(id: string, by: string, note: string): Statement {
   return sql`
     UPDATE millrace_dead_letters SET escalated_at = ${now}, escalated_by = ${by}, escalation = ${note}
@@ -107,7 +107,7 @@ export function repairLetter(id: string, repair: TriedRepair): Statement {
     WHERE id = ${id} AND state = 'open' AND repair IS NULL`;
 }
 
-/** Removes dead letters that are still open. Returns their ids. */
+/** Removes dead letters that are still open. The statement returns the ids of the removed dead letters. */
 export function removeOpenLetters(ids: readonly string[]): Statement {
   return sql`DELETE FROM millrace_dead_letters WHERE id IN ${among(ids)} AND +state = 'open' RETURNING id`;
 }
@@ -120,7 +120,10 @@ export function removeLettersOfDead(ids: readonly string[], old: Old): Statement
       AND instance_id IN (SELECT id FROM millrace_instances WHERE id IN ${among(ids)} AND status = 'dead' AND ${isOver(old)})`;
 }
 
-/** Removes dead letters that were replayed or skipped long ago. Reads the old part of an index. Returns a row for each. */
+/**
+ * Removes dead letters that were replayed or skipped long ago. The statement reads only the old part of an index. The statement returns a
+ * row for each removed row.
+ */
 export function removeSettledLetters(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_dead_letters WHERE id IN (

@@ -27,7 +27,7 @@ export interface DivergenceKey {
   readonly what: string;
 }
 
-/** By then work in progress has completed, or the keeper has handled it. */
+/** The delay before a suspected divergence is checked again: by then work in progress has completed, or the keeper has handled it. */
 const CONFIRM_MS = 120_000;
 /** The interval between checks of an open divergence. */
 const LOOK_MS = 3_600_000;
@@ -35,8 +35,8 @@ const LOOK_MS = 3_600_000;
 const IS_DUE = fragment(`(millrace_divergences.look_at IS NULL OR millrace_divergences.look_at <= ${now.fragment})`);
 
 /**
- * Records findings: a new one is suspected, one that is due for a check is confirmed, one found moments ago remains unchanged. Returns the
- * confirmed ones.
+ * Records findings: a new divergence is suspected, a divergence due for a check is confirmed, and one found moments ago remains unchanged.
+ * The statement returns the confirmed divergences.
  */
 export function noteSeen(sightings: readonly Sighting[]): Statement {
   return sql`
@@ -83,7 +83,7 @@ export function noteGone(unseen: readonly DivergenceKey[]): Statement {
       AND millrace_divergences.state IN ('mending', 'open')`;
 }
 
-/** Delays the check of divergences whose check failed, or is not deployed any more. */
+/** Delays the check of divergences after the check failed, or if it is not deployed any more. */
 export function putLookOff(keys: readonly DivergenceKey[]): Statement {
   return sql`
     UPDATE millrace_divergences SET look_at = ${now} + ${LOOK_MS}
@@ -113,7 +113,7 @@ export function countWatched(kinds: readonly string[], limit: number): Statement
     FROM json_each(${JSON.stringify(kinds)}) k`;
 }
 
-/** Removes divergences that ended long ago. Returns a row for each. */
+/** Removes divergences that ended long ago. The statement returns a row for each removed row. */
 export function removeEnded(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_divergences WHERE (kind, what) IN (

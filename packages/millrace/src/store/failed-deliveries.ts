@@ -30,7 +30,7 @@ export function noteFailures(rows: string): Statement {
 
 type Noted = Pick<FailedDelivery, "tenantId" | "letter">;
 
-/** The recorded failures of these messages. */
+/** The recorded failures of the given messages. */
 export function selectFailures(messages: readonly Noted[]): Statement {
   return sql`
     SELECT f.tenant_id AS tenantId, f.letter, f.code, f.error, f.step, f.upstream_status AS upstreamStatus, f.first_at AS firstAt,
@@ -46,7 +46,7 @@ export function forgetFailures(messages: readonly Noted[]): Statement {
       (SELECT value->>'tenantId', value->>'letter' FROM json_each(${JSON.stringify(messages)}))`;
 }
 
-/** Removes old records. Reads a table that contains only failures. Returns a row for each. */
+/** Removes old records. Reads a table that contains only failures. The statement returns a row for each removed row. */
 export function removeOldFailures(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_failed_deliveries WHERE (tenant_id, letter) IN

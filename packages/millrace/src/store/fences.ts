@@ -17,7 +17,10 @@ export function isFenced(error: unknown): boolean {
   return error instanceof Error && error.message.includes(REFUSED);
 }
 
-/** Removes the fences of locks without a write for longer than any holder lives. Reads a small table. Returns a row for each. */
+/**
+ * Removes the fences of locks without a write for longer than any holder lives. The table is small. The statement returns a row for each
+ * removed row.
+ */
 export function removeFences(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_fences WHERE (tenant_id, name) IN (SELECT tenant_id, name FROM millrace_fences

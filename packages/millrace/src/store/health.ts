@@ -3,7 +3,7 @@ import { SOMEBODY_WAITS } from "./approvals.ts";
 import { countOpen } from "./divergences.ts";
 import { HAS_DEADLINE, IS_OVERDUE } from "./instances/overdue.ts";
 
-/** Counts stop here, because a larger number would only cost more reads. */
+/** Counts stop at this number, because a larger number would only cost more reads. */
 export const MAX_COUNTED = 10_000;
 
 /** An instance, message or action is late when the keeper should have handled it this long ago. */
@@ -107,7 +107,8 @@ export const HEALTH = {
 } as const satisfies Record<string, Statement>;
 
 /**
- * Up to three example instances for each group of a gauge; `workflow` is empty for a gauge without labels. Queried when the gauge is not 0.
+ * Up to three example instances for each group of a gauge; `workflow` is empty for a gauge without labels. The examples are queried when
+ * the gauge is not 0.
  */
 export const EXAMPLES = {
   effects_in_doubt: sql`

@@ -1,20 +1,20 @@
 // Retention of keys, in days: used by the retention rules, and reported to callers who query a key.
 
-/** Instances that succeeded or were given up by an operator, from their end. */
+/** Retention of instances that succeeded or were given up by an operator, from their end. */
 export const ENDED_DAYS = 30;
-/** Failed instances without an operator's action, from their end. */
+/** Retention of failed instances without an operator's action, from their end. */
 export const FAILED_DAYS = 90;
-/** The hash of a pruned key, from its pruning. */
+/** Retention of the hash of a pruned key, from its pruning. */
 export const TOMBSTONE_DAYS = 400;
-/** The hash of an outside event's key, from its acceptance: as long as an instance and its tombstone together. */
+/** Retention of the hash of an outside event's key, from its acceptance: as long as an instance and its tombstone together. */
 export const STATED_DAYS = 430;
-/** The platform's retention of a failed run after its end: the maximum of Workers Paid. A retry starts from one of its steps. */
+/** The platform's retention of a failed run after its end: the maximum of Workers Paid. A retry starts from a step of that run. */
 export const REMEMBERED_DAYS = 30;
 
 /** The platform's retention of results and history of complete runs, by workflow, in milliseconds. */
 const results = new Map<string, number>();
 
-/** More than the 26 hours within which the reconciliation checks each end on the platform. */
+/** The default is more than the 26 hours within which the reconciliation checks each end on the platform. */
 const DEFAULT_RESULT_MS = 2 * 86_400_000;
 
 /** Set by the definition of a workflow, because an instance's row only has the workflow's name. */

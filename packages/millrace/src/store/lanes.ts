@@ -9,7 +9,7 @@ export interface NotedLane {
   readonly why: string | null;
   readonly depth: number;
   readonly oldestAt: number | null;
-  /** As JSON, without the payload; null when the lane is empty. */
+  /** The head message as JSON, without the payload; null when the lane is empty. */
   readonly head: string | null;
   /** The ids of the instances that it waits for, as JSON. */
   readonly ahead: string;
@@ -28,7 +28,7 @@ export function forgetLane({ tenantId, lane, key }: Pick<NotedLane, "tenantId" |
   return sql`DELETE FROM millrace_lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key}`;
 }
 
-/** The same for a record of a given time: the object may have written a newer one. */
+/** Removes the record of a lane if it was written at this time: the object may have written a newer one. */
 export function forgetNoted({ tenantId, lane, key }: Pick<NotedLane, "tenantId" | "lane" | "key">, notedAt: number): Statement {
   return sql`DELETE FROM millrace_lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key} AND noted_at = ${notedAt}`;
 }

@@ -1,6 +1,6 @@
 import { type Statement, sql } from "../contract/sql.ts";
 
-/** A limit that a tenant can read. Several tenants may share one. */
+/** A limit that a tenant can read. Several tenants may share a limit. */
 export interface LimitName {
   tenantId: string;
   name: string;

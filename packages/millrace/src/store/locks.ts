@@ -13,7 +13,7 @@ export function listLock({ tenantId, name }: LockName, token: number): Statement
     ON CONFLICT (tenant_id, name) DO UPDATE SET token = excluded.token WHERE excluded.token > millrace_locks.token`;
 }
 
-/** Removes it from the list, unless a later holder is listed. */
+/** Removes a lock from the list, unless a later holder is listed. */
 export function unlistLock({ tenantId, name }: LockName, token: number): Statement {
   return sql`DELETE FROM millrace_locks WHERE tenant_id = ${tenantId} AND name = ${name} AND token <= ${token}`;
 }

@@ -26,7 +26,10 @@ const INSERT_OUTGOING = `
   FROM json_each(?1) WHERE true
   ON CONFLICT (id) DO NOTHING`;
 
-/** Stores the messages of outside events with new keys: rows of an event's `id` and its `message`. Before the rows of the keys. */
+/**
+ * Stores the messages of outside events with new keys: rows of an event's `id` and its `message`. The statement must precede the insert of
+ * the keys.
+ */
 export function insertStatedMessages(rows: string): Statement {
   return sql`
     INSERT INTO millrace_outbox (id, queue, body, due_at)
@@ -53,7 +56,7 @@ export function sendBehind(message: Outgoing, actionId: string): Statement {
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Removes accepted messages from the engine's outbox. No statement for those that their senders store. */
+/** Removes accepted messages from the engine's outbox. Returns no statement for messages that their senders store. */
 export function confirm(messages: readonly Envelope[]): Statement[] {
   const ids = messages.filter(({ outbox }) => outbox === undefined).map(outboxId);
   return ids.length === 0 ? [] : [sql`DELETE FROM millrace_outbox WHERE id IN ${among(ids)}`];
@@ -80,7 +83,7 @@ export const SENT_AT = fragment(`coalesce(sent_at, due_at - ${CONFIRM_WITHIN_MS}
 interface Resent {
   readonly looked: readonly string[];
   readonly sent: readonly string[];
-  /** The errors of the others, by id. */
+  /** The errors of the messages that were not sent, by id. */
   readonly errors: Readonly<Record<string, string>>;
 }
 
@@ -99,22 +102,25 @@ export function removeInLane(ids: readonly string[]): Statement {
   return sql`DELETE FROM millrace_outbox WHERE id IN ${among(ids)}`;
 }
 
-/** The condition that every one of this many sends failed. */
+/** The condition that each of the given number of sends failed. */
 export function isStuck(tries: number): Statement {
   return sql`attempts >= ${tries} AND error IS NOT NULL`;
 }
 
-/** Removes exhausted messages, after their dead letters are written. Returns their ids. */
+/** Removes exhausted messages, after the insert of their dead letters. The statement returns the ids of the removed messages. */
 export function removeStuck(ids: readonly string[], tries: number): Statement {
   return sql`DELETE FROM millrace_outbox WHERE id IN ${among(ids)} AND ${isStuck(tries)} RETURNING id`;
 }
 
-/** Removes a message whose dead letter an operator has skipped. After that action. */
+/** Removes a message whose dead letter an operator has skipped. The statement must follow the one of that action. */
 export function dropOutgoing(message: Envelope, actionId: string): Statement {
   return sql`DELETE FROM millrace_outbox WHERE id = ${outboxId(message)} AND ${wasApplied(actionId)}`;
 }
 
-/** Removes a tenant's unconfirmed messages. Reads the whole outbox, which contains only such messages. Returns a row for each. */
+/**
+ * Removes a tenant's unconfirmed messages. Reads the whole outbox, which contains only unconfirmed messages. The statement returns a row
+ * for each removed row.
+ */
 export function removeUnsentOf(tenantId: string): Statement {
   return sql`DELETE FROM millrace_outbox WHERE body->>'tenant_id' = ${tenantId} RETURNING 1 AS gone`;
 }

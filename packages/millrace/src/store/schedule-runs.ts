@@ -14,7 +14,7 @@ export type RunState = "started" | "by_hand" | "refused" | "missed" | "paused";
 export interface ScheduleRun {
   dueAt: number;
   state: RunState;
-  /** The last due time of a record of several; the same as `dueAt` for one. */
+  /** The last due time, if the record covers several; for one due time it equals `dueAt`. */
   untilAt: number;
   /** The number of due times of the record. */
   times: number;
@@ -71,7 +71,7 @@ export function isHandRun({ tenantId, name }: Named, { instanceId, occasion }: H
       WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.occasion = ${occasion} AND r.instance_id = ${instanceId})`;
 }
 
-/** Removes old records. Reads the table. Returns a row for each. */
+/** Removes old records. The statement reads the whole table. The statement returns a row for each removed row. */
 export function removeRuns(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_schedule_runs WHERE (tenant_id, name, due_at, state) IN (

@@ -12,7 +12,7 @@ export interface NewSchedule {
   readonly command: string;
   readonly payload: unknown;
   readonly lateMs: number;
-  /** Null when its pattern has no further due time. */
+  /** The next due time; null when the schedule's pattern has none. */
   readonly nextAt: number | null;
   readonly changedAt: number;
   readonly changedBy: string;

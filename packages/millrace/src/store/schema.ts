@@ -1,4 +1,4 @@
-/** The result of each migration: a table, an index, or `table.column`. One per migration is enough to detect a missing migration. */
+/** The result of each migration: a table, an index, or `table.column`. One result per migration is enough to detect a missing migration. */
 export type Schema = Readonly<Record<string, string>>;
 
 /** The engine's migrations, each with the last table, index or column that it creates, because a migration can stop half-way. */

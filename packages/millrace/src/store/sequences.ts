@@ -21,7 +21,9 @@ export interface StreamMove {
 
 const KEPT_MISSING = 100;
 
-/** Moves streams, one move for each. Refused as a whole when one of them is no longer where its writer read it: see `hasMoved`. */
+/**
+ * Moves streams; each stream may have one move. Refused as a whole when one of them is no longer where its writer read it: see `hasMoved`.
+ */
 export function advanceStreams(moves: readonly StreamMove[]): Statement {
   return sql`
     INSERT INTO millrace_sequences (id, last, before, missing, moved_at)
@@ -43,14 +45,14 @@ export function hasMoved(error: unknown): boolean {
   return /NOT NULL constraint failed: millrace_sequences\.last/.test(messageOf(error));
 }
 
-/** The positions of these streams. A stream without a row has not started. */
+/** The positions of the streams with the given ids. A stream without a row has not started. */
 export function selectStreams(ids: readonly string[]): Statement {
   return sql`
     SELECT lower(hex(id)) AS id, last, missing FROM millrace_sequences
     WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
 }
 
-/** Removes a slice of streams without a recent message, by a range of ids, as hex. Returns a row for each. */
+/** Removes a slice of streams without a recent message, by a range of ids, as hex. The statement returns a row for each removed row. */
 export function removeStreams({ from, last }: { from: string; last: string }, keepMs: number): Statement {
   return sql`
     DELETE FROM millrace_sequences WHERE id > unhex(${from}) AND id <= unhex(${last}) AND moved_at <= ${now} - ${keepMs}

@@ -6,7 +6,7 @@ interface NewCode {
   /** SHA-256, as hex. */
   readonly hash: string;
   readonly tenantId: string;
-  /** The token that it is for. */
+  /** The token that the code is for. */
   readonly tokenId: string;
   readonly reason: string;
 }
@@ -33,7 +33,7 @@ export interface StoredCode {
   token_id: string;
   reason: string;
   used_by: string | null;
-  /** 1 when it has expired. */
+  /** 1 when the code has expired. */
   is_over: number;
 }
 
@@ -46,7 +46,7 @@ export function takeCode(hash: string, usedBy: string): Statement {
   return sql`UPDATE millrace_sign_in_codes SET used_by = ${usedBy} WHERE hash = ${hash} AND used_by IS NULL AND expires_at > ${now}`;
 }
 
-/** The token of a code that was claimed for this one. */
+/** The token of a code that was claimed for the token `usedBy`. */
 export function tokenBehind(hash: string, usedBy: string): Statement {
   return sql`SELECT token_id FROM millrace_sign_in_codes WHERE hash = ${hash} AND used_by = ${usedBy}`;
 }

@@ -3,7 +3,10 @@ import { signalId } from "../contract/ids.ts";
 import { among, fragment, now, rowChunks, type Statement, sql } from "../contract/sql.ts";
 import { RUNS_NO_MORE, UNDER_WAY } from "./instances/status.ts";
 
-/** Stores events for present and future waits: one statement, or a few when the events are large. Returns the ids of the new ones. */
+/**
+ * Stores events for present and future waits: one statement, or a few when the events are large. The statements return the ids of the new
+ * events.
+ */
 export function insertSignals(envelopes: readonly Envelope[]): Statement[] {
   return rowChunks(envelopes.map((envelope) => ({ id: signalId(envelope), envelope }))).map(
     (rows) => sql`
@@ -17,7 +20,7 @@ export function insertSignals(envelopes: readonly Envelope[]): Statement[] {
   );
 }
 
-/** The events of these ids, each with its envelope. */
+/** The events with the given ids, each with its envelope. */
 export function selectSignals(ids: readonly string[]): Statement {
   return sql`SELECT id, envelope FROM millrace_signals WHERE id IN ${among(ids)}`;
 }
@@ -27,7 +30,7 @@ export function selectSignals(ids: readonly string[]): Statement {
  */
 const sentTo = (instance: string) => `char(31) || ${instance}`;
 
-/** Stores an event for one instance, if that is in progress. A repeat changes nothing. */
+/** Stores an event for one instance, if the instance is in progress. A repeat changes nothing. */
 export function insertSignalTo(instanceId: string, envelope: Envelope): Statement {
   return sql`
     INSERT INTO millrace_signals (id, tenant_id, type, subject, envelope, received_at)
@@ -45,14 +48,14 @@ const FITS_OTHERWISE = `s.tenant_id = millrace_waits.tenant_id AND s.type = mill
 /** An event that fits a wait: with its subject, not older than its instance, not assigned to another wait of the same instance. */
 export const FITS = fragment(`s.subject = millrace_waits.subject AND ${FITS_OTHERWISE}`);
 
-/** The same for an event that was sent to the wait's instance. */
+/** An event that was sent to the instance of a wait, and fits the wait. */
 export const FITS_AS_SENT = fragment(
   `s.subject = ${sentTo("millrace_waits.instance_id")} AND s.envelope->>'subject' = millrace_waits.subject AND ${FITS_OTHERWISE}`,
 );
 
 const oldest = (fits: string) => `(SELECT s.id FROM millrace_signals s WHERE ${fits} ORDER BY s.received_at, s.id LIMIT 1)`;
 
-/** The event for a wait: first one that was sent to its instance. Each is the first of an index. */
+/** The event for a wait: first one that was sent to its instance. Both queries read only the first entry of an index. */
 export const OLDEST_FITTING = fragment(`coalesce(${oldest(FITS_AS_SENT.fragment)}, ${oldest(FITS.fragment)})`);
 
 /** A run in doubt or asleep may later wait for an old event; an instance open for longer than this gets no event from before. */
@@ -60,7 +63,7 @@ const LONGEST_KEPT_DAYS = 400;
 
 /**
  * The condition that an event is old, and no instance could still receive it, now or after a retry: no older instance of the tenant is
- * open, and no wait has it assigned, because a restarted run gets it again. Instances that old are few.
+ * open, and no wait has it assigned, because a restarted run gets it again. There are few instances of that age.
  */
 export function isFree(keepMs: number): Statement {
   return sql`received_at <= ${now} - ${keepMs} AND NOT EXISTS (
@@ -71,7 +74,7 @@ export function isFree(keepMs: number): Statement {
         AND millrace_waits.signal_id = millrace_signals.id)))`;
 }
 
-/** Removes events that no instance can receive. Returns a row for each. */
+/** Removes events that no instance can receive. The statement returns a row for each removed row. */
 export function removeFree(ids: readonly string[], keepMs: number): Statement {
   return sql`DELETE FROM millrace_signals WHERE id IN ${among(ids)} AND ${isFree(keepMs)} RETURNING 1 AS gone`;
 }

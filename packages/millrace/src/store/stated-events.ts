@@ -9,7 +9,10 @@ export interface KnownEvent {
   correlation_id: string | null;
 }
 
-/** Stores keys of events: known ones remain unchanged. Returns the new ids. After the insert of their messages. */
+/**
+ * Stores keys of events: known ones remain unchanged. The statement returns the new ids. The statement must follow the insert of the
+ * events' messages.
+ */
 export function insertStatedEvents(rows: string): Statement {
   return sql`
     INSERT INTO millrace_stated_events (id, fingerprint, said, correlation_id, stated_at)
@@ -19,21 +22,21 @@ export function insertStatedEvents(rows: string): Statement {
     RETURNING lower(hex(id)) AS id`;
 }
 
-/** The records of these keys. */
+/** The records of the given keys. */
 export function selectStated(ids: readonly string[]): Statement {
   return sql`
     SELECT lower(hex(id)) AS id, lower(hex(fingerprint)) AS fingerprint, lower(hex(said)) AS said, correlation_id
     FROM millrace_stated_events WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
 }
 
-/** The records of these keys, each with its time. */
+/** The records of the given keys, each with its time. */
 export function selectStatedAt(ids: readonly string[]): Statement {
   return sql`
     SELECT lower(hex(id)) AS id, lower(hex(fingerprint)) AS fingerprint, correlation_id, stated_at
     FROM millrace_stated_events WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
 }
 
-/** Removes a slice of old keys, by a range of ids, as hex. Returns a row for each. */
+/** Removes a slice of old keys, by a range of ids, as hex. The statement returns a row for each removed row. */
 export function removeStatedEvents({ from, last }: { from: string; last: string }, keepMs: number): Statement {
   return sql`
     DELETE FROM millrace_stated_events WHERE id > unhex(${from}) AND id <= unhex(${last}) AND stated_at <= ${now} - ${keepMs}

@@ -7,7 +7,7 @@ import { query } from "./d1/retry.ts";
 /** A Durable Object that may contain a tenant's data. */
 export interface TenantObject {
   readonly tenantId: string;
-  /** The binding of its class. */
+  /** The binding of the object's class. */
   readonly binding: "ROOMS" | "PULL_QUEUES";
   /** The object's own name. */
   readonly name: string;

@@ -6,12 +6,12 @@ export interface NewToken {
   /** SHA-256, as hex. */
   readonly hash: string;
   readonly tenantId: string;
-  /** The name of its holder. */
+  /** The name of the token's holder. */
   readonly actor: string;
   readonly scopes: readonly string[];
   /** Milliseconds since 1970; null for never. */
   readonly expiresAt: number | null;
-  /** The token that minted it, if any. */
+  /** The token that minted this one, if any. */
   readonly mintedBy?: string | undefined;
 }
 
@@ -21,7 +21,7 @@ export const USED_WITHIN_MS = 3_600_000;
 
 /**
  * Stores a token, if its tenant has fewer than `most`, not counting those of browsers, and the minting token exists and has not expired.
- * Idempotent after a database error. Returns the row.
+ * The statement is idempotent after a database error, and returns the token's row.
  */
 export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt, mintedBy }: NewToken, most: number): Statement {
   return sql`
@@ -37,7 +37,7 @@ export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt, mint
 
 /**
  * Stores a browser's token, with the rights of another token, valid as long as that one and at most `forMs`. `standsFor` returns the other
- * token's id, or nothing. Idempotent. Returns the row.
+ * token's id, or nothing. Idempotent. The statement returns the token's row.
  */
 export function insertHeir(
   { id, hash }: Pick<NewToken, "id" | "hash">,
@@ -65,8 +65,8 @@ export function removeOldHeirs(tenantId: string, tokenId: string, most: number):
 }
 
 /**
- * Stores a token without a maximum, for callers with direct access to the database. It expires after `forMs`, or never. An existing one
- * remains unchanged.
+ * Stores a token without a maximum, for callers with direct access to the database. The token expires after `forMs`, or never. An existing
+ * token remains unchanged.
  */
 export function grantToken(
   { id, hash, tenantId, actor, scopes }: Omit<NewToken, "expiresAt" | "mintedBy">,
@@ -78,7 +78,7 @@ export function grantToken(
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Moves a token to another tenant. Tokens that it minted stay. */
+/** Moves a token to another tenant. Tokens that were minted from it stay in their tenant. */
 export function moveToken(id: string, tenantId: string): Statement {
   return sql`UPDATE millrace_tokens SET tenant_id = ${tenantId} WHERE id = ${id}`;
 }
@@ -97,7 +97,7 @@ export function selectOwner(id: string): Statement {
   return sql`SELECT tenant_id, actor FROM millrace_tokens WHERE id = ${id}`;
 }
 
-/** The tenant of a token or of its descendants; the actor is null if the token itself is gone. Reads a small table. */
+/** The tenant of a token or of its descendants; the actor is null if the token itself is gone. The table is small. */
 export function selectFamilyOwner(id: string): Statement {
   return sql`
     SELECT tenant_id, (SELECT actor FROM millrace_tokens WHERE id = ${id}) AS actor FROM millrace_tokens
@@ -144,7 +144,10 @@ export function removeToken(tenantId: string, id: string): Statement {
   return sql`DELETE FROM millrace_tokens WHERE ${isToken(tenantId, id)}`;
 }
 
-/** Removes a token with its descendants. By a condition, not by a list of ids: a token minted just before this statement is removed too. */
+/**
+ * Removes a token with its descendants. The statement uses a condition and not a list of ids: a token minted just before this statement is
+ * removed too.
+ */
 export function removeFamily(tenantId: string, id: string): Statement {
   return sql`DELETE FROM millrace_tokens WHERE ${isOrComesFrom(tenantId, id)}`;
 }
@@ -154,7 +157,10 @@ export function noteUsed(id: string): Statement {
   return sql`UPDATE millrace_tokens SET used_at = ${now} WHERE id = ${id} AND (used_at IS NULL OR used_at <= ${now} - ${USED_WITHIN_MS})`;
 }
 
-/** Removes tokens that expired long ago: until then their names explain the audit. Reads a small table. Returns a row for each. */
+/**
+ * Removes tokens that expired long ago: until then their names explain the audit. The table is small. The statement returns a row for each
+ * removed row.
+ */
 export function removeExpired(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_tokens WHERE id IN (SELECT id FROM millrace_tokens

@@ -14,7 +14,7 @@ export function bury(ids: readonly string[], old: Old): Statement {
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Removes a slice of old tombstones, by a range of ids, as hex. Returns a row for each. */
+/** Removes a slice of old tombstones, by a range of ids, as hex. The statement returns a row for each removed row. */
 export function removeTombstones({ from, last }: { from: string; last: string }, keepDays: number): Statement {
   return sql`
     DELETE FROM millrace_tombstones

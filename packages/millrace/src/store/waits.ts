@@ -18,7 +18,7 @@ export interface NewWait {
   readonly timeoutMs: number;
 }
 
-/** Registers a wait, or again, unless the instance is paused: its time limit counts from the first call. */
+/** Registers a wait, for the first time or again, unless the instance is paused. The wait's time limit counts from the first call. */
 export function askForEvent(wait: NewWait): Statement {
   const { instanceId, name, workflow, tenantId, type, subject, eventType, timeoutMs } = wait;
   return sql`
@@ -37,8 +37,8 @@ export function takeEarly(instanceId: string, name: string): Statement {
 
 /**
  * Assigns events to matching waits: an instance's most recent wait gets the oldest event, the wait before it the next one, and so on. An
- * older wait may have lost a race in the code and be without a listener. `arrived` is JSON: tenant, type and subject of the events. Returns
- * the waits.
+ * older wait may have lost a race in the code and be without a listener. `arrived` is JSON: tenant, type and subject of the events. The
+ * statement returns the waits that got an event.
  */
 export function assignEvents(arrived: string): Statement {
   return sql`
@@ -58,7 +58,10 @@ export function assignEvents(arrived: string): Statement {
     RETURNING instance_id, workflow, event_type, signal_id`;
 }
 
-/** Assigns an event that was sent to one instance to its most recent matching wait, if there is one. Returns the wait. */
+/**
+ * Assigns an event that was sent to one instance to its most recent matching wait, if there is one. The statement returns the wait that got
+ * the event.
+ */
 export function assignSent(instanceId: string, { type, subject }: { type: string; subject: string }, signalId: string): Statement {
   return sql`
     UPDATE millrace_waits SET signal_id = ${signalId}
@@ -100,14 +103,17 @@ export function closeOverdue(instanceId: string, name: string, timeoutMs: number
       AND since_at + ${timeoutMs} <= ${now} + ${skewMs}`;
 }
 
-/** Reopens a timed-out wait for an operator's retry. After the statement that applies the action. */
+/** Reopens a timed-out wait for an operator's retry. The statement must follow the one that applies the operator's action. */
 export function reopenWait(instanceId: string, name: string | null, actionId: string): Statement {
   return sql`
     UPDATE millrace_waits SET over_at = NULL, since_at = ${now}, due_at = due_at - since_at + ${now}
     WHERE instance_id = ${instanceId} AND name = ${name} AND over_at IS NOT NULL AND ${wasApplied(actionId)}`;
 }
 
-/** A restart discards events sent to the run before it: they must be sent again. After the statement that applies the action. */
+/**
+ * A restart discards events sent to the run before it: they must be sent again. The statement must follow the one that applies the
+ * operator's action.
+ */
 export function forgetTold(instanceId: string, actionId: string): Statement {
   return sql`UPDATE millrace_waits SET told_at = NULL
     WHERE instance_id = ${instanceId} AND told_at IS NOT NULL AND ${wasApplied(actionId)}`;

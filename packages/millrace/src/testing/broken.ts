@@ -6,7 +6,7 @@ import { isRead, type UpstreamRequest } from "./upstream.ts";
 export interface Boundary {
   readonly point: CrashPoint;
   readonly step: string | undefined;
-  /** False: the attempt dies, and is made again. True: the platform also loses its memory of the run, and restarts it. */
+  /** False: the attempt dies and is repeated. True: the platform also loses its state of the run, and restarts the run. */
   readonly beginsAnew: boolean;
 }
 
@@ -17,12 +17,12 @@ export interface CrashRun {
   readonly status: string;
   readonly result: unknown;
   readonly error: Ended["error"];
-  /** Why it did not end; empty where it did. */
+  /** The reason why the run did not end; empty if it ended. */
   readonly failure: string;
   readonly crossed: readonly { readonly point: CrashPoint; readonly step: string | undefined }[];
-  /** True when the run came to its boundary. */
+  /** True if the run reached its boundary. */
   readonly reached: boolean;
-  /** Messages that were committed, by their types. */
+  /** Messages that were committed, by type. */
   readonly emitted: Readonly<Record<string, number>>;
   /** The tenant's other instances, by workflow and status. */
   readonly followers: Readonly<Record<string, number>>;
@@ -30,7 +30,7 @@ export interface CrashRun {
   readonly compared: unknown;
 }
 
-/** The points between the claim of an effect and its record: a `once` is in doubt when it dies there. */
+/** The crash points between the claim of an effect and its record: a `once` effect becomes in doubt if the process dies there. */
 const IN_EFFECT = /^W0[136]/;
 
 /** The broken promises that the run without a fault shows. */
@@ -38,7 +38,7 @@ export function brokenWithoutFault(base: CrashRun): string[] {
   const outside = base.requests.filter(({ by }) => by?.step === undefined);
   const keyed = [...stepsOf(base, "keyed")].filter(([, sent]) => !sent.some(carriesKey));
   return [
-    ...targets(outside).map((target) => `${target} was sent outside of a step, and each pass repeats it. Put it into a step.`),
+    ...targets(outside).map((target) => `${target} was sent outside of a step, and each replay repeats it. Put it into a step.`),
     ...keyed.map(
       ([step]) => `The keyed step "${step}" sends its \`key\` in none of its requests: the upstream cannot recognise a repetition.`,
     ),
@@ -49,7 +49,7 @@ export function brokenWithoutFault(base: CrashRun): string[] {
 export function brokenIn(base: CrashRun, run: CrashRun, { point, step, beginsAnew }: Boundary): string[] {
   if (run.failure) return [run.failure];
   if (!run.reached) {
-    return [`The run did not come to this boundary again: the names or the order of its steps depend on time, chance or earlier runs.`];
+    return [`The run did not reach this boundary again: the names or the order of its steps depend on time, chance or earlier runs.`];
   }
   const effects = [...brokenEffects(base, run), ...repeatedOutside(base, run)];
   const isOnce = base.requests.some(({ by }) => by?.class === "once" && named(base, by.step ?? "") === step);
@@ -66,7 +66,7 @@ export function brokenIn(base: CrashRun, run: CrashRun, { point, step, beginsAne
   ];
 }
 
-/** Effects that happened more often, or less, than their class says. */
+/** Effects that happened more or less often than their class promises. */
 function brokenEffects(base: CrashRun, run: CrashRun): string[] {
   const expected = countsOf(base);
   const broken: string[] = [];
@@ -107,7 +107,7 @@ interface Count {
   readonly of: { readonly step: string; readonly class: string; readonly target: string };
 }
 
-/** Counts the effects of each step at each target. For a `keyed` step, a repetition with a known key has none. */
+/** Counts the effects of each step at each target. For a `keyed` step, a repetition with a known key has no effect. */
 function countsOf(run: CrashRun): Map<string, Count> {
   const counts = new Map<string, Count>();
   for (const request of run.requests) {
@@ -131,7 +131,7 @@ function stepsOf(run: CrashRun, kind: string): Map<string, UpstreamRequest[]> {
   );
 }
 
-/** True where the upstream can see the step's key: in a header, the body or the URL. */
+/** True if the upstream can see the step's key: in a header, the body or the URL. */
 function carriesKey({ by, headers, body, url }: UpstreamRequest): boolean {
   return by?.key !== undefined && [...Object.values(headers), body, url].some((text) => text.includes(by.key ?? ""));
 }
@@ -139,7 +139,7 @@ function carriesKey({ by, headers, body, url }: UpstreamRequest): boolean {
 const target = ({ method, url }: UpstreamRequest): string => `${method} ${url}`;
 const targets = (requests: readonly UpstreamRequest[]): string[] => [...new Set(requests.map(target))];
 
-/** A text without the names of one run: its tenant, its id, and the keys of its effects. */
+/** A text with the names of one run removed: its tenant, its id, and the keys of its effects. */
 function named({ tenantId, instanceId, requests }: CrashRun, text: string): string {
   const keys = requests.flatMap(({ by }) => (by?.key === undefined ? [] : [[by.key, `<key of ${by.step}>`] as const]));
   return [[tenantId, "<tenant>"] as const, [instanceId, "<instance>"] as const, ...keys].reduce(

@@ -12,12 +12,12 @@ export async function keeperRound(env: EngineEnv): Promise<void> {
   await keeperOf(env).round();
 }
 
-/** Lets an instance's claims run out, as after a killed process. */
+/** Expires the claims of an instance, as after a killed process. */
 export async function expireLeases(env: EngineEnv, instanceId: string): Promise<void> {
   await env.DB.prepare("UPDATE millrace_inbox SET lease_until = 0 WHERE instance_id = ?1 AND state = 'claimed'").bind(instanceId).run();
 }
 
-/** Lets sleeps, and the pauses between two attempts, take no time, until `restore()`. Needs crash points in the bundle, as `dieAt`. */
+/** Makes sleeps, and the delays between attempts, take no time, until `restore()`. Needs crash points in the bundle, like `dieAt`. */
 export function skipPauses(): { restore: () => void } & Disposable {
   assertCrashPoints();
   const before = globalThis.millraceSkipsPauses;

@@ -6,14 +6,14 @@ import { handOver, pauseHandOver } from "../observe/metrics/count.ts";
 import type { Recorder } from "../recorder/recorder.ts";
 
 /**
- * Lets isolates keep what they count until `settleCounts`: a timer that hands it over a second later would write into the test that comes
- * next. Say it once, in a setup file.
+ * Makes isolates keep their counts until `settleCounts`. Otherwise a timer would send them a second later, during the next test. Call
+ * `holdCounts` once, in a setup file.
  */
 export function holdCounts(): void {
   pauseHandOver();
 }
 
-/** Has everything that was counted until now written, taken over and read by the keeper, without waiting for a clock. */
+/** Writes all counts so far, and makes the keeper merge and read them, without waiting for a clock. */
 export async function settleCounts(env: EngineEnv): Promise<void> {
   await handOver(env);
   const objects = objectBinding(env, "RECORDER");

@@ -21,28 +21,34 @@ export interface TriedRun {
 export interface CrashOptions<Input> {
   /** The `catalog` that `millrace({ … })` returns. */
   readonly catalog: Catalog;
-  /** The input of a run. Called once in each run. Needed where rows or upstreams of yours have other identities than the tenant's id. */
+  /**
+   * Returns the input of a run. The function is called once in each run. Needed if your rows or upstreams use other identities than the
+   * tenant's id.
+   */
   readonly inputOf?: (run: TriedRun) => Input;
-  /** Default: a new upstream with default answers, until the call returns. */
+  /** The upstream that records the requests. Default: a new one with default answers, until the call returns. */
   readonly upstream?: RecordingUpstream;
-  /** Sends the events that the workflow waits for, or answers its questions. Called once in each run, after the command was accepted. */
+  /**
+   * Sends the events that the workflow waits for, or answers its questions. The function is called once in each run, after the command was
+   * accepted.
+   */
   readonly meanwhile?: (run: TriedRun) => Promise<void>;
   /** Reads more data that must be the same in each run, such as your own rows of the tenant. */
   readonly compare?: (run: TriedRun) => Promise<unknown>;
   /** Returns the part of the result that must be the same. Default: the whole result, without the ids and keys of the run. */
   readonly resultOf?: (result: unknown) => unknown;
-  /** Tries these boundaries alone. Default: all. */
+  /** Selects the boundaries to test. Default: all. */
   readonly only?: (boundary: Boundary) => boolean;
-  /** How long one run may take. Default: 20 seconds. */
+  /** Time limit of one run. Default: 20 seconds. */
   readonly withinMs?: number;
   /** False returns a report with broken promises instead of an error. Default: true. */
   readonly throws?: boolean;
-  /** Gets a line for each run. Default: `console.log`. */
+  /** Receives a line for each run. Default: `console.log`. */
   readonly print?: (line: string) => void;
 }
 
 export interface CrashReport {
-  /** Each boundary that the run without a fault has crossed, and the run that died there. */
+  /** Each boundary that the run without a fault crossed, and the run whose process died there. */
   readonly boundaries: readonly { boundary: Boundary; name: string; status: string; seconds: number; broken: readonly string[] }[];
   /** All broken promises, each as a sentence. */
   readonly broken: readonly string[];
@@ -50,9 +56,9 @@ export interface CrashReport {
 }
 
 /**
- * Runs a workflow once without a fault, then once for each boundary that this run crossed, and lets the process die there. Compares each
- * end, result, message and upstream request with the run without a fault and with the class of each effect. Run nothing else meanwhile.
- * Errors: an `Error` with every broken promise; `config_invalid` in a bundle without crash points.
+ * Runs a workflow once without a fault, then once for each boundary that this run crossed, in which the process dies there. Compares each
+ * end, result, message and upstream request with the run without a fault and with the class of each effect. Run no other work in the engine
+ * meanwhile. Errors: an `Error` with every broken promise; `config_invalid` in a bundle without crash points.
  */
 export async function crashEverywhere<Input>(
   workflow: WorkflowDefinition<Input>,
@@ -97,10 +103,10 @@ export async function crashEverywhere<Input>(
   }
 }
 
-/** Points at which the pass itself dies, and no attempt could be made again. */
+/** Crash points at which the replay itself ends, so that no attempt can be repeated. */
 const OF_PASS: ReadonlySet<CrashPoint> = new Set(["W33 end told, pass not over"]);
 
-/** Behind each recorded step the platform may also lose the whole pass. */
+/** After each recorded step the platform may also lose the whole replay. */
 function boundariesOf({ crossed }: CrashRun): Boundary[] {
   const all = crossed.flatMap((one): Boundary[] => {
     if (OF_PASS.has(one.point)) return [{ ...one, beginsAnew: true }];
@@ -121,7 +127,7 @@ interface Given<Input> {
   readonly upstream: RecordingUpstream;
 }
 
-/** Makes one run, which dies at a boundary, and reads its outcome. */
+/** Executes one run, which dies at a boundary, and reads its outcome. */
 async function attempt<Input>({ workflow, input, options, upstream }: Given<Input>, boundary?: Boundary): Promise<CrashRun> {
   const env = workerEnv as unknown as EngineEnv;
   const { catalog, inputOf, meanwhile, compare, resultOf, withinMs = 20_000 } = options;
@@ -138,10 +144,10 @@ async function attempt<Input>({ workflow, input, options, upstream }: Given<Inpu
     if (point.startsWith("O01")) emitted.push(...typesOf(about));
     if (death.isOver || point !== boundary?.point || (step !== boundary.step && masked(step, run) !== boundary.step)) return;
     death.isOver = true;
-    // The dead process gives no sign of life any more.
+    // The dead process no longer extends its claims, so they expire.
     await expireLeases(env, instanceId);
     if (boundary.beginsAnew) {
-      // From here the restart would wait for this pass.
+      // From this point on, the restart would wait for this replay.
       death.isToRestart = true;
       while (death.isToRestart) await scheduler.wait(5);
     }
@@ -161,7 +167,7 @@ async function attempt<Input>({ workflow, input, options, upstream }: Given<Inpu
     );
   let failure = "";
   try {
-    // The caller asks once more where it got no answer.
+    // The caller repeats the request once if it got no response.
     await ask().catch((error) => (boundary ? ask() : Promise.reject(error)));
     await meanwhile?.(run);
     await settled(env, { run, workflow: workflow.name, death, withinMs });
@@ -196,7 +202,7 @@ function countsOf(names: readonly string[]): Record<string, number> {
 
 interface Death {
   isOver: boolean;
-  /** True while the dead pass waits for the restart of its run. */
+  /** True while the dead replay waits for the restart of its run. */
   isToRestart: boolean;
 }
 
@@ -209,10 +215,10 @@ interface Awaited {
 
 /** Pause between two rounds of the keeper. */
 const ROUND_MS = 300;
-/** A run that ended this long ago does not come to its boundary. The last boundaries follow the end, later on a busy machine. */
+/** A run that ended this long ago does not reach its boundary any more. The last boundaries come after the end, later on a busy machine. */
 const UNREACHED_MS = 2000;
 
-/** Until the run, and each run that followed from it, has ended. The keeper does its rounds meanwhile. */
+/** Waits until the run, and each run that followed from it, has ended. The keeper runs its rounds meanwhile. */
 async function settled(env: EngineEnv, { run, workflow, death, withinMs }: Awaited): Promise<void> {
   const { tenantId, instanceId } = run;
   const deadline = Date.now() + withinMs;
@@ -223,7 +229,7 @@ async function settled(env: EngineEnv, { run, workflow, death, withinMs }: Await
       await (await workflowBinding(env, workflow).get(instanceId)).restart();
       death.isToRestart = false;
     }
-    // One write takes a message and inserts the instance that it starts. So messages are counted first.
+    // One write confirms a message and inserts the instance that it starts, so messages are counted first.
     const messages = await unsent(env, tenantId);
     const open = (await ofTenant(env, tenantId)).filter(({ status }) => !isAtEnd(status));
     endedAt = open.length === 0 ? (endedAt ?? Date.now()) : undefined;
@@ -232,7 +238,7 @@ async function settled(env: EngineEnv, { run, workflow, death, withinMs }: Await
     if (endedAt !== undefined && Date.now() - endedAt > 2 * UNREACHED_MS) return;
     if (Date.now() > deadline) {
       const says = open.map(({ workflow, status }) => `${workflow} is ${status}`).join(", ");
-      throw new Error(`After ${withinMs} ms ${says}. Where the workflow waits for an event or an answer, give it in \`meanwhile\`.`);
+      throw new Error(`After ${withinMs} ms ${says}. If the workflow waits for an event or an answer, send it in \`meanwhile\`.`);
     }
     if (Date.now() > roundAt) {
       await keeperRound(env);
@@ -247,7 +253,7 @@ async function ofTenant(env: EngineEnv, tenantId: string) {
   return (await select.all<{ id: string; workflow: string; status: string }>()).results;
 }
 
-/** Messages of the tenant that no consumer has taken. */
+/** Messages of the tenant that no consumer has accepted. */
 async function unsent(env: EngineEnv, tenantId: string): Promise<number> {
   const select = env.DB.prepare("SELECT count(*) AS n FROM millrace_outbox WHERE body->>'tenant_id' = ?1").bind(tenantId);
   return (await select.first<{ n: number }>())?.n ?? 0;

@@ -3,7 +3,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { nearest } from "../contract/nearest.ts";
 
 /**
- * Ends the code at a crash point, once, as the end of its process does. `died()` says whether that happened. At a point of an instance,
+ * Ends the code at a crash point, once, as the end of its process does. `died()` returns whether that happened. At a point of an instance,
  * only instances with these ids die. Errors: `config_invalid` for a name that is no point, for a point of an instance without ids, for ids
  * at another point, and in a bundle without crash points.
  */
@@ -11,7 +11,7 @@ export function dieAt(point: CrashPoint, instanceIds?: readonly string[]): { die
   return failAt(point, deathAt(point), instanceIds);
 }
 
-/** The error that ends the code as the end of its process does: no catch block of the engine takes it. */
+/** The error that ends the code as the end of its process does: no catch block of the engine handles it. */
 export function deathAt(point: string): Error {
   const death = new Error(`Died at ${point}.`);
   death.name = "SimulatedDeath";
@@ -30,8 +30,8 @@ export function failAt(point: CrashPoint, error: Error, instanceIds?: readonly s
 }
 
 /**
- * Holds the code at a crash point, once, until `release()`: a process without progress. It polls, because a promise must not cross from
- * one request into another. Errors: as `dieAt`.
+ * Holds the code at a crash point, once, until `release()`: a process without progress. The hold polls, because a promise must not cross
+ * from one request into another. Errors: as `dieAt`.
  */
 export function pauseAt(point: CrashPoint, instanceIds?: readonly string[]): { reached: () => boolean; release: () => void } {
   let reached = false;
@@ -44,7 +44,7 @@ export function pauseAt(point: CrashPoint, instanceIds?: readonly string[]): { r
   return { reached: () => reached, release: () => (released = true) };
 }
 
-/** Refuses a bundle without crash points: a test that waits for no death would pass. Errors: `config_invalid`. */
+/** Refuses a bundle without crash points: its tests would pass although nothing died. Errors: `config_invalid`. */
 export function assertCrashPoints(): void {
   if (hasCrashPoints()) return;
   throw new MillraceError(

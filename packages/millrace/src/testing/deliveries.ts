@@ -6,9 +6,9 @@ import type { WorkflowDefinition } from "../workflow/workflow.ts";
 
 /** Options of `messageFor`. */
 export interface MessageOptions {
-  /** Default: `test`. */
+  /** The tenant. Default: `test`. */
   readonly tenantId?: string;
-  /** Default: the key that the workflow derives from its input, else a new one. */
+  /** The idempotency key. Default: the key that the workflow derives from its input, else a new one. */
   readonly idempotencyKey?: string;
 }
 
@@ -35,8 +35,8 @@ export interface Settled {
 }
 
 /**
- * Hands a batch to a consumer and answers how its messages were settled. Every delivery has an id of its own, as copies of one message
- * have on the platform.
+ * Delivers a batch to a consumer, and returns how its messages were settled. Every delivery has its own id, as copies of one message have
+ * on the platform.
  */
 export async function deliverTo(
   consume: (batch: MessageBatch, ctx: ExecutionContext) => Promise<unknown>,

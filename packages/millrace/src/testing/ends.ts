@@ -1,9 +1,9 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import { AT_REST, OVER } from "../store/instances/status.ts";
 
-/** The end of an instance, or its wait for a person. */
+/** The end of an instance, or its wait for an operator. */
 export interface Ended {
-  /** `complete`, `errored`, `terminated`, `dead`, `skipped`; or `in_doubt` or `paused`, until a person answers. */
+  /** `complete`, `errored`, `terminated`, `dead`, `skipped`; or `in_doubt` or `paused`, until an operator acts. */
   readonly status: string;
   /** The return value of the workflow. */
   readonly result: unknown;
@@ -11,8 +11,8 @@ export interface Ended {
 }
 
 /**
- * Waits until an instance has ended, or can only go on after a person's answer. Errors: an `Error` with the status of an instance that is
- * under way after `withinMs` (default: 20 s).
+ * Waits until an instance has ended, or can continue only after an operator's action. Errors: an `Error` with the status of an instance
+ * that is still in progress after `withinMs` (default: 20 s).
  */
 export async function untilEnded(env: EngineEnv, instanceId: string, { withinMs = 20_000 } = {}): Promise<Ended> {
   const deadline = Date.now() + withinMs;
@@ -23,7 +23,7 @@ export async function untilEnded(env: EngineEnv, instanceId: string, { withinMs 
     const isLate = Date.now() > deadline;
     if (row && isAtEnd(row.status)) {
       const { status, output } = row.status === "complete" ? await platformOf(env, row.workflow, instanceId) : { status: "", output: null };
-      // The row says so a moment before the platform does.
+      // The row shows the end a moment before the platform does.
       if (row.status !== "complete" || status === "complete" || isLate) {
         return { status: row.status, result: output, error: row.error === null ? null : JSON.parse(row.error) };
       }
@@ -38,7 +38,7 @@ export async function untilEnded(env: EngineEnv, instanceId: string, { withinMs 
 
 const LOOK_MS = 20;
 
-/** True for a status that no time and no event changes. */
+/** True for a status that neither time nor an event changes. */
 export const isAtEnd = (status: string): boolean => OVER.has(status) || (AT_REST.has(status) && status !== "waiting");
 
 async function platformOf(env: EngineEnv, workflow: string, instanceId: string): Promise<{ status: string; output?: unknown }> {

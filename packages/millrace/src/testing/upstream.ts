@@ -6,7 +6,7 @@ export interface UpstreamRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** Its header `Idempotency-Key`. */
+  /** The request's header `Idempotency-Key`. */
   readonly key: string | undefined;
   /** The workflow code that sent it. Undefined for other code, and in a bundle without crash points. */
   readonly by: CodeAtWork | undefined;
@@ -20,7 +20,7 @@ export interface UpstreamTrouble {
   readonly does: "fail" | "lose" | "delay";
   /** A text in the URL of these requests. Default: any URL. */
   readonly url?: string;
-  /** How many requests. Default: 1. */
+  /** The number of requests that are treated like this. Default: 1. */
   readonly times?: number;
   /** Default: 503. */
   readonly status?: number;
@@ -30,29 +30,29 @@ export interface UpstreamTrouble {
 
 export interface UpstreamOptions {
   /**
-   * Answers a request. `done` has the effects until now, this one included. Default: for an effect, `{ "id": … }` with the
-   * name of its step; for a read, the answer of the last effect at its URL, or 404.
+   * Answers a request. `done` contains the effects so far, including this one. Default: for an effect, `{ "id": … }` with the name of its
+   * step; for a read, the answer of the last effect at its URL, or 404.
    */
   readonly answer?: (request: UpstreamRequest, done: readonly UpstreamRequest[]) => Response | Promise<Response>;
 }
 
-/** An upstream of a test: it takes the place of `fetch`, and records each request. */
+/** An upstream of a test: it replaces `fetch`, and records each request. */
 export interface RecordingUpstream extends Disposable {
-  /** For code that takes a `fetch`, or for a service binding of `env` that the upstream replaces. */
+  /** A `fetch` for code that accepts one, or for a service binding of `env` that the upstream replaces. */
   readonly fetch: typeof fetch;
   readonly requests: readonly UpstreamRequest[];
   /** The effects, in their order. A request with a known idempotency key is no second effect. `url`: a text that the URL contains. */
   effects(of?: { url?: string; key?: string; instanceId?: string }): readonly UpstreamRequest[];
-  /** The next requests meet trouble. */
+  /** Makes the next requests fail, get lost or take longer, as `trouble` describes. */
   next(trouble: UpstreamTrouble): void;
-  /** Gives back `fetch`. */
+  /** Restores the original `fetch`. */
   restore(): void;
 }
 
-/** True for a request that asks for no change. */
+/** True for a request that only reads. */
 export const isRead = ({ method }: Pick<UpstreamRequest, "method">): boolean => ["GET", "HEAD", "OPTIONS"].includes(method);
 
-/** Kept as text: a response of one request must not be read in another. */
+/** A response stored as text: in Workers, a response of one request must not be read in another. */
 interface Said {
   readonly status: number;
   readonly headers: [string, string][];

@@ -8,7 +8,7 @@ import type { Operator } from "../store/actions.ts";
 export interface BulkCallOf<Known> {
   readonly env: EngineEnv;
   readonly catalog: Known;
-  /** The tenant and the operator. Pass it on unchanged: it carries the action's id (`actionIdOf`). */
+  /** The tenant and the operator. Pass the value on unchanged: it carries the action's id (`actionIdOf`). */
   readonly by: Operator;
   /** The reason, for the audit. */
   readonly reason: string;
@@ -34,7 +34,7 @@ export interface ActedOn {
   readonly at: number;
 }
 
-/** One group of items, and the consequence for them. */
+/** One group of items, and the consequence of the action for these items. */
 export interface BulkPart {
   readonly what: string;
   readonly count: number;
@@ -48,11 +48,14 @@ export interface BulkVerbOf<Filter, Known> {
   /** The kind of item, such as `instances`. */
   readonly noun: string;
   /**
-   * The consequence that a dry run shows before the action starts, such as that it is final. `things` selects the `id` of all affected
-   * items. Default: none.
+   * The consequence that a dry run shows before the action starts, such as that it is final. The statement `things` selects the `id` of all
+   * affected items. Default: none.
    */
   readonly follows?: string | ((call: BulkCallOf<Known>, things: Statement) => Promise<string | null>);
-  /** Groups of the affected items with the consequence for each, for a dry run. `things` as in `follows`. Default: no groups. */
+  /**
+   * Groups of the affected items with the consequence for each, for a dry run. `things` has the same meaning as in `follows`. Default: no
+   * groups.
+   */
   readonly parts?: (call: BulkCallOf<Known>, things: Statement) => Promise<readonly BulkPart[]>;
   /** True for a verb that undoes completed effects, unless the request has `undo: false`. Default false. */
   readonly takesBack?: boolean;
@@ -60,11 +63,11 @@ export interface BulkVerbOf<Filter, Known> {
   readonly scope?: string;
   /** Validates the filter of a request. */
   readonly filter: z.ZodType<Filter>;
-  /** Selects the `id` and `at` of the tenant's items that match a filter. The oldest are processed first. */
+  /** Selects the `id` and `at` of the tenant's items that match a filter. The oldest items are processed first. */
   readonly members: (by: Operator, filter: Filter) => Statement;
   /**
-   * Converts an id to the form that `members` selects and the list stores, and back. Needed where SQL cannot compute the id. Default: the
-   * id.
+   * Converts an id to the form that `members` selects and the list stores, and back. The conversion is needed where SQL cannot compute the
+   * id. Default: the id.
    */
   readonly listing?: { readonly write: (id: string) => string; readonly read: (listed: string) => string };
   /** Unknown names in a filter. Called when nothing matches; the request is refused with these issues. Default: no check. */

@@ -18,7 +18,7 @@ import { type Target, targetsOf } from "./routes.ts";
 export interface Catalog {
   /** Includes the workflows of other Workers. */
   readonly workflows: readonly AnyWorkflow[];
-  /** One per queue. A definition for several queues appears once for each. Consumers of other Workers have `isElsewhere`. */
+  /** The consumers, one per queue. A definition for several queues appears once for each. Consumers of other Workers have `isElsewhere`. */
   readonly consumers: readonly ConsumerDefinition[];
   /** The types of events that a route signals to waiting instances. */
   readonly signalled: ReadonlySet<string>;
@@ -51,7 +51,7 @@ export interface Definition extends Hooks {
   readonly elsewhere?: readonly ConsumerDefinition[];
   /**
    * Maximum number of instances in a chain after the first, where each emits the event or command that starts the next. Default 3, at most
-   * 99. A message beyond it becomes a dead letter, `too_many_hops`, which ends circular chains.
+   * 99. A message beyond this number becomes a dead letter, `too_many_hops`, which ends circular chains.
    */
   readonly maxHops?: number;
   /** Your verbs for bulk actions, in addition to the engine's. Default none. */

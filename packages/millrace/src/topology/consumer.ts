@@ -76,12 +76,12 @@ const CONCURRENCY = 5;
 /** The platform ends a queue's handler after 15 minutes: https://developers.cloudflare.com/queues/platform/limits/ */
 const DEADLINE: Duration = "13 minutes";
 const WALL_MS = 15 * 60_000;
-/** Limit of the platform. */
+/** The platform's maximum number of retries of a queue's message. */
 const MAX_QUEUE_RETRIES = 100;
 
-/** Short: all messages queued behind the head wait for it. */
+/** The delays are short, because all messages queued behind the head wait for it. */
 const LANE_RETRIES = { limit: 3, initial: "1 second", max: "30 seconds" } as const;
-/** One, because the messages of a batch would be accepted in parallel. */
+/** The batch size is one, because the messages of a batch would be accepted in parallel. */
 const LANE_BATCH = { size: 1, waitSeconds: 0 };
 const LANE_CONCURRENCY = 1;
 /** A Durable Object stays in memory for 70 seconds during its own pending work. */

@@ -8,9 +8,9 @@ import { type Target, targetsOf } from "./routes.ts";
 /** A target of an event. */
 export interface Follows {
   readonly do: Target["do"];
-  /** Only for `start`. */
+  /** The workflow that `start` starts; null for other targets. */
   readonly workflow: string | null;
-  /** Only for `send`: the command's type. */
+  /** The type of the command that `send` sends; null for other targets. */
   readonly type: string | null;
 }
 
@@ -59,7 +59,7 @@ export interface DescribedQueue {
   readonly hasPriorities: boolean;
   /** True for a queue that another Worker consumes. */
   readonly isElsewhere: boolean;
-  /** The types of its messages. */
+  /** The types of the queue's messages. */
   readonly messages: string[];
   /** The declared senders of its messages: HTTP routes, and events with a target that sends. */
   readonly producers: Producer[];

@@ -25,7 +25,7 @@ export interface Hooks {
    * with its own storage) can delete them.
    */
   readonly onConfirmed?: (env: Cloudflare.Env, messages: readonly Envelope[]) => Promise<void>;
-  /** Messages that are committed with the giving up of a dead letter, such as a fact for the books. */
+  /** Returns the messages that are committed when a dead letter is skipped, such as a fact for a ledger. */
   readonly onSkipped?: (letter: SkippedLetter) => readonly Draft[];
 }
 

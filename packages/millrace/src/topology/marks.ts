@@ -5,7 +5,7 @@ import { holdsMarks, REDACTED, redact } from "../contract/redact.ts";
 import type { Catalog } from "./catalog.ts";
 import { routesOf, startedBy } from "./consumer.ts";
 
-/** The fields that select a payload's schema. Without a version: the present one. */
+/** The fields that select a payload's schema. Without a version, the present version applies. */
 export type Typed = Pick<Envelope, "message_type"> & Partial<Pick<Envelope, "schema_version">>;
 
 /** Redacts the marked fields of a catalog's messages. */
@@ -14,7 +14,7 @@ export interface Marks {
   readonly marked: readonly MessageDefinition[];
   /** Redacts a payload by the definition of its type. Calls `withheld` with each redacted value. */
   payload(of: Typed, payload: unknown, withheld?: (one: unknown) => void): unknown;
-  /** Redacts a received message of any shape. `hide` removes the same values from texts about it. */
+  /** Redacts a received message of any shape. `hide` removes the same values from texts about the message. */
   message(queue: string, body: unknown): { body: unknown; hide: Hide };
 }
 
@@ -30,7 +30,7 @@ export function marksOf(catalog: Catalog): Marks | undefined {
 
 const made = new WeakMap<Catalog, { readonly marks: Marks | undefined }>();
 
-/** Removes from texts about a received message the values that its definition marks. They are determined at the first call. */
+/** Removes from texts about a received message the values that its definition marks. The values are determined at the first call. */
 export function hideIn(catalog: Catalog, queue: string, body: unknown): Hide {
   const marks = marksOf(catalog);
   if (marks === undefined) return hideNothing;
@@ -94,13 +94,13 @@ function marksBy(catalog: Catalog, marked: readonly MessageDefinition[]): Marks 
   return { marked, payload, message };
 }
 
-/** Whether a field belongs to the envelope. An invalid string is shown; an invalid object may be the payload under a wrong name. */
+/** True if a field belongs to the envelope. An invalid string is shown; an invalid object may be the payload under a wrong name. */
 function isOfEnvelope(name: string, value: unknown): boolean {
   if (!Object.hasOwn(envelopeSchema.shape, name)) return false;
   return typeof value !== "object" || envelopeSchema.shape[name as keyof typeof envelopeSchema.shape].safeParse(value).success;
 }
 
-/** Whether a message may contain marked values: its type has marks, or its type is unknown and a type of the same queue has marks. */
+/** True if a message may contain marked values: its type has marks, or its type is unknown and a type of the same queue has marks. */
 function mayHoldMarks(catalog: Catalog, queue: string, body: unknown): boolean {
   const definitions = definitionsOf(catalog);
   const type = typeof body === "object" && body !== null ? (body as Record<string, unknown>).message_type : undefined;

@@ -10,7 +10,7 @@ export interface RepairableLetter {
   readonly error: string;
   readonly messageType: string | null;
   readonly attempts: number;
-  /** A copy of the received message. It has the fields of an envelope, but they are not validated. */
+  /** A copy of the received message. The message has the fields of an envelope, but the fields are not validated. */
   readonly message: Readonly<Record<string, unknown>>;
 }
 
@@ -19,7 +19,7 @@ export interface RepairableLetter {
  * must keep its tenant, key, source, kind and type.
  */
 export interface Repair {
-  /** Lower case letters, digits and hyphens. Shown on the dead letter, counted and audited. */
+  /** Lower case letters, digits and hyphens. The name is shown on the dead letter, counted and audited. */
   readonly name: string;
   /** True for dead letters that this repair fixes. Only the first matching repair of a queue is tried. */
   readonly when: (letter: RepairableLetter) => boolean;

@@ -37,7 +37,7 @@ interface Start<Type extends string> {
   readonly workflow: AnyWorkflow;
 }
 
-/** Sends commands on their own queue, each with its own key. They are committed with the acceptance of the event. */
+/** Sends commands on their own queue, each with its own key. The commands are committed with the acceptance of the event. */
 interface Send<Payload> {
   readonly do: "send";
   readonly command: CommandDefinition;
@@ -54,7 +54,7 @@ interface Send<Payload> {
 export interface Sent<Payload = unknown> {
   readonly payload: Payload;
   readonly envelope: Envelope;
-  /** The instance that will perform it. */
+  /** The instance that will perform the command. */
   readonly instanceId: string;
 }
 
@@ -69,10 +69,13 @@ interface Project<Payload> {
   readonly row: (event: Routed<Payload>) => RowStatement | undefined;
 }
 
-/** Code that may run more than once per event and in any order, so it must be idempotent. When it throws, the event is delivered again. */
+/**
+ * Code that may run more than once per event and in any order, so it must be idempotent. When the code throws, the event is delivered
+ * again.
+ */
 interface Call<Payload> {
   readonly do: "call";
-  /** The result is awaited and ignored. */
+  /** The result of the handler is awaited and ignored. */
   readonly handler: (event: Routed<Payload>) => unknown;
   readonly limitMs: number;
   /** True for code that runs after the commit. */
@@ -99,7 +102,7 @@ export function targetsOf({ targets }: Route): readonly Target[] {
   return targets as readonly Target[];
 }
 
-/** A Durable Object that receives events. It must deduplicate by idempotency key. */
+/** A Durable Object that receives events. The object must deduplicate by idempotency key. */
 export interface EventListener {
   onEvent(envelope: Envelope): Promise<void>;
 }
@@ -147,9 +150,9 @@ export function send<Event, Payload>(command: CommandDefinition<Payload>, payloa
 }
 
 /**
- * Sends one command for each payload, or none. Equal keys are one command. `row` writes your row about each; a repeat must change nothing,
- * as with `project`. `ratePerSecond` spreads the commands of one event over time, the last at most 12 hours later. Errors: `config_invalid`
- * for an invalid rate.
+ * Sends one command for each payload, or none. Payloads with equal keys give one command. `row` writes your row about each; a repeat must
+ * change nothing, as with `project`. `ratePerSecond` spreads the commands of one event over time, the last at most 12 hours later. Errors:
+ * `config_invalid` for an invalid rate.
  */
 export function sendEach<Event, Payload>(
   command: CommandDefinition<Payload>,

@@ -23,7 +23,7 @@ export function engineLanes(catalog: Catalog, own: readonly AnyLane[] = []): typ
     protected override readonly lanes = lanes;
     protected override readonly plans = new Map([...plans, ...plansOf([...lanes.values()].map((lane) => this.#laneOf(lane)))]);
 
-    /** The lane retries without limit: the policy for a failing head is applied where it is ingested. */
+    /** The lane itself retries without limit, because the policy for a failing head is applied when the head is accepted. */
     #laneOf(lane: EngineLane): AnyLane {
       const { retries, batch, deadlineMs } = lane.consumer;
       return defineLane<unknown, EngineEnv>({

@@ -10,7 +10,7 @@ const STILL_AFTER_MS = 10_000;
 /** The row of a stuck lane is written at most this often. */
 const NOTE_EVERY_MS = 10_000;
 
-/** The database row by which operators find a stuck lane. A lane that moves has none. */
+/** The database row by which operators find a stuck lane. A lane that moves has no row. */
 export class Noticed {
   readonly #db: D1Database;
   readonly #kv: SyncKvStorage;
@@ -89,7 +89,7 @@ export class Noticed {
   }
 }
 
-/** Since when a lane is worth showing to operators, in milliseconds since 1970; undefined for a lane that moves. */
+/** The time since which a lane is worth showing to operators, in milliseconds since 1970; undefined for a lane that moves. */
 function standsSince({ tenant, state, oldestAt }: LaneStanding): number | undefined {
   if (tenant === null) return undefined;
   if (state === "paused" || state === "held") return 0;

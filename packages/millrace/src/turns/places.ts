@@ -4,9 +4,9 @@ import type { RunEnd } from "../lanes/turns-stub.ts";
 /** An instance that has had its turn and that blocks the next one. */
 export interface Place {
   readonly id: string;
-  /** When it got its turn, in milliseconds since 1970. */
+  /** The time when the instance got its turn, in milliseconds since 1970. */
   readonly since: number;
-  /** The error of its run; null while it runs. */
+  /** The error of the instance's run; null while it runs. */
   readonly failed: string | null;
 }
 
@@ -52,7 +52,7 @@ export class Places {
     if (!this.#has(id)) this.#keep({ ...this.#kept, places: [...this.all, { id, since, failed: null }] });
   }
 
-  /** A run has ended, or an operator has closed its instance. */
+  /** Records that a run has ended, or that an operator has closed its instance. */
   end(id: string, { status, error }: RunEnd): void {
     const place = this.#has(id);
     if (!place) return;
@@ -61,12 +61,12 @@ export class Places {
     else if (place.failed === null) this.#mark(id, error ?? "It has failed.", this.held || this.#onFailure === "hold");
   }
 
-  /** An instance runs, perhaps again. */
+  /** Records that an instance is running, perhaps again. */
   goesOn(id: string): void {
     if (this.#has(id)?.failed != null) this.#mark(id, null, this.held);
   }
 
-  /** Frees the places of these instances. */
+  /** Frees the places of the given instances. */
   free(ids: readonly string[]): void {
     if (ids.some((id) => this.#has(id))) this.#keep({ ...this.#kept, places: this.all.filter(({ id }) => !ids.includes(id)) });
   }
@@ -76,7 +76,7 @@ export class Places {
     return this.all.filter(({ failed }) => failed !== null).map(({ id }) => id);
   }
 
-  /** An operator has decided about these failed instances: their places are freed. A held lane continues when none is left. */
+  /** Frees the places of failed instances about which an operator has decided. A held lane continues when no failed instance is left. */
   letGo(ids: readonly string[]): void {
     this.free(ids);
     if (this.held && this.failed.length === 0) this.#keep({ ...this.#kept, held: false });

@@ -9,13 +9,14 @@ import type { Place, Places } from "./places.ts";
 const SHORTEST_MS = 10_000;
 const LONGEST_MS = 300_000;
 /**
- * After this time an instance has recorded a step, or the keeper should ask the platform about it. While it waited here it was not checked.
+ * After this time an instance has recorded a step, or the keeper should ask the platform about it. While the instance waited in the lane,
+ * it was not checked.
  */
 const UNSEEN_MS = 30_000;
 
 /**
- * The time between two polls: half the age of the youngest place, 10 s to 5 min. It uses no counter, so a recreated object continues with
- * it. The first poll is due that long after the turn was given.
+ * The time between two polls: half the age of the youngest place, 10 s to 5 min. The interval uses no counter, so a recreated object
+ * continues with the same one. The first poll is due that long after the turn was given.
  */
 export function lookPauseMs(places: readonly Place[], lookedAt: number): number {
   const youngest = Math.max(...places.map(({ since }) => since));
@@ -32,7 +33,8 @@ export async function askDatabase(db: D1Database, tenantId: string, places: Plac
       const status = statuses.get(id);
       if (status === "errored" || status === "skipped") places.end(id, { status, error: null });
       else if (status !== undefined && UNDER_WAY.has(status)) places.goesOn(id);
-      // Complete, ended by an operator, refused, or so old that its row is pruned. None of these fixes an instance that failed.
+      // The instance is complete, ended by an operator, refused, or so old that its row is pruned. None of these ends fixes a failed
+      // instance.
       else if (status !== undefined || failed === null) places.free([id]);
     }
     const unseen = places.all.filter(({ id, since }) => since < Date.now() - UNSEEN_MS && UNSEEN.has(statuses.get(id) ?? "running"));

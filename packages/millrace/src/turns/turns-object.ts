@@ -51,13 +51,13 @@ export class TurnsObject extends LaneObject implements LaneTurns {
 
   async turnsOf(posts: readonly Posted[]): Promise<Turn[]> {
     const answer = await this.send(posts);
-    if (!("sent" in answer)) throw new MillraceError("unavailable", `The lane took no message: ${JSON.stringify(answer)}`);
+    if (!("sent" in answer)) throw new MillraceError("unavailable", `The lane accepted no message: ${JSON.stringify(answer)}`);
     return answer.sent.map(({ id, duplicate }) => (duplicate && !this.kept.has(id) ? "given" : "waits"));
   }
 
   override async erase(): Promise<boolean> {
-    // Before the lane, because afterwards no process would remove its row. Without a row the lane is erased in this turn, and messages sent
-    // after it are stored.
+    // The row is removed before the lane is erased, because afterwards no process would remove it. Without a row the lane is erased in this
+    // turn, and messages sent after it are stored.
     if (this.#noticed.isThere) await this.#noticed.close(this.laneName());
     const erased = super.erase();
     this.#noticed = new Noticed(this.#env.DB, this.ctx.storage.kv);
@@ -74,7 +74,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
 
   override pause(): Steered {
     const paused = super.pause();
-    // Its row must be written.
+    // The change requires that the lane's row is written.
     this.go();
     return paused;
   }
@@ -216,7 +216,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     return (this.#lookAt() ?? Number.POSITIVE_INFINITY) <= now ? this.#look() : undefined;
   }
 
-  /** Runs in the background: nothing waits for it. */
+  /** Runs work in the background, without a caller that waits for it. */
   #behind(work: Promise<void>): void {
     this.ctx.waitUntil(work.finally(() => this.go()));
   }
@@ -232,7 +232,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     return this.kept.name !== undefined;
   }
 
-  /** When the database is asked whether a silent instance has ended; undefined if nothing waits for it. */
+  /** The time at which the database is asked whether a silent instance has ended; undefined if nothing waits for it. */
   #lookAt(): number | undefined {
     const places = this.#turns();
     if (!places || places.held || places.room > 0 || this.kept.depth === 0 || this.kept.progress.paused) return undefined;

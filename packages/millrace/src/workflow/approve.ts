@@ -9,15 +9,15 @@ import type { Asker, Question } from "../signals/approval.ts";
 
 /** A question to an operator. */
 export interface ApprovalRequest {
-  /** One sentence that names the consequence of an approval. At most 500 characters. */
+  /** One sentence that names the consequence of an approval. The sentence has at most 500 characters. */
   question: string;
-  /** Data that helps to decide, as JSON. At most 16 KB. */
+  /** Data that helps to decide, as JSON. The data has at most 16 KB. */
   details?: Record<string, unknown>;
   /** Default 7 days, at most 365 days. */
   timeout?: Duration;
   /** The decision after the timeout. Default "reject". */
   otherwise?: "approve" | "reject";
-  /** Distinguishes parallel or repeated questions with one name. Take it from the data. */
+  /** Distinguishes parallel or repeated questions with one name. Take the key from the data. */
   key?: string;
 }
 

@@ -20,8 +20,8 @@ interface At {
 const DEFAULT_TIMEOUT: Duration = "7 days";
 
 /**
- * Waits for an event with a subject. Returns its envelope as JSON. Errors: `wait_timeout`; `config_invalid` for an event that no route
- * signals; `invalid_payload` for a malformed subject.
+ * Waits for an event with a subject. Returns the event's envelope as JSON. Errors: `wait_timeout`; `config_invalid` for an event that no
+ * route signals; `invalid_payload` for a malformed subject.
  */
 export async function awaitEvent(
   { pass, platform, step }: At,

@@ -53,8 +53,8 @@ export class BrokenOff {
   }
 
   /**
-   * Awaits the whole replay. If the platform ends it, the keeper checks the run soon. Otherwise the next check of a sleeping run may be a
-   * day away.
+   * Awaits the whole replay. If the platform ends the replay, the keeper checks the run soon. Without this request, the next check of a
+   * sleeping run may be a day away.
    */
   async orThrow<T>(replay: Promise<T>): Promise<T> {
     try {

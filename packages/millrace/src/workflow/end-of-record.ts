@@ -1,8 +1,8 @@
 import type { StepCall } from "../pass/step-call.ts";
 
 /**
- * Thrown by an undo at the first step without a recorded outcome: there is nothing to undo after it. Unwinds the workflow's code. If the
- * code catches it, the undo continues.
+ * Thrown by an undo at the first step without a recorded outcome: there is nothing to undo after it. The error unwinds the workflow's code.
+ * If the code catches the error, the undo continues.
  */
 export class EndOfRecord extends Error {
   override readonly name = "EndOfRecord";

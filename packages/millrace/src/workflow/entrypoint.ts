@@ -41,7 +41,7 @@ export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, cat
     static readonly workflow: string = definition.name;
 
     override async run(event: Readonly<WorkflowEvent<Params>>, steps: WorkflowStep): Promise<unknown> {
-      // Thrown as it is: the platform would not store the message of an error that ends a step at once.
+      // The error is thrown unchanged: the platform would not store the message of an error that ends a step at once.
       assertBound(this.env);
       return passThrough(definition, { env: this.env, event, steps, deployment: catalog });
     }
@@ -128,7 +128,7 @@ async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, 
     if (pass.undoes) return await takeAllBack(pass, platform, code);
     return await performAll(pass, platform, code(new Doing(pass, platform, deployment.signalled)));
   } catch (thrown) {
-    // The flag, not the message: an attempt of the app may have thrown the same message.
+    // The flag decides, not the message, because an attempt of the app may have thrown the same message.
     if (platform.brokenOff.isSo) throw thrown;
     const error = asWrongStatement(readable(thrown));
     await platform.whenQuiet();

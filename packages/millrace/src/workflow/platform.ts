@@ -215,8 +215,8 @@ export class Platform {
 
   /**
    * A step from its first attempt to its output. An unknown outcome parks the instance until an operator has decided; a paused run waits
-   * until it is resumed. The next attempt is a platform step with its own name, because the platform remembers the first. It gets the key
-   * of the entry in doubt.
+   * until it is resumed. The next attempt is a platform step with its own name, because the platform remembers the first. The next attempt
+   * gets the key of the entry in doubt.
    */
   async settle<Output>(
     step: StepCall,

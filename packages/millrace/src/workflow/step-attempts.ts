@@ -69,7 +69,7 @@ export class StepAttempts {
    * True when the platform's rejection contains the outcome of the step: the error of an attempt, in this or an earlier replay, or a limit
    * or the timeout of the platform. False when the platform itself failed: an engine that a deployment resets rejects every call in
    * progress, and the step may have succeeded. An unknown text is the failure of the last attempt, if that failed in this replay: the
-   * platform may change characters of it. Otherwise it is the failure of an earlier replay, if there may have been one.
+   * platform may change characters of it. In any other case the text is the failure of an earlier replay, if there may have been one.
    */
   isOutcome(error: unknown): boolean {
     const text = messageOf(error);

@@ -5,7 +5,7 @@ import { readTold, tellError } from "../contract/told-error.ts";
 import { errorOf } from "../pass/caught.ts";
 import { isInfrastructure } from "../store/d1/trouble.ts";
 
-/** True for errors that end a step at once, in the form for the platform (`asStepError`). All others are retried. */
+/** True for errors that end a step at once, in the form for the platform (`asStepError`). Steps with any other error are retried. */
 export function endsStep(told: unknown): boolean {
   return told instanceof NonRetryableError;
 }
@@ -21,7 +21,7 @@ export function asPlatformError(error: unknown): unknown {
  * need the code.
  */
 export function asStepError(error: unknown): unknown {
-  // The platform could throw the same message. The code marks it as the error of an attempt, in this and every later replay.
+  // The platform could throw an error with the same message. The code marks it as the error of an attempt, in this and every later replay.
   const code = codeOf(error) ?? (isInfrastructure(error) ? "step_failed" : undefined);
   if (code === undefined) return withoutCode(error);
   const text = tellError({ message: messageOf(error), code, isFinal: saysTerminal(error), unclear: unclearOf(error) });

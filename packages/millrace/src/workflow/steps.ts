@@ -47,7 +47,8 @@ interface ModeOption {
 }
 
 /**
- * The steps of a workflow. Each is one platform step, billed and stored once. An inline step becomes a platform step only if it is retried.
+ * The steps of a workflow. Each step is one platform step, billed and stored once. An inline step becomes a platform step only if it is
+ * retried.
  */
 export class Steps {
   readonly #pass: Pass;
@@ -102,13 +103,13 @@ export class Steps {
   }
 
   /**
-   * Writes the app's rows and sends messages, exactly once, in one atomic write. `make` may read before it returns the writes. It runs
-   * again at every attempt, so other actions in it must be repeatable.
+   * Writes the app's rows and sends messages, exactly once, in one atomic write. `make` may read before it returns the writes. The function
+   * runs again at every attempt, so other actions in it must be repeatable.
    */
   commit<Name extends string, Output = undefined>(
     name: Literal<Name>,
     make: () => Commit<Stored<Output>> | Promise<Commit<Stored<Output>>>,
-    /** `undo`: rows and messages to write when the commit is undone. Without it the commit remains. */
+    /** `undo`: rows and messages to write when the commit is undone. Without `undo` the commit remains. */
     options: StepOptions & ModeOption & { undo?: () => Writes } = {},
   ): Promise<Output> {
     const { key, undo, steps, ...policy } = options;
@@ -149,8 +150,8 @@ export class Steps {
   }
 
   /**
-   * Waits for an operator's answer through the API, or until the timeout, when `otherwise` applies. Meanwhile the keeper checks it once an
-   * hour. A question has one answer, however often the instance restarts.
+   * Waits for an operator's answer through the API, or until the timeout, when `otherwise` applies. Meanwhile the keeper checks the
+   * instance once an hour. A question has one answer, however often the instance restarts.
    */
   async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {
     assertDeclared(Boolean(request), `The approval "${name}" has no question: give it { question }, in one sentence.`, { step: name });
@@ -172,7 +173,7 @@ export class Steps {
     });
   }
 
-  /** The promise of a guarded step. Its failure ends the run even if the code does not await it. */
+  /** The promise of a guarded step. The failure of a guarded step ends the run even if the code does not await the promise. */
   #guarded<T>(step: StepCall, taken: Promise<T>): Promise<T> {
     return Answer.of(taken, () => this.#pass.guarded.noteAwaited(step.label));
   }

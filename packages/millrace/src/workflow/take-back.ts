@@ -13,9 +13,9 @@ import type { Platform } from "./platform.ts";
 export interface Undoable {
   readonly step: StepCall;
   readonly done: Done<unknown, unknown>;
-  /** Its undo handler. Undefined if the undo only writes rows and messages, or if the deployed code has no handler. */
+  /** The effect's undo handler. Undefined if the undo only writes rows and messages, or if the deployed code has no handler. */
   readonly definition: StepDefinition<Done<unknown, unknown>, unknown> | undefined;
-  /** Errors: `nondeterministic_steps` if the deployed code has no undo handler. */
+  /** Returns the writes of the undo. Errors: `nondeterministic_steps` if the deployed code has no undo handler. */
   readonly writes: () => Writes;
 }
 
@@ -48,8 +48,8 @@ export async function takeBack(pass: Pass, platform: Platform, undoable: readonl
 }
 
 /**
- * The step that undoes an effect. Its generation is the current one, also if the undo happened and its output could not be stored. A new
- * generation if the effect was undone and executed again.
+ * The step that undoes an effect. The step's generation is the current one, also if the undo happened and its output could not be stored.
+ * If the effect was undone and executed again, the step has a new generation.
  */
 function undoStep({ name, item, label }: StepCall, position: number, entries: readonly Seen[]): StepCall {
   const step = UNDO_PREFIX + name;

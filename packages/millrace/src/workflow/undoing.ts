@@ -22,8 +22,8 @@ import { takeBack, type Undoable } from "./take-back.ts";
 import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
 
 /**
- * Runs a workflow's code against the recorded outcomes. The code determines which effects there were, with their input and order. Then they
- * are undone.
+ * Runs a workflow's code against the recorded outcomes. The code determines which effects there were, with their input and order. Then the
+ * effects are undone.
  */
 export class Undoing implements Taking {
   readonly #pass: Pass;
@@ -41,7 +41,7 @@ export class Undoing implements Taking {
     this.#leftOpen = new LeftOpen(pass);
   }
 
-  /** Replays `code`, then undoes the effects that it reached. Returns their number. Throws the error of either. */
+  /** Replays `code`, then undoes the effects that it reached. Returns the number of undone effects. Throws the error of either. */
   async undo(code: () => Promise<unknown>): Promise<number> {
     const passed = await Promise.race([Promise.allSettled([code()]).then(([one]) => one), this.#hasMetAll.promise]);
     // Code that loops, such as polling, does not end by itself.
@@ -78,7 +78,8 @@ export class Undoing implements Taking {
 
   /**
    * The recorded output of an effect. If the outcome is unknown, the upstream or an operator decides it. If it failed without a record, or
-   * a cancel interrupted it, an undoable effect with a repeatable class is executed again under its key. Its outcome is known then.
+   * a cancel interrupted it, an undoable effect with a repeatable class is executed again under its key. After the repetition the effect's
+   * outcome is known.
    */
   effect<Input, Output>(step: StepCall, { definition, input, record, undo }: EffectRequest<Input, Output>): Promise<Output> {
     const asking = { ...definition, run: () => Promise.reject(new DidNotHappen()) };
@@ -184,7 +185,7 @@ export class Undoing implements Taking {
     );
   }
 
-  /** The label of such a step from an earlier run, without a record. */
+  /** The label of an undoable step of an earlier run, without a record, that the code did not reach. */
   #missedOpen(entries: readonly Seen[]): string | undefined {
     const { inbox, course } = this.#pass;
     const isOnRecord = (label: string) => entries.some((one) => labelOf(one.step, one.item) === label && one.state !== "failed");
@@ -242,7 +243,7 @@ interface Unsettled {
   /** True if the effect may have happened without a record, and a repetition under its key is harmless. */
   readonly mayHaveHappened: boolean;
   readonly hasWayBack: boolean;
-  /** True if the code receives its failure. */
+  /** True if the code receives the effect's failure. */
   readonly failed: boolean;
 }
 
@@ -274,7 +275,7 @@ function noWayBack(label: string): Error {
   );
 }
 
-/** The same for an effect that failed without a record. */
+/** The error for an effect that failed without a record, and whose undo handler a deployment has removed. */
 function noWayBackFromLost(label: string): Error {
   return new MillraceError(
     "nondeterministic_steps",

@@ -17,7 +17,7 @@ export interface WorkflowCall<Payload> {
   readonly step: Steps;
   /** The message that started the instance. Read-only. */
   readonly envelope: Readonly<Envelope>;
-  /** This instance's id: 32 hex characters. */
+  /** The id of this instance: 32 hex characters. */
   readonly instanceId: string;
   readonly env: Cloudflare.Env;
   /** The catalog that `entrypoint` got, from `catalog()`. */
@@ -32,19 +32,19 @@ export interface Deployment {
 
 /** A workflow: a message starts it once per key, and `run` contains its steps. */
 export interface WorkflowDefinition<Payload = unknown, Type extends string = string, Result = unknown, Given = NoInfer<Payload>> {
-  /** Lower case with dashes. Its binding in `wrangler.jsonc` has the same name in upper case with underscores. */
+  /** Lower case with dashes. The workflow's binding in `wrangler.jsonc` has the same name in upper case with underscores. */
   readonly name: string;
   /** The command or event that starts it. */
   readonly on: MessageDefinition<Payload, Type, Given>;
   /**
    * Returns the result of the run: plain data, at most 1 MiB. If JSON changes the result, the run stores the changed value with a note. The
-   * run ends when every effect that it began has an outcome, including effects that it did not await. If one of these finally fails, the
-   * run fails.
+   * run ends when every effect that it began has an outcome, including effects that it did not await. If one of these effects finally
+   * fails, the run fails.
    */
   readonly run: (call: WorkflowCall<Payload>) => Promise<Result>;
   /**
-   * Time limit from acceptance to end, such as `"2 hours"`, unless the command sets `must_end_by`. An instance beyond it is reported as
-   * overdue, and continues. Default: no limit.
+   * Time limit from acceptance to end, such as `"2 hours"`, unless the command sets `must_end_by`. An instance beyond its deadline is
+   * reported as overdue, and continues. Default: no limit.
    */
   readonly deadline?: Duration;
   /**
@@ -54,7 +54,7 @@ export interface WorkflowDefinition<Payload = unknown, Type extends string = str
   readonly keepResult?: Duration;
   /**
    * How the first attempts at effects and commits are made: each as a platform step (`"platform"`, the default), or inline in the replay
-   * (`"lean"`), which is faster and cheaper. docs/performance.md says when to use which. A step can override it.
+   * (`"lean"`), which is faster and cheaper. docs/performance.md says when to use which. A step can override the mode.
    */
   readonly steps?: StepMode;
 }
@@ -93,8 +93,8 @@ export interface CommandedWorkflow<Input, Name extends string, Result = unknown,
 const defaultQueue = defineQueue({ name: DEFAULT_QUEUE });
 
 /**
- * Declares a workflow `on` a message, or with an `input`. With `input` its command has the workflow's name, on the queue "millrace".
- * Errors: `config_invalid` for an invalid name, a missing message or function, or an invalid deadline, `keepResult` or `steps`.
+ * Declares a workflow `on` a message, or with an `input`. With `input` the workflow's command has the workflow's name, on the queue
+ * "millrace". Errors: `config_invalid` for an invalid name, a missing message or function, or an invalid deadline, `keepResult` or `steps`.
  */
 export function defineWorkflow<Payload, Type extends string, Result, Given>(
   definition: WorkflowDefinition<Payload, Type, Stored<Result>, Given>,

@@ -6,16 +6,16 @@ import { SizeWatch } from "../object-sizes.ts";
 
 /** The state of a budget. Available for grants: `limit − spent − held`. */
 export interface BudgetState {
-  /** Null until one is set: without a limit nothing is granted. */
+  /** The limit; null until one is set. Without a limit nothing is granted. */
   limit_cents: number | null;
   spent_cents: number;
-  /** Granted, and neither charged, released nor expired. */
+  /** The granted amount that is neither charged, released nor expired. */
   held_cents: number;
   /** The largest amount that can be granted now. */
   remaining_cents: number;
   /** How far the spent and held amounts exceed the limit, after a lower limit or a charge without a hold. */
   over_cents: number;
-  /** Who set the limit, and when, in milliseconds; null without one. */
+  /** The operator who set the limit, and the time in milliseconds; null without a limit. */
   limit_set_by: string | null;
   limit_set_at: number | null;
   /** The size of the object's storage. The platform's limit is 10 GB. */
@@ -24,7 +24,7 @@ export interface BudgetState {
 
 /** A request for a hold. */
 export interface Ask {
-  /** The caller's name for its purpose: requests with the same key are the same request. */
+  /** The caller's key for the purpose of the hold: requests with the same key are the same request. */
   key: string;
   amount_cents: number;
   /** Duration of the hold. */
@@ -36,7 +36,7 @@ export interface Answered {
   granted: boolean;
   /** The id of the hold, for its charge. Null if nothing was granted. */
   hold: string | null;
-  /** When the hold expires; null if its charge has arrived. */
+  /** The time at which the hold expires; null if its charge has arrived. */
   expires_at: string | null;
   /** True if the same request was granted before: nothing more was held. */
   replayed: boolean;
@@ -108,7 +108,7 @@ export class Budget extends DurableObject<Env> {
       const until = at + expires_in_seconds * 1000;
       const granting = "UPDATE budget SET held = held + ?, granted = granted + 1 RETURNING granted";
       const { granted } = this.#sql.exec<{ granted: number }>(granting, amount_cents).one();
-      // Counted, so that ids are never reused: releasing a deleted hold cannot release another one.
+      // Holds are counted, so that ids are never reused: releasing a deleted hold cannot release another one.
       const hold = digest("hold", key, String(granted));
       this.#sql.exec(
         "INSERT OR REPLACE INTO holds (hold, key, amount, state, until) VALUES (?, ?, ?, 'held', ?)",
@@ -133,8 +133,8 @@ export class Budget extends DurableObject<Env> {
   }
 
   /**
-   * Counts a charge, once, whether or not there was room for it, and ends its hold. If the hold had ended before, the charge counts all the
-   * same. Undefined if the sum would exceed exact integers: then nothing is counted.
+   * Counts a charge, once, whether or not there was room for it, and ends its hold. A charge also counts if its hold had ended before.
+   * Undefined if the sum would exceed exact integers; the charge is not counted then.
    */
   settle({ entity, sequence, amount_cents, hold }: Spent): BudgetState | undefined {
     this.#tables.make();
@@ -149,7 +149,8 @@ export class Budget extends DurableObject<Env> {
   }
 
   /**
-   * Replaces the key of each hold that contains a person's id by an HMAC, by which repeated requests are recognised. Returns their number.
+   * Replaces the key of each hold that contains a person's id by an HMAC, by which repeated requests are recognised. Returns the number of
+   * replaced keys.
    */
   forget(person: Person, apply: boolean): number {
     const traces = new Traces(person);
@@ -223,7 +224,7 @@ export class Budget extends DurableObject<Env> {
     return rowsWritten > 0;
   }
 
-  /** The rows of a statement; none before the first write. */
+  /** The rows of a statement; an empty list before the first write. */
   #rows<Row extends Record<string, SqlStorageValue>>(statement: string, ...bindings: SqlStorageValue[]): Row[] {
     return this.#tables.made ? this.#sql.exec<Row>(statement, ...bindings).toArray() : [];
   }

@@ -12,17 +12,17 @@ export const BUDGET_LIMITS = {
   holdSeconds: { least: 1, usual: 86_400, most: 30 * 86_400 },
 } as const;
 
-/** One account's budget. It is created by its first limit or charge. */
+/** One account's budget. The budget is created by its first limit or charge. */
 export function budgetOf(env: Env, tenantId: string, account: string): DurableObjectStub<Budget> {
   return env.BUDGET.get(env.BUDGET.idFromName(`${tenantId}/${account}`), placed(env));
 }
 
-/** Most accounts of one tenant with a limit. */
+/** Maximum number of accounts of one tenant with a limit. */
 const MAX_ACCOUNTS = 10_000;
 
 /**
- * Sets an account's limit. Its audit row is written first, so no limit changes without one. Errors: `invalid_transition` above the tenant's
- * number of accounts.
+ * Sets an account's limit. The audit row is written first, so no limit changes without an audit row. Errors: `invalid_transition` above the
+ * tenant's number of accounts.
  */
 export async function setLimit(env: Env, by: Operator, account: string, limitCents: number): Promise<BudgetState> {
   const { tenantId } = by;
@@ -47,8 +47,8 @@ export async function setLimit(env: Env, by: Operator, account: string, limitCen
 }
 
 /**
- * Asks whether an account may spend an amount. If so, it is held until its charge arrives, it is released, or it expires. The key names the
- * purpose: a repeated request holds nothing more. Errors: `idempotency_key_reused` if the key was granted another amount.
+ * Asks whether an account may spend an amount. If so, the amount is held until its charge arrives, or the hold is released or expires. The
+ * key names the purpose: a repeated request holds nothing more. Errors: `idempotency_key_reused` if the key was granted another amount.
  */
 export async function canSpend(env: Env, tenantId: string, account: string, ask: Ask): Promise<Answered> {
   const answered = await budgetOf(env, tenantId, account).ask(ask);

@@ -13,7 +13,7 @@ export interface KnownContact {
   merged_count: number;
 }
 
-/** Most names in one response. */
+/** Maximum number of names in one response. */
 const LISTED_CONTACTS = 1000;
 
 /**
@@ -46,7 +46,7 @@ export class ContactBook extends DurableObject<Env> {
       const isAlone = one === from && ofOne === "";
       // The newest merge only joins two groups. A late merge may be earlier than others, so its groups are computed again.
       const canonical = isAlone || newest === order ? other : this.#fold(one, other);
-      // Only contacts with a changed canonical contact: the others may be very many.
+      // Only contacts with a changed canonical contact are updated, because there may be very many others.
       for (const loser of new Set([one, other])) {
         if (loser !== canonical) this.#sql.exec("UPDATE contacts SET canonical_id = ?1 WHERE canonical_id = ?2", canonical, loser);
       }
@@ -68,7 +68,7 @@ export class ContactBook extends DurableObject<Env> {
     return { contact_id: id, canonical_id: canonical, merged, merged_count: count };
   }
 
-  /** The canonical contacts of these, in order. */
+  /** The canonical contacts of the given contacts, in the same order. */
   resolve(ids: readonly string[]): string[] {
     return this.#tables.made ? ids.map((id) => this.#canonical(id)) : [...ids];
   }
@@ -114,7 +114,7 @@ export class ContactBook extends DurableObject<Env> {
   }
 }
 
-// Contacts of one canonical contact are exactly those that merges connect. Its own row has the newest of these merges.
+// Contacts of one canonical contact are exactly those that merges connect. The row of the canonical contact has the newest of these merges.
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS merges (place TEXT PRIMARY KEY, from_id TEXT NOT NULL, into_id TEXT NOT NULL) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS merges_by_from ON merges (from_id);

@@ -5,7 +5,7 @@ import type { Rule } from "../rules.ts";
 /** One version of a tenant's rules. */
 export interface RulesVersion {
   version: number;
-  /** It applies to outcomes recorded from this time until a later version. */
+  /** The version applies to outcomes recorded from this time until a later version. */
   effective_at: number;
   rules: Rule[];
   created_at: number;
@@ -15,9 +15,12 @@ export interface RulesVersion {
 /** A requested new version. */
 export interface NewRules {
   rules: Rule[];
-  /** The version it is based on: 0 for the first. A concurrent change is not overwritten. */
+  /** The version that the new one is based on: 0 for the first. A concurrent change is not overwritten. */
   expected_version: number;
-  /** Milliseconds; default a minute ahead. The first version is in effect from the beginning. */
+  /**
+   * The time from which the version is in effect, in milliseconds; default a minute ahead. The first version is in effect from the
+   * beginning.
+   */
   effective_at?: number | undefined;
 }
 
@@ -31,7 +34,7 @@ const RECENT = 5;
 const MAX_VERSIONS = 1000;
 
 /**
- * Adds a version, and audits it. A repeated request returns the version it made. Errors: `invalid_payload` for an invalid time;
+ * Adds a version, and audits it. A repeated request returns the version that it created. Errors: `invalid_payload` for an invalid time;
  * `invalid_transition` if another version came first, or above the tenant's limit.
  */
 export async function addRules(db: D1Database, by: Operator, asked: NewRules): Promise<RulesVersion> {

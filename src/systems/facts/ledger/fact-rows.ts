@@ -2,7 +2,7 @@ import { byteLength } from "millrace";
 
 /** Facts of a ledger from a position on. */
 export interface LedgerPage {
-  /** As stored: JSON, oldest first, without gaps. */
+  /** The facts as they are stored: JSON, oldest first, without gaps. */
   facts: string[];
   /** The position of the newest fact that the ledger ever recorded. */
   last: number;
@@ -28,19 +28,19 @@ export class FactRows {
     this.#sql = sql;
   }
 
-  /** The last position plus one if none is kept. */
+  /** The position of the oldest kept fact, or the last position plus one if none is kept. */
   first(): number {
     const { first } = this.#sql.exec<{ first: number | null }>("SELECT min(sequence) AS first FROM facts").one();
     return first ?? this.last() + 1;
   }
 
-  /** Pruned facts come before the kept ones. */
+  /** The position of the newest fact. Pruned facts come before the kept ones. */
   last(): number {
     const newest = "SELECT coalesce((SELECT max(sequence) FROM facts), (SELECT max(sequence) FROM pruned), 0) AS last";
     return this.#sql.exec<{ last: number }>(newest).one().last;
   }
 
-  /** When the newest fact was recorded; 0 if none is kept. */
+  /** The time at which the newest fact was recorded; 0 if none is kept. */
   newestRecordedAt(): number {
     const query = "SELECT recorded_at AS at FROM facts ORDER BY sequence DESC LIMIT 1";
     return this.#sql.exec<{ at: number }>(query).toArray()[0]?.at ?? 0;

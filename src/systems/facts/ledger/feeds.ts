@@ -8,8 +8,8 @@ export const FEEDS = ["projections", "fact-processing"] as const;
 export type Feed = (typeof FEEDS)[number];
 
 /**
- * The source of a ledger's messages, with the epoch in which they were sent: `ledger`, after a replay `ledger/1`. Their subject is its
- * entity.
+ * The source of a ledger's messages, with the epoch in which they were sent: `ledger`, after a replay `ledger/1`. The messages' subject is
+ * the ledger's entity.
  */
 export function sourceIn(epoch: number): string {
   return epoch === 0 ? "ledger" : `ledger/${epoch}`;
@@ -42,8 +42,8 @@ export async function messageFor(bucket: R2Bucket, feed: Feed, fact: RecordedFac
 }
 
 /**
- * The message of a fact that `messageFor` refuses: the unchanged fact, which its consumer stores as a dead letter and confirms. Otherwise
- * the fact would be retried and reported without limit.
+ * The message of a fact that `messageFor` refuses: the unchanged fact, which its consumer stores as a dead letter and confirms. Without
+ * this message the fact would be retried and reported without limit.
  */
 export async function misfitFor(bucket: R2Bucket, feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {
   const { kind, type, version, queue } = eventOf(feed, fact);

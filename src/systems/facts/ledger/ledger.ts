@@ -13,7 +13,7 @@ import { CURSORS, Outbox } from "./outbox.ts";
 
 /** The state of a ledger. */
 export interface LedgerState {
-  /** The position of the oldest kept fact; `last` plus one if none is kept. All from here to `last` are kept. */
+  /** The position of the oldest kept fact; `last` plus one if none is kept. All facts from this one to `last` are kept. */
   first: number;
   /** The position of the newest fact; 0 for a ledger without any. */
   last: number;
@@ -43,7 +43,7 @@ export class Ledger extends DurableObject<Env> {
   readonly #rows = new FactRows(this.#sql);
   readonly #size = new SizeWatch(this.ctx, this.env, "LEDGER");
   readonly #outboxes = { projections: new Outbox(this.#sql, "projections"), "fact-processing": new Outbox(this.#sql, "fact-processing") };
-  /** When the alarm rings; null if it is not set. Cached, so that setting it needs no read. */
+  /** The time at which the alarm rings; null if it is not set. The time is cached, so that setting the alarm needs no read. */
   #ringsAt: number | null = null;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -54,8 +54,8 @@ export class Ledger extends DurableObject<Env> {
   }
 
   /**
-   * Appends facts in one write. They are durable, and being sent, when it returns. `said`: the fingerprint of the original fact, by index,
-   * if the fact contains a pseudonym instead of an id.
+   * Appends facts in one write. The facts are durable, and being sent, when the call returns. `said`: the fingerprint of the original fact,
+   * by index, if the fact contains a pseudonym instead of an id.
    */
   async append(from: Provenance, facts: readonly StatedFact[], said: readonly (string | null)[] = []): Promise<Appended[]> {
     this.#tables.make();
@@ -101,7 +101,7 @@ export class Ledger extends DurableObject<Env> {
     };
   }
 
-  /** The kept facts of these names, as JSON, in order. */
+  /** The kept facts with the given names, as JSON, in order. */
   named(factIds: readonly string[]): string[] {
     return this.#tables.made ? this.#rows.named(factIds) : [];
   }
@@ -119,8 +119,8 @@ export class Ledger extends DurableObject<Env> {
   }
 
   /**
-   * Deletes old facts after they are archived, but keeps their names, so that repeats are recognised. Unconfirmed facts, and all after
-   * them, remain. Returns the number of deleted facts.
+   * Deletes old facts after they are archived, but keeps their names, so that repeats are recognised. Unconfirmed facts, and all later
+   * ones, remain. Returns the number of deleted facts.
    */
   async prune(recordedBefore: number, limit: number): Promise<number> {
     if (!this.#tables.made) return 0;
@@ -132,7 +132,7 @@ export class Ledger extends DurableObject<Env> {
     const file = await archiveFacts(bucket, archived);
     const isSame = this.#rows.before(last + 1, limit).every(({ body }, index) => body === archived[index]);
     if (!isSame) {
-      // A person was forgotten meanwhile, and the file still contains the id.
+      // A person was forgotten meanwhile, and the archive file still contains the person's id.
       if (file !== undefined) await bucket.delete(file);
       return 0;
     }
@@ -172,7 +172,7 @@ export class Ledger extends DurableObject<Env> {
     for (const feed of open) await this.#resend(feed, oldest.get(feed) ?? Number.POSITIVE_INFINITY);
   }
 
-  /** One slice of a round. It skips facts that may be in transit: recent ones, and those sent after the oldest message in the queue. */
+  /** Sends one slice of a round. Skips facts that may be in transit: recent ones, and those sent after the oldest message in the queue. */
   async #resend(feed: Feed, oldestInQueueAt: number): Promise<void> {
     const outbox = this.#outboxes[feed];
     const { resent, rounds, beganAt, everything } = outbox.round();

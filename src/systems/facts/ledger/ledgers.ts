@@ -15,10 +15,10 @@ import { epochOf, type Feed, feedOf } from "./feeds.ts";
 import { type Appended, fingerprintOfFact } from "./forgotten-facts.ts";
 import type { Ledger, LedgerState } from "./ledger.ts";
 
-/** Long enough for an object's restart, short enough for a waiting caller. */
+/** The retries take long enough for an object's restart, and are short enough for a waiting caller. */
 const RESTART = { retries: 4, minTimeout: 50, maxTimeout: 1000, randomize: true };
 
-/** One entity's ledger. It is created by its first fact. */
+/** One entity's ledger. The ledger is created by its first fact. */
 export function ledgerOf(env: Env, tenantId: string, entity: string): DurableObjectStub<Ledger> {
   return env.LEDGER.get(env.LEDGER.idFromName(`${tenantId}/${entity}`), placed(env));
 }
@@ -51,7 +51,7 @@ export async function appendEach(
   return answers;
 }
 
-/** Replaces forgotten contacts in facts by their pseudonyms: the facts' amounts count, and no contact is restored. */
+/** Replaces forgotten contacts in facts by their pseudonyms: the amounts of the facts count, and no forgotten contact is restored. */
 async function withPseudonyms<One extends StatedFact | Error>(
   env: Env,
   tenantId: string,
@@ -100,8 +100,8 @@ function readOne(stated: unknown, index: number, { pathOf = () => "fact", outsid
 }
 
 /**
- * The same for code that retries by throwing. Errors: the error of the first refused fact, `invalid_payload` or the ledger's
- * own; appended facts remain.
+ * Appends facts to their ledgers, for code that retries by throwing. Errors: the error of the first refused fact, `invalid_payload` or the
+ * ledger's own; appended facts remain.
  */
 export async function appendFacts(env: Env, from: Provenance, facts: readonly StatedFact[]): Promise<Appended[]> {
   return (await appendEach(env, from, facts)).map((answer) => {

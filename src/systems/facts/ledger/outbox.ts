@@ -2,17 +2,17 @@ import { BELONGS, FEEDS, type Feed } from "./feeds.ts";
 import { atMost, type Range, size, without } from "./ranges.ts";
 
 interface Cursor {
-  /** All facts up to here are confirmed, except those in `missing`. */
+  /** The position up to which all facts are confirmed, except those in `missing`. */
   mark: number;
   /** The unconfirmed positions up to `mark`. */
   missing: readonly Range[];
-  /** Grows with each replay: only confirmations of facts sent since the last replay count. */
+  /** The epoch, which grows with each replay: only confirmations of facts sent since the last replay count. */
   epoch: number;
 }
 
-/** The present round of repeated sends. */
+/** The present round of repeated sends of unconfirmed facts. */
 export interface Round {
-  /** Facts up to here were sent in it; 0 between two rounds. */
+  /** The position up to which facts were sent in this round; 0 between two rounds. */
   resent: number;
   /** Rounds since the last confirmation. */
   rounds: number;
@@ -32,17 +32,17 @@ export const CURSORS = `
   INSERT OR IGNORE INTO feeds (feed) VALUES ${FEEDS.map((feed) => `('${feed}')`).join(", ")};`;
 
 /**
- * Ranges that one row holds, about 20 bytes each. Beyond that the nearest are joined, and the confirmed facts between them are sent once
- * more.
+ * Maximum number of ranges in one row, of about 20 bytes each. Beyond that the nearest ranges are joined, and the confirmed facts between
+ * them are sent once more.
  */
 const MAX_RANGES = 1000;
-/** After every position. */
+/** A position after every fact. */
 const END = Number.MAX_SAFE_INTEGER;
 
 /**
- * A ledger's facts as the outbox of one feed, with the unconfirmed ones. It has a row per feed instead of one per message, because a
- * confirmation contains a hundred facts. It stores ranges instead of positions, because a replay makes all facts of a ledger unconfirmed at
- * once, and a value is limited to 2 MB.
+ * A ledger's facts as the outbox of one feed, with the unconfirmed ones. The outbox has a row per feed instead of one per message, because
+ * a confirmation contains a hundred facts. The row stores ranges instead of positions, because a replay makes all facts of a ledger
+ * unconfirmed at once, and a value is limited to 2 MB.
  */
 export class Outbox {
   readonly #sql: SqlStorage;
@@ -55,8 +55,8 @@ export class Outbox {
   }
 
   /**
-   * Records that the consumer has these facts of this epoch. Those of another epoch may be about rows that were deleted since. Positions
-   * without a fact are ignored.
+   * Records that the consumer has these facts of this epoch. Confirmations of another epoch may be about rows that were deleted since, and
+   * are ignored. Positions without a fact are ignored.
    */
   confirm(sequences: readonly number[], epoch: number, last: number): void {
     const cursor = this.#cursor();
@@ -69,7 +69,7 @@ export class Outbox {
     this.#move(mark, atMost(MAX_RANGES, this.#trimmed(left)));
   }
 
-  /** Unconfirmed positions after `after` that were recorded by then, oldest first. */
+  /** Unconfirmed positions after `after` that were recorded by the time `recordedBy`, oldest first. */
   unconfirmed({ after = 0, recordedBy = END, limit }: { after?: number; recordedBy?: number; limit: number }): number[] {
     const found: number[] = [];
     for (const [first, last] of this.#open()) {

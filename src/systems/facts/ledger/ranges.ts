@@ -1,4 +1,4 @@
-/** Positions from the first to the last, both included. Several are ordered and do not touch. */
+/** Positions from the first to the last, both included. Several ranges are ordered and do not touch. */
 export type Range = readonly [first: number, last: number];
 
 /** The ranges without some positions, given in order: a position inside a range splits it. */

@@ -7,7 +7,7 @@ import { ledgerOf } from "./ledgers.ts";
 /** The position in a scan of a tenant's ledgers: after a fact, or after a whole ledger. */
 export interface LedgerPlace {
   entity: string;
-  /** Null after the whole ledger. */
+  /** The last fact that was read; null after the whole ledger. */
   sequence: number | null;
 }
 
@@ -64,7 +64,7 @@ export async function readLedgers(
   return { parts, next: lastEntity !== undefined && known.length > most ? { entity: lastEntity, sequence: null } : null };
 }
 
-/** How many of these fit. */
+/** The number of the given facts that fit into the page. */
 function countWithin(bodies: readonly string[], rows: number, bytes: number): number {
   let count = 0;
   for (let size = 0; count < Math.min(rows, bodies.length) && size < bytes; count++) size += byteLength(bodies[count] as string);

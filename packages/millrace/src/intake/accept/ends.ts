@@ -11,9 +11,9 @@ import type { Catalog } from "../../topology/catalog.ts";
 export interface AskedEnd {
   /** The deadline: an ISO time with its offset, or a duration from now, such as `"2 hours"`. */
   readonly mustEndBy?: string | undefined;
-  /** The address to call at each end. Refused when the deployment has no callbacks, and when the address is not allowed. */
+  /** The address to call at each end of the instance. Refused when the deployment has no callbacks, and when the address is not allowed. */
   readonly callbackUrl?: string | undefined;
-  /** Names of these two fields in error messages. Default: the names of the API. */
+  /** Names of the fields for deadline and callback in error messages. Default: the names of the API. */
   readonly called?: Readonly<Record<"mustEndBy" | "callbackUrl", string>>;
 }
 
@@ -22,14 +22,14 @@ const time = z.iso.datetime({ offset: true });
 const CALLED = { mustEndBy: "must_end_by", callbackUrl: "callback_url" } as const;
 
 const DAY_MS = 86_400_000;
-/** Maximum: a longer deadline is probably a mistake. */
+/** Maximum days of a deadline: a longer one is probably a mistake. */
 const MOST_DAYS = 365;
 /** Tolerance for a deadline in the past: the caller's clock may be slow. */
 const CLOCKS_DIFFER_MS = 60_000;
 
 /**
- * Validates these options for the envelope. Errors: `invalid_payload` for an invalid time and for an address that may not be called;
- * `config_invalid` when callbacks are declared and not bound.
+ * Validates deadline and callback URL for the envelope. Errors: `invalid_payload` for an invalid time and for an address that may not be
+ * called; `config_invalid` when callbacks are declared and not bound.
  */
 export async function asEnvelopeSays(env: EngineEnv, { callbacks }: Pick<Catalog, "callbacks">, asked: AskedEnd): Promise<AskedEnd> {
   const { callbackUrl, mustEndBy, called = CALLED } = asked;
@@ -44,7 +44,7 @@ export async function asEnvelopeSays(env: EngineEnv, { callbacks }: Pick<Catalog
 
 /**
  * Refuses a deadline more than a minute in the past, or before a delayed command is due. A repeat of a known command is not refused: the
- * caller gets its instance. Queries the database only in these cases. Errors: `invalid_payload`.
+ * caller gets its instance. The database is queried only if a deadline would be refused. Errors: `invalid_payload`.
  */
 export async function assertToCome(
   env: EngineEnv,
@@ -65,7 +65,7 @@ export async function assertToCome(
   throw refused(called.mustEndBy, "is in the past: use a future time, or remove it to run the command without a deadline");
 }
 
-/** Refuses these options for events, which have no end. Errors: `invalid_payload`. */
+/** Refuses a deadline or a callback URL for an event, which has no end. Errors: `invalid_payload`. */
 export function assertNoEnd({ mustEndBy, callbackUrl, called = CALLED }: AskedEnd): void {
   const said = mustEndBy !== undefined ? called.mustEndBy : callbackUrl !== undefined ? called.callbackUrl : undefined;
   if (said !== undefined) throw refused(said, "is only for commands: an event has no single end; remove it");

@@ -25,7 +25,7 @@ import { keyReused, sameWork } from "./reuse.ts";
 interface RequestOptions extends DraftOptions, AskedEnd {
   /** Identifies the work; default: derived from the payload by the command's `key`. 1 to 500 characters. */
   idempotencyKey?: string | undefined;
-  /** Default: the one that the command derives from its payload, else a new one. */
+  /** The correlation id. Default: the id that the command derives from its payload, else a new one. */
   correlationId?: string | undefined;
   causationId?: string | undefined;
   /** W3C trace context of the caller. Default, and if invalid: a new trace. */
@@ -33,7 +33,7 @@ interface RequestOptions extends DraftOptions, AskedEnd {
   tracestate?: string | null | undefined;
   /**
    * `high` starts at once, ahead of all queued commands; `low` is delayed by the queue's `priority` setting, in addition to its own delay.
-   * Default `normal`. Refused when the consumer declares no priorities.
+   * Default `normal`. The option is refused when the consumer declares no priorities.
    */
   priority?: Priority | undefined;
 }
@@ -52,7 +52,7 @@ export interface UntypedRequest extends RequestOptions {
   payload: unknown;
   /** The version of the payload; default: the present one. */
   schemaVersion?: number | undefined;
-  /** True: unknown fields of the payload are refused. Default: they are dropped. */
+  /** True: unknown fields of the payload are refused. By default unknown fields are dropped. */
   exact?: boolean;
 }
 
@@ -69,8 +69,8 @@ export interface Accepted {
   /** True when the command had been accepted before: no new instance was started. */
   replayed: boolean;
   /**
-   * The status of the instance with this key: `accepted` for a new one. `pruned`: it has ended, and its row was removed. A repeat of an
-   * `errored` or `terminated` instance starts nothing: retry that instance.
+   * The status of the instance with this key: `accepted` for a new one. `pruned`: the instance has ended, and its row was removed. A repeat
+   * of an `errored` or `terminated` instance starts nothing: retry that instance.
    */
   status: KeyHolder["status"];
   /** The due time of a delayed command, in milliseconds; null without a delay, and when its instance has ended. */
@@ -170,8 +170,8 @@ export interface Hinge {
 }
 
 /**
- * Accepts one command if `provided` holds at the moment of the write, after the statements in `also`. Undefined if it did not hold, and the
- * key is unknown. Errors: as `enqueue`, returned.
+ * Accepts one command if `provided` holds at the moment of the write, after the statements in `also`. Returns undefined if the condition
+ * did not hold, and the key is unknown. Errors: as `enqueue`, returned.
  */
 export async function enqueueIf(
   env: EngineEnv,
@@ -242,7 +242,7 @@ async function commit(
   }
 }
 
-/** Starts high-priority commands directly. Sends all others, and the ones that the platform could not start. */
+/** Starts high-priority commands directly. All other commands, and those that the platform could not start, are sent to their queue. */
 async function begin(env: EngineEnv, accepted: readonly Prepared[]): Promise<void> {
   const ahead = accepted.filter(({ goesAhead }) => goesAhead);
   const { failed } = await startInstances(env, ahead, "first");

@@ -33,7 +33,7 @@ export function prove(secret: string, { id, fingerprint, envelope }: Provable): 
 export function isProven(secret: string, accepted: Provable, proof: string | undefined, attempts: number): boolean {
   if (proof === undefined || attempts !== 1) return false;
   const age = Date.now() - Date.parse(accepted.envelope.created_at);
-  // Any writer to the queue can forge this field. Compared as bytes, because timingSafeEqual requires equal lengths.
+  // Any writer to the queue can forge this field. The proof is compared as bytes, because timingSafeEqual requires equal lengths.
   const [said, expected] = [Buffer.from(proof), Buffer.from(prove(secret, accepted))];
   return age < PROOF_VALID_MS && said.length === expected.length && timingSafeEqual(said, expected);
 }

@@ -19,8 +19,8 @@ export function keyReused({ idempotency_key, message_type }: Pick<Envelope, "ide
 
 /**
  * Finds the repeats of earlier requests among messages with a known key and another fingerprint. A deployment that raised the version of a
- * payload, or added a default, changes the fingerprint of the same request. So both payloads are compared under the present definition.
- * Called only when fingerprints differ. A stored payload that is gone or unreadable counts as different.
+ * payload, or added a default, changes the fingerprint of the same request. Therefore both payloads are compared under the present
+ * definition. The function is called only when fingerprints differ. A stored payload that is gone or unreadable counts as different.
  */
 export async function sameWork(env: EngineEnv, catalog: Catalog, asked: readonly Acceptance[]): Promise<ReadonlySet<Acceptance>> {
   if (asked.length === 0) return new Set();

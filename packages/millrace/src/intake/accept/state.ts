@@ -21,8 +21,8 @@ export interface EventRequest extends Omit<UntypedRequest, "delaySeconds" | "ide
   /** Identifies the event among those of its type: the same key is the same event. 1 to 500 characters. */
   idempotencyKey: string;
   /**
-   * True: the record of the key, which is kept longer than the event, has no correlation id, because that may mention a person. Then a
-   * repeat is answered with the event's id in its place.
+   * True: the record of the key, which is kept longer than the event, has no correlation id, because that may mention a person. A repeat
+   * then gets the event's id instead of the correlation id.
    */
   uncorrelated?: boolean;
 }
@@ -30,7 +30,7 @@ export interface EventRequest extends Omit<UntypedRequest, "delaySeconds" | "ide
 export interface Stated {
   /** The id of the event: the causation id of its consequences, and the idempotency key of an instance that it starts. */
   eventId: string;
-  /** True when the same event had been accepted before: nothing new follows. */
+  /** True when the same event had been accepted before: it has no new consequences. */
   replayed: boolean;
   correlationId: string;
 }

@@ -51,8 +51,8 @@ export function isRepeat({ fingerprint, said }: Statable, known: KnownEvent): bo
 }
 
 /**
- * Stores events: those with new keys get their rows and their outbox messages; known keys change nothing. The keys must differ. The outbox
- * statements come first, because their condition is that the key has no row yet. The last statements return the new ids.
+ * Stores events: those with new keys get their rows and their outbox messages; known keys change nothing. The keys of the given events must
+ * differ. The outbox statements come first, because their condition is that the key has no row yet. The last statements return the new ids.
  */
 export function insertStated(events: readonly Statable[]): { messages: Statement[]; fresh: Statement[] } {
   const messages = rowChunks(events.map(({ id, message }) => ({ id, message })));

@@ -17,7 +17,8 @@ type BatchIntake = Intake & { readonly takenAt: number };
 
 /**
  * Handles a delivered batch: skips messages that an operator has settled, runs `take` to determine each message's outcome, captures dead
- * letters, and acknowledges or retries each message. Returns the outcomes. Never throws: a handler that throws loses its acknowledgements.
+ * letters, and acknowledges or retries each message. Returns the outcomes of the messages. Never throws: a handler that throws loses its
+ * acknowledgements.
  */
 export async function handleBatch(
   intake: BatchIntake,

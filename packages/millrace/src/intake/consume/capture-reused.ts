@@ -14,7 +14,7 @@ import type { Plan, Written } from "./plan.ts";
 
 /**
  * Captures instances, commands and awaited events that the database did not accept, because their key belongs to another payload. Returns
- * the captured ones.
+ * the captured messages.
  */
 export async function captureReused(intake: Intake, group: readonly Plan[], written: Written): Promise<ReadonlySet<object>> {
   const { taken, sent } = written;
@@ -77,7 +77,7 @@ async function captureEvents(intake: Intake, group: readonly Plan[], kept: reado
 interface Captured {
   readonly letter: DeadLetter;
   readonly delivery: Pick<Message, "id" | "body">;
-  /** Missing for a command that was never delivered. */
+  /** The time of the delivery; missing for a command that was never delivered. */
   readonly takenAt?: number | undefined;
 }
 

@@ -44,7 +44,7 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onC
         const turns = await inOrder(intake, read, outcomes);
         const plans = turns.flatMap(({ message, envelope, move, isOver }): Plan[] => {
           try {
-            // The row decides about repeats, and counts them.
+            // The database row determines whether a command is a repeat, and counts the repeats.
             const workflow = performer(envelope.message_type);
             if (!isOver) assertFewHops(catalog, workflow.name, envelope);
             const command = acceptance(workflow, envelope, queue.name);
@@ -64,8 +64,8 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onC
 
 /**
  * Starts newly accepted commands without a database query. For commands that have waited since, one query finds the ones stopped by an
- * operator. Commands that cannot be created now are delayed: the keeper starts them from their committed rows. Returns all others: without
- * a proof, stopped, or already created.
+ * operator. Commands that cannot be created now are delayed: the keeper starts them from their committed rows. Returns all other commands:
+ * without a proof, stopped, or already created.
  */
 async function startProven({ env }: Intake, plans: readonly Plan[], outcomes: Outcomes): Promise<Plan[]> {
   const isOwn = ({ message, envelope, instances, move }: Plan) =>

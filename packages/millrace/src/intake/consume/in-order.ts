@@ -9,7 +9,7 @@ import type { ReadMessage } from "./read.ts";
 /** A message in its stream's order, and the stream's new position. */
 export interface InTurn extends ReadMessage {
   readonly move?: StreamMove;
-  /** True when its sequence number was accepted before: nothing follows. */
+  /** True when a message with its sequence number was accepted before: it has no consequences. */
   readonly isOver?: true;
 }
 
@@ -20,7 +20,7 @@ export interface InTurn extends ReadMessage {
 export async function inOrder({ env, consumer }: Intake, read: readonly ReadMessage[], outcomes: Outcomes): Promise<InTurn[]> {
   const { sequence: rule } = consumer;
   if (rule === undefined) return [...read];
-  // By the declared queue: the stream continues when its messages arrive through another queue of the same definition.
+  // A stream is named by the declared queue, so that it continues when its messages arrive through another queue of the same definition.
   const streamOf = ({ envelope: { tenant_id, source, subject, sequence }, definition: { queue } }: ReadMessage) =>
     sequence === undefined ? undefined : digest("stream", queue.name, tenant_id, source, subject);
   const streams = Map.groupBy(read, streamOf);
@@ -68,7 +68,7 @@ function takeTurns(stream: Stream, rule: GapRule, messages: readonly ReadMessage
   return turns;
 }
 
-/** Numbers start with 0, places with 1. */
+/** A stream's sequence numbers may start with 0; its places start with 1. */
 const placeOf = ({ envelope }: ReadMessage): number => (envelope.sequence ?? 0) + 1;
 
 function mayPass(rule: GapRule, { envelope }: ReadMessage): boolean {

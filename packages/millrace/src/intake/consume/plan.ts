@@ -12,12 +12,12 @@ export interface Plan {
   readonly envelope: Envelope;
   /** Started after the commit: the command's instance, or the instances that follow an event. */
   readonly instances: readonly Acceptance[];
-  /** Sent to their own queues. */
+  /** Commands that are sent to their own queues after the commit. */
   readonly commands: readonly Acceptance[];
   readonly rows: readonly RowStatement[];
   /** True for an event that instances may wait for. */
   readonly signal: boolean;
-  /** The new position of its stream, if its queue has a gap rule. */
+  /** The new position of the message's stream, if its queue has a gap rule. */
   readonly move?: StreamMove | undefined;
   /** Code of routes that runs after the commit. */
   readonly after?: readonly (() => Promise<unknown>)[];
@@ -36,6 +36,6 @@ export interface Written {
   readonly sent: ByIdentity<AcceptedRow>;
   /** The newly stored events. */
   readonly kept: readonly Envelope[];
-  /** The waits that got their event. */
+  /** The waits that received their event. */
   readonly waits: readonly Assigned[];
 }

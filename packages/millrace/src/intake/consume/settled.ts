@@ -12,7 +12,7 @@ const CLOCK_SKEW_MS = 5000;
 
 /**
  * Copies of messages with a dead letter that an operator has skipped, or replayed as a new message. Remaining copies in queues and outboxes
- * have no effect, even after a deployment that could process them. Their outboxes get their confirmation again.
+ * have no effect, even after a deployment that could process them. The outboxes of these messages get their confirmation again.
  */
 export async function settledBefore(
   { env, consumer: { queue }, catalog }: Intake,

@@ -29,7 +29,7 @@ export interface Hopeless {
   readonly attempts: number;
   /** True when its content is invalid, so that its work cannot start either; false when its tries are used up. */
   readonly refused: boolean;
-  /** Default: the code of its error. */
+  /** The reason of the dead letter. Default: the code of the error. */
   readonly reason?: string;
   /** True when the error of its last delivery is unknown: then the error recorded before is used, if there is one. */
   readonly isUnheard?: true;
@@ -43,8 +43,8 @@ export type Fate = "captured" | "kept" | { readonly failed: unknown };
 
 /**
  * Ends the processing of messages in one write: dead letters, the rows of commands that can never start, and the confirmation of our outbox
- * messages. Returns the fate of each. A single message fails when the platform does not report whether a refused command runs, or when the
- * database refuses its dead letter. Errors: other database failures; earlier writes remain.
+ * messages. Returns the fate of each message. A single message fails when the platform does not report whether a refused command runs, or
+ * when the database refuses its dead letter. Errors: other database failures; earlier writes remain.
  */
 export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Promise<Fate[]> {
   const { queue } = intake.consumer;
@@ -78,9 +78,9 @@ interface Seen extends Hopeless {
 /** The writes at the end of a message's processing. */
 interface End {
   readonly envelope: Envelope | undefined;
-  /** Null when its row needs no dead letter. */
+  /** The dead letter; null when the message's row needs none. */
   readonly letter: DeadLetter | null;
-  /** The row of its command, when that can never start. */
+  /** The row of the message's command, when that command can never start. */
   readonly dead: Identity | null;
   /** The id of the row that the keeper must start. */
   readonly kept: string | null;
@@ -104,7 +104,7 @@ async function endOf(intake: Intake, seen: Seen, row: Owner | undefined, before:
     hide,
     attempts,
     firstAt: message.timestamp.getTime(),
-    // With one attempt, that attempt failed now.
+    // If there was only one attempt, that attempt failed now.
     firstAttemptAt: before?.firstAt ?? (attempts === 1 ? Date.now() : null),
     lastAttemptAt: isOld ? before.lastAt : null,
     ...(reason !== undefined && { reason }),
@@ -112,7 +112,10 @@ async function endOf(intake: Intake, seen: Seen, row: Owner | undefined, before:
   return { envelope, letter: deadLetter({ ...given, instanceId: own ? row.id : null }), dead: own ? row : null, kept: null, noted: before };
 }
 
-/** Writes all ends at once. When the database refuses one, the list is halved until that one is isolated. Returns the refused ends. */
+/**
+ * Writes all ends at once. When the database refuses one, the list is halved until that one is isolated. Returns the ends that the database
+ * refused.
+ */
 async function store(intake: Intake, ends: readonly End[]): Promise<ReadonlyMap<End, { failed: unknown }>> {
   try {
     await write(intake, ends);

@@ -23,7 +23,7 @@ export function isHopeless(error: unknown): boolean {
   return CODES.has(codeOf(error));
 }
 
-/** The same for the error of a write with only one message. */
+/** True for errors of a write with only one message that a repeat cannot fix. */
 export function isRefusedRow(error: unknown): boolean {
   return isHopeless(error) || REFUSED_ROW.test(messageOf(error));
 }

@@ -31,9 +31,9 @@ interface Failed {
   /** The number of tries, including this one. */
   readonly tries: number;
   readonly error: unknown;
-  /** True when a route's code threw it. */
+  /** True when a route's code threw the error. */
   readonly isRoutes?: boolean | undefined;
-  /** True when its content is invalid. */
+  /** True when the message's content is invalid. */
   readonly refused?: boolean;
 }
 
@@ -54,7 +54,7 @@ export function costsTry({ error, isRoutes }: Pick<Failed, "error" | "isRoutes">
  * The keeper does not start commands that wait for their turn in a lane, so the message stays in the lane although its row is committed.
  */
 function notCreated(): MillraceError {
-  return new MillraceError("unavailable", "The platform does not create its instance now.");
+  return new MillraceError("unavailable", "The platform does not create the message's instance now.");
 }
 
 function sayNotStored({ consumer: { queue } }: Intake, error: unknown): void {

@@ -68,7 +68,7 @@ async function endAll(intake: Intake, ends: readonly Failed[], outcomes: Outcome
   }
 }
 
-/** A Worker cannot read the dead-letter queue of its consumer. So the line describes both cases. */
+/** A Worker cannot read the dead-letter queue of its consumer. Therefore the log line describes both cases. */
 function sayNotStored({ env, consumer: { queue } }: Intake, error: unknown): void {
   const next =
     `After its last attempt a message goes to the dead-letter queue "${queuePrefix(env)}${queue.name}-dlq". ` +
@@ -78,8 +78,8 @@ function sayNotStored({ env, consumer: { queue } }: Intake, error: unknown): voi
 
 /**
  * While the database is overloaded, no dead letters are created. A message before its last try is sent to the end of its queue as a new
- * message, with all its tries. This is needed because the queue counts all deliveries, with any error. If the queue does not accept the
- * message, it goes to the dead-letter queue, which retries for days.
+ * message, with all its tries. A new message is needed, because the queue counts all deliveries, with any error. If the queue does not
+ * accept the message, it goes to the dead-letter queue, which retries for days.
  */
 async function putBack(
   { env, consumer: { queue } }: Intake,
@@ -100,7 +100,7 @@ async function putBack(
 }
 
 /**
- * A message in backoff is in no queue metric: without this record the keeper would treat it as lost. Also records the error of the
+ * A message in backoff is in no queue metric: without this record the keeper would treat it as lost. The call also records the error of the
  * delivery, if it counts as a try.
  */
 async function expect({ env, consumer }: Intake, waiting: readonly Failed[], delays: ReadonlyMap<Message, number>): Promise<void> {

@@ -11,7 +11,7 @@ export interface GivenUp {
   readonly queue: string;
   readonly body: unknown;
   readonly error: unknown;
-  /** Default: the error's code, or `exhausted`. */
+  /** The reason of the dead letter. Default: the error's code, or `exhausted`. */
   readonly reason?: string;
   readonly attempts: number;
   readonly firstAt: number;
@@ -53,8 +53,8 @@ export function deadLetter({ queue, body, error, attempts, firstAt, instanceId, 
 }
 
 /**
- * The id of a message's dead letter, derived from its content and queue and never from a delivery. So all copies have the same dead letter.
- * A message with another version, kind or payload location, or one that an operator replayed, is a different message.
+ * The id of a message's dead letter, derived from its content and queue and never from a delivery. Therefore all copies of a message have
+ * the same dead letter. A message with another version, kind or payload location, or one that an operator replayed, is a different message.
  */
 export function letterId(queue: string, body: unknown): string {
   const envelope = envelopeIn(body);
@@ -77,7 +77,7 @@ function plain(body: unknown): unknown {
 
 const NAMES = ["tenant_id", "message_type", "idempotency_key", "causation_id", "replay"];
 
-/** Without the fields in which copies of one message differ: the proof, and the fields that a route sets again. */
+/** A message without the fields in which its copies differ: the proof, and the fields that a route sets again. */
 function saidBy({ acceptance: _proof, created_at: _when, traceparent: _hop, tracestate: _state, ...said }: Envelope): object {
   return said;
 }

@@ -34,16 +34,16 @@ export interface Cost {
   readonly usd: number;
   /** The counted share of `usd`, without estimates. */
   readonly usdCounted: number;
-  /** Messages that it sent, and its own message if that came from outside. */
+  /** Messages that the instance sent, and its own message if that came from outside. */
   readonly messages: number;
-  /** Rows that its removal will write (a removed row is a written row). They are in none of the other numbers. */
+  /** Rows that the removal of the instance will write (a removed row is a written row). These rows are in none of the other numbers. */
   readonly removalRows: number;
   readonly parts: Readonly<Record<(typeof COST_PARTS)[number], CostPart>>;
 }
 
 /** Calls for a message in a lane: send, delivery, settlement. */
 const LANE_CALLS = 3;
-/** Steps of a wait; an entry for a step of unknown class. */
+/** Number of billed steps of a wait or an approval. */
 const STEPS_OF_WAIT = 2;
 
 /** The cost of an instance, from its stored records. */
@@ -69,7 +69,7 @@ export function instanceCost(use: StoredUse): Cost {
     queueOperations: [OPERATIONS_PER_MESSAGE * (queued - again + all.portions) + OPERATIONS_PER_RETRY * again, mark(use.deliveries <= 1)],
     requests: [(use.emitted || use.queue === null ? 0 : 1) + queued + all.messages + started, "estimated"],
     objectRequests: [all.done + claims + started + (all.lean > 0 ? 1 : 0) + (inLane ? LANE_CALLS : 0), "estimated"],
-    // One for each delivery, each attempt at a step, and each end.
+    // There is one log line for each delivery, each attempt at a step, and each end.
     logLines: [queued + all.messages + steps + all.lean + started, "estimated"],
   };
   const priced = Object.fromEntries(

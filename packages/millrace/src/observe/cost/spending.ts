@@ -16,7 +16,7 @@ export interface Spent {
 
 /**
  * Counts the platform usage of a replay. The replay that ends a run executes all steps of that run, including those that the platform
- * returns from earlier replays. So no counts are stored before the end.
+ * returns from earlier replays. Therefore no counts are stored before the end of a run.
  */
 export class Spending {
   #steps = 0;

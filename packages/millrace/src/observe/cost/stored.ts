@@ -20,7 +20,7 @@ export interface StoredEntries {
   /** Entries that a replay recorded inline: no step is billed for them. */
   readonly lean: number;
   readonly messages: number;
-  /** Their messages in queue operations of 64 KB, at least one per message. */
+  /** The messages of these entries in queue operations of 64 KB, at least one per message. */
   readonly portions: number;
 }
 
@@ -31,15 +31,15 @@ export interface StoredUse {
   readonly status: InstanceStatus;
   readonly run: number;
   readonly deliveries: number;
-  /** The queue of its message; null for a message that an event caused. */
+  /** The queue of the instance's message; null for a message that an event caused. */
   readonly queue: string | null;
   /** True if a step of another instance sent that message, and counts it. */
   readonly emitted: boolean;
   readonly payloadByReference: boolean;
   readonly hasDeadline: boolean;
-  /** True if its ends are sent to a callback URL. */
+  /** True if the instance's ends are sent to a callback URL. */
   readonly calls: boolean;
-  /** The usage of its runs by number; null before its first end, and if it was not counted. */
+  /** The usage of the instance's runs by number; null before the first end, and if the usage was not counted. */
   readonly spent: Readonly<Record<string, Spent>> | null;
   readonly classes: readonly StoredEntries[];
   readonly waits: { readonly asked: number; readonly taken: number; readonly early: number; readonly over: number };
@@ -97,7 +97,7 @@ function selectInstances(ids: readonly string[]): Statement {
     FROM millrace_instances WHERE id IN ${among(ids)}`;
 }
 
-/** Without later generations of undone effects: the runs that wrote them counted them. */
+/** The entries of instances by class. Later generations of undone effects are excluded, because the runs that wrote them counted them. */
 function selectEntries(ids: readonly string[]): Statement {
   return sql`
     SELECT e.instance_id AS id, e.class, count(*) AS entries, sum(e.state IN ('done', 'superseded', 'confirmed')) AS done,

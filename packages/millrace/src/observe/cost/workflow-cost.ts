@@ -15,7 +15,10 @@ export interface Rate {
 /** The cost of a workflow. */
 export interface WorkflowCost {
   readonly workflow: string;
-  /** `runs`: from its newest runs. `code`: no runs yet, so the least usage by its code, each step once. `nothing`: no code text either. */
+  /**
+   * `runs`: computed from the newest runs of the workflow. `code`: no runs yet, so the least usage by its code, each step once. `nothing`:
+   * no code text either.
+   */
   readonly basis: "runs" | "code" | "nothing";
   /** Number of runs that were evaluated. */
   readonly seen: number;
@@ -26,7 +29,7 @@ export interface WorkflowCost {
   /** Average usage per run, including the rows of its removal. */
   readonly perRun: Usage;
   readonly usdPerRun: number;
-  /** At the rate of the last day. */
+  /** Runs per month at the rate of the last day. */
   readonly runsPerMonth: number;
   readonly usdPerMonth: number;
   readonly split: Split;

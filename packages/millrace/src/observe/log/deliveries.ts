@@ -46,7 +46,7 @@ function levelOf(outcome: Delivery["outcome"]): LogLevel {
   return outcome === GRAVE ? "error" : "warn";
 }
 
-/** Names that often repeat parts of the payload. The others identify the job. */
+/** Names that often repeat parts of the payload. The remaining names identify the job. */
 const MAY_REPEAT_PAYLOAD: ReadonlySet<string> = new Set(["idempotency_key", "subject", "source"]);
 const NAMES = ["tenant_id", "correlation_id", "idempotency_key", "message_type", "subject", "source"];
 const MAX_ERROR_CHARACTERS = 1000;

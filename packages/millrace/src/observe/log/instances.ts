@@ -112,7 +112,7 @@ export function withheldBy({ hide }: LoggedRun, failure: LoggedFailure): LoggedF
   return { ...failure, code: shownCode(hide, code), message: hide(message), at: hide(at), where: hide(where) };
 }
 
-/** One line for each run that ended, or that an undo ended. `ms`: time since its start. */
+/** One line for each run that ended, or that an undo ended. `ms`: time since the start of the run. */
 export function logEnd(env: object, instance: LoggedInstance, status: string, failure: LoggedFailure | null, ms?: number): void {
   const ended = { log: "ended", ...instance, status, ms };
   if (failure) {

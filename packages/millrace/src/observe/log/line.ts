@@ -19,7 +19,7 @@ export function logJobLine(env: object, level: LogLevel, line: JobLine): void {
   logSampled(env, level, line.trace_id, () => line);
 }
 
-/** The same for a line that is built only if it is written. */
+/** Writes a sampled line like `logJobLine`, but builds the line only if it is written. */
 export function logSampled(env: object, level: LogLevel, traceId: string | undefined, make: () => JobLine): void {
   const standsFor = level === "info" ? sampledAs(env, traceId) : 1;
   if (standsFor !== undefined) logLine(level, { ...make(), ...(standsFor > 1 && { sampled: standsFor }) });

@@ -14,8 +14,8 @@ let window = { since: 0, offered: 0, before: 0 };
 
 /**
  * Decides whether a success line is written: undefined for no, else the number of lines that it represents. Up to the rate
- * (`LOG_GOOD_PER_SECOND`) that is 1. Above it one trace in 2, 4, 8 … keeps its lines. The choice depends on the trace's id, so every
- * isolate keeps or drops all lines of a job, and the traces kept at 8 are also kept at 4.
+ * (`LOG_GOOD_PER_SECOND`) each line represents only itself. Above the rate one trace in 2, 4, 8 … keeps its lines. The choice depends on
+ * the trace's id, so every isolate keeps or drops all lines of a job, and the traces kept at 8 are also kept at 4.
  */
 export function sampledAs(env: SamplingEnv, traceId: string | undefined, now = Date.now()): number | undefined {
   const said = Number(env.LOG_GOOD_PER_SECOND ?? GOOD_LINES_PER_SECOND);
@@ -37,7 +37,7 @@ export function sampledAs(env: SamplingEnv, traceId: string | undefined, now = D
   return (traceId === undefined ? window.offered : placeOf(traceId)) % oneIn === 0 ? oneIn : undefined;
 }
 
-/** At most one trace in a million. */
+/** Maximum number of halvings of the share: at least one trace in a million keeps its lines. */
 const MOST_HALVINGS = 20;
 
 /** A hash that distributes traces evenly for any kind of ids (FNV-1a with one more mixing step). */

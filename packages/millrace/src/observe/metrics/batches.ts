@@ -5,9 +5,9 @@ interface SettledBatch {
   readonly messages: readonly Pick<Message, "attempts" | "timestamp" | "body">[];
   /** The outcome of each message, in the same order. */
   readonly outcomes: readonly string[];
-  /** When it was delivered, in milliseconds since the epoch. */
+  /** The time of the batch's delivery, in milliseconds since the epoch. */
   readonly beganAt: number;
-  /** True for a type that the deployment has. */
+  /** True for a message type that the deployment has. */
   readonly isKnown: (type: string) => boolean;
 }
 
@@ -31,7 +31,10 @@ function typeOf(body: unknown, isKnown: (type: string) => boolean): string {
   return typeof type === "string" && isKnown(type) ? type : UNKNOWN_TYPE;
 }
 
-/** The kinds of senders that the engine names in `source`, before a slash or colon. A sender may name itself as it likes: the rest is one. */
+/**
+ * The kinds of senders that the engine names in `source`, before a slash or colon. All other senders count as one kind, because a sender
+ * may choose any name.
+ */
 export const SOURCE_KINDS = ["api", "workflow", "schedule", "inbound", "router", "operator", "keeper", "retention", "other"] as const;
 
 function sourceOf(body: unknown): string {

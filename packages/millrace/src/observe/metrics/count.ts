@@ -12,19 +12,19 @@ const GATHER_MS = 1000;
 /** A hand-over that is overdue by this much was lost with its invocation. */
 const LOST_MS = 10_000;
 
-/** Counts of this isolate that are not handed over. They are lost with the isolate: those of a second, or of its last batch. */
+/** Counts of this isolate that are not handed over. The counts of a second, or of the last batch, are lost with the isolate. */
 const held = { tally: {} as Tally, handedAt: 0, comingSince: 0, isPaused: false, isolate: "" };
 
 /**
- * Counts in memory. It is fast, never fails, and is never awaited; counts of the last second are lost with a killed isolate. Labels come
- * from code, never from a caller's text.
+ * Counts in memory. The call is fast, never fails, and is never awaited; counts of the last second are lost with a killed isolate. Labels
+ * come from code, never from a caller's text.
  */
 export function count<Name extends CounterName>(env: object, name: Name, labels: LabelsOf<Name>, by = 1): void {
   if (by > 0) addCount(held.tally, name, labels, by);
   handOverSoon(env);
 }
 
-/** Records values in memory, in the unit at the end of the name. Otherwise as `count`. */
+/** Records values in memory, in the unit at the end of the name. In all other respects it is like `count`. */
 export function observe<Name extends HistogramName>(env: object, name: Name, labels: LabelsOf<Name>, ...values: number[]): void {
   addObserved(held.tally, name, labels, values);
   handOverSoon(env);
@@ -41,7 +41,7 @@ function handOverSoon(env: object): void {
   held.comingSince = Date.now();
   inBackground(async () => {
     if (waits) await scheduler.wait(GATHER_MS);
-    // Includes the counts of this turn of the event loop.
+    // Waits, so that the counts of this turn of the event loop are included.
     else await scheduler.wait(0);
     held.comingSince = 0;
     await handOver(env);

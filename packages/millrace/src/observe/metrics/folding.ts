@@ -34,10 +34,10 @@ export async function readCounted(env: Pick<EngineEnv, "DB">, at: number): Promi
 
 /**
  * Merges the recorders' tallies into the counts of their minute, their hour and all time, and deletes them in the same write. Each tally
- * therefore counts once, however often this is repeated. A concurrent second merge is refused. Returns how many were merged.
+ * therefore counts once, however often the merge is repeated. A concurrent second merge is refused. Returns the number of merged tallies.
  */
 export async function foldTallies(env: Pick<EngineEnv, "DB">): Promise<number> {
-  // In one read: the write is refused by this version if another merge took any of these tallies.
+  // Tallies and version are read together: the version makes the database refuse the write if another merge has taken any of these tallies.
   const read = await namedBatch(env.DB, { ever: selectEver(), tallies: selectTallies(MAX_TALLIES) });
   const tallies = read.tallies as unknown as TallyRow[];
   const [ever] = read.ever as unknown as CountsRow[];

@@ -8,11 +8,13 @@ import { addAll, isEmpty, type Tally } from "./tally.ts";
 /** Age of the oldest gathered count at which all are written. */
 export const WRITE_MS = 10_000;
 
-/** Counts that isolates have sent to one recorder, until a commit writes them. They are lost with the recorder's process. */
+/** Counts that isolates have sent to one recorder, until a commit writes them. The counts are lost with the recorder's process. */
 export class GatheredCounts {
   #tally: Tally = {};
   #since: number | undefined;
-  /** Fixed until its write is confirmed: a repeated write replaces the same row, and counts once. */
+  /**
+   * The row in progress. The row does not change until its write is confirmed, so a repeated write replaces the same row, and counts once.
+   */
   #row: TallyRow | undefined;
   #notBefore = 0;
 

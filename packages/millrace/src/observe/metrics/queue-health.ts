@@ -78,7 +78,7 @@ export interface MinuteOfMessages {
   readonly queue: string;
   readonly type: string;
   readonly outcomes: Readonly<Record<string, number>>;
-  /** The same deliveries by kind of sender. */
+  /** The number of these deliveries by kind of sender. */
   readonly sources: Readonly<Record<string, number>>;
 }
 

@@ -4,7 +4,7 @@ import { count, observe } from "./count.ts";
 /** The outcome of an attempt at a step: done, retried by the platform, failed for good, or unknown. */
 export type AttemptOutcome = "done" | "retried" | "failed" | "in_doubt";
 
-/** Counts an attempt at a step, and its duration. `step`: its name in the code; the engine's own steps share one label. */
+/** Counts an attempt at a step, and its duration. `step`: the step's name in the code; the engine's own steps share one label. */
 export function countAttempt(
   env: object,
   { workflow, step, outcome, beganAt }: { workflow: string; step: string | undefined; outcome: AttemptOutcome; beganAt: number },
@@ -16,7 +16,7 @@ export function countAttempt(
 
 const ENGINE_STEPS = "engine";
 
-/** Counts a run that ended. `code`: the code of its error. */
+/** Counts a run that ended. `code`: the error code of the run. */
 export function countEnd(env: object, workflow: string, status: string, code: string | undefined): void {
   count(env, "instances_ended_total", { workflow, status, code: code === undefined ? "" : codeLabel(code) });
 }

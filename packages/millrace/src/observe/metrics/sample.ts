@@ -1,9 +1,9 @@
 /** The current reading of one gauge. */
 export interface Sample {
-  /** Its name without the prefix, such as `queue_depth`. */
+  /** The gauge's name without the prefix, such as `queue_depth`. */
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** NaN if it could not be read. */
+  /** The value of the gauge; NaN if it could not be read. */
   readonly value: number;
 }
 

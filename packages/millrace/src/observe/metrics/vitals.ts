@@ -46,7 +46,7 @@ export class Vitals {
     return this.#seen && Math.abs(Date.now() - at) < FRESH_MS ? Promise.resolve(this.#seen) : this.read();
   }
 
-  /** Reads everything, and merges tallies once a minute. One reading at a time. */
+  /** Reads everything, and merges tallies once a minute. Only one reading is in progress at a time. */
   read(): Promise<Seen> {
     this.#reading ??= within(this.#read(), READ_WITHIN_MS).finally(() => {
       this.#reading = undefined;

@@ -17,7 +17,10 @@ interface Accepted {
   readonly hide: Hide;
 }
 
-/** The span of a message's acceptance: the first of its trace, or a child of the caller's span. None if a current span covers it. */
+/**
+ * The span of a message's acceptance: the first of its trace, or a child of the caller's span. No span is made if a current span covers the
+ * acceptance.
+ */
 export function traceAccepted(env: TraceEnv, { request, envelope, queue, outcome, startedAt, hide }: Accepted): void {
   const own = envelope.traceparent;
   if (!isExported(env, own) || spanUnderWay()?.traceparent.startsWith(own.slice(0, 52))) return;

@@ -65,7 +65,7 @@ async function send(env: TraceEnv, spans: readonly Span[]): Promise<void> {
   lost = 0;
 }
 
-/** Not the runtime's message, which may contain the URL and with it a key. */
+/** The error text does not use the runtime's message, which may contain the URL and with it a key. */
 function unanswered(error: unknown): string {
   const isLate = error instanceof Error && error.name === "TimeoutError";
   return isLate ? `The collector did not respond within ${ANSWER_MS / 1000} s.` : "The collector cannot be reached.";

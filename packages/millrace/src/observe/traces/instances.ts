@@ -19,7 +19,7 @@ interface Attempted {
 
 interface Ended {
   readonly run: LoggedRun;
-  /** From 1; each retry or undo is a further run. */
+  /** The run's number, from 1; each retry or undo is a further run. */
   readonly number: number;
   readonly status: string;
   readonly beganAt: number;
@@ -65,7 +65,7 @@ export function traceEnd({ run, number, status, beganAt, failure }: Ended): void
   });
 }
 
-/** Derived, so that every replay and isolate computes the same id. */
+/** The span id is derived, so that every replay and isolate computes the same id. */
 function spanOfInstance({ instanceId, envelope }: LoggedRun, number = 1): string {
   return childOf(envelope.traceparent, digest("span", instanceId, envelope.traceparent, String(number)).slice(0, 16));
 }
@@ -81,7 +81,9 @@ function why(failure: Failed | null | undefined): Attributes {
 /** The item of a step in its label (`mail [ada]`, `mail [ada] · after doubt 1`), which may be any text. */
 const ITEM = / \[.*\](?=$| · )/s;
 
-/** The status of a failed span: the error's code. Its message may repeat a caller's text, and is added only with `OTLP_NAMES=plain`. */
+/**
+ * The status of a failed span: the error's code. The error's message may repeat a caller's text, and is added only with `OTLP_NAMES=plain`.
+ */
 function said(env: object, { code, message, upstreamStatus }: Failed): string {
   if (!isPlain(env)) return code;
   return `${code}: ${wordsOf(env, message, upstreamStatus)}`.slice(0, 300);

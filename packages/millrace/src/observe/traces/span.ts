@@ -16,7 +16,7 @@ export const KIND = { internal: 1, server: 2, client: 3, producer: 4, consumer: 
 
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** An ended span, independent of OTLP. Times in milliseconds since 1970. */
+/** An ended span, independent of OTLP. All times are milliseconds since 1970. */
 export interface Span {
   readonly traceId: string;
   readonly spanId: string;

@@ -6,7 +6,7 @@ import type { Check } from "../check.ts";
 import { columnsOf, placeOf, slicedBy } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Effects of one slice. */
+/** Maximum number of effects in one slice of the scan. */
 const ROWS = 250;
 
 interface Row {

@@ -9,7 +9,7 @@ import { FAILED, type InstanceStatus, OVER } from "../../store/instances/status.
 import type { Check, Divergence } from "../check.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Instances of one slice. */
+/** Maximum number of instances in one slice of the scan. */
 const ROWS = 250;
 /** Age of the ended instances that are checked: scans are a day apart, so each is checked once. */
 const YOUNGEST_MS = 600_000;
@@ -93,8 +93,8 @@ async function wake(env: EngineEnv, id: string): Promise<void> {
 }
 
 /**
- * An undo is a separate run: when it completes, its instance is terminated. A run that an operator stopped is failed or terminated on the
- * platform; a closed one was so already.
+ * True if the end on the platform fits the row's status. An undo is a separate run: when it completes, its instance is terminated. A run
+ * that an operator stopped is failed or terminated on the platform. An instance that an operator closed was failed or terminated before.
  */
 function agrees(status: string, said: "complete" | "errored" | "terminated", undo: string | null): boolean {
   if (status === "skipped") return undo !== null || said !== "complete";

@@ -10,11 +10,11 @@ import type { Catalog } from "../../topology/catalog.ts";
 import type { Check, Checked, Divergence } from "../check.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Entries of one slice. For an instance with more, only this many are read. */
+/** Maximum number of entries in one slice of the scan. For an instance with more, only this many are read. */
 const ROWS = 1000;
 /** Maximum number of instances without a row that are looked up on the platform in one slice, each in every workflow. */
 const ASKED = 10;
-/** Time after its expiry in which a claim may still be claimed again. */
+/** Time after the expiry of a claim in which another attempt may still take the claim. */
 const SETTLED_MS = 3_600_000;
 
 interface Group {

@@ -8,7 +8,7 @@ import type { Check } from "../check.ts";
 import { slicedBy } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Instances of one slice. */
+/** Maximum number of instances in one slice of the scan. */
 const ROWS = 250;
 
 interface Row {

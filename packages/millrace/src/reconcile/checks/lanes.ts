@@ -8,7 +8,7 @@ import type { Check, Divergence } from "../check.ts";
 import { columnsOf, placeOf } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Lanes of one slice: one call of a Durable Object each. */
+/** Maximum number of lanes in one slice of the scan: one call of a Durable Object each. */
 const ROWS = 50;
 /** A lane writes or removes its row within ten seconds. */
 const SETTLED_MS = 60_000;

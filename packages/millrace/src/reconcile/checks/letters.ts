@@ -5,7 +5,7 @@ import type { Check } from "../check.ts";
 import { columnsOf, placeOf, slicedBy } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Letters of one slice. */
+/** Maximum number of dead letters in one slice of the scan. */
 const ROWS = 250;
 
 interface Row {

@@ -8,7 +8,7 @@ import type { Check } from "../check.ts";
 import { slicedBy } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Messages of one slice. */
+/** Maximum number of messages in one slice of the scan. */
 const ROWS = 250;
 /** Number of sends after which the last is more than an hour after the commit. */
 const MANY = 12;

@@ -5,7 +5,7 @@ import { RUNS_NO_MORE } from "../../store/instances/status.ts";
 import type { Check, Divergence } from "../check.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Payloads of one slice: one R2 request each. */
+/** Maximum number of payloads in one slice of the scan: one R2 request each. */
 const ROWS = 50;
 
 interface Row {

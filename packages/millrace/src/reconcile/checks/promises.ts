@@ -4,7 +4,7 @@ import type { Check } from "../check.ts";
 import { ageOf, columnsOf, placeOf, slicedBy } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Actions of one slice. */
+/** Maximum number of actions in one slice of the scan. */
 const ROWS = 250;
 /** When the platform is available, the keeper applies an action within seconds. */
 const LATE_MS = 3_600_000;

@@ -5,7 +5,7 @@ import type { Check } from "../check.ts";
 import { ageOf, slicedBy } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Schedules of one slice. */
+/** Maximum number of schedules in one slice of the scan. */
 const ROWS = 250;
 /** The keeper starts due runs every ten seconds. */
 const LATE_MS = 600_000;

@@ -5,10 +5,10 @@ import { GOING_ON } from "../../store/instances/status.ts";
 import type { Check, Divergence } from "../check.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Instances of one slice, and the maximum looked up on the platform. */
+/** Maximum number of instances in one slice of the scan, and maximum number looked up on the platform. */
 const ROWS = 250;
 const ASKED = 50;
-/** The keeper checks younger rows. */
+/** Age of the youngest instances in the scan: the keeper checks younger rows. */
 const YOUNGEST_MS = 600_000;
 
 interface Row {

@@ -9,9 +9,9 @@ import type { Check, Divergence } from "../check.ts";
 import { ageOf, columnsOf, placeOf, slicedBy } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Instances of one slice. */
+/** Maximum number of instances in one slice of the scan. */
 const ROWS = 250;
-/** Instances with an earlier keeper check are skipped. */
+/** Instances with a keeper check within this time are skipped. */
 const LEFT_ALONE_MS = 600_000;
 /** Maximum delay of the platform's timer. */
 const TIMER_MS = 600_000;

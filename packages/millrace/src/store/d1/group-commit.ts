@@ -18,8 +18,8 @@ export interface Unit<T> {
    */
   readonly apart?: { readonly what: string; readonly by: string };
   /**
-   * A query that settles the unit without its writes, because its outcome is already recorded; `read` returns undefined if it is not. Used
-   * after a group was refused.
+   * A query that settles the unit without its writes, because its outcome is already recorded; `read` returns undefined if it is not. The
+   * query is used after a group was refused.
    */
   readonly already?: { readonly look: Statement; readonly read: (rows: Row[]) => T | undefined };
 }
@@ -27,7 +27,7 @@ export interface Unit<T> {
 /** An optional statement that is added to a group: no caller waits for it, and it may be written twice. */
 export interface Along {
   readonly statement: Statement;
-  /** Called with whether it is known to be written. */
+  /** Called after the write, with true if the row is known to be written. */
   readonly settled: (isWritten: boolean) => void;
 }
 
@@ -36,7 +36,7 @@ interface Waiting {
   readonly bytes: number;
   readonly apart: Unit<unknown>["apart"];
   readonly look: Statement | undefined;
-  /** Settles the unit from its query's rows; false if these have no outcome. */
+  /** Settles the unit from the rows of its query; false if the rows contain no outcome. */
   readonly recognise: (rows: Row[]) => boolean;
   readonly settle: (rows: Row[][], written: readonly number[]) => void;
   readonly fail: (error: unknown) => void;
@@ -53,7 +53,7 @@ const PAUSE_MS = { least: 250, most: 5000 };
 
 /**
  * Commits the units of many callers in one D1 batch. While one batch is in progress the next one is collected, so that the size of a group
- * follows the load and a single caller does not wait. Row statements with the same text become one. Never two batches at once.
+ * follows the load and a single caller does not wait. Row statements with the same text become one. Two batches never run at the same time.
  *
  * Units do not affect each other. A statement that cannot be bound is rejected before it waits. A refused group is committed in halves, one
  * after the other, until only the faulty unit gets the error. A database failure rejects the whole group, and delays the next one.
@@ -185,8 +185,8 @@ export class GroupCommit {
   }
 
   /**
-   * After a refusal: the units without a recorded outcome. One query settles the others, whose earlier commit was ambiguous or whose work
-   * was recorded by another attempt, so that a hundred repeats cost two batches and not two hundred.
+   * After a refusal: the units without a recorded outcome. One query settles the other units: their earlier commit was ambiguous, or
+   * another attempt recorded their work. So a hundred repeats cost two batches and not two hundred.
    */
   async #unsettled(group: readonly Waiting[]): Promise<Waiting[]> {
     const asked = group.filter(({ look }) => look !== undefined);

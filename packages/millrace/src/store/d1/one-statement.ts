@@ -14,7 +14,7 @@ interface Shape {
 
 /**
  * Analyses a statement's text. D1 returns one result for each statement in it and none for an empty one, so results would be assigned to
- * the wrong statements of a batch. It also refuses a whole batch for one text with a wrong number of values.
+ * the wrong statements of a batch. D1 also refuses a whole batch for one text with a wrong number of values.
  */
 export function shapeOf(text: string): Shape {
   const known = shapes.get(text);
@@ -38,7 +38,7 @@ export function shapeOf(text: string): Shape {
   return shape;
 }
 
-/** Texts are literals of the code, so few. */
+/** The analysed texts. There are few, because texts are literals of the code. */
 const shapes = new Map<string, Shape>();
 const MAX_KNOWN = 2000;
 

@@ -1,7 +1,7 @@
 /** One page of a list, newest first. */
 export interface Page<T> {
   items: T[];
-  /** Pass it as `cursor` for the next page; null on the last one. */
+  /** The value of `cursor` for the next page; null on the last page. */
   next: string | null;
 }
 

@@ -34,7 +34,7 @@ function late(withinMs: number): MillraceError {
 
 export type Row = Record<string, unknown>;
 
-/** The result of one statement in a batch, and the rows it wrote as D1 bills them, including those of indexes. */
+/** The result of one statement in a batch, and the rows it wrote as D1 bills them, including index rows. */
 interface Answered {
   readonly rows: Row[];
   readonly rowsWritten: number;
@@ -51,7 +51,7 @@ export async function atomically(
   return (await atomicallyCounted(db, statements, withinMs)).map(({ rows }) => rows);
 }
 
-/** The same, with the number of rows that each statement wrote. */
+/** Runs statements like `atomically`, and also returns the number of rows that each statement wrote. */
 export async function atomicallyCounted(
   db: D1Database,
   statements: readonly (Statement | RowStatement)[],

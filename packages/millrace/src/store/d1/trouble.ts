@@ -14,7 +14,7 @@ const SECOND = 1000;
  * be reset"): overload has precedence, because an immediate repeat would increase it.
  */
 const WORDS: readonly { trouble: Trouble; delayMs: number; words: RegExp }[] = [
-  // SQLite's codes for an invalid or refused statement. They have precedence, whatever else the message contains.
+  // SQLite's codes for an invalid or refused statement. These codes have precedence, regardless of the rest of the message.
   { trouble: "fatal", delayMs: 0, words: /SQLITE_(ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG)/ },
   // A daily quota is reset at midnight; a full database needs an operator.
   {
@@ -60,8 +60,8 @@ export function asUnavailable(error: unknown, who: string): unknown {
 }
 
 /**
- * The platform's final errors for a step: a limit, or its timeout. They are the step's outcome; a repeat changes nothing. `exceeded`: the
- * Worker reached its CPU or memory limit during an attempt.
+ * The platform's final errors for a step: a limit, or its timeout. Such an error is the step's outcome; a repeat changes nothing.
+ * `exceeded`: the Worker reached its CPU or memory limit during an attempt.
  */
 const ABOUT_STEP =
   /\bExecution timed out\b|\btoo (?:large|big)\b|not serialisable|not serializable|could not be cloned|DataCloneError|exceeded the .*storage limit|The limit of [\d,]+ steps|invalid format|exceeds max length|Worker exceeded/i;

@@ -35,14 +35,14 @@ export function selectCaught(instanceId: string): Statement {
     WHERE instance_id = ${instanceId} AND failure.value->>'forgotten' IS NULL`;
 }
 
-/** Of these steps, those with an effect without a record, and the known facts about it. */
+/** The steps with a caught failure and an effect without a record, and the known facts about that effect. */
 export function selectUnrecorded(instanceId: string): Statement {
   return sql`
     SELECT DISTINCT failure.key AS label, failure.value->>'effect' AS effect FROM millrace_inbox, json_each(millrace_inbox.caught) failure
     WHERE ${saysUnrecorded(instanceId)}`;
 }
 
-/** The condition of entries, each joined with its recorded `failure`, for such an effect. */
+/** The condition of entries, each joined with its recorded `failure`, for an effect without a record. */
 export function saysUnrecorded(instanceId: string): Statement {
   return sql`
     millrace_inbox.instance_id = ${instanceId} AND failure.value->>'effect' IS NOT NULL AND failure.value->>'forgotten' IS NULL
@@ -51,8 +51,8 @@ export function saysUnrecorded(instanceId: string): Statement {
 }
 
 /**
- * An operator retries a failed step: later replays no longer return its failure, unless it fails in the same way again. After the statement
- * that applies the action.
+ * An operator retries a failed step: later replays no longer return its failure, unless it fails in the same way again. The statement must
+ * follow the one that applies the operator's action.
  */
 export function forgetFailure(instanceId: string, label: string, actionId: string): Statement {
   return sql`

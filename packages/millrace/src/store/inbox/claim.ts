@@ -53,7 +53,7 @@ export function doubtClaim({ key, token, class: nowClass }: Attempt): Statement 
     WHERE ${isEntry(key)} AND ((state = 'claimed' AND lease_until <= ${now}) OR ${IS_LEFT_ALONE})`;
 }
 
-/** Extends a claim while its effect is in progress. Returns a row only to its holder. */
+/** Extends a claim while its effect is in progress. The statement returns a row only to the claim's holder. */
 export function extendLease(attempt: Attempt, leaseMs: number): Statement {
   return sql`
     UPDATE millrace_inbox SET lease_until = ${now} + ${leaseMs}

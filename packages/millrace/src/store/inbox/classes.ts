@@ -8,7 +8,7 @@ interface ClassFacts {
   readonly unknown: "repeat" | "ask upstream" | "ask person";
 }
 
-/** The effect classes with an inbox row. `read` has none. See the guarantees table in README.md. */
+/** The effect classes with an inbox row. A `read` step has no inbox row. See the guarantees table in README.md. */
 const CLASSES = {
   commit: { claims: false, unknown: "repeat" },
   keyed: { claims: false, unknown: "repeat" },

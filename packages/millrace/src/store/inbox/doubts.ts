@@ -7,8 +7,8 @@ import { type Attempt, isEntry } from "./entry.ts";
 import { SKIPPED } from "./outcome.ts";
 
 /**
- * The last attempt of a `once` effect hangs, and the run does not wait for it: its outcome is unknown. Its token remains, so that it can
- * still record its outcome before an operator does.
+ * The last attempt of a `once` effect hangs, and the run does not wait for it: its outcome is unknown. The attempt's token remains, so that
+ * it can still record its outcome before an operator does.
  */
 export function doubtHanging(key: Omit<EntryKey, "generation">, error: string): Statement {
   return sql`
@@ -34,7 +34,7 @@ export function putDoubtBack(attempt: Attempt, input: string | null, error: stri
 
 /**
  * The next run waits for an operator at its unknown outcomes: a hanging attempt can no longer record its outcome, because that would not
- * wake the run. After the statement that applies the action.
+ * wake the run. The statement must follow the one that applies the operator's action.
  */
 export function leaveDoubts(instanceId: string, actionId: string): Statement {
   return sql`

@@ -92,7 +92,7 @@ export const IS_LEFT_ALONE = fragment(
   "(millrace_inbox.state = 'failed' AND millrace_inbox.token = 'operator' AND millrace_inbox.repeats = 1)",
 );
 
-/** The same condition on an entry in memory. */
+/** True for an entry in memory that an operator excluded from an undo, like `IS_LEFT_ALONE`. */
 export function isLeftAlone({ state, token, repeats }: Pick<Entry, "state" | "token" | "repeats">): boolean {
   return state === "failed" && token === "operator" && repeats === 1;
 }

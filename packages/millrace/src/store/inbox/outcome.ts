@@ -7,7 +7,7 @@ import { type Attempt, IS_LEFT_ALONE, isEntry } from "./entry.ts";
 
 /**
  * The platform has timed a commit out, and the run continues without it: a late write with its epoch is refused. An existing commit
- * remains. So does a claim, which belongs to another class.
+ * remains, and so does a claim, because it belongs to another class.
  */
 export function fenceCommit({ key, position, after, caught, token, undoable }: Attempt): Statement {
   return sql`
@@ -20,14 +20,15 @@ export function fenceCommit({ key, position, after, caught, token, undoable }: A
 }
 
 /**
- * Records an outcome. This is the one fence of every class. A new key is inserted. A claimed, confirmed or doubted entry becomes done only
- * for the holder of its token and epoch; a skipped one for the attempt that records the skip; a free one for the first attempt. In every
- * other case `state` is set to NULL, which its NOT NULL constraint refuses, and the whole batch, with the app's statements and the
- * messages, is rolled back. A claim is never free for another attempt, whatever its class, because a deployment may have changed the class.
+ * Records an outcome. This statement is the only fence, for steps of every class. An entry with a new key is inserted. A claimed, confirmed
+ * or doubted entry becomes done only for the holder of its token and epoch; a skipped one for the attempt that records the skip; a free one
+ * for the first attempt. In every other case `state` is set to NULL, which its NOT NULL constraint refuses, and the whole batch, with the
+ * app's statements and the messages, is rolled back. A claim is never free for another attempt, whatever its class, because a deployment
+ * may have changed the class.
  *
- * The same refusal stops a replay that believes to be the first but is not: it must read the inbox first. It also stops a commit in flight
- * when its process died, which arrives after the start of an undo and would not be undone. So a repeat of an ambiguous commit is safe: it
- * is refused, and the row shows the attempt's own token. Returns the status of the instance at the write.
+ * The same refusal stops a replay that believes to be the first but is not: it must read the inbox first. The refusal also stops a commit
+ * in flight when its process died, which arrives after the start of an undo and would not be undone. Therefore a repeat of an ambiguous
+ * commit is safe: the repeat is refused, and the row shows the attempt's own token. Returns the status of the instance at the write.
  */
 export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
   const messages = outcome.messages.length > 0 ? copies(outcome.messages) : null;
@@ -128,7 +129,7 @@ export const FIRST_UNDO_POSITION = -2;
 
 /**
  * An operator skips a failed step: its next attempt records the given output instead of running, or refuses it (`refuseSkip`), so the entry
- * keeps its former state. After the statement that applies the action. `takesBack`: for a step of an undo.
+ * keeps its former state. The statement must follow the one that applies the operator's action. `takesBack`: for a step of an undo.
  */
 export function skipEntry(
   { instanceId, step, item, generation }: EntryKey,
@@ -158,7 +159,7 @@ const positionBack = (key: EntryKey) => sql`(SELECT ${FIRST_UNDO_POSITION} - pos
 
 /**
  * An operator excludes an effect with an unknown outcome from an undo, which neither queries nor undoes it. A later run tries it again with
- * the same key, and queries the upstream first if possible. After the statement that applies the action.
+ * the same key, and queries the upstream first if possible. The statement must follow the one that applies the operator's action.
  */
 export function leaveAlone({ instanceId, step, item, generation }: EntryKey, actionId: string): Statement {
   return sql`
@@ -181,7 +182,7 @@ export function takenBack(key: EntryKey): Statement {
     WHERE ${isEntry(key)} AND state = 'done'`;
 }
 
-/** The same effect again with a new key: free to be claimed. */
+/** The next generation of an effect, with a new key: free to be claimed. */
 export function nextGeneration(key: EntryKey): Statement {
   return sql`
     INSERT INTO millrace_inbox (instance_id, step, item, generation, position, class, state, epoch, token, input, undoable, updated_at)

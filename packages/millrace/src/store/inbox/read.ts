@@ -37,7 +37,7 @@ export function selectOutput(key: EntryKey): Statement {
   return sql`SELECT output FROM millrace_inbox WHERE ${isEntry(key)}`;
 }
 
-/** The newest generation of a key, from this one on. Earlier generations are irrelevant: their effect happened as well. */
+/** The newest generation of a key, from this one on. Earlier generations are irrelevant, because their effects happened as well. */
 export function selectEntry({ instanceId, step, item, generation }: EntryKey): Statement {
   return sql`
     SELECT ${SEEN}, output

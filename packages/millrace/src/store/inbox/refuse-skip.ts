@@ -13,8 +13,8 @@ export interface GivenOutput {
 }
 
 /**
- * Refuses the output for a skipped step: its entry returns to its former state, or is removed if there was none. So the known facts about
- * the effect remain, and the step can be retried, undone or skipped again.
+ * Refuses the output for a skipped step: its entry returns to its former state, or is removed if there was none. Therefore the known facts
+ * about the effect remain, and the step can be retried, undone or skipped again.
  */
 export function refuseSkip(given: GivenOutput): Statement[] {
   return [

@@ -96,8 +96,8 @@ export function markStarted(ids: readonly string[]): Statement {
 }
 
 /**
- * Marks commands that cannot start as `dead`: an operator decides about them, and the keeper does not start them. Except those whose dead
- * letter was settled before, as another copy's: without an open dead letter no operator could act on them.
+ * Marks commands that cannot start as `dead`: an operator decides about them, and the keeper does not start them. Commands are excluded if
+ * their dead letter was settled before, for another copy: without an open dead letter no operator could act on them.
  */
 export function markDead(rows: readonly (Identity & { letter: string })[]): Statement {
   return sql`
@@ -135,7 +135,10 @@ export function acceptAgain(
     WHERE millrace_instances.status = 'dead' AND millrace_instances.fingerprint IN (excluded.fingerprint, ${before})`;
 }
 
-/** Skips a command with its dead letter, unless its row belongs to another message. After the statement that applies the action. */
+/**
+ * Skips a command with its dead letter, unless its row belongs to another message. The statement must follow the one that applies the
+ * operator's action.
+ */
 export function skipInstance(id: string | null, fingerprint: string, actionId: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'skipped', updated_at = ${now}, check_at = NULL

@@ -14,7 +14,7 @@ export interface OwedCall {
   subject: string;
   /** The error as JSON; null unless it failed. */
   error: string | null;
-  /** 1 when its undo is complete. */
+  /** 1 when the undo of the instance is complete. */
   undone: number;
   callback_url: string;
   traceparent: string;
@@ -36,8 +36,8 @@ export function selectOwed(limit: number): Statement {
 }
 
 /**
- * Marks callbacks as no longer owed. An end that a retry or another end of its run has replaced remains. After the insert of their
- * instances.
+ * Marks callbacks as no longer owed. An end that a retry or another end of its run has replaced remains. The statement must follow the
+ * insert of the callbacks' instances.
  */
 export function noteCalled(calls: readonly Pick<OwedCall, "id" | "run" | "status">[]): Statement {
   const rows = JSON.stringify(calls.map(({ id, run, status }) => ({ id, run, status })));

@@ -4,7 +4,7 @@ import { type InstanceStatus, OVER, STOPPED, type StatusSet, UNSEEN } from "./st
 
 /** The instance of a row, and a condition on it. */
 interface Named {
-  /** An SQL expression of its id; default: the row's column `instance_id`. */
+  /** An SQL expression of the instance's id; default: the row's column `instance_id`. */
   readonly id?: string;
   /** Required status; default: any. */
   readonly statuses?: StatusSet;
@@ -24,7 +24,7 @@ interface NamedInstance {
   readonly isStopped: Fragment;
   /** The error, as JSON with a `code` and a `message`. */
   readonly error: Fragment;
-  /** The message that started it, as JSON. */
+  /** The message that started the instance, as JSON. */
   readonly envelope: Fragment;
 }
 
@@ -47,7 +47,7 @@ const ERROR = fragment(`coalesce(i.error, json_object('code', i.status, 'message
 
 /**
  * The state of a row's instance by an expression of its id, as JSON (a `Standing`), for the result of a statement that writes such rows.
- * NULL if it does not exist.
+ * NULL if the instance does not exist.
  */
 export function standingAt(id: string): Fragment {
   return fragment(`(SELECT json_object('run', i.run, 'status', i.status, 'undo', i.undo) FROM millrace_instances i WHERE i.id = ${id})`);
@@ -60,7 +60,7 @@ export interface Fate {
   payload: unknown;
   /** True when it has ended or failed and only an operator can continue it. */
   isStopped: boolean;
-  /** The error; null unless it is stopped. */
+  /** The error of the instance; null unless it is stopped. */
   error: { code: string; message: string } | null;
   acceptedAt: number;
   updatedAt: number;
@@ -104,7 +104,7 @@ export function selectNotToStart(ids: readonly string[]): Statement {
 export async function statusesOf(db: D1Database, tenantId: string, ids: readonly string[]): Promise<ReadonlyMap<string, InstanceStatus>> {
   const rows = await query<{ id: string; status: InstanceStatus }>(
     db,
-    // By id: otherwise the database would read all instances of the tenant.
+    // Rows are selected by id: otherwise the database would read all instances of the tenant.
     sql`
       SELECT i.id, i.status FROM json_each(${JSON.stringify(ids)}) k
       CROSS JOIN millrace_instances i ON i.id = k.value AND i.tenant_id = ${tenantId}`,
@@ -114,9 +114,9 @@ export async function statusesOf(db: D1Database, tenantId: string, ids: readonly
 
 /** A query for instances that follow from events of others. */
 interface Followed {
-  /** The type of those events. */
+  /** The type of the events. */
   readonly type: string;
-  /** The instances that emitted them. */
+  /** The instances that emitted the events. */
   readonly causes: readonly string[];
   /** The correlation ids of the instances. */
   readonly jobs: readonly string[];

@@ -4,7 +4,8 @@ import { type InstanceStatus, OVER } from "./status.ts";
 
 /**
  * The identity of a message. The id is derived from tenant, workflow and idempotency key; the fingerprint from the payload. Two messages
- * with the same id may have different payloads: the row of that id decides which one was accepted. So acceptance always compares both.
+ * with the same id may have different payloads: the row of that id decides which one was accepted. Therefore acceptance always compares
+ * both the id and the fingerprint.
  */
 export interface Identity {
   readonly id: string;

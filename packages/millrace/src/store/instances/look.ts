@@ -28,8 +28,8 @@ export function noteLooked(looked: readonly Looked[]): Statement {
 }
 
 /**
- * The keeper checks instances again that were marked dead. A separate statement, because it is rare and a changed check time costs one
- * written row more.
+ * Makes the keeper check instances again that were marked dead. This is a separate statement, because the case is rare and a changed check
+ * time costs one written row more.
  */
 export function watchAgain(ids: readonly string[]): Statement {
   return sql`
@@ -89,7 +89,10 @@ const MINUTE_MS = 60_000;
 /** The keeper's restarts of an instance's present run after infrastructure errors of the platform. */
 export const timesBrokenOff = fragment("iif(broken_off->>0 = run, broken_off->>1, 0)");
 
-/** Counts one more such restart of each run. The delay before the keeper's next check doubles each time, from 10 s to an hour. */
+/**
+ * Counts one more restart of each run after an infrastructure error. The delay before the keeper's next check doubles each time, from 10 s
+ * to an hour.
+ */
 export function noteRestarted(ids: readonly string[]): Statement {
   return sql`
     UPDATE millrace_instances SET broken_off = json_array(run, ${timesBrokenOff} + 1),

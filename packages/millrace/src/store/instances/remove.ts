@@ -20,7 +20,10 @@ export function isOver({ statuses, keepMs }: Old): Statement {
       WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt'))`;
 }
 
-/** Removes instances that still match: an operator may have reopened one since the scan. Returns their ids. */
+/**
+ * Removes instances that still match: an operator may have reopened one since the scan. The statement returns the ids of the removed
+ * instances.
+ */
 export function removeOver(ids: readonly string[], old: Old): Statement {
   return sql`DELETE FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} RETURNING id`;
 }
@@ -30,7 +33,7 @@ export function ofGone(ids: readonly string[]): Statement {
   return sql`instance_id IN ${among(ids)} AND NOT EXISTS (SELECT 1 FROM millrace_instances WHERE millrace_instances.id = instance_id)`;
 }
 
-/** The condition that an instance is a tenant's, in progress, and not this one. */
+/** The condition that an instance of the tenant is in progress, and is not the excepted one. */
 export function isOpenOf(tenantId: string, except: string): Statement {
   return sql`tenant_id = ${tenantId} AND id <> ${except} AND status NOT IN ${OVER}`;
 }

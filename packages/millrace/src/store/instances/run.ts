@@ -8,7 +8,7 @@ import { hasToTakeBack } from "./undoable.ts";
 
 /**
  * Marks an instance as running. An instance in doubt remains in doubt, whatever its other steps do: only an operator resolves that. An
- * instance that was marked dead, because its message was exhausted, becomes running. After a wake-up it is checked soon.
+ * instance that was marked dead, because its message was exhausted, becomes running. After a wake-up the keeper checks the instance soon.
  */
 export function markRunning(id: string): RowStatement {
   return { text: MARK_RUNNING, row: { id } };
@@ -19,8 +19,8 @@ const MARK_RUNNING = `
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${UNSEEN.fragment}`;
 
 /**
- * The same for an instance that waited, or was marked dead or failed; also if an operator skipped its message while it was being started. A
- * separate statement, because a changed check time costs one written row more.
+ * Marks an instance as running that waited, or was marked dead or failed; also if an operator skipped its message while it was being
+ * started. A separate statement, because a changed check time costs one written row more.
  */
 export function markAwake(id: string): RowStatement {
   return { text: MARK_AWAKE, row: { id } };
@@ -36,7 +36,7 @@ export function isAsleep(standing: Standing): boolean {
   return AWAKENED.has(standing.status) && !isClosed(standing);
 }
 
-/** The row has an end, and the platform reports the run as running. */
+/** Revives an instance: its row has an end, but the platform reports the run as running. */
 export function revive({ id, run }: { id: string; run: number }): Statement {
   return sql`
     UPDATE millrace_instances SET status = ${AWAKE}, error = NULL, updated_at = ${now}
@@ -60,8 +60,8 @@ export interface End {
 }
 
 /**
- * Records the end of a run. Ignored for an earlier run than the present one. Within a run a success replaces a failure (a timed-out replay
- * may be followed by a successful one), never the other way round. The keeper checks a failed run once more.
+ * Records the end of a run. The end of an earlier run than the present one is ignored. Within a run a success replaces a failure (a
+ * timed-out replay may be followed by a successful one), never the other way round. The keeper checks a failed run once more.
  */
 export function finishInstance(end: End): RowStatement {
   return { text: FINISH, row: { ...end } };
@@ -114,21 +114,21 @@ export function keepCaught(id: string, left: string): Statement {
 export interface NextRun {
   readonly id: string;
   readonly tenantId: string;
-  /** One more than the run that was read. */
+  /** The number of the new run: one more than the run that was read. */
   readonly run: number;
-  /** The additional state for it (see `LeftBehind`), as JSON. */
+  /** The additional state for the new run (see `LeftBehind`), as JSON. */
   readonly left: string;
 }
 
 /** A retry, and its preconditions. */
 interface Retry extends NextRun {
-  /** True when it starts from the beginning, without the state of earlier runs. */
+  /** True when the retry starts from the beginning, without the state of earlier runs. */
   readonly isAnew: boolean;
-  /** The step whose failure no completed step may depend on; null for no such condition. */
+  /** A step: no completed step may depend on its failure. Null for no such condition. */
   readonly named: string | null;
   /** Effects that may have happened because that step failed, without a record. */
   readonly wentOn: string | undefined;
-  /** The reason why it would fail in the same way again; null if there is none. */
+  /** The reason why the new run would fail in the same way again; null if there is none. */
   readonly again: string | null;
 }
 
@@ -141,7 +141,7 @@ export function beginRetry({ id, tenantId, run, left, isAnew, named, wentOn, aga
       AND ${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(id, named)})`;
 }
 
-/** Starts the run that undoes the others. */
+/** Starts the run that undoes the effects of the earlier runs. */
 export function beginUndo({ id, tenantId, run, left }: NextRun, actionId: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', run = ${run}, error = NULL, caught = ${leftWith(sql`${left}`)}, undo = ${actionId},
@@ -155,10 +155,10 @@ export interface GivenUpRun {
   /** The action's id. */
   readonly id: string;
   readonly instance: string;
-  /** The run that it started. */
+  /** The run that the action started. */
   readonly run: number | null;
   readonly failure: object;
-  /** The cause of that failure (`causeId`). */
+  /** The cause of the action's failure (`causeId`). */
   readonly cause: string;
 }
 

@@ -15,7 +15,7 @@ interface StatusFacts {
    * The way in which it continues: by events and time alone, by an operator (answer, retry or replay), or never. An undo does not count.
    */
   readonly goesOn: "by itself" | "by a person" | "no more";
-  /** The kind of end: success, given up by an operator, or a failure that can be repaired. Null while it is in progress. */
+  /** The kind of end: success, given up by an operator, or a failure that can be repaired. Null while the instance is in progress. */
   readonly end: "success" | "given up" | "failure" | null;
 }
 
@@ -24,30 +24,33 @@ interface StatusFacts {
  * directory. Every set of statuses in code and statements is derived from this table.
  */
 const STATUSES = {
-  /** Committed, its message on the way. Ends with its consumer, its first recorded step, the keeper, or an operator who stops it. */
+  /**
+   * The command is committed, and its message is in transit. The status ends with the consumer, the first recorded step, the keeper, or an
+   * operator who stops it.
+   */
   accepted: { stage: "unseen", goesOn: "by itself", end: null },
-  /** Received from its queue, or started without it. Ends with its first recorded step, or the keeper. */
+  /** The command was received from its queue, or started without it. The status ends with the first recorded step, or the keeper. */
   queued: { stage: "unseen", goesOn: "by itself", end: null },
-  /** In progress. Ends with a wait, an unknown outcome or its end. */
+  /** The instance is in progress. The status ends with a wait, an unknown outcome or the end of the run. */
   running: { stage: "running", goesOn: "by itself", end: null },
-  /** Waits for an event, a decision or a time. Ends with its next recorded step, or the decision. */
+  /** The instance waits for an event, a decision or a time. The status ends with the next recorded step, or the decision. */
   waiting: { stage: "resting", goesOn: "by itself", end: null },
   /** Paused by an operator, who resumes it. An effect in progress at the time is recorded; no other one starts. */
   paused: { stage: "resting", goesOn: "by a person", end: null },
-  /** An effect has an unknown outcome. An operator resolves it. */
+  /** An effect has an unknown outcome. An operator resolves the unknown outcome. */
   in_doubt: { stage: "resting", goesOn: "by a person", end: null },
-  /** Completed. An operator can undo it; retention removes it. */
+  /** Completed. An operator can undo the instance; retention removes it. */
   complete: { stage: "ended", goesOn: "no more", end: "success" },
   /**
    * Failed. An operator can retry or undo it; a later replay of the same run may succeed; the keeper revives it if it is running on the
    * platform.
    */
   errored: { stage: "ended", goesOn: "by a person", end: "failure" },
-  /** Ended by an operator: undone, or stopped. An operator can retry it. */
+  /** Ended by an operator: undone, or stopped. An operator can retry the instance. */
   terminated: { stage: "ended", goesOn: "by a person", end: "given up" },
-  /** Never started, because its message was refused. An operator replays or skips the dead letter. */
+  /** The instance never started, because its message was refused. An operator replays or skips the dead letter. */
   dead: { stage: "refused", goesOn: "by a person", end: "failure" },
-  /** Given up by an operator: closed, or with its dead letter. Changes only if its run started nevertheless. */
+  /** Given up by an operator: closed, or with its dead letter. The status changes only if the instance's run started nevertheless. */
   skipped: { stage: "refused", goesOn: "no more", end: "given up" },
 } as const satisfies Record<string, StatusFacts>;
 
@@ -59,52 +62,52 @@ export type StatusSet = OneOf<InstanceStatus>;
 
 const statusesThat = (is: (facts: StatusFacts) => boolean): StatusSet => thoseThat<StatusFacts, InstanceStatus>(STATUSES, is);
 
-/** In progress, now or later. */
+/** Statuses of instances in progress, now or later. */
 export const UNDER_WAY = statusesThat(({ end }) => end === null);
 
-/** Without work in progress, unless an operator reopens it. */
+/** Statuses without work in progress, unless an operator reopens the instance. */
 export const OVER = statusesThat(({ end }) => end !== null);
 
-/** Without a recorded step. */
+/** Statuses without a recorded step. */
 export const UNSEEN = statusesThat(({ stage }) => stage === "unseen");
 
-/** Running, or about to. */
+/** Statuses of instances that are running, or about to run. */
 export const WORKING = statusesThat(({ stage }) => stage === "unseen" || stage === "running");
 
-/** With a recorded step, and in progress: it may wait. */
+/** Statuses of instances in progress with a recorded step: the instance may wait. */
 export const BEGUN = statusesThat(({ stage }) => stage === "running" || stage === "resting");
 
-/** The same, and it continues without an operator. */
+/** Statuses of instances with a recorded step that continue without an operator. */
 export const ON_ITS_WAY = statusesThat(({ stage, goesOn }) => (stage === "running" || stage === "resting") && goesOn === "by itself");
 
-/** Idle until an event, a decision or a time. */
+/** Statuses of instances that are idle until an event, a decision or a time. */
 export const AT_REST = statusesThat(({ stage }) => stage === "resting");
 
-/** Continues without an operator. */
+/** Statuses of instances that continue without an operator. */
 export const GOING_ON = statusesThat(({ goesOn }) => goesOn === "by itself");
 
-/** Its run is over. The platform uses the same names. */
+/** Statuses of instances with an ended run. The platform uses the same names. */
 export const ENDED = statusesThat(({ stage }) => stage === "ended");
 
-/** Never started, as far as known, or skipped for good. */
+/** Statuses of instances that never started, as far as known, or that were skipped for good. */
 export const REFUSED = statusesThat(({ stage }) => stage === "refused");
 
-/** Over without success. */
+/** Statuses of instances that are over without success. */
 export const STOPPED = statusesThat(({ end }) => end === "failure" || end === "given up");
 
-/** Over, and needs no operator. */
+/** Statuses of instances that are over and need no operator. */
 export const SETTLED = statusesThat(({ end }) => end === "success" || end === "given up");
 
-/** Over according to the engine's records: the platform may report otherwise, and an operator may repair it. */
+/** Statuses of failure, according to the engine's records: the platform may report otherwise, and an operator may repair the instance. */
 export const FAILED = statusesThat(({ end }) => end === "failure");
 
-/** A retry starts its next run. */
+/** Statuses from which a retry starts the next run. */
 export const RETRYABLE = statusesThat(({ stage, goesOn }) => stage === "ended" && goesOn === "by a person");
 
-/** No retry, replay or answer can continue it. */
+/** Statuses from which no retry, replay or answer can continue the instance. */
 export const RUNS_NO_MORE = statusesThat(({ goesOn }) => goesOn === "no more");
 
-/** Its row expects no step now, so a recorded one shows that it runs. */
+/** Statuses in which no step is expected now, so a recorded step shows that the instance runs. */
 export const AWAKENED = statusesThat(
   ({ stage, goesOn, end }) => (stage === "resting" && goesOn === "by itself") || stage === "refused" || end === "failure",
 );
@@ -132,7 +135,8 @@ export const AWAKE = fragment(`iif(EXISTS (SELECT 1 FROM millrace_inbox
 export const IS_INDEXED_AS_STOPPED = fragment(`status IN ('errored', 'terminated', 'dead', 'skipped', 'in_doubt', 'paused')`);
 
 /**
- * The same for the indexes `instances_to_call` and `instances_by_deadline`: the former has ended instances, the latter those in progress.
+ * The condition of the indexes `instances_to_call` and `instances_by_deadline`, in the same words: the former has ended instances, the
+ * latter those in progress.
  */
 export const IS_INDEXED_AS_OVER = fragment(`status IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`);
 export const IS_INDEXED_AS_UNDER_WAY = fragment(`status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`);

@@ -7,8 +7,8 @@ import type { NextRun } from "./run.ts";
 import { AWAKE, GOING_ON, RETRYABLE, UNDER_WAY } from "./status.ts";
 
 /**
- * Cancels an instance in progress: the next run undoes the others. With an unknown outcome it remains in doubt, because only an operator
- * resolves that.
+ * Cancels an instance in progress: the next run undoes the effects of the earlier ones. An instance with an unknown outcome remains in
+ * doubt, because only an operator resolves that.
  */
 export function beginCancel({ id, tenantId, run }: Omit<NextRun, "left">, actionId: string): Statement {
   return sql`
@@ -17,7 +17,7 @@ export function beginCancel({ id, tenantId, run }: Omit<NextRun, "left">, action
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${UNDER_WAY} AND undo IS NULL AND run < ${run}`;
 }
 
-/** Stops an instance in progress without an undo. Only a retry starts it again. */
+/** Stops an instance in progress without an undo. Only a retry starts the instance again. */
 export function markStopped({ id, tenantId, run }: Omit<NextRun, "left">): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'terminated', run = ${run}, error = NULL, updated_at = ${now}, check_at = NULL
@@ -32,8 +32,8 @@ interface Seen {
 }
 
 /**
- * Pauses an instance: from now on no step of it starts. The keeper checks it like a waiting one. An instance that waits for its turn in a
- * lane (`inLane`) is not changed: pause the lane.
+ * Pauses an instance: from now on no step of it starts. The keeper checks a paused instance like a waiting one. An instance that waits for
+ * its turn in a lane (`inLane`) is not changed: pause the lane.
  */
 export function markPaused({ id, tenantId }: Omit<Seen, "run">, inLane: boolean): Statement {
   return sql`
@@ -41,7 +41,7 @@ export function markPaused({ id, tenantId }: Omit<Seen, "run">, inLane: boolean)
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${GOING_ON} AND undo IS NULL AND NOT ${inLane ? 1 : 0}`;
 }
 
-/** The status of a resumed instance, as without the pause. The keeper starts one without a record. */
+/** The status of a resumed instance, as without the pause. The keeper starts an instance without a recorded step. */
 const RESUMED = fragment(`CASE
       WHEN EXISTS (SELECT 1 FROM millrace_inbox
         WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt') THEN 'in_doubt'
@@ -53,8 +53,8 @@ const RESUMED = fragment(`CASE
       ELSE 'accepted' END`);
 
 /**
- * Resumes a paused instance, except one that is paused for its own restart. The keeper checks it soon, in case the platform cannot be
- * notified now.
+ * Resumes a paused instance, except one that is paused for its own restart. The keeper checks the instance soon, in case the platform
+ * cannot be notified now.
  */
 export function markResumed({ id, tenantId }: Omit<Seen, "run">): Statement {
   return sql`
@@ -64,7 +64,7 @@ export function markResumed({ id, tenantId }: Omit<Seen, "run">): Statement {
 
 /**
  * Restarts an instance from the beginning of its code, with its records: it is paused until the platform has ended the previous run, so
- * that no two runs overlap. Until then it cannot be restarted again.
+ * that no two runs overlap. Until then the instance cannot be restarted again.
  */
 export function beginRestart({ id, tenantId, run, left }: NextRun): Statement {
   return sql`
@@ -74,7 +74,7 @@ export function beginRestart({ id, tenantId, run, left }: NextRun): Statement {
       AND undo IS NULL AND run < ${run} AND NOT ${IS_BEING_RESTARTED}`;
 }
 
-/** The previous run is over on the platform: the next one starts. */
+/** Starts the next run of a restart, because the previous run is over on the platform. */
 export function markRestarted(id: string, run: number): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', updated_at = ${now}

@@ -5,7 +5,7 @@ import { isEntry } from "../inbox/entry.ts";
 import { hasDoubt } from "../inbox/read.ts";
 import { GOING_ON, WORKING } from "./status.ts";
 
-/** Marks the instance as waiting, unless the wait has its event or has timed out. After the wait's own row. */
+/** Marks the instance as waiting, unless the wait has its event or has timed out. The statement must follow the insert of the wait. */
 export function waitForEvent(instanceId: string, label: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'waiting', updated_at = ${now}
@@ -14,7 +14,7 @@ export function waitForEvent(instanceId: string, label: string): Statement {
         WHERE instance_id = ${instanceId} AND name = ${label} AND signal_id IS NULL AND over_at IS NULL)`;
 }
 
-/** Marks the instance as waiting while one of its approvals is pending. After the approval's own row. */
+/** Marks the instance as waiting while one of its approvals is pending. The statement must follow the insert of the approval. */
 export function waitForAnswer(tenantId: string, instanceId: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'waiting', updated_at = ${now}
@@ -40,7 +40,7 @@ export function markInDoubt(instanceId: string): Statement {
     WHERE id = ${instanceId} AND status IN ${GOING_ON} AND ${hasDoubt(instanceId)}`;
 }
 
-/** The same for one effect: reads only that entry of the instance. */
+/** Marks the instance as in doubt, if this effect has an unknown outcome. Reads only that entry of the instance. */
 export function markDoubted(key: EntryKey): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'in_doubt', updated_at = ${now}
@@ -59,7 +59,10 @@ const MARK_RESOLVED = `
     AND NOT EXISTS (SELECT 1 FROM millrace_inbox
       WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt')`;
 
-/** The same after an operator's answer: the keeper checks soon, in case the platform cannot be notified now. */
+/**
+ * Ends the doubt after an operator's answer, if no unknown outcome is left. The keeper checks soon, in case the platform cannot be notified
+ * now.
+ */
 export function resumeResolved(instanceId: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
