@@ -17,7 +17,12 @@ export const INSTANCE_VERBS: readonly AnyBulkVerb[] = Object.values<InstanceAct>
 function ofMany({ verb, bulk, plan, act }: InstanceAct): AnyBulkVerb[] {
   if (bulk === undefined) return [];
   const { from, usual, takesBack, runs = false, follows } = bulk;
-  const asked = ({ env, catalog, by, reason, undo }: BulkCall) => ({ env, catalog, by, given: { ...takesBack?.(undo), reason } });
+  const asked = ({ env, catalog, by, reason, undo }: BulkCall) => ({
+    env,
+    catalog,
+    by,
+    given: { ...(takesBack?.(undo) as object), reason },
+  });
   return [
     defineBulkVerb({
       name: verb,

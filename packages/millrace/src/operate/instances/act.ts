@@ -101,7 +101,7 @@ interface Declared<Path extends string, Given extends Fields, Answer extends Fie
 /** An act on one instance. Its route, dry run, audit row, command and bulk verb come from this declaration. */
 export interface InstanceAct<Path extends string = string, Given extends Fields = Fields, Answer extends Fields = Fields>
   extends Words<Path, Given, Answer> {
-  readonly bulk?: OfMany<GivenOf<Given>>;
+  readonly bulk?: OfMany<unknown>;
   /** Dry run. Errors: `instance_not_found`, and those that the act declares. */
   plan(asked: Asked<GivenOf<Given>>, id: string): Promise<ActionPlan>;
   /** Errors: as `plan`; `invalid_transition`, audited as no change, if it is refused. */
