@@ -93,6 +93,7 @@ export const ROUTES: Record<string, Kept> = {
       return by.post(path, { ...because, payload: { endpoint_id: "e", version: 1 } }, { "Idempotency-Key": fresh("signal") });
     },
   },
+  "POST /v1/instances/{id}/run-again": { verb: "run_again", triedIn: "test/engine/operate/run-again.test.ts" },
   "POST /v1/instances/{id}/undo": { verb: "undo", triedIn: "test/api/undo.test.ts" },
   "POST /v1/effects/{key}/confirm": { verb: "confirm", does: (by) => resolving(by, "confirm") },
   "POST /v1/effects/{key}/reject": { verb: "reject", does: (by) => resolving(by, "reject") },

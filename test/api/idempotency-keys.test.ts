@@ -33,6 +33,7 @@ describe("Idempotency-Key", () => {
       "POST /v1/bulk-actions",
       "POST /v1/commands",
       "POST /v1/events",
+      "POST /v1/instances/{id}/run-again",
       "POST /v1/instances/{id}/signals/{type}",
       "POST /v1/schedules/{name}/run",
       "POST /v1/webhooks",

@@ -9,7 +9,7 @@ import { Behind, GOES_ON } from "./behind.tsx";
 import { stepOf } from "./step-names.ts";
 import { type Detail, hasUndoFailed, UNDO_STEP } from "./whole.ts";
 
-export type Verb = "retry" | "skip" | "undo" | "cancel" | "pause" | "resume" | "restart" | "signal" | "close";
+export type Verb = "retry" | "skip" | "undo" | "cancel" | "pause" | "resume" | "restart" | "signal" | "close" | "run-again";
 
 export interface Asked {
   verb: Verb;
@@ -26,6 +26,7 @@ const WORDS: Readonly<Record<Verb, string>> = {
   restart: "Restart",
   signal: "Signal",
   close: "Close",
+  "run-again": "Run again",
 };
 
 /** The button in the dialog, where the verb alone could mean closing the dialog. */
@@ -34,6 +35,7 @@ const DOES: Readonly<Partial<Record<Verb, string>>> = {
   cancel: "Cancel the instance",
   pause: "Pause the instance",
   close: "Close permanently",
+  "run-again": "Run a copy",
 };
 
 /** Warnings of actions that cannot be undone. */
@@ -43,6 +45,9 @@ const FINAL: Readonly<Partial<Record<Verb, string>>> = {
   skip: "Your output replaces the output of the step. The step does not run again, and an undo does not revert it.",
   cancel: "A started cancel cannot be stopped.",
 };
+
+/** Actions that the API repeats without a second effect for the same key. */
+const KEYED: ReadonlySet<Verb> = new Set(["signal", "run-again"]);
 
 const FINAL_IN_UNDO = "Your decision is final: the undo skips this step.";
 
@@ -56,12 +61,13 @@ function verbsFor(instance: Detail): Verb[] {
   const answered = (...verbs: Verb[]) => (doubts.length === 0 ? verbs : []);
   if (status === "errored") {
     const skip = error?.step ? (["skip"] as const) : [];
-    return ["retry", ...skip, ...(undo === null ? [...answered("undo"), "restart" as const] : []), ...answered("close")];
+    return ["retry", ...skip, ...(undo === null ? [...answered("undo"), "restart" as const] : []), "run-again", ...answered("close")];
   }
-  if (status === "terminated") return ["retry", ...answered(...(undo === null ? ["undo" as const] : []), "close")];
+  if (status === "terminated")
+    return ["retry", ...answered(...(undo === null ? ["undo" as const] : [])), "run-again", ...answered("close")];
   // An undo is running: only an instance in doubt can be closed.
   if (undo === "open") return status === "in_doubt" ? answered("close") : [];
-  if (status === "complete") return ["undo"];
+  if (status === "complete") return ["undo", "run-again"];
   if (status === "paused") return ["resume", "cancel"];
   if (status === "in_doubt") return ["cancel", "pause", ...answered("close")];
   if (status === "dead" || status === "skipped") return [];
@@ -112,7 +118,7 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
   const path = verb === "signal" ? "/v1/instances/:id/signals/:type" : `/v1/instances/:id/${verb}`;
   const param = { id: instance.id, type: wait?.event_type ?? "" };
   const ask = (body: object, key?: string) =>
-    send("POST", path, { param, body: { ...fields, ...body }, ...(key !== undefined && verb === "signal" && { key }) });
+    send("POST", path, { param, body: { ...fields, ...body }, ...(key !== undefined && KEYED.has(verb) && { key }) });
   return (
     <Act<Plan, { action_id: string }>
       title={`${DOES[verb] ?? WORDS[verb]}${step && (verb === "retry" || verb === "skip") ? `: ${step}` : ""}`}
@@ -130,7 +136,7 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
       )}
       act={(reason, key) => ask({ reason }, key) as never}
       done={() => done(WORDS[verb])}
-      {...(verb === "signal" && { on: `${instance.id} ${wait?.event_type}` })}
+      {...(KEYED.has(verb) && { on: `${instance.id} ${wait?.event_type}` })}
       close={close}
       isReady={!takesJson || said.wrong === undefined}
       depends={[text, undo]}

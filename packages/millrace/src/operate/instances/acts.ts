@@ -8,12 +8,13 @@ import { pause, resume } from "./pause.ts";
 import type { ActionPlan } from "./plan.ts";
 import { restart } from "./restart.ts";
 import { retry } from "./retry.ts";
+import { runAgain } from "./run-again.ts";
 import { signal } from "./signal.ts";
 import { skip } from "./skip-step.ts";
 import { undo } from "./undo.ts";
 
 /** The acts on an instance by name, which is also the verb of the command line. */
-export const INSTANCE_ACTS = { retry, undo, cancel, pause, resume, restart, skip, signal, close };
+export const INSTANCE_ACTS = { retry, undo, cancel, pause, resume, restart, skip, signal, close, "run-again": runAgain };
 
 type Acts = typeof INSTANCE_ACTS;
 /** The name of an act on an instance, such as `retry`. */

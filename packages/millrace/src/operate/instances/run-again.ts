@@ -1,0 +1,131 @@
+import * as z from "zod";
+import { address } from "../../contract/address.ts";
+import { crashPoint } from "../../contract/crash-points.ts";
+import { assertDeclared } from "../../contract/declared.ts";
+import type { Envelope } from "../../contract/envelope.ts";
+import { codeOf, messageOf } from "../../contract/errors.ts";
+import { digest } from "../../contract/ids.ts";
+import type { Draft } from "../../contract/message.ts";
+import { unpackPayload } from "../../contract/payload.ts";
+import { sql } from "../../contract/sql.ts";
+import { labelOf } from "../../contract/step-names.ts";
+import { beginning } from "../../contract/text.ts";
+import { newTrace } from "../../contract/trace.ts";
+import { effectsOf } from "../../inspect/effects.ts";
+import type { Instance } from "../../inspect/instances.ts";
+import { acceptance, outgoing } from "../../intake/accept/accept.ts";
+import { startInstances } from "../../intake/start.ts";
+import { relay } from "../../recorder/relay.ts";
+import { query } from "../../store/d1/retry.ts";
+import { insertAccepted } from "../../store/instances/accept.ts";
+import { selectKnown } from "../../store/instances/keys.ts";
+import { ENDED } from "../../store/instances/status.ts";
+import type { AnyWorkflow } from "../../workflow/workflow.ts";
+import { type Call, instanceAct } from "./act.ts";
+
+/**
+ * Runs a copy of an ended instance as a new one: the same payload, under a key of its own, caused by the original. Refused while the
+ * original has not ended, and if its payload is gone or its workflow no longer accepts it.
+ */
+export const runAgain = instanceAct({
+  verb: "run_again",
+  path: "run-again",
+  operationId: "runInstanceAgain",
+  summary: "Run a copy of an ended instance",
+  description:
+    "Starts a new instance with the payload and the correlation of this one, also of a complete one. Its key is the original key with `/again/` and an id. Its effects happen again, under keys of their own. A repeat with the same `Idempotency-Key` starts nothing.",
+  accepted: "The new instance is accepted",
+  body: {},
+  answer: {
+    instance_id: z.string().meta({ description: "The id of the new instance." }),
+    replayed: z.boolean().meta({ description: "True for a repeat of an accepted request, which has no effect." }),
+  },
+  key: { says: "Identifies the request. Default: each request starts a new instance.", isRequired: false },
+  read: readOriginal,
+  refused: ({ instance }, original) => whyNotEnded(instance) ?? ("why" in original ? original.why : null),
+  async plan({ env, by, instance, key }) {
+    const named = key === undefined ? "<id of the action>" : idOf(instance, key);
+    const effects = (await effectsOf(env, by, instance.id)).filter(({ undo, state }) => undo !== "undo_step" && state !== "superseded");
+    const labels = new Map(effects.map(({ step, item }) => [labelOf(step, item), { step, item, verdict: "runs" as const }]));
+    return {
+      follows: `A new instance of ${instance.workflow} starts with the stored payload, under the key "${keyOf(instance, named)}". Its effects happen again, under keys of their own.`,
+      effects: [...labels.values()],
+    };
+  },
+  async change({ env, by, instance, key, actionId }, original) {
+    if ("why" in original) return { change: insertAccepted("[]"), to: "accepted" };
+    const { workflow, draft, queue } = original;
+    const id = idOf(instance, key ?? actionId);
+    const envelope = await address(env.PAYLOADS, draft, {
+      tenantId: by.tenantId,
+      source: by.actor,
+      correlationId: instance.correlationId,
+      causationId: `${instance.id}/run again`,
+      traceparent: newTrace(),
+      idempotencyKey: keyOf(instance, id),
+      owner: id,
+    });
+    const copy = acceptance(workflow, envelope, queue);
+    const ended = sql`EXISTS (SELECT 1 FROM millrace_instances o
+      WHERE o.id = ${instance.id} AND o.tenant_id = ${by.tenantId} AND o.status IN ${ENDED})`;
+    return {
+      change: insertAccepted(`[${copy.row}]`, ended),
+      detail: { instance: copy.id },
+      to: "accepted",
+      isRepeat: async () => (await query(env.DB, selectKnown([copy.id]))).length > 0,
+      async done(_, isApplied) {
+        // An instance that is not started here is started by the keeper.
+        await crashPoint("A03 accept committed, not enqueued");
+        if (isApplied && queue !== null) await relay(env, [outgoing(env.MILLRACE_KEY, copy)]);
+        if (isApplied && queue === null) await startInstances(env, [copy], "first");
+        return { instance_id: copy.id, replayed: !isApplied };
+      },
+    };
+  },
+  bulk: {
+    from: ENDED.values,
+    runs: true,
+    follows: "Each instance runs once more as a new one, with the same payload: its effects happen again, under keys of their own.",
+  },
+});
+
+interface Original {
+  readonly workflow: AnyWorkflow;
+  readonly draft: Draft;
+  /** Null for an instance that an event started. */
+  readonly queue: string | null;
+}
+
+/** The message of an instance, as the present deployment reads it. Otherwise the reason why it cannot run again. */
+async function readOriginal({ env, by, catalog, instance }: Call<unknown>): Promise<Original | { readonly why: string }> {
+  assertDeclared(catalog !== undefined, 'Pass the catalog to run an instance again: actOn(env, by, "run-again", id, given, { catalog }).');
+  const workflow = catalog.workflows.find(({ name }) => name === instance.workflow);
+  if (workflow === undefined) return { why: `This deployment has no workflow ${instance.workflow}: add it, and deploy.` };
+  const [row] = await query<{ envelope: string; queue: string | null }>(
+    env.DB,
+    sql`SELECT envelope, queue FROM millrace_instances WHERE id = ${instance.id} AND tenant_id = ${by.tenantId}`,
+  );
+  try {
+    const payload = await unpackPayload(env.PAYLOADS, workflow.on, JSON.parse(row?.envelope ?? "{}") as Envelope);
+    return { workflow, draft: workflow.on.from(payload), queue: row?.queue ?? null };
+  } catch (error) {
+    if (codeOf(error) === "payload_missing") return { why: "The payload of the instance is no longer stored: send its command again." };
+    if (codeOf(error) === "invalid_payload")
+      return { why: `The workflow no longer accepts the payload of the instance: ${messageOf(error)} Send its command again.` };
+    throw error;
+  }
+}
+
+function whyNotEnded({ status }: Instance): string | null {
+  if (ENDED.has(status)) return null;
+  if (status === "dead") return "The instance never started: replay its dead letter (GET /v1/dead-letters lists them).";
+  if (status === "skipped") return "The instance is skipped: send its command under another key.";
+  return `The instance is ${status}: only an instance that has ended can run again.`;
+}
+
+/** The same for each repeat of a request. */
+const idOf = ({ id }: Instance, request: string) => digest("run again", id, request);
+
+function keyOf({ idempotencyKey }: Instance, id: string): string {
+  return `${beginning(idempotencyKey.replace(/\/again\/[0-9a-f]{32}$/, ""), 450)}/again/${id}`;
+}

@@ -1,0 +1,158 @@
+import { actOn, getInstance, planAct } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { app } from "../../probe/worker.ts";
+import { deliver, dieAt, event, fresh, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";
+import { failsUntilMended, runLab } from "../lab.ts";
+import { theOperator } from "./bulk/bulk.ts";
+
+/** A complete run, and the number of times that its effect happened. */
+async function complete(more: { tenantId?: string; note?: string } = {}) {
+  const did = { times: 0 };
+  const { instanceId: id, name } = await runLab(
+    ({ step }) =>
+      step.commit("work", () => {
+        did.times++;
+        return {};
+      }),
+    more,
+  );
+  expect(await reaches(id, "complete", "errored")).toBe("complete");
+  return { id, name, did };
+}
+
+const again = (id: string, key?: string) =>
+  actOn(probeEnv, operator, "run-again", id, { reason: "once more" }, { catalog: app, ...(key && { key }) });
+const plan = (id: string, key?: string) => planAct(probeEnv, operator, "run-again", id, {}, { catalog: app, ...(key && { key }) });
+
+describe("Run again", () => {
+  it("starts a copy of a complete instance under a derived key, with its payload, correlation and cause", async () => {
+    const { id, name, did } = await complete();
+    const { action_id, instance_id, replayed } = await again(id);
+    expect(replayed).toBe(false);
+    expect(await reaches(instance_id, "complete", "errored")).toBe("complete");
+    expect(did.times).toBe(2);
+    const [first, second] = [await getInstance(probeEnv, operator, id), await getInstance(probeEnv, operator, instance_id)];
+    expect(second).toMatchObject({ workflow: "lab", subject: first.subject, correlationId: first.correlationId });
+    expect(second.idempotencyKey).toMatch(new RegExp(`^${name}/again/[0-9a-f]{32}$`));
+    expect(second.causationId).toBe(`${id}/run again`);
+    const [audit] = await rows(
+      "SELECT verb, target, result, reason, detail->>'instance' AS new FROM millrace_actions WHERE id = ?1",
+      action_id,
+    );
+    expect(audit).toEqual({ verb: "run_again", target: id, result: "applied", reason: "once more", new: instance_id });
+    // The key of a copy of a copy does not grow.
+    const third = await getInstance(probeEnv, operator, (await again(instance_id)).instance_id);
+    expect(third.idempotencyKey).toMatch(new RegExp(`^${name}/again/[0-9a-f]{32}$`));
+  });
+
+  it("starts one instance for any number of requests with one key, and one for each request without", async () => {
+    const { id } = await complete();
+    const sent = await Promise.all([1, 2, 3].map(() => again(id, "a click")));
+    expect(new Set(sent.map(({ instance_id }) => instance_id)).size).toBe(1);
+    expect(sent.filter(({ replayed }) => !replayed)).toHaveLength(1);
+    const others = [await again(id), await again(id, "another click")];
+    expect(new Set([...sent, ...others].map(({ instance_id }) => instance_id)).size).toBe(3);
+  });
+
+  it("starts a copy of an instance that an event started, without a queue", async () => {
+    const name = fresh("event");
+    await deliver("probe-events", [event("probe.done", name, { name, step: "s" }, `${name}/done`)]);
+    const ofEvent = () =>
+      rows<{ id: string; queue: string | null }>(
+        "SELECT id, queue FROM millrace_instances WHERE workflow = 'count-done' AND subject = ?1",
+        name,
+      );
+    const [first] = await until(ofEvent, ({ length }) => length === 1);
+    expect(await reaches(first?.id ?? "", "complete")).toBe("complete");
+    const { instance_id } = await again(first?.id ?? "");
+    expect(await reaches(instance_id, "complete")).toBe("complete");
+    expect(await rows("SELECT 1 FROM probe_rows WHERE name = ?1 AND kind = 'event'", name)).toHaveLength(2);
+  });
+
+  it("names its key in a dry run, which starts nothing", async () => {
+    const { id, name } = await complete();
+    expect(await plan(id)).toMatchObject({
+      refused: null,
+      follows: expect.stringContaining(`under the key "${name}/again/<id of the action>"`),
+      effects: [{ step: "work", item: "", verdict: "runs" }],
+    });
+    expect((await plan(id, "a click")).follows).toMatch(new RegExp(`"${name}/again/[0-9a-f]{32}"`));
+    expect(await rows("SELECT 1 FROM millrace_instances WHERE causation_id = ?1", `${id}/run again`)).toEqual([]);
+  });
+
+  it("is refused in words, and audited, while the instance runs and once its payload is gone", async () => {
+    const { instanceId } = await failsUntilMended();
+    await reaches(instanceId, "errored");
+    await probeEnv.DB.prepare("UPDATE millrace_instances SET status = 'waiting' WHERE id = ?1").bind(instanceId).run();
+    const large = await complete({ note: "x".repeat(40_000) });
+    const [stored] = await rows<{ ref: string }>("SELECT envelope->>'payload_ref' AS ref FROM millrace_instances WHERE id = ?1", large.id);
+    await probeEnv.PAYLOADS.delete(stored?.ref.replace("r2://", "") ?? "");
+    for (const [id, why] of [
+      [instanceId, "The instance is waiting: only an instance that has ended can run again."],
+      [large.id, "The payload of the instance is no longer stored: send its command again."],
+    ] as const) {
+      expect((await plan(id)).refused).toBe(why);
+      await expect(again(id)).rejects.toMatchObject({ code: "invalid_transition", message: why });
+      expect(await rows("SELECT result FROM millrace_actions WHERE target = ?1 AND verb = 'run_again'", id)).toEqual([
+        { result: "no_change" },
+      ]);
+    }
+    const globex = { tenantId: "globex", actor: "gus" };
+    await expect(actOn(probeEnv, globex, "run-again", large.id, { reason: "mine?" }, { catalog: app })).rejects.toMatchObject({
+      code: "instance_not_found",
+    });
+  });
+
+  it("A03 is started by the keeper if the process dies after the commit", async () => {
+    const { id, did } = await complete();
+    dieAt("A03 accept committed, not enqueued");
+    await expect(again(id)).rejects.toThrow("Died");
+    await probeEnv.DB.prepare("UPDATE millrace_instances SET check_at = 0 WHERE causation_id = ?1").bind(`${id}/run again`).run();
+    await until(
+      async () => {
+        await keeperRound();
+        return did.times;
+      },
+      (times) => times === 2,
+    );
+  });
+
+  it("as a bulk action runs each instance of a filter once more, and counts how the new ones end", async () => {
+    const tenant = await theOperator();
+    const state = { fails: false };
+    const runs: string[] = [];
+    for (let n = 0; n < 3; n++) {
+      const { instanceId } = await runLab(
+        async ({ step }) =>
+          step.commit(
+            "work",
+            () => {
+              if (state.fails) throw new Error("Broken.");
+              return {};
+            },
+            { retries: { limit: 0, delay: 10 } },
+          ),
+        { tenantId: tenant.tenantId, name: fresh("lab") },
+      );
+      runs.push(instanceId);
+      await reaches(instanceId, "complete");
+    }
+    const asked = { verb: "run_again", filter: { status: "complete", workflow: "lab", since: "2020-01-01T00:00:00Z" } };
+    const planned = await tenant.ask<{ matched: number; sample: { refused: string | null }[]; follows: string }>("/v1/bulk-actions", {
+      reason: "look",
+      dry_run: true,
+      ...asked,
+    });
+    expect(planned.body).toMatchObject({ matched: 3, sample: [{ refused: null }, { refused: null }, { refused: null }] });
+    const { body } = await tenant.start(asked);
+    expect(await tenant.over(body.id)).toMatchObject({ state: "complete", matched: 3, done: 3, failed: 0 });
+    const copies = await rows<{ status: string; cause: string }>(
+      "SELECT status, substr(causation_id, 1, 32) AS cause FROM millrace_instances WHERE tenant_id = ?1 AND causation_id LIKE '%/run again'",
+      tenant.tenantId,
+    );
+    expect(copies.map(({ cause }) => cause).toSorted()).toEqual(runs.toSorted());
+    state.fails = true;
+    const { body: second } = await tenant.start({ verb: "run_again", ids: runs.slice(0, 1) });
+    expect(await tenant.over(second.id)).toMatchObject({ done: 0, failed: 1 });
+  });
+});
