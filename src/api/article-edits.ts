@@ -46,6 +46,7 @@ const preview = createRoute({
   method: "get",
   path: "/v1/articles/{id}/preview",
   operationId: "previewArticle",
+  command: "articles preview",
   summary: "Preview the page of an article",
   description:
     "Returns the page as its publication on the first site would make it now, in any status. It runs no script (`Content-Security-Policy: sandbox`), and search engines must not index it.",
@@ -61,6 +62,7 @@ const edit = createRoute({
   method: "patch",
   path: "/v1/articles/{id}",
   operationId: "editArticle",
+  command: "articles edit",
   summary: "Edit an article",
   description:
     "Changes the text of a draft or of an unpublished article; a pending approval then publishes the new text. With `update`, it also changes a published article: its pages are put again at the same URLs, on each site where it is published, without a new post. A rejected article cannot be edited.",

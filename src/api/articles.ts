@@ -111,6 +111,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/articles",
   operationId: "listArticles",
+  command: "articles list",
   summary: "List articles, newest first",
   description: "Returns the articles of your tenant with their state.",
   ...needs("read"),
@@ -125,6 +126,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/articles/{id}",
   operationId: "getArticle",
+  command: "articles show",
   summary: "Get an article",
   description: "Returns the text of the article, its open question and the instance that works on it.",
   ...needs("read"),
@@ -136,6 +138,7 @@ const unpublish = createRoute({
   method: "post",
   path: "/v1/articles/{id}/unpublish",
   operationId: "unpublishArticle",
+  command: "articles unpublish",
   summary: "Unpublish an article",
   description:
     "Removes its page from a site, or from all sites: undoes the instance that published it there. If that instance was pruned, a `content.unpublish` command removes the page. The entries in index and feed are removed too. Social posts about it remain.",
@@ -151,6 +154,7 @@ const publish = createRoute({
   method: "post",
   path: "/v1/articles/{id}/publish",
   operationId: "publishArticle",
+  command: "articles publish",
   summary: "Publish an article again",
   description:
     "Publishes it on a site, or on all sites of its brand where it has no page: retries the failed or undone instance for the site. If the page was removed without it, a command publishes the page. A new article is published by its chain of workflows or by the approval.",

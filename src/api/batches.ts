@@ -36,6 +36,7 @@ const accept = createRoute({
   method: "post",
   path: "/v1/batches",
   operationId: "acceptBatch",
+  command: "batches start",
   summary: "Accept a batch job: import, export or reconcile",
   description: [
     "The file is the body (`text/csv` or `application/x-ndjson` with `Content-Length`; the query has the job parameters), or is already in the bucket (JSON, `manifest`). A few rows are `items` of the JSON, all of them valid.",
@@ -80,6 +81,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/batches",
   operationId: "listBatches",
+  command: "batches list",
   summary: "List batches, newest first",
   description: "Returns the batches of your tenant with their progress.",
   ...needs("read"),
@@ -94,6 +96,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/batches/{id}",
   operationId: "getBatch",
+  command: "batches show",
   summary: "Get a batch with its progress",
   description: "Returns the state of the batch and its counts of rows.",
   ...needs("read"),
@@ -105,6 +108,7 @@ const cancel = createRoute({
   method: "post",
   path: "/v1/batches/{id}/cancel",
   operationId: "cancelBatch",
+  command: "batches cancel",
   summary: "Cancel a batch",
   description:
     "Stops the batch at its next chunk. Processed rows remain and are counted. A repeat has no effect. A batch that finishes its last chunk meanwhile is complete.",
@@ -121,6 +125,7 @@ const retry = createRoute({
   method: "post",
   path: "/v1/batches/{id}/retry-failed",
   operationId: "retryFailedRows",
+  command: "batches retry-failed",
   summary: "Import the failed rows of a batch again",
   description: [
     "Starts a batch of the failed rows of a complete or cancelled import. Its id derives from the id of the batch: a repeat returns the same batch.",

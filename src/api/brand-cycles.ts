@@ -60,6 +60,7 @@ const cycles = createRoute({
   method: "get",
   path: PATH,
   operationId: "listBrandCycles",
+  command: "brands cycles",
   summary: "List the cycles of a brand, newest first",
   description: "Returns each cycle with the states of its keywords by number. Ended cycles are kept for 90 days.",
   ...needs("read"),
@@ -71,6 +72,7 @@ const showCycle = createRoute({
   method: "get",
   path: `${PATH}/{cycle}`,
   operationId: "getBrandCycle",
+  command: "brands cycle",
   summary: "Get a cycle of a brand",
   description:
     "Returns whether the cycle is done, and the state of each keyword. It is done when each keyword is published, rejected, failed or skipped. Then `brand.cycle_ended` is sent once.",

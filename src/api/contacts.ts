@@ -53,6 +53,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/contacts",
   operationId: "listContacts",
+  command: "contacts list",
   summary: "List imported contacts by id",
   description: "Returns the contacts imported by batches and by the CRM.",
   ...needs("read"),
@@ -69,6 +70,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/contacts/{id}",
   operationId: "getContact",
+  command: "contacts show",
   summary: "Get the identity of a contact",
   description:
     "Computed from the `contact_merged` facts. An unknown contact is its own identity. A contact named `.` or `..` has no path: use `contact_id` of the list.",
@@ -94,6 +96,7 @@ const forget = createRoute({
   method: "post",
   path: "/v1/contacts/forget",
   operationId: "forgetContact",
+  command: "contacts forget",
   summary: "Erase the personal data of a contact",
   description:
     "Removes all data that identifies the person, here and in the CRM, under every identity of the contact. The audit records only counts under a pseudonym (`GET /v1/audit`). This cannot be undone.",

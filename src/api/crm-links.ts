@@ -28,6 +28,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/crm/links",
   operationId: "listCrmLinks",
+  command: "crm-links list",
   summary: "List the CRM links of contacts, by contact id",
   description: "Returns each contact with its record in the CRM and the state of their link.",
   ...needs("read"),

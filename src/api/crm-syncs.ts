@@ -65,6 +65,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/crm/syncs",
   operationId: "listCrmSyncs",
+  command: "crm-syncs list",
   summary: "List CRM syncs, newest first",
   description:
     "Start a sync with the command `contacts.sync`. A sync that failed for some contacts is complete; the next sync retries them.",
@@ -77,6 +78,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/crm/syncs/{id}",
   operationId: "getCrmSync",
+  command: "crm-syncs show",
   summary: "Get a CRM sync with its progress",
   description:
     "Available after its command is accepted, and in the list from its first chunk on. For a command with an explicit `Idempotency-Key`, see its instance until then.",
@@ -89,6 +91,7 @@ const failures = createRoute({
   method: "get",
   path: "/v1/crm/syncs/{id}/failures",
   operationId: "listCrmSyncFailures",
+  command: "crm-syncs failures",
   summary: "List the failed contacts of a sync",
   description: "Returns each refused contact with the reason of the CRM.",
   ...needs("read"),

@@ -75,6 +75,7 @@ const append = createRoute({
   method: "post",
   path: "/v1/facts",
   operationId: "stateFacts",
+  command: "facts state",
   summary: "Append up to 100 facts to their ledgers",
   description: [
     "Returns one result per fact, in order. A fact with status 201 is durable and will reach the projection and its consumers.",
@@ -95,6 +96,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/facts",
   operationId: "listFacts",
+  command: "facts list",
   summary: "List facts from the projection, newest first",
   description: "A page filtered by type, trace or job scans 5,000 facts. It may be short or empty and still have a next page.",
   ...needs("read"),

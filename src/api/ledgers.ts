@@ -45,6 +45,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/ledgers/{entity}",
   operationId: "getLedger",
+  command: "ledgers show",
   summary: "Get the ledger of an entity",
   description: "Reads the Durable Object of the entity, the source of truth. It may contain facts that the projection does not have yet.",
   ...needs("read"),
@@ -59,6 +60,7 @@ const archive = createRoute({
   method: "get",
   path: "/v1/ledgers/{entity}/archive",
   operationId: "getLedgerArchive",
+  command: "ledgers archive",
   summary: "Read the archive of a ledger in R2",
   description:
     "Facts move from their ledger to the archive after 400 days. A page covers one file: it may be short and still have a next page.",

@@ -53,6 +53,7 @@ const list = createRoute({
   method: "get",
   path: "/v1/projections",
   operationId: "listProjections",
+  command: "projections list",
   summary: "List projections with their lag",
   description: "Returns the progress of each projection and its lag behind its ledgers.",
   ...needs("read"),
@@ -75,6 +76,7 @@ const rebuild = createRoute({
   method: "post",
   path: "/v1/projections/facts/rebuild",
   operationId: "rebuildFacts",
+  command: "projections rebuild-facts",
   summary: "Rebuild the projection of facts",
   description:
     "Same as the command `projection.rebuild`. Rows are repaired in place from the ledgers, so concurrent reads miss none. GET /v1/instances/{id} shows the progress.",
@@ -85,6 +87,7 @@ const rebuildDerived = createRoute({
   method: "post",
   path: "/v1/projections/derived/rebuild",
   operationId: "rebuildDerived",
+  command: "projections rebuild-derived",
   summary: "Rebuild the results derived from facts",
   description:
     "Same as the command `projection.rebuild` with `derived`: every ledger sends its facts again for charges, payouts, budgets, merged contacts and webhooks. Existing results are not repeated; results lost with a restored backup or object are created again.",

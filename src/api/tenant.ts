@@ -36,6 +36,7 @@ const remove = createRoute({
   method: "post",
   path: "/v1/tenant/delete",
   operationId: "deleteTenant",
+  command: "tenant delete",
   summary: "Delete all data of the tenant",
   description:
     "Deletes everything of the token's tenant, including its tokens. This cannot be undone. After the answer all tokens of the tenant are refused: if the answer was lost, a 401 means that the request was accepted. Data in the CRM, on sites and at webhook receivers remains. Stop the senders to the tenant's queues first.",

@@ -49,6 +49,7 @@ const calls = createRoute({
   method: "get",
   path: "/v1/instances/{id}/text-calls",
   operationId: "listTextCalls",
+  command: "instances text-calls",
   summary: "List the model calls of an instance",
   description:
     "Returns the paid model answers. An article has the id of the instance that wrote it. Rows are kept for 400 days, longer than the instance.",
@@ -64,6 +65,7 @@ const usage = createRoute({
   method: "get",
   path: "/v1/usage/text",
   operationId: "getTextUsage",
+  command: "usage text",
   summary: "Get the usage of text generation by day, brand and model",
   description: `Default: the last ${USUAL_DAYS} days. At most ${MOST_DAYS} days per request.`,
   ...needs("read"),

@@ -50,6 +50,7 @@ const one = createRoute({
   method: "post",
   path: "/v1/webhooks/{id}/deliveries/{delivery}/redeliver",
   operationId: "redeliverWebhook",
+  command: "webhooks redeliver",
   summary: "Redeliver a delivery",
   description: [
     "Sends a delivery again that was `skipped`, refused as `gone`, or `sent` but lost by the receiver. It has the same `webhook-id` and body and a new instance.",
@@ -67,6 +68,7 @@ const many = createRoute({
   method: "post",
   path: "/v1/webhooks/{id}/redeliver",
   operationId: "redeliverWebhooks",
+  command: "webhooks redeliver-all",
   summary: "Redeliver deliveries of an endpoint",
   description: `Redelivers deliveries in one state, oldest first, at most ${REDELIVERED_AT_ONCE} per request. While \`more\` is true, repeat the request with the same \`Idempotency-Key\` for the next ones.`,
   ...needs("operate"),
@@ -90,6 +92,7 @@ const later = createRoute({
   method: "post",
   path: "/v1/webhooks/{id}/deliveries",
   operationId: "deliverFactsLater",
+  command: "webhooks deliver-later",
   summary: "Deliver the facts of a period",
   description: [
     "Starts a bulk action over the facts of the endpoint's types that have no sent delivery: the endpoint was disabled, or is new. Each fact gets the one delivery that it would have had, with the same `webhook-id`; oldest first, at most 100,000.",

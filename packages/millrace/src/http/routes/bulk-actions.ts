@@ -172,7 +172,10 @@ const steering = (verb: "abort" | "resume", summary: string, description: string
     ...needs("operate"),
     request: { params, body: jsonBody(reasoned) },
     responses: {
-      202: answers("So it does", BulkActionSchema.extend({ action_id: z.string() }).meta({ id: "SteeredBulkAction" })),
+      202: answers(
+        verb === "abort" ? "It is halted" : "It continues",
+        BulkActionSchema.extend({ action_id: z.string() }).meta({ id: "SteeredBulkAction" }),
+      ),
       ...problems(...BODY_REFUSALS, "bulk_action_not_found", "invalid_transition", "bulk_actions_running", "config_invalid"),
     },
   });

@@ -180,7 +180,7 @@ function resolution<Verb extends string>(verb: Verb, summary: string, descriptio
     ...needs("operate"),
     request: { params: z.object({ key: z.string() }), body: jsonBody(body) },
     responses: {
-      202: answers("The outcome is decided; `follows` names the consequence", ResolvedSchema),
+      202: answers("The outcome is decided, and the instance continues", ResolvedSchema),
       ...problems(...BODY_REFUSALS, "effect_not_found", "invalid_transition"),
     },
   });
