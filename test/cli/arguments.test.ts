@@ -18,7 +18,7 @@ it.each([
   [["dev", "--help"], "Usage: npx millrace dev [--port 8787]"],
   [["dev", "-h", "--port", "1"], "Usage: npx millrace dev [--port 8787]"],
   [["cost", "--help"], "Usage: npx millrace cost [--url http://localhost:8787]"],
-  [["--help"], "dev           run the Worker on this machine"],
+  [["--help"], "dev               run the Worker on this machine"],
   [["--version"], "0.1.0"],
   [["instances", "retry", "--help"], "Usage: npx millrace instances retry ID [options]."],
 ])("%s starts nothing, and prints its usage", (args, said) => {

@@ -165,7 +165,7 @@ describe("The terminal's report", () => {
     expect(heard).toEqual([
       [
         "place-order 42: mail, attempt 1, in doubt: 409.",
-        "its input: npx millrace effects list --instance abc",
+        "its input: npx millrace instances effects abc",
         "if it happened, with its output (null if none): npx millrace effects confirm WyJh_- --reason … --output …",
         "if it did not happen, to send it now: npx millrace effects reject WyJh_- --reason …",
       ].join("\n          "),

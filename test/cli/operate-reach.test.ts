@@ -90,7 +90,7 @@ it.each([
     ["dead-letters", "skip", "l", ...REASON],
     ["effects", "confirm", "k", "--output", "null", ...REASON],
     ["enqueue", "order.ship", "--payload", "{}", "--wait"],
-    ["queues", "--json"],
+    ["queues", "list", "--json"],
   ];
   for (const call of calls) {
     const err = `\n✗ The server at ${url} is not a Millrace engine. It answered ${status}. Check the address.\n`;
@@ -120,7 +120,7 @@ it("a command repeats reads, and work with a key, when it gets no answer; an act
   const listed = await say(LIST);
   const sent = await say(["enqueue", "order.ship", "--payload", "{}", "--key", "order-7"]);
   const acted = await say(["instances", "retry", "i", ...REASON]);
-  expect(listed).toMatchObject({ code: 0, err: "There is no such instance.\n" });
+  expect(listed).toMatchObject({ code: 0, err: "None.\n" });
   expect(sent).toMatchObject({ code: 0, out: "i\n" });
   expect(acted).toMatchObject({
     code: 4,
@@ -210,14 +210,14 @@ it("enqueue --wait prints for a failed attempt its number, the limit, its error,
 const typed = (payload: string) => ["enqueue", "order.ship", "--payload", payload];
 
 it.each([
-  [["instances"], "A verb is missing after instances. Verbs: list, show, tail, retry,"],
+  [["instances"], "A verb is missing after instances. Verbs: cancel, causes, close,"],
   [["instances", "lst"], 'There is no "instances lst". Did you mean list?'],
   [
     ["instances", "list", "--staus", "errored"],
     "Unknown option '--staus'. Did you mean --status? Usage: npx millrace instances list --help",
   ],
   [["instances", "retry"], "ID is missing: npx millrace instances retry ID."],
-  [["instances", "show", "a", "b"], 'Only one argument: "b" follows "a".'],
+  [["instances", "show", "a", "b"], 'There is one argument too many, "b": npx millrace instances show ID.'],
   [
     ["instances", "list", "--since", "soon"],
     '--since is a time such as 2026-11-25T08:00:00Z, or a length such as 30m, 12h, 7d; got "soon".',
@@ -233,10 +233,16 @@ it.each([
   [typed('1,"x":2'), "--payload is not valid JSON: "],
   [["effects", "confirm", "k", "--output", "1e400", ...REASON], "--output: Refused at output: Infinity, which is no number in JSON: "],
   [["dead-letters", "replay", "l", "--body", '{"a":1,"a":2}', ...REASON], "--body: Refused at body.a: occurs twice: send it once."],
-  [["queues", "--url", "ftp://ada:secret@shop.example"], "--url contains a user name or a password. Remove them and set MILLRACE_TOKEN."],
-  [["queues", "--url", "http://ada:secret@[shop"], '--url must be an address, such as http://localhost:8787; got "http://…@[shop".'],
-  [["queues", "--url", "ada:secret@localhost:1"], '--url must be an address, such as http://localhost:8787; got "…@localhost:1".'],
-  [["queues", "--url", "localhost:8787"], '--url must be an address, such as http://localhost:8787; got "localhost:8787".'],
+  [
+    ["queues", "list", "--url", "ftp://ada:secret@shop.example"],
+    "--url contains a user name or a password. Remove them and set MILLRACE_TOKEN.",
+  ],
+  [
+    ["queues", "list", "--url", "http://ada:secret@[shop"],
+    '--url must be an address, such as http://localhost:8787; got "http://…@[shop".',
+  ],
+  [["queues", "list", "--url", "ada:secret@localhost:1"], '--url must be an address, such as http://localhost:8787; got "…@localhost:1".'],
+  [["queues", "list", "--url", "localhost:8787"], '--url must be an address, such as http://localhost:8787; got "localhost:8787".'],
 ])("%s makes no request to an engine, and prints the correct form: exit code 2", async (args, said) => {
   const say = millrace({ url: "http://localhost:1", token: "mr_x" });
   expect(await say(args)).toMatchObject({ code: 2, out: "", err: expect.stringContaining(said) });
@@ -246,8 +252,8 @@ it("a dash replaces an unknown number of a queue, and a 0 a known one", async ()
   const unknown = { depth: null, oldest_seconds: null, lag_seconds: null, in_per_minute: 0, out_per_minute: 0, retry_share: null };
   const rest = { dead_letters_open: 0, processing_p50_seconds: null, processing_p99_seconds: null };
   const { url } = await breaking(0, 200, JSON.stringify({ items: [{ queue: "order-commands", ...unknown, ...rest }], next_cursor: null }));
-  const { out } = await millrace({ url, token: "mr_x" })(["queues"]);
-  expect(out.trim().split("\n").at(-1)?.split(/\s+/)).toEqual(["order-commands", ..."–––00–0––"]);
+  const { out } = await millrace({ url, token: "mr_x" })(["queues", "list"]);
+  expect(out.trim().split("\n").at(-1)?.split(/\s+/)).toEqual(["order-commands", ..."–––00–0–"]);
 });
 
 it("a command accepts no JSON file that is not in UTF-8", async () => {

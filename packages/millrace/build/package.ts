@@ -1,8 +1,8 @@
 // Builds `dist`, or another folder that is named: JavaScript and declarations of the library, the compiled command line, the console.
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, globSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { packedConsole } from "../cli/local/console.ts";
 import { WRANGLER } from "../cli/local/wrangler.ts";
 
@@ -10,13 +10,14 @@ const PACKAGE = join(import.meta.dirname, "..");
 const [, , DIST = join(PACKAGE, "dist")] = process.argv;
 const TSC = join(PACKAGE, "../../node_modules/typescript/bin/tsc");
 const BUILT = "src/http/console/built";
+const OPERATIONS = "operate/operations.json";
 
 /** As far as it is used here. */
 interface Bundler {
   build(options: object): Promise<unknown>;
 }
 interface Plugged {
-  onResolve(which: { filter: RegExp }, answer: () => object): void;
+  onResolve(which: { filter: RegExp }, answer: (asked: { path: string; importer: string; resolveDir: string }) => object | undefined): void;
 }
 
 const { exports } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as {
@@ -31,7 +32,8 @@ cpSync(join(PACKAGE, `${BUILT}.d.ts`), join(DIST, `${BUILT}.d.ts`));
 await bundle();
 rmSync(join(DIST, `${BUILT}.js`));
 compile("tsconfig.build.json", "--noResolve");
-await minifyCommands();
+cpSync(join(PACKAGE, "cli", OPERATIONS), join(DIST, "cli", OPERATIONS));
+await bundleCommands();
 trimDeclarations();
 
 // Types are checked by `npm run check`.
@@ -54,15 +56,35 @@ async function bundle(): Promise<void> {
   });
 }
 
-/** Each command stays a file of its own, found by its name. */
-async function minifyCommands(): Promise<void> {
+/** A command is one file, with the files of its folder that it alone imports. The others stay, because they are found by their place. */
+async function bundleCommands(): Promise<void> {
   const bundler: Bundler = createRequire(WRANGLER)("esbuild");
-  const files = readdirSync(join(DIST, "cli"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".js"));
+  const cli = join(DIST, "cli");
+  const files = globSync("**/*.js", { cwd: cli }).map((file) => join(cli, file));
+  const importsOf = (file: string) =>
+    [...readFileSync(file, "utf8").matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map(([, path = ""]) => join(dirname(file), path));
+  const commandOf = (file: string) => `${dirname(file)}.js`;
+  const own = new Set(files.filter((file) => files.includes(commandOf(file))));
+  for (let before = -1; before !== own.size; ) {
+    before = own.size;
+    for (const file of files.filter((file) => !own.has(file)))
+      for (const imported of importsOf(file)) if (commandOf(imported) !== file) own.delete(imported);
+  }
+  const resolve = ({ path, importer, resolveDir }: { path: string; importer: string; resolveDir: string }) => {
+    const file = join(resolveDir, path);
+    if (own.has(file) || importer === "") return undefined;
+    return { path: own.has(importer) ? `./${relative(cli, file)}` : path, external: true };
+  };
   await bundler.build({
-    entryPoints: files.map((file) => join(DIST, "cli", file)),
-    ...{ outdir: join(DIST, "cli"), outbase: join(DIST, "cli"), allowOverwrite: true, format: "esm", platform: "node" },
-    ...{ minify: true, logLevel: "error" },
+    entryPoints: files.filter((file) => !own.has(file)),
+    ...{ outdir: cli, outbase: cli, allowOverwrite: true, bundle: true, packages: "external", format: "esm", platform: "node" },
+    ...{
+      minify: true,
+      logLevel: "error",
+      plugins: [{ name: "own", setup: ({ onResolve }: Plugged) => onResolve({ filter: /^\./ }, resolve) }],
+    },
   });
+  for (const file of own) rmSync(file);
 }
 
 /** The files of the library that the command line imports. */

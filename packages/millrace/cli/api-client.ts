@@ -58,7 +58,7 @@ const TRIES = 10;
 const PAGE = 200;
 
 /**
- * Returns a function that sends a request to an engine's API and parses the JSON answer. A request that is refused with 429 is repeated
+ * Returns a function that sends a request to an engine's API and parses a JSON answer. A request that is refused with 429 is repeated
  * after its `Retry-After`. Errors: an `ApiRefusal` with the problem, also for an answer that `isWanted` does not accept.
  */
 export function askerOf(url: string, token: string, isWanted: (response: Response) => boolean = isGood) {
@@ -74,7 +74,8 @@ export function askerOf(url: string, token: string, isWanted: (response: Respons
         ...(body !== undefined && { body: JSON.stringify(body) }),
       }).catch(gone);
       const text = await response.text().catch(gone);
-      if (isWanted(response)) return (text === "" ? undefined : JSON.parse(text)) as Answer;
+      const isJson = /json/.test(response.headers.get("content-type") ?? "json");
+      if (isWanted(response)) return (text === "" ? undefined : isJson ? JSON.parse(text) : text) as Answer;
       const seconds = Number(response.headers.get("retry-after"));
       const isPutOff = response.status === 429 && seconds > 0 && nth < TRIES;
       if (!isPutOff) throw refusalOf(`${method} ${path}`, response, text);

@@ -4,7 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { ROOT } from "../../../packages/millrace/cli/local/wrangler.ts";
+import { nounLines } from "../../../packages/millrace/cli/names.js";
 import { NOUNS } from "../../../packages/millrace/cli/operate/nouns.ts";
+import { NO_VERB } from "../../../packages/millrace/cli/operate/verb.ts";
 import { letters } from "../../console/letters.ts";
 import { app, caller } from "../../console/stage.ts";
 import { fencesOf, rowsOf } from "../markdown.ts";
@@ -55,18 +57,12 @@ it("every command of docs/command-line.md ends with the code under it, and print
   }
 });
 
-it("the page has every verb, with its name, and its options", () => {
-  const verbs = Object.entries(NOUNS).flatMap(([noun, { verbs }]) =>
-    Object.entries(verbs).map(([name, { takes = "", options = {} }]) => [
-      `\`${[noun, name, takes].filter((word) => word !== "").join(" ")}\``,
-      Object.keys(options)
-        .map((option) => `\`--${option}\``)
-        .join(" "),
-    ]),
-  );
-  expect(rowsOf(page, "call").map(([call, , options]) => [call, options])).toEqual(verbs);
-  const [, nouns = ""] = /NOUNS = \[([^\]]+)\]/.exec(readFileSync(join(ROOT, "packages/millrace/cli/launch.js"), "utf8")) ?? [];
-  expect(JSON.parse(`[${nouns}]`)).toEqual(Object.keys(NOUNS));
+it("the page and the help have every noun, with its verbs", () => {
+  const lines = Object.entries(nounLines());
+  expect(rowsOf(page, "noun")).toEqual(lines.map(([noun, verbs]) => [`\`${noun}\``, verbs]));
+  const verbs = Object.entries(NOUNS).filter(([, verbs]) => !(NO_VERB in verbs));
+  expect(lines.map(([noun]) => noun)).toEqual(Object.keys(NOUNS));
+  expect(nounLines()).toMatchObject(Object.fromEntries(verbs.map(([noun, verbs]) => [noun, Object.keys(verbs).join(", ")])));
 });
 
 it("npx finds the command in the project's folder, without a request to a registry", () => {

@@ -171,7 +171,7 @@ function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, to
     ];
   if (outcome === "in_doubt")
     return [
-      `its input: ${callOf("effects list --instance", instance_id)}`,
+      `its input: ${callOf("instances effects", instance_id)}`,
       `if it happened, with its output (null if none): ${confirmed(effect)}`,
       `if it did not happen, to send it now: ${because("effects reject", effect)}`,
     ];

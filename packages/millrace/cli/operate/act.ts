@@ -1,16 +1,13 @@
 import { Misuse } from "../command.ts";
 import type { Asked } from "./verb.ts";
 
-export const REASON = { reason: { value: "TEXT", says: "the reason, kept in the audit" } };
-export const DRY_RUN = { "dry-run": { says: "print the consequences and change nothing" } };
-
 /** The reason that a dry run sends. It is not stored. */
 const LOOKING = "a dry run";
 
 const IS_PLACE = /^["'“]?(?:…|\.\.\.)["'”]?$/;
 
 /** The value of `--reason`. Errors: a `Misuse` if it is missing or still the placeholder of a printed command. */
-export function reasonOf({ text }: Pick<Asked<"reason">, "text">, isDryRun = false): string {
+export function reasonOf({ text }: Pick<Asked, "text">, isDryRun = false): string {
   const reason = text("reason")?.trim() || (isDryRun ? LOOKING : undefined);
   if (reason === undefined) throw new Misuse("--reason is missing: give the reason; the audit keeps it.");
   if (IS_PLACE.test(reason)) throw new Misuse(`--reason ${reason} is a placeholder: give the reason; the audit keeps it.`);

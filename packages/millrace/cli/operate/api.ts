@@ -7,14 +7,19 @@ const AGAIN = 2;
 /** Time limit for all attempts. */
 const WITHIN_MS = 60_000;
 
+export interface Request {
+  readonly method: string;
+  readonly path: string;
+  readonly body?: object | undefined;
+  readonly headers?: Record<string, string>;
+  /** True if a repeat has no second effect: without an answer, the request is repeated. Others are sent once. */
+  readonly isSafe: boolean;
+}
+
 export interface AskedApi {
   readonly engine: AskedEngine;
-  /** Sends a GET, which is repeated without an answer. */
   get<Answer>(path: string): Promise<Answer>;
-  /** Sends a POST once: without an answer, its effect is unknown. */
-  act<Answer>(path: string, body: object): Promise<Answer>;
-  /** Sends a POST that is idempotent, and repeats it without an answer. */
-  send<Answer>(path: string, body: object, headers?: Record<string, string>): Promise<Answer>;
+  send<Answer>(request: Request): Promise<Answer>;
 }
 
 /** The request may have reached the engine, but was not answered. */
@@ -25,27 +30,18 @@ class NotAnswered extends ApiRefusal {
 /** Errors: an `ApiRefusal` with the problem; `NotReached`; `NotAnswered`. */
 export function askedApi(engine: AskedEngine, stop: AbortSignal): AskedApi {
   const ask = askerOf(engine.url, engine.token);
-  const failed = (error: unknown) => {
-    throw orNotReached(engine, error);
-  };
-  const again = <Answer>(request: () => Promise<Answer>) =>
-    pRetry(request, {
-      retries: AGAIN,
+  const send = <Answer>({ method, path, body, headers, isSafe }: Request): Promise<Answer> =>
+    pRetry(() => ask<Answer>(method, path, body, headers), {
+      retries: isSafe ? AGAIN : 0,
       minTimeout: 500,
       maxRetryTime: WITHIN_MS,
       signal: stop,
       shouldRetry: ({ error }) => error instanceof ApiRefusal && mayPass(error),
-    }).catch(failed);
-  return {
-    engine,
-    get: (path) => again(() => ask("GET", path)),
-    send: (path, body, headers) => again(() => ask("POST", path, body, headers)),
-    act: (path, body) =>
-      ask<never>("POST", path, body).catch((error: unknown) => {
-        if (!(error instanceof ApiRefusal) || error.status !== undefined || wasNotHeard(error)) return failed(error);
-        throw new NotAnswered(`${error.message} The result is unknown: check before you repeat the command.`, { cause: error });
-      }),
-  };
+    }).catch((error: unknown) => {
+      if (isSafe || !(error instanceof ApiRefusal) || error.status !== undefined || wasNotHeard(error)) throw orNotReached(engine, error);
+      throw new NotAnswered(`${error.message} The result is unknown: check before you repeat the command.`, { cause: error });
+    });
+  return { engine, send, get: (path) => send({ method: "GET", path, isSafe: true }) };
 }
 
 /** True if a repeat may succeed: there was no answer, or the engine is temporarily unavailable. */

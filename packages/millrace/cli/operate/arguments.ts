@@ -4,42 +4,56 @@ import { Misuse } from "../command.ts";
 import { whatIsWrong } from "../options.ts";
 import { COMMON, callOf } from "./usage.ts";
 import { NO_VERB, type Noun, type Option, type Verb } from "./verb.ts";
+import { textOf } from "./words.ts";
 
 export interface Typed {
-  about: string;
+  words: readonly string[];
   values: Readonly<Record<string, string | boolean | undefined>>;
 }
 
 /** The verb of a noun, and its arguments. Errors: a `Misuse` that lists the verbs. */
 export function verbIn(name: string, noun: Noun, args: readonly string[]): { name: string; verb: Verb; rest: readonly string[] } {
-  const alone = noun.verbs[NO_VERB];
+  const alone = noun[NO_VERB];
   if (alone) return { name, verb: alone, rest: args };
-  const [first = "", ...rest] = args;
-  const found = Object.hasOwn(noun.verbs, first) ? noun.verbs[first] : undefined;
+  const [typed = "", ...rest] = args;
+  const first = SAME[typed] ?? typed;
+  const found = Object.hasOwn(noun, first) ? noun[first] : undefined;
   if (found) return { name: `${name} ${first}`, verb: found, rest };
-  const there = Object.keys(noun.verbs);
+  const there = Object.keys(noun);
   const what = first === "" || first.startsWith("-") ? `A verb is missing after ${name}` : `There is no "${name} ${first}"`;
   throw new Misuse(`${what}.${meant(first, there)} Verbs: ${there.join(", ")}. More: ${callOf(name)} --help`);
+}
+
+/** False for a verb that is neither of the noun nor a misspelt one of it: an app may have it. */
+export function mayHave(noun: Noun, typed = ""): boolean {
+  const isNone = NO_VERB in noun || typed === "" || typed.startsWith("-");
+  return isNone || Object.hasOwn(noun, SAME[typed] ?? typed) || nearest(typed, Object.keys(noun)) !== undefined;
 }
 
 /** Parses the arguments of a verb. Errors: a `Misuse` with the mistake and the usage. */
 export function readTyped(name: string, verb: Verb, args: readonly string[]): Typed {
   const options = { ...verb.options, ...COMMON };
   const { values, positionals } = parsed(name, options, args);
-  const takes = verb.takes ?? "";
-  const [about = "", ...more] = positionals;
-  if (takes === "" && about !== "") throw new Misuse(`${callOf(name)} takes no "${about}".${howOf(name)}`);
-  if (takes !== "" && about === "") throw new Misuse(`${takes} is missing: ${callOf(name, takes)}.${howOf(name)}`);
-  if (more.length > 0) throw new Misuse(`Only one argument: "${more[0]}" follows "${about}".${howOf(name)}`);
-  return { about, values };
+  const takes = verb.takes?.split(" ").filter(Boolean) ?? [];
+  const words = [...positionals];
+  // `latest WORKFLOW` is one id.
+  if (words[0] === "latest" && words.length === takes.length + 1) words.splice(0, 2, `latest ${words[1]}`);
+  const lacking = takes[words.length];
+  if (lacking !== undefined) throw new Misuse(`${lacking} is missing: ${callOf(name, ...takes)}.${howOf(name)}`);
+  if (words.length > takes.length)
+    throw new Misuse(`There is one argument too many, "${words[takes.length]}": ${callOf(name, ...takes)}.${howOf(name)}`);
+  return { words, values };
 }
+
+/** Other names of verbs. */
+const SAME: Readonly<Record<string, string>> = { get: "show", ls: "list" };
 
 function parsed(name: string, options: Readonly<Record<string, Option>>, args: readonly string[]) {
   const known = Object.entries(options).map(
     ([option, { value }]) => [option, { type: value === undefined ? "boolean" : "string" }] as const,
   );
   try {
-    return parseArgs({ args: [...args], options: Object.fromEntries(known), allowPositionals: true });
+    return parseArgs({ args: [...args], options: Object.fromEntries(known), allowPositionals: true, allowNegative: true });
   } catch (error) {
     const [, typed = ""] = /^Unknown option '--([^']+)'/.exec(error instanceof Error ? error.message : "") ?? [];
     throw new Misuse(`${whatIsWrong(error)}${meant(typed, Object.keys(options), "--")}${howOf(name)}`);
@@ -53,4 +67,11 @@ function meant(typed: string, known: readonly string[], before = ""): string {
 
 function howOf(name: string): string {
   return ` Usage: ${callOf(name)} --help`;
+}
+
+/** The token of `--token`, from a file or standard input. Errors: a `Misuse` for a token itself, which other users of the machine would see. */
+export async function tokenIn(typed: string | undefined): Promise<string | undefined> {
+  if (typed === undefined) return undefined;
+  if (!/^@.|^-$/.test(typed)) throw new Misuse("--token is @FILE, or - for standard input: other users of the machine can see arguments.");
+  return (await textOf("token", typed)).trim();
 }

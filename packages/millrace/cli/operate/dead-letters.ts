@@ -1,56 +1,37 @@
+import { Misuse, Refusal } from "../command.ts";
 import { oneLine, paint, say } from "../terminal.ts";
-import { REASON, reasonOf } from "./act.ts";
-import type { Letter, LetterPage } from "./answers.ts";
-import { PAGED, queryOf, sayPage } from "./list.ts";
+import type { Letter, ReplayAnswer } from "./answers.ts";
 import { issueLines } from "./refusal.ts";
-import { replay } from "./replay.ts";
 import { callOf } from "./usage.ts";
-import { type Noun, type Verb, verb } from "./verb.ts";
-import { pathOf } from "./which.ts";
-import { ago, moment, sayJson, shownJson, tell } from "./words.ts";
+import type { Asked } from "./verb.ts";
+import { ago, moment, shownJson, tell, typedJson } from "./words.ts";
 
-const COLUMNS = ["id", "queue", "type", "reason", "captured", "error"].map((title) => ({ title }));
+/** Prints a dead letter with its message and the result of a replay, and possible next commands. */
+export function sayLetter(letter: Letter): void {
+  for (const line of letterLines(letter)) say(line);
+  if (letter.state === "open") for (const line of nextLines(letter)) tell(line);
+}
 
-/** Printed with an empty list: other tokens do not see such dead letters. */
-const OF_NO_TENANT = "Dead letters without a tenant need the scope unattributed.";
+/** Puts the payload of `--payload` into the message. The engine fills in redacted values. */
+export async function correctLetter(body: Record<string, unknown>, { api, text }: Asked, [id = ""]: readonly string[]): Promise<void> {
+  const payload = text("payload");
+  if (payload === undefined) return;
+  if (body.body !== undefined) throw new Misuse("Use --payload or --body, not both.");
+  const payload_inline = await typedJson("payload", payload);
+  const { body: message } = await api.get<Letter>(`/v1/dead-letters/${encodeURIComponent(id)}`);
+  if (typeof message !== "object" || message === null || Array.isArray(message)) {
+    throw new Refusal("The message has no payload field: send the whole message with --body.");
+  }
+  const { payload_ref: _, ...envelope } = message as Record<string, unknown>;
+  body.body = { ...envelope, payload_inline };
+}
 
-const list = verb({
-  does: "Lists messages that no consumer could process, newest first",
-  options: {
-    state: { value: "STATE", says: "open, replayed or skipped; default open" },
-    queue: { value: "NAME", says: "of this queue" },
-    type: { value: "TYPE", says: "of this message type" },
-    reason: { value: "CODE", says: "captured for this reason, such as invalid_payload or exhausted" },
-    cause: { value: "ID", says: "of this cause" },
-    ...PAGED,
-  },
-  async run(asked) {
-    const { text } = asked;
-    const filter = { state: text("state"), queue: text("queue"), type: text("type"), reason: text("reason"), cause: text("cause") };
-    const query = queryOf({ ...filter, limit: text("limit"), cursor: text("cursor") });
-    sayPage(asked, await asked.api.get<LetterPage>(`/v1/dead-letters${query}`), {
-      columns: COLUMNS,
-      row: (one) => [one.id, one.queue, one.message_type ?? "", one.reason, ago(one.captured_at), one.error ?? ""],
-      none: `No such dead letter is shown to your token. ${OF_NO_TENANT}`,
-      isLastProse: true,
-    });
-    return 0;
-  },
-});
+export function sayReplayed({ sent, why, instance_id: id }: Replayed): void {
+  tell(oneLine(sent ? why : `No change: ${why}`));
+  if (sent && id !== null) tell(`Result: ${callOf("instances show", id)}`);
+}
 
-const show = verb({
-  takes: "ID",
-  does: "Shows a dead letter with its message and the result of a replay",
-  async run(asked) {
-    const letter = await asked.api.get<Letter>(pathOf("dead-letters", asked.about));
-    if (asked.isJson) sayJson(letter);
-    else {
-      for (const line of letterLines(letter)) say(line);
-      if (letter.state === "open") for (const line of nextLines(letter)) tell(line);
-    }
-    return 0;
-  },
-});
+export type Replayed = Extract<ReplayAnswer, { sent: unknown }>;
 
 /** Reasons that only a corrected message can fix: its envelope is unreadable or its type unknown. */
 const OF_THE_WHOLE: readonly string[] = ["invalid_envelope", "unknown_message_type"];
@@ -90,35 +71,3 @@ function letterLines(letter: Letter): string[] {
       .map((line) => `    ${line}`),
   ];
 }
-
-function settle(name: string, does: string, done: readonly [did: string, was: string], flag: "skipped" | "escalated"): Verb {
-  return verb({
-    takes: "ID",
-    does,
-    options: REASON,
-    async run(asked) {
-      const settled = await asked.api.act<Partial<Record<typeof flag, boolean>>>(pathOf("dead-letters", asked.about, `/${name}`), {
-        reason: reasonOf(asked),
-      });
-      tell(settled[flag] === true ? done[0] : done[1]);
-      if (asked.isJson) sayJson(settled);
-      return 0;
-    },
-  });
-}
-
-export const deadLetters: Noun = {
-  does: "Messages that no consumer could process. ID is the id of a dead letter from the list",
-  verbs: {
-    list,
-    show,
-    replay,
-    skip: settle("skip", "Skips a dead letter permanently", ["Skipped.", "No change: it was already settled."], "skipped"),
-    escalate: settle(
-      "escalate",
-      "Escalates a dead letter: sends the reason to the alert channels",
-      ["Escalated. It remains open.", "No change: it was already escalated or settled."],
-      "escalated",
-    ),
-  },
-};

@@ -1,10 +1,11 @@
 import { Misuse, Refusal } from "../command.ts";
 import { oneLine, say } from "../terminal.ts";
 import type { Accepted, Checked } from "./answers.ts";
-import { goesOn, NOT_COME_TO_IT, WAIT } from "./follow.ts";
+import { NOT_COME_TO_IT, WAIT, waitFor } from "./follow.ts";
+import { quoted } from "./generic.ts";
 import { problemLines } from "./refusal.ts";
 import { callOf } from "./usage.ts";
-import { type Asked, NO_VERB, type Noun, verb } from "./verb.ts";
+import { type Asked, NO_VERB, type Noun } from "./verb.ts";
 import { moment, sayJson, tell, typedJson } from "./words.ts";
 
 const KEY = /^[\x20-\x7e]{1,500}$/;
@@ -17,27 +18,23 @@ const OUTCOMES: Readonly<Record<Checked["outcome"], string>> = {
 };
 
 export const enqueue: Noun = {
-  does: "Sends a command; a repeat starts nothing",
-  verbs: {
-    [NO_VERB]: verb({
-      takes: "TYPE",
-      does: "Sends a command and prints the id of its instance; a repeat starts nothing",
-      options: {
-        payload: { value: "JSON", says: "the payload by the command's schema; @FILE reads a file, - standard input" },
-        key: { value: "KEY", says: "the idempotency key; default: derived from the payload" },
-        correlation: { value: "ID", says: "the correlation id of the job; default: a new one" },
-        ...WAIT,
-        "dry-run": { says: "print the result, without sending" },
-      },
-      run,
-    }),
+  [NO_VERB]: {
+    takes: "TYPE",
+    does: "Send a command and print the id of its instance; a repeat starts nothing",
+    options: {
+      payload: { value: "JSON", says: "the payload by the command's schema; @FILE reads a file, - standard input" },
+      key: { value: "KEY", says: "the idempotency key; default: derived from the payload" },
+      correlation: { value: "ID", says: "the correlation id of the job; default: a new one" },
+      ...WAIT,
+      "dry-run": { says: "print the result, without sending" },
+    },
+    run,
   },
 };
 
-type Options = "payload" | "key" | "correlation" | "wait" | "dry-run";
-
-async function run(asked: Asked<Options>): Promise<number> {
-  const { about: type, api, isJson } = asked;
+async function run(asked: Asked): Promise<number> {
+  const { api, isJson } = asked;
+  const [type = ""] = asked.words;
   const typed = asked.text("payload");
   if (typed === undefined) throw new Misuse(`--payload is missing: ${callOf("enqueue", type, "--payload '{…}'")}`);
   const key = asked.text("key");
@@ -46,27 +43,27 @@ async function run(asked: Asked<Options>): Promise<number> {
   if (asked.isSet("dry-run")) return check(asked, { type, payload, ...(key !== undefined && { idempotency_key: key }) });
   const correlation = asked.text("correlation");
   const command = { type, payload, ...(correlation !== undefined && { correlation_id: correlation }) };
-  const accepted = await api.send<Accepted>("/v1/commands", command, key === undefined ? {} : { "idempotency-key": quoted(key) });
+  const headers = { ...(key !== undefined && { "idempotency-key": quoted(key) }) };
+  const accepted = await api.send<Accepted>({ method: "POST", path: "/v1/commands", body: command, headers, isSafe: true });
   const { instance_id: id, replayed, instance_status: status, due_at } = accepted;
   const due = !due_at ? "" : ` It is due ${moment(due_at)}.`;
   tell(replayed ? `The command was sent before, so nothing started. Its instance is ${status}.${due}` : `Accepted.${due}`);
   if (!isJson) say(id);
-  if (!HELD_UP.has(status) || asked.isSet("wait")) return goesOn(asked, id, accepted);
+  if (asked.isSet("wait")) return waitFor(asked, id, "complete");
   if (isJson) sayJson(accepted);
-  else tell(`It does not continue automatically. For the reason and the next command: ${callOf("instances show", id)}`);
+  if (!HELD_UP.has(status)) {
+    if (!isJson) tell(`Result: ${callOf("instances tail", id)}`);
+    return 0;
+  }
+  if (!isJson) tell(`It does not continue automatically. For the reason and the next command: ${callOf("instances show", id)}`);
   return NOT_COME_TO_IT;
 }
 
 /** The statuses of an instance that ended without success, or that waits for an operator. */
 const HELD_UP: ReadonlySet<Accepted["instance_status"]> = new Set(["errored", "terminated", "dead", "skipped", "in_doubt", "paused"]);
 
-/** Writes a key as an RFC 8941 string, so that a comma or a quote does not end it. */
-function quoted(key: string): string {
-  return `"${key.replaceAll(/["\\]/g, "\\$&")}"`;
-}
-
-async function check({ api, isJson }: Asked<Options>, message: object): Promise<number> {
-  const checked = await api.send<Checked>("/v1/catalog/check", message);
+async function check({ api, isJson }: Asked, message: object): Promise<number> {
+  const checked = await api.send<Checked>({ method: "POST", path: "/v1/catalog/check", body: message, isSafe: true });
   const { outcome, key, holder, refused } = checked;
   const isGood = outcome === "new" || outcome === "repeat";
   if (isJson) sayJson(checked);

@@ -1,11 +1,11 @@
-import { oneLine } from "../terminal.ts";
+import { oneLine, say } from "../terminal.ts";
 import type { Instance, InstanceDetail } from "./answers.ts";
 import { heardOf, type StreamEvent } from "./events.ts";
 import { nextLines, standing } from "./instance-words.ts";
 import { type StepEvent, StepTeller } from "./step-words.ts";
 import { callOf } from "./usage.ts";
-import type { Asked } from "./verb.ts";
-import { pathOf } from "./which.ts";
+import type { Asked, Verb } from "./verb.ts";
+import { instanceId } from "./which.ts";
 import { sayJson, shownJson, tell } from "./words.ts";
 
 /** Exit code: the run ended without success, or waits for an operator. */
@@ -16,31 +16,23 @@ export const WAIT = {
 };
 
 /** Yields the events of an instance until it ends. Errors: as `heardOf`. */
-export async function* toldOf({ api, stop }: Pick<Asked, "api" | "stop">, id: string): AsyncGenerator<StreamEvent[]> {
-  for await (const events of heardOf(api.engine, pathOf("instances", id, "/stream"), stop)) {
+async function* toldOf({ api, stop }: Pick<Asked, "api" | "stop">, id: string): AsyncGenerator<StreamEvent[]> {
+  for await (const events of heardOf(api.engine, `/v1/instances/${encodeURIComponent(id)}/stream`, stop)) {
     yield events;
     if (events.some(({ event }) => event === "end")) return;
   }
 }
 
-export function stepTeller(): (events: readonly StreamEvent[]) => string[] {
+function stepTeller(): (events: readonly StreamEvent[]) => string[] {
   const teller = new StepTeller();
   return (events) => teller.lines(events.flatMap(({ event, data }) => (event === "step" ? [data as StepEvent] : [])));
-}
-
-/** Ends a command after which an instance runs: with `--wait` prints its steps, otherwise the answer. */
-export async function goesOn(asked: Asked<"wait">, id: string, answer: unknown, wanted: Instance["status"] = "complete"): Promise<number> {
-  if (asked.isSet("wait")) return waitFor(asked, id, wanted);
-  if (asked.isJson) sayJson(answer);
-  else tell(`Result: ${callOf("instances tail", id)}`);
-  return 0;
 }
 
 /**
  * Prints the steps of an instance until it ends or needs an operator, then its status, output and next commands. Returns the exit code: 0
  * for the status `wanted`.
  */
-async function waitFor(asked: Asked<"wait">, id: string, wanted: Instance["status"]): Promise<number> {
+export async function waitFor(asked: Asked, id: string, wanted: Instance["status"]): Promise<number> {
   const linesOf = stepTeller();
   try {
     for await (const events of toldOf(asked, id)) {
@@ -52,7 +44,7 @@ async function waitFor(asked: Asked<"wait">, id: string, wanted: Instance["statu
     if (asked.stop.aborted) tell(`\nIt continues. To see it: ${callOf("instances tail", id)}`);
     throw error;
   }
-  const instance = await asked.api.get<InstanceDetail>(pathOf("instances", id));
+  const instance = await asked.api.get<InstanceDetail>(`/v1/instances/${encodeURIComponent(id)}`);
   tell(standing(instance));
   if (instance.result !== null) tell(`Result: ${oneLine(shownJson(instance.result))}`);
   for (const line of nextLines(instance)) tell(line);
@@ -64,3 +56,20 @@ async function waitFor(asked: Asked<"wait">, id: string, wanted: Instance["statu
 function standsStill({ status, undo, waiting_for: waits }: Instance): boolean {
   return status === "in_doubt" || status === "paused" || (undo === null && waits.some(({ approval_id }) => approval_id !== null));
 }
+
+export const tail: Verb = {
+  takes: "ID",
+  does: "Follow the steps of an instance until it ends",
+  async run(asked) {
+    const linesOf = stepTeller();
+    for await (const events of toldOf(asked, await instanceId(asked, asked.words[0]))) {
+      if (asked.isJson) for (const event of events) sayJson(event);
+      else {
+        for (const line of linesOf(events)) say(line);
+        const end = events.find(({ event }) => event === "end");
+        if (end) tell(standing(end.data as Instance));
+      }
+    }
+    return 0;
+  },
+};

@@ -1,47 +1,78 @@
-import { type Column, tableLines } from "../table.ts";
+import { tableLines } from "../table.ts";
 import { oneLine, paint, say } from "../terminal.ts";
-import type { Asked } from "./verb.ts";
-import { sayJson, tell } from "./words.ts";
+import { ago, moment, shownJson, tell } from "./words.ts";
 
-interface Page<Item> {
-  items: readonly Item[];
-  next_cursor?: string | null;
+type Row = Readonly<Record<string, unknown>>;
+
+export interface Page {
+  readonly items: readonly Row[];
+  readonly next_cursor?: string | null;
 }
 
-interface Shown<Item> {
-  columns: readonly Column[];
-  row: (item: Item) => readonly string[];
-  none: string;
-  /** True if the last column is text that a terminal may cut. */
-  isLastProse?: boolean;
+/** How a list is printed, if not by the columns of its operation. */
+export interface Shown {
+  readonly columns?: readonly string[];
+  /** One more column. */
+  readonly why?: (item: Row) => string;
+  /** Printed for an empty list. */
+  readonly none?: string;
 }
 
-/** Prints a page as JSON or as a table, and the command for the next page. */
-export function sayPage<Item>(
-  { isJson }: Pick<Asked, "isJson">,
-  page: Page<Item>,
-  { columns, row, none, isLastProse = false }: Shown<Item>,
-): void {
-  const cursor = page.next_cursor ?? null;
-  if (isJson) sayJson(page);
-  else if (page.items.length === 0) tell(cursor === null ? none : `This page is empty, but there is more: --cursor ${cursor}`);
-  else {
-    const rows = page.items.map((item) => row(item).map(oneLine));
-    const [heading = "", ...lines] = tableLines(columns, rows);
-    say(paint("dim", heading));
-    for (const line of lines) say(isLastProse ? fitted(line) : line);
-    if (cursor !== null) tell(`There is more: --cursor ${cursor}`);
+/** Prints a page as a table, and the option for the next page. */
+export function sayPage({ items, next_cursor: cursor = null }: Page, { columns = [] }: Shown, shown: Shown = {}): void {
+  if (items.length > 0) sayTable(items, shown.columns ?? columns, shown.why);
+  else if (cursor === null) tell(shown.none ?? "None.");
+  if (cursor !== null) tell(`${items.length === 0 ? "This page is empty, but there" : "There"} is more: --cursor ${cursor}, or --all`);
+}
+
+function sayTable(items: readonly Row[], columns: readonly string[], why?: (item: Row) => string): void {
+  const rows = items.map((item) => [...columns.map((name) => cellOf(item[name])), ...(why ? [why(item)] : [])].map(oneLine));
+  const isNumber = (name: string) => items.every((item) => ["number", "object"].includes(typeof item[name]) && !isDeep(item[name]));
+  const titles = columns.map((name) => ({ title: titleOf(name), isNumber: isNumber(name) }));
+  const [heading = "", ...lines] = tableLines([...titles, ...(why ? [{ title: "" }] : [])], rows);
+  say(paint("dim", heading));
+  for (const line of lines) say(fitted(line));
+}
+
+/** Prints the fields of an object, aligned, and its lists of objects as tables. */
+export function sayFacts(object: Row): void {
+  const isFact = ([name, value]: [string, unknown]) => name !== "action_id" && value !== null && !isTable(value) && String(value) !== "";
+  const facts = Object.entries(object).filter(isFact);
+  const width = Math.max(0, ...facts.map(([name]) => titleOf(name).length));
+  for (const [name, value] of facts) say(`${titleOf(name).padEnd(width)}  ${oneLine(factOf(value))}`);
+  for (const [name, items] of Object.entries(object)) {
+    if (!isTable(items)) continue;
+    say(paint("bold", titleOf(name)));
+    sayTable(items, Object.keys(items[0] ?? {}).slice(0, 6));
   }
 }
 
-export const PAGED = {
-  limit: { value: "COUNT", says: "the highest number of rows" },
-  cursor: { value: "CURSOR", says: "the next page, from the previous output" },
-};
+function titleOf(name: string): string {
+  return name.replace(/_at$/, "").replaceAll("_", " ");
+}
 
-export function queryOf(given: Readonly<Record<string, string | undefined>>): string {
-  const query = new URLSearchParams(Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
-  return query.size === 0 ? "" : `?${query}`;
+/** An unknown value is a dash, as in the console. */
+function cellOf(value: unknown): string {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "number") return String(Math.round(value * 100) / 100);
+  if (typeof value === "string") return IS_TIME.test(value) ? ago(value) : value;
+  const { message } = value as { message?: unknown };
+  return typeof message === "string" ? message : factOf(value);
+}
+
+function factOf(value: unknown): string {
+  if (typeof value === "string") return IS_TIME.test(value) ? `${moment(value)}, ${ago(value)}` : value;
+  return Array.isArray(value) && !value.some(isDeep) ? value.join(", ") : shownJson(value);
+}
+
+const IS_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
+
+function isDeep(value: unknown): boolean {
+  return typeof value === "object" && value !== null;
+}
+
+function isTable(value: unknown): value is readonly Row[] {
+  return Array.isArray(value) && value.length > 0 && value.every((item) => isDeep(item) && !Array.isArray(item));
 }
 
 function fitted(line: string): string {

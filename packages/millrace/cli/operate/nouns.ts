@@ -1,19 +1,20 @@
-import { approvals } from "./approvals.ts";
-import { deadLetters } from "./dead-letters.ts";
-import { effects } from "./effects.ts";
+import { OPERATIONS } from "../names.js";
 import { enqueue } from "./enqueue.ts";
-import { instances } from "./instances.ts";
-import { queues } from "./queues.ts";
-import { search } from "./search.ts";
-import type { Noun } from "./verb.ts";
+import { tail } from "./follow.ts";
+import { verbOf } from "./generic.ts";
+import type { Operation } from "./operations.ts";
+import { NO_VERB, type Noun } from "./verb.ts";
 
-/** The nouns of `npx millrace`. launch.js has the names too. */
-export const NOUNS: Readonly<Record<string, Noun>> = {
-  enqueue,
-  instances,
-  effects,
-  approvals,
-  "dead-letters": deadLetters,
-  queues,
-  search,
-};
+export function nounsOf(operations: readonly Operation[]): Record<string, Noun> {
+  const nouns: Record<string, Noun> = {};
+  for (const operation of operations) {
+    const [noun = "", verb = NO_VERB] = operation.command.split(" ");
+    nouns[noun] = { ...nouns[noun], [verb]: verbOf(operation) };
+  }
+  return nouns;
+}
+
+const engine = nounsOf(OPERATIONS);
+
+/** The nouns of the engine. */
+export const NOUNS: Readonly<Record<string, Noun>> = { enqueue, ...engine, instances: { ...engine.instances, tail } };

@@ -1,17 +1,25 @@
+import { nearest } from "../../src/contract/nearest.ts";
+import { askerOf } from "../api-client.ts";
 import { askedEngine } from "../asked-engine.ts";
-import type { Call } from "../command.ts";
+import { type Call, Misuse, optionIn } from "../command.ts";
+import { COMMANDS } from "../names.js";
 import { wantsHelp } from "../options.ts";
 import { say } from "../terminal.ts";
 import { askedApi } from "./api.ts";
-import { readTyped, verbIn } from "./arguments.ts";
-import { NOUNS } from "./nouns.ts";
+import { mayHave, readTyped, tokenIn, verbIn } from "./arguments.ts";
+import { completion } from "./completion.ts";
+import { NOUNS, nounsOf } from "./nouns.ts";
+import { operationsIn } from "./operations.ts";
 import { inWords } from "./refusal.ts";
 import { nounUsage, verbUsage } from "./usage.ts";
 import type { Noun } from "./verb.ts";
 
 /** `npx millrace NOUN VERB`: calls the HTTP API of an engine. */
-export async function operate({ args: [name = "", ...args], stop }: Call): Promise<number> {
-  const noun = NOUNS[name] as Noun;
+export async function operate({ args: [typed = "", ...args], stop }: Call): Promise<number> {
+  if (typed === "completion") return completion(args);
+  const own = nounIn(NOUNS, typed);
+  const isOwn = own !== undefined && mayHave(own[1], args[0]);
+  const [name, noun] = (isOwn ? own : nounIn(await appNouns(typed, args), typed)) ?? own ?? unknown(typed);
   const isHelp = wantsHelp(args);
   if (isHelp && args[0]?.startsWith("-")) {
     say(nounUsage(name, noun));
@@ -22,16 +30,37 @@ export async function operate({ args: [name = "", ...args], stop }: Call): Promi
     say(verbUsage(whole, verb));
     return 0;
   }
-  const { about, values } = readTyped(whole, verb, rest);
-  const text = (option: string) => {
-    const value = values[option];
-    return typeof value === "string" ? value : undefined;
-  };
-  const engine = askedEngine(text("url"));
+  const { words, values } = readTyped(whole, verb, rest);
+  const typedAs = <Kind extends string | boolean>(kind: string, option: string) =>
+    typeof values[option] === kind ? (values[option] as Kind) : undefined;
+  const [text, flag] = [(option: string) => typedAs<string>("string", option), (option: string) => typedAs<boolean>("boolean", option)];
+  const engine = askedEngine(text("url"), await tokenIn(text("token")));
   try {
-    const isSet = (option: string) => values[option] === true;
-    return await verb.run({ about, api: askedApi(engine, stop), isJson: isSet("json"), stop, text, isSet });
+    const isSet = (option: string) => flag(option) === true;
+    return await verb.run({ words, api: askedApi(engine, stop), isJson: isSet("json"), stop, text, isSet, flag });
   } catch (error) {
     throw inWords(error, engine);
   }
+}
+
+/** A noun by its name, or by the singular of its name. */
+function nounIn(nouns: Readonly<Record<string, Noun>>, typed: string): [string, Noun] | undefined {
+  return Object.entries(nouns).find(([name]) => name === typed || name === `${typed}s` || name === `${typed}es`);
+}
+
+/** The nouns of the app that the engine serves. None for a misspelt noun of the engine, and without an answer. */
+async function appNouns(typed: string, args: readonly string[]): Promise<Record<string, Noun>> {
+  if (!nounIn(NOUNS, typed) && nearest(typed, [...Object.keys(COMMANDS), ...Object.keys(NOUNS)]) !== undefined) return {};
+  try {
+    const { url, token } = askedEngine(optionIn(args, "--url"), await tokenIn(optionIn(args, "--token")));
+    return nounsOf(operationsIn(await askerOf(url, token)<object>("GET", "/openapi.json")));
+  } catch {
+    return {};
+  }
+}
+
+function unknown(typed: string): never {
+  const names = [...Object.keys(COMMANDS), ...Object.keys(NOUNS)];
+  const guess = nearest(typed, names);
+  throw new Misuse(`There is no command "${typed}".${guess === undefined ? "" : ` Did you mean ${guess}?`} Commands: ${names.join(", ")}.`);
 }

@@ -1,7 +1,7 @@
 import { tableLines } from "../table.ts";
-import { oneLine, paint, say } from "../terminal.ts";
+import { oneLine } from "../terminal.ts";
 import type { RetryAnswer } from "./answers.ts";
-import { sayJson, stepName } from "./words.ts";
+import { stepName } from "./words.ts";
 
 export type Plan = Extract<RetryAnswer, { effects: unknown }>;
 
@@ -25,19 +25,11 @@ export const VERDICTS: Readonly<Record<Plan["effects"][number]["verdict"], strin
 
 const COLUMNS = [{ title: "step" }, { title: "would be" }, { title: "" }];
 
-/** Prints a dry run. Returns the exit code: 1 if the action would be refused. */
-export function sayPlan(plan: Plan, isJson: boolean): number {
-  if (isJson) sayJson(plan);
-  else for (const line of planLines(plan)) say(line);
-  return plan.refused === null ? 0 : 1;
-}
-
-function planLines(plan: Plan): string[] {
+export function planLines(plan: Plan): string[] {
   const { refused, follows, note, effects } = plan;
   const said = [...(refused === null ? [] : [`It would be refused now: ${refused}`, "If it were not refused:"]), follows, note];
   const rows = effects.map((effect) => [stepName(effect), effect.verdict, VERDICTS[effect.verdict] ?? ""]);
   return [
-    paint("dim", "Dry run: no change was made."),
     ...said.flatMap((sentence) => (sentence ? [oneLine(sentence)] : [])),
     ...(rows.length === 0 ? ["No effect is recorded."] : tableLines(COLUMNS, rows).map((line) => `  ${line}`)),
   ];

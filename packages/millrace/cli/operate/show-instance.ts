@@ -2,29 +2,19 @@ import { tableLines } from "../table.ts";
 import { oneLine, paint, say } from "../terminal.ts";
 import type { InstanceDetail, StepList } from "./answers.ts";
 import { nextLines, standing } from "./instance-words.ts";
-import { verb } from "./verb.ts";
-import { instanceId, pathOf } from "./which.ts";
-import { ago, lasting, moment, sayJson, shownJson, tell } from "./words.ts";
+import type { Asked } from "./verb.ts";
+import { ago, lasting, moment, shownJson, tell } from "./words.ts";
 
 type Step = StepList["items"][number];
 
 const STEP_COLUMNS = [{ title: "step" }, { title: "state" }, { title: "attempts", isNumber: true }, { title: "took", isNumber: true }];
 
-export const show = verb({
-  takes: "ID",
-  does: "Shows an instance: payload, result, steps, and possible next commands",
-  async run(asked) {
-    const id = await instanceId(asked);
-    const instance = await asked.api.get<InstanceDetail>(pathOf("instances", id));
-    if (asked.isJson) sayJson(instance);
-    else {
-      const { items } = await asked.api.get<StepList>(pathOf("instances", id, "/steps"));
-      for (const line of [...factLines(instance), ...stepTable(items)]) say(line);
-      for (const line of nextLines(instance)) tell(line);
-    }
-    return 0;
-  },
-});
+/** Prints an instance: payload, result, steps, and possible next commands. */
+export async function sayInstance(instance: InstanceDetail, { api }: Asked): Promise<void> {
+  const { items } = await api.get<StepList>(`/v1/instances/${encodeURIComponent(instance.id)}/steps`);
+  for (const line of [...factLines(instance), ...stepTable(items)]) say(line);
+  for (const line of nextLines(instance)) tell(line);
+}
 
 function factLines(instance: InstanceDetail): string[] {
   const {

@@ -1,8 +1,10 @@
 import { NO_VERB, type Noun, type Option, type Verb } from "./verb.ts";
 
+/** The options of every command. */
 export const COMMON: Readonly<Record<string, Option>> = {
   json: { says: "print the JSON answer of the API" },
   url: { value: "ADDRESS", says: "the engine; default MILLRACE_URL, or the local one" },
+  token: { value: "@FILE", says: "the file of the token, or - for standard input; default MILLRACE_TOKEN, or the local one" },
 };
 
 export function callOf(...words: readonly string[]): string {
@@ -10,18 +12,10 @@ export function callOf(...words: readonly string[]): string {
 }
 
 export function nounUsage(name: string, noun: Noun): string {
-  const alone = noun.verbs[NO_VERB];
+  const alone = noun[NO_VERB];
   if (alone) return verbUsage(name, alone);
-  const calls = Object.entries(noun.verbs).map(
-    ([word, { takes, does }]) => [[name, word, ...(takes ? [takes] : [])].join(" "), does] as const,
-  );
-  return [
-    `Usage: ${callOf(name, "<verb>")} [options]. ${noun.does}.`,
-    "",
-    ...aligned(calls),
-    "",
-    "For the options of a command, add --help.",
-  ].join("\n");
+  const calls = Object.entries(noun).map(([word, { takes, does }]) => [[name, word, ...(takes ? [takes] : [])].join(" "), does] as const);
+  return [`Usage: ${callOf(name, "<verb>")} [options].`, "", ...aligned(calls), "", "For the options of a command, add --help."].join("\n");
 }
 
 export function verbUsage(name: string, { takes, does, options = {} }: Verb): string {
@@ -30,7 +24,8 @@ export function verbUsage(name: string, { takes, does, options = {} }: Verb): st
 }
 
 function optionLine([name, { value, says }]: [string, Option]): [string, string] {
-  return [`--${name}${value === undefined ? "" : ` ${value}`}`, says];
+  const no = value === undefined && /\bfalse\b|Default true/i.test(says) ? "[no-]" : "";
+  return [`--${no}${name}${value === undefined ? "" : ` ${value}`}`, says];
 }
 
 function aligned(lines: readonly (readonly [string, string])[]): string[] {

@@ -3,36 +3,33 @@ import type { AskedApi } from "./api.ts";
 /** An option of a verb. Without `value` it is a flag. */
 export interface Option {
   readonly value?: string;
+  /** The possible values, if they are few and known. */
+  readonly values?: readonly string[];
   readonly says: string;
 }
 
-export interface Verb<Named extends string = string> {
-  /** The placeholder of its argument, such as `ID`. */
+export interface Verb {
+  /** The placeholders of its arguments, such as `LANE KEY`. */
   readonly takes?: string;
   /** One sentence without its full stop, for the help. */
   readonly does: string;
-  readonly options?: Readonly<Record<Named, Option>>;
-  run(asked: Asked<Named>): Promise<number>;
+  readonly options?: Readonly<Record<string, Option>>;
+  run(asked: Asked): Promise<number>;
 }
 
-export interface Asked<Named extends string = string> {
-  /** The value of the argument `takes`. */
-  readonly about: string;
+export interface Asked {
+  /** The values of the arguments `takes`. */
+  readonly words: readonly string[];
   readonly api: AskedApi;
   readonly isJson: boolean;
   readonly stop: AbortSignal;
-  text(option: Named): string | undefined;
-  isSet(option: Named): boolean;
-}
-
-export function verb<Named extends string = never>(definition: Verb<Named>): Verb {
-  return definition;
+  text(option: string): string | undefined;
+  isSet(option: string): boolean;
+  /** The value of a flag: false for `--no-…`. */
+  flag(option: string): boolean | undefined;
 }
 
 /** Verbs of one kind. A noun without verbs has its command under NO_VERB. */
-export interface Noun {
-  readonly does: string;
-  readonly verbs: Readonly<Record<string, Verb>>;
-}
+export type Noun = Readonly<Record<string, Verb>>;
 
 export const NO_VERB = "";

@@ -4,30 +4,26 @@ import type { InstancePage } from "./answers.ts";
 import type { Asked } from "./verb.ts";
 import { tell } from "./words.ts";
 
-/** The id of an instance. `latest` is the newest accepted one. Errors: a `Refusal` if there is none. */
-export async function instanceId({ about, api, isJson }: Pick<Asked, "about" | "api" | "isJson">): Promise<string> {
-  if (about !== LATEST) return about;
-  const { items } = await api.get<InstancePage>("/v1/instances?limit=1");
+/** The id of an instance. `latest` is the newest one, `latest WORKFLOW` of a workflow. Errors: a `Refusal` if there is none. */
+export async function instanceId({ api, isJson }: Pick<Asked, "api" | "isJson">, typed = ""): Promise<string> {
+  const [, workflow] = /^latest(?: (.+))?$/.exec(typed) ?? [];
+  if (workflow === undefined && typed !== "latest") return typed;
+  const query = new URLSearchParams({ limit: "1", ...(workflow !== undefined && { workflow }) });
+  const { items } = await api.get<InstancePage>(`/v1/instances?${query}`);
   const [newest] = items;
-  if (!newest) throw new Refusal("There is no instance yet.");
+  if (!newest) throw new Refusal(`There is no instance${workflow === undefined ? "" : ` of ${oneLine(workflow)}`} yet.`);
   if (!isJson) tell(oneLine(`latest is ${newest.id}: ${newest.workflow} of ${newest.subject}.`));
   return newest.id;
 }
 
-const LATEST = "latest";
-
-export function pathOf(collection: string, id: string, rest = ""): string {
-  return `/v1/${collection}/${encodeURIComponent(id)}${rest}`;
-}
-
 const UNITS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** Converts a time or an age, such as `12h`, to a time for the API. Errors: a `Misuse`. */
-export function timeOf(typed: string): string {
+/** Converts a time or a length, such as `12h`, to a time for the API: a length ago, or with `sign` 1 from now. Errors: a `Misuse`. */
+export function timeOf(option: string, typed: string, sign: 1 | -1): string {
   const [, count, unit = ""] = /^(\d{1,6})([smhd])$/.exec(typed) ?? [];
-  if (count !== undefined) return new Date(Date.now() - Number(count) * (UNITS[unit] ?? 0)).toISOString();
+  if (count !== undefined) return new Date(Date.now() + sign * Number(count) * (UNITS[unit] ?? 0)).toISOString();
   const at = Date.parse(typed);
   if (Number.isNaN(at))
-    throw new Misuse(`--since is a time such as 2026-11-25T08:00:00Z, or a length such as 30m, 12h, 7d; got "${typed}".`);
+    throw new Misuse(`--${option} is a time such as 2026-11-25T08:00:00Z, or a length such as 30m, 12h, 7d; got "${typed}".`);
   return new Date(at).toISOString();
 }

@@ -27,9 +27,10 @@ export function sayJson(answer: unknown): void {
   say(shownJson(answer));
 }
 
-/** The age of a time, at least 1 s. */
+/** The age of a time, at least 1 s; or the length until then. */
 export function ago(time: string): string {
-  return `${lasting(Math.max(1, Math.round((Date.now() - Date.parse(time)) / 1000)) * 1000)} ago`;
+  const seconds = Math.round((Date.now() - Date.parse(time)) / 1000);
+  return seconds < 0 ? `in ${lasting(-seconds * 1000)}` : `${lasting(Math.max(1, seconds) * 1000)} ago`;
 }
 
 /** A rounded duration: `80 ms`, `2.5 s`, `5 min`, `3 h`, `2 d`. */
@@ -68,8 +69,11 @@ export async function typedJson(option: string, typed: string): Promise<unknown>
   }
 }
 
-/** Errors: a `Misuse` for a file that cannot be read, and for a text that is not UTF-8. */
-async function textOf(option: string, typed: string): Promise<string> {
+/**
+ * The text of an option: the argument, a file or standard input. Errors: a `Misuse` for a file that cannot be read, and for a text that is
+ * not UTF-8.
+ */
+export async function textOf(option: string, typed: string): Promise<string> {
   const isIn = typed === "-";
   if (!isIn && !typed.startsWith("@")) return typed.replace(/^\ufeff/, "");
   const from = isIn ? "what comes in" : typed.slice(1);

@@ -1,0 +1,47 @@
+import type { Instance, InstanceDetail, Letter } from "./answers.ts";
+import { correctLetter, type Replayed, sayLetter, sayReplayed } from "./dead-letters.ts";
+import { whyOf } from "./instance-words.ts";
+import type { Shown } from "./list.ts";
+import { sayInstance } from "./show-instance.ts";
+import type { Asked, Option } from "./verb.ts";
+import { sayJson } from "./words.ts";
+
+/** Additions to the declaration of an operation. */
+interface Comfort extends Shown {
+  readonly options?: Readonly<Record<string, Option>>;
+  /** The status to which the action brings its instance: the command has `--wait`. */
+  readonly ends?: Instance["status"];
+  /** Changes the body before it is sent. */
+  readonly correct?: (body: Record<string, unknown>, asked: Asked, ids: readonly string[]) => Promise<void>;
+  /** Prints the answer. */
+  readonly says?: (answer: never, asked: Asked) => Promise<void> | void;
+}
+
+const QUEUES = "queue depth oldest_seconds lag_seconds in_per_minute out_per_minute retry_share dead_letters_open processing_p99_seconds";
+
+export const COMFORTS: Readonly<Record<string, Comfort>> = {
+  ...Object.fromEntries(
+    Object.entries({
+      instances: ["retry", "resume", "restart", "skip", "signal"],
+      effects: ["confirm", "reject", "retry"],
+      approvals: ["approve", "reject"],
+      schedules: ["run"],
+      commands: ["send"],
+    }).flatMap(([noun, verbs]) => verbs.map((verb) => [`${noun} ${verb}`, { ends: "complete" }])),
+  ),
+  "instances cancel": { ends: "terminated" },
+  "instances undo": { ends: "terminated" },
+  "instances list": { columns: ["id", "status", "workflow", "subject", "accepted_at"], why: (row) => whyOf(row as unknown as Instance) },
+  "instances show": { says: (instance: InstanceDetail, asked) => sayInstance(instance, asked) },
+  "effects list": { columns: ["key", "state", "step", "class", "updated_at", "input"] },
+  "dead-letters list": { none: "No such dead letter is shown to your token. Dead letters without a tenant need the scope unattributed." },
+  "dead-letters show": { says: (letter: Letter) => sayLetter(letter) },
+  "dead-letters replay": {
+    options: { payload: { value: "JSON", says: "replaces the payload of the message; @FILE, -" } },
+    correct: correctLetter,
+    says: (replayed: Replayed) => sayReplayed(replayed),
+  },
+  "queues list": { columns: QUEUES.split(" ") },
+  search: { columns: ["kind", "id", "status", "by", "title"] },
+  "openapi show": { says: (document: object) => sayJson(document) },
+};

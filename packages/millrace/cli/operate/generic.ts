@@ -1,0 +1,167 @@
+import type { Problem } from "../api-client.ts";
+import { Misuse, Refusal } from "../command.ts";
+import { paint, say } from "../terminal.ts";
+import { reasonOf } from "./act.ts";
+import { COMFORTS } from "./comforts.ts";
+import { WAIT, waitFor } from "./follow.ts";
+import { type Page, sayFacts, sayPage } from "./list.ts";
+import type { Field, Operation } from "./operations.ts";
+import { type Plan, planLines } from "./plan.ts";
+import { problemLines } from "./refusal.ts";
+import { COMMON, callOf } from "./usage.ts";
+import type { Asked, Option, Verb } from "./verb.ts";
+import { instanceId, timeOf } from "./which.ts";
+import { sayJson, tell, typedJson } from "./words.ts";
+
+/** The answer of an operation, as far as it is read here. */
+export type Answer = Readonly<Record<string, unknown>>;
+
+const PLACES: Readonly<Record<Field["type"], string | undefined>> = {
+  ...{ text: "TEXT", number: "NUMBER", flag: undefined, time: "TIME", texts: "TEXT,…", numbers: "NUMBER,…", json: "JSON" },
+};
+const WHOLE = { value: "JSON", says: "the whole body; other options replace its fields; @FILE, -" };
+
+/** The verb that calls an operation. */
+export function verbOf(operation: Operation): Verb {
+  const { command, fields, does, page, hasBody } = operation;
+  const { options, ends } = COMFORTS[command] ?? {};
+  return {
+    takes: fields.flatMap((field) => (isArgument(field) ? [field.name === "q" ? "TEXT" : field.name.toUpperCase()] : [])).join(" "),
+    does,
+    options: {
+      ...Object.fromEntries(fields.filter(isOption).map((field) => [optionOf(field), described(field)])),
+      ...(hasBody && !fields.some(({ name }) => name === "body") && { body: WHOLE }),
+      ...options,
+      ...(page && { all: { says: "read all pages" } }),
+      ...(ends && WAIT),
+    },
+    run: (asked) => run(operation, asked),
+  };
+}
+
+/** A part of the path is an argument, and so is the text of a search. */
+function isArgument({ name, in: place, needed }: Field): boolean {
+  return place === "path" || (place === "query" && needed === true && name !== "reason");
+}
+
+/** A body field with the name of a common option is set with `--body`. */
+function isOption(field: Field): boolean {
+  return !isArgument(field) && !(optionOf(field) in COMMON);
+}
+
+function optionOf({ name }: Pick<Field, "name">): string {
+  return name.replaceAll("_", "-");
+}
+
+function described({ type, needed, values, says = "" }: Field): Option {
+  const [value, all] = [PLACES[type], values && `One of ${values.join(", ")}.`];
+  const text = [needed ? "Required." : "", says, all].filter(Boolean).join(" ");
+  return { ...(value !== undefined && { value }), ...(values && { values }), says: text };
+}
+
+async function run(operation: Operation, asked: Asked): Promise<number> {
+  const { command, method, page, done } = operation;
+  const { ends, correct, says } = COMFORTS[command] ?? {};
+  const { api, isJson } = asked;
+  const isDryRun = asked.isSet("dry-run");
+  const isAll = page !== undefined && asked.isSet("all");
+  const { ids, query, body, headers } = await requestOf(operation, asked, isDryRun);
+  if (isAll && !query.has("limit")) query.set("limit", String(page));
+  await correct?.(body, asked, ids);
+  const at = () => [pathOf(operation.path, ids), ...(query.size === 0 ? [] : [query])].join("?");
+  const isSafe = method === "GET" || isDryRun || headers !== undefined;
+  const sent = { method, path: at(), isSafe, ...(operation.hasBody && { body }), ...(headers && { headers }) };
+  const answer = (await api.send<Answer | string | undefined>(sent)) ?? {};
+  if (typeof answer === "string") {
+    say(answer.trimEnd());
+    return 0;
+  }
+  for (const all = answer as { items: object[]; next_cursor: string | null }; isAll && all.next_cursor !== null; ) {
+    query.set("cursor", all.next_cursor);
+    const { items, next_cursor } = await api.get<typeof all>(at());
+    all.items.push(...items);
+    all.next_cursor = next_cursor;
+  }
+  if (done !== undefined && !isDryRun && !says) tell(`${done}.`);
+  const instance = String(answer.instance_id ?? ids[0]);
+  if (ends && !isDryRun && asked.isSet("wait")) return waitFor(asked, instance, ends);
+  if (isJson) sayJson(answer);
+  else if (typeof answer.refused === "object" && answer.refused !== null)
+    throw new Refusal(["It would be refused.", ...problemLines(answer.refused as Problem)].join("\n"));
+  else if (isDryRun) sayDryRun(answer);
+  else if (says) await says(answer as never, asked);
+  else if (Array.isArray(answer.items)) sayPage(answer as unknown as Page, operation, COMFORTS[command]);
+  else sayFacts(answer);
+  if (ends && !isDryRun && !isJson) tell(`Result: ${callOf("instances tail", instance)}`);
+  return answer.refused ? 1 : 0;
+}
+
+interface Typed {
+  /** The arguments, by which the path names its object. */
+  readonly ids: readonly string[];
+  readonly query: URLSearchParams;
+  readonly body: Record<string, unknown>;
+  readonly headers?: Record<string, string>;
+}
+
+/** The parts of a request, from the arguments and options of a call. Errors: a `Misuse` for a missing or wrong one. */
+async function requestOf({ path, fields }: Operation, asked: Asked, isDryRun: boolean): Promise<Typed> {
+  const whole = fields.some(({ name }) => name === "body") ? undefined : asked.text("body");
+  const body: Record<string, unknown> = whole === undefined ? {} : Object(await typedJson("body", whole));
+  const [words, ids, query] = [[...asked.words], [] as string[], new URLSearchParams()];
+  let headers: Record<string, string> | undefined;
+  for (const field of fields) {
+    const { name, in: place, needed } = field;
+    const value = isArgument(field) ? words.shift() : await typedValue(field, asked, isDryRun);
+    if (place === "path") ids.push(await ofInstance(asked, path.startsWith("/v1/instances/{") && ids.length === 0, String(value)));
+    else if (place === "body") Object.assign(body, value !== undefined && { [name]: value });
+    else if (place === "header") headers = value === undefined ? headers : { [name]: quoted(String(value)) };
+    else if (value !== undefined) query.set(name, await ofInstance(asked, name === "instance", String(value)));
+    if (needed && value === undefined && !(place === "body" && name in body))
+      throw new Misuse(`--${optionOf(field)} is missing: ${describedAs(field)}`);
+  }
+  return { ids, query, body, ...(headers && { headers }) };
+}
+
+async function ofInstance(asked: Asked, isInstance: boolean, value: string): Promise<string> {
+  return isInstance ? instanceId(asked, value) : value;
+}
+
+function describedAs({ says = "", type }: Field): string {
+  return says === "" ? `give ${PLACES[type] ?? "it"}.` : says;
+}
+
+async function typedValue(field: Field, asked: Asked, isDryRun: boolean): Promise<unknown> {
+  const option = optionOf(field);
+  if (field.name === "reason" && field.needed) return reasonOf(asked, isDryRun);
+  if (field.type === "flag") return asked.flag(option);
+  const typed = option in COMMON ? undefined : asked.text(option);
+  if (typed === undefined || field.type === "text") return typed;
+  if (field.type === "time") return timeOf(option, typed, field.in === "body" ? 1 : -1);
+  if (field.type === "number") return numberOf(option, typed);
+  if (field.type === "json" || /^[[@-]/.test(typed)) return typedJson(option, typed);
+  const parts = typed.split(",");
+  return field.type === "numbers" ? parts.map((part) => numberOf(option, part)) : parts;
+}
+
+function numberOf(option: string, typed: string): number {
+  const number = Number(typed);
+  if (typed.trim() === "" || !Number.isFinite(number)) throw new Misuse(`--${option} must be a number; got "${typed}".`);
+  return number;
+}
+
+function pathOf(path: string, ids: readonly string[]): string {
+  const rest = [...ids];
+  return path.replaceAll(/\{\w+\}/g, () => encodeURIComponent(rest.shift() ?? ""));
+}
+
+/** Writes a key as an RFC 8941 string, so that a comma or a quote does not end it. */
+export function quoted(key: string): string {
+  return `"${key.replaceAll(/["\\]/g, "\\$&")}"`;
+}
+
+function sayDryRun(answer: Answer): void {
+  say(paint("dim", "Dry run: no change was made."));
+  if (Array.isArray(answer.effects)) for (const line of planLines(answer as unknown as Plan)) say(line);
+  else sayFacts(answer);
+}
