@@ -88,7 +88,7 @@ describe("Repairs", () => {
     const letter = await letterOf(name);
     expect(letter).toMatchObject({ state: "replayed", repair: { outcome: "sent", changed: ["payload_inline.steps"] } });
     const [action] = await repairsOf(letter.id);
-    expect(await reaches(action?.instanceId ?? "", "complete")).toBe("complete");
+    expect(await reaches(action?.instance_id ?? "", "complete")).toBe("complete");
   });
 
   it("a dead letter is repaired only by the first matching repair", async () => {

@@ -76,6 +76,8 @@ export function pageBehind<Row, Item>(found: Page<Row>, view: (row: Row) => Item
   return { items: found.items.map(view), next_cursor: found.next === null ? null : nameCursor(found.next) };
 }
 
-export function page<Row, Item>(found: Page<Row>, view: (row: Row) => Item): { items: Item[]; next_cursor: string | null } {
+export function page<Item>(found: Page<Item>): { items: Item[]; next_cursor: string | null };
+export function page<Row, Item>(found: Page<Row>, view: (row: Row) => Item): { items: Item[]; next_cursor: string | null };
+export function page<Row>(found: Page<Row>, view = (row: Row): unknown => row) {
   return { items: found.items.map(view), next_cursor: found.next };
 }

@@ -7,7 +7,7 @@ import { namedBatch } from "../store/d1/named.ts";
 interface Target {
   readonly target: string;
   /** The affected instance; null if unknown apart from the target. */
-  readonly instanceId?: string | null;
+  readonly instance_id?: string | null;
 }
 
 /**
@@ -16,7 +16,7 @@ interface Target {
  */
 export async function aboutThese(env: EngineEnv, by: Operator, targets: readonly Target[]): Promise<(target: Target) => string | null> {
   const steps = new Map(targets.flatMap(({ target }) => pairOf(target)));
-  const ids = [...new Set(targets.flatMap((one) => [one.target, one.instanceId ?? [], steps.get(one.target)?.instanceId ?? []].flat()))];
+  const ids = [...new Set(targets.flatMap((one) => [one.target, one.instance_id ?? [], steps.get(one.target)?.instanceId ?? []].flat()))];
   if (ids.length === 0) return () => null;
   const { instances, letters } = await namedBatch(env.DB, {
     instances: sql`SELECT id, workflow, subject FROM millrace_instances WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
@@ -30,7 +30,7 @@ export async function aboutThese(env: EngineEnv, by: Operator, targets: readonly
       ({ id, workflow, subject }) => [id, said([workflow, subject])] as const,
     ),
   ]);
-  return ({ target, instanceId }) => {
+  return ({ target, instance_id: instanceId }) => {
     const entry = steps.get(target);
     const name = names.get(target) ?? names.get(entry?.instanceId ?? instanceId ?? "");
     return name === undefined ? null : said([entry?.step ?? null, name]);

@@ -1,61 +1,75 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { rowOf, timestamp } from "../contract/row.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
-import type { Action, ActionResult, Operator } from "../store/actions.ts";
+import type { Operator } from "../store/actions.ts";
 import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
-import { query } from "../store/d1/retry.ts";
+import { query, type Row } from "../store/d1/retry.ts";
+import { selectRows } from "../store/d1/rows.ts";
+import { aboutThese } from "./about.ts";
+
+const RESULTS = ["applied", "no_change", "failed", "refused"] as const;
 
 /** One audited operator action. */
-export interface AuditRow {
-  id: string;
-  actor: string;
-  /** The token of the request. Null for an operator with another identity, and for actions without a request. */
-  tokenId: string | null;
-  /** The scopes that the request needed, separated by spaces; null without a request. */
-  scope: string | null;
-  verb: Action["verb"];
-  /** The instance, effect key, approval or dead letter. */
-  target: string;
-  instanceId: string | null;
-  reason: string;
-  detail: Record<string, unknown> | null;
-  /** The target's state before the action. Null if nothing changed or the state was not recorded. */
-  before: Record<string, unknown> | null;
-  after: Record<string, unknown> | null;
-  /**
-   * `no_change`: the target was already in that state, or another action came first · `failed`: the platform could not be called within a
-   * day · `refused`: not begun; `detail` has the error code and the number of refusals in that minute.
-   */
-  result: ActionResult;
-  at: number;
-  /** When the action was carried out on the platform; null while it is open. */
-  appliedAt: number | null;
-  /** The error of the last call of the platform; null once carried out. */
-  error: string | null;
-}
+export const AuditRow = z.object({
+  id: z.string().meta({ description: "The `action_id` in the answer to the action." }),
+  actor: z.string(),
+  token_id: z
+    .string()
+    .nullable()
+    .meta({ description: "The token of the request; null for a user of Cloudflare Access and for direct database access." }),
+  scope: z.string().nullable().meta({ description: "The required scopes, separated by spaces." }),
+  verb: z.string(),
+  target: z.string().meta({
+    description: "The target: an instance, the key of an effect, an approval, a dead letter, a schedule, a token, or an item of the app.",
+  }),
+  about: z.string().nullable().meta({
+    description:
+      "A readable name of the target: workflow and subject of an instance, for an effect with its step in front; type and key of a dead letter. Null for other targets and for removed ones.",
+  }),
+  instance_id: z.string().nullable(),
+  reason: z.string(),
+  detail: z.record(z.string(), z.unknown()).nullable(),
+  before: z
+    .record(z.string(), z.unknown())
+    .nullable()
+    .meta({ description: "The target before the action; null if nothing changed or was recorded." }),
+  after: z.record(z.string(), z.unknown()).nullable().meta({ description: "The target after the action." }),
+  result: z.enum(RESULTS).meta({
+    description:
+      "`failed`: the platform did not accept it within a day. `refused`: it did not start; `detail` has the route, the code and the count in that minute (of many refusals, the first, tenth, hundredth … is a row).",
+  }),
+  at: timestamp,
+  applied_at: timestamp.nullable().meta({ description: "When the platform accepted it; null while that is pending." }),
+  error: z.string().nullable().meta({ description: "The error of the last attempt to apply it on the platform." }),
+});
+export type AuditRow = z.infer<typeof AuditRow>;
 
-export interface AuditFilter extends PageRequest {
-  target?: string | undefined;
-  /** The affected instance. Also matches actions on its effects and questions. */
-  instance?: string | undefined;
-  result?: ActionResult | undefined;
-  /** The exact name of a token or operator. */
-  actor?: string | undefined;
-  verb?: string | undefined;
-  /** Milliseconds since the epoch: `since` or later, and before `until`. */
-  since?: number | undefined;
-  until?: number | undefined;
-  /** False leaves out the actions of bulk actions on single items. The rows of the bulk actions themselves remain. */
-  bulk?: boolean | undefined;
-}
+const offsetTime = z.iso.datetime({ offset: true }).optional();
 
-const COLUMNS =
-  fragment(`id, actor, token_id AS tokenId, scope, verb, target, instance_id, reason, detail, before, after, result, at, applied_at,
-  error`);
+export const AuditFilter = z.object({
+  target: z.string().max(500).optional().meta({ description: "The exact target." }),
+  instance: z.string().max(500).optional().meta({
+    description: "An instance id: actions on this instance, its effects and its questions.",
+  }),
+  result: z.enum(RESULTS).optional(),
+  actor: z.string().max(500).optional().meta({ description: "The exact name of the actor, such as the name of a token." }),
+  verb: z.string().optional(),
+  since: offsetTime.meta({ description: "At or after this time." }),
+  until: offsetTime.meta({ description: "Done before then." }),
+  bulk: z.enum(["false"]).optional().meta({
+    description: "`false` omits the rows for each item of bulk actions. The row of the bulk action itself (`verb=bulk`) remains.",
+  }),
+});
+type Filter = z.infer<typeof AuditFilter>;
+
+const COLUMNS = fragment(`id, actor, token_id, scope, verb, target, instance_id, reason, detail, before, after, result, at,
+  iif(result = 'failed', NULL, applied_at) AS applied_at, error`);
 
 /** The tenant's actions, newest first. With several filters a page may be short and still have a next page. */
-export function listActions(env: EngineEnv, by: Operator, filter: AuditFilter): Promise<Page<AuditRow>> {
-  const { since = 0, until = Number.MAX_SAFE_INTEGER } = filter;
-  return keysetPage(filter, identity, async (before, limit) => {
+export async function listActions(env: EngineEnv, by: Operator, filter: Filter & PageRequest): Promise<Page<AuditRow>> {
+  const [since, until] = [Date.parse(filter.since ?? "1970-01-01"), filter.until ? Date.parse(filter.until) : Number.MAX_SAFE_INTEGER];
+  const { items, next } = await keysetPage<Row>(filter, identity, async (before, limit) => {
     const from = before.at < until ? before : { at: until, id: "" };
     const behind = sql`
       ${whereActionsAre(filter)} AND tenant_id = ${by.tenantId} AND (at, id) < (${from.at}, ${from.id}) AND at >= ${since}
@@ -68,38 +82,58 @@ export function listActions(env: EngineEnv, by: Operator, filter: AuditFilter): 
           ${andEquals(fragment("actor"), filter.actor)} ${andEquals(fragment("verb"), filter.verb)}
         ORDER BY at DESC, id DESC LIMIT ${limit}`,
     );
-    if (rows.length >= limit || !isLookedFor(filter)) return rows.map(asRow);
+    if (rows.length >= limit || !isLookedFor(filter)) return rows;
     const [end] = await query<Position>(env.DB, sql`SELECT at, id FROM millrace_actions ${behind} LIMIT 1 OFFSET ${LOOKED_AT - 1}`);
-    return { found: rows.map(asRow), end };
+    return { found: rows, end };
   });
+  const rows = items.map((row) => rowOf(AuditRow, row));
+  const about = await aboutThese(env, by, rows);
+  return { items: rows.map((row) => ({ ...row, about: about(row) })), next };
 }
 
 /** True if an index serves one filter only and the rows must be checked for the others. */
-function isLookedFor({ instance, target, bulk, actor, verb, result }: AuditFilter): boolean {
-  const byIndex = instance !== undefined || target !== undefined || bulk === false;
+function isLookedFor({ instance, target, bulk, actor, verb, result }: Filter): boolean {
+  const byIndex = instance !== undefined || target !== undefined || bulk !== undefined;
   const others = [actor, verb, result, ...(instance === undefined ? [] : [target])];
   return others.filter((one) => one !== undefined).length > (byIndex ? 0 : 1);
 }
 
 /** Selects the index with the fewest rows. Items of bulk actions are many; other actions are few. */
-function whereActionsAre({ instance, target, bulk, actor, verb, result }: AuditFilter): Statement {
-  if (instance !== undefined && bulk === false)
+function whereActionsAre({ instance, target, bulk, actor, verb, result }: Filter): Statement {
+  if (instance !== undefined && bulk !== undefined)
     return sql`INDEXED BY millrace_actions_by_instance WHERE instance_id = ${instance} AND detail->>'bulk' IS NULL`;
   if (instance !== undefined) return sql`INDEXED BY millrace_actions_by_instance WHERE instance_id = ${instance}`;
-  if (target !== undefined && bulk === false)
+  if (target !== undefined && bulk !== undefined)
     return sql`INDEXED BY millrace_actions_by_target
     WHERE target = ${target} AND detail->>'bulk' IS NULL`;
   if (target !== undefined) return sql`INDEXED BY millrace_actions_by_target WHERE target = ${target}`;
-  if (bulk === false) return sql`INDEXED BY millrace_actions_by_themselves WHERE detail->>'bulk' IS NULL`;
+  if (bulk !== undefined) return sql`INDEXED BY millrace_actions_by_themselves WHERE detail->>'bulk' IS NULL`;
   if (verb !== undefined) return sql`INDEXED BY millrace_actions_by_verb WHERE verb = ${verb}`;
   if (actor !== undefined) return sql`INDEXED BY millrace_actions_by_actor WHERE actor = ${actor}`;
   if (result !== undefined) return sql`INDEXED BY millrace_actions_by_result WHERE result = ${result}`;
   return sql`INDEXED BY millrace_actions_by_time WHERE true`;
 }
 
-export async function actionsNamed(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<AuditRow[]> {
-  const rows = await query(env.DB, sql`SELECT ${COLUMNS} FROM millrace_actions WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`);
-  return rows.map(asRow);
+/** An action as the live events have it. */
+const ActionEvent = AuditRow.pick({
+  id: true,
+  actor: true,
+  verb: true,
+  target: true,
+  instance_id: true,
+  reason: true,
+  result: true,
+  at: true,
+});
+
+export function actionsNamed(env: EngineEnv, by: Operator, ids: readonly string[]) {
+  return selectRows(
+    env.DB,
+    ActionEvent,
+    sql`
+      SELECT id, actor, verb, target, instance_id, reason, result, at FROM millrace_actions
+      WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
+  );
 }
 
 /**
@@ -116,26 +150,4 @@ export async function retriedSince(env: EngineEnv, tenantId: string, instanceId:
   return found.length > 0;
 }
 
-const identity = ({ at, id }: AuditRow) => ({ at, id });
-
-function asRow(row: Record<string, unknown>): AuditRow {
-  return {
-    id: String(row.id),
-    actor: String(row.actor),
-    tokenId: row.tokenId as string | null,
-    scope: row.scope as string | null,
-    verb: row.verb as AuditRow["verb"],
-    target: String(row.target),
-    instanceId: row.instance_id as string | null,
-    reason: String(row.reason),
-    detail: asObject(row.detail),
-    before: asObject(row.before),
-    after: asObject(row.after),
-    result: row.result as AuditRow["result"],
-    at: Number(row.at),
-    appliedAt: row.applied_at === null || row.result === "failed" ? null : Number(row.applied_at),
-    error: row.error as string | null,
-  };
-}
-
-const asObject = (json: unknown): Record<string, unknown> | null => (json ? (JSON.parse(String(json)) as Record<string, unknown>) : null);
+const identity = ({ at, id }: Row) => ({ at: Number(at), id: String(id) });

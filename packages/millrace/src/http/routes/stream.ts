@@ -126,9 +126,7 @@ async function eventsOf(context: Context<HttpEnv>, catalog: Catalog, happened: r
       const { details: __, ...view } = approvalView({ ...one, details: null }, (value) => shown(one.instanceId, value));
       return [`${one.decidedAt ?? one.askedAt} ${one.id}`, view] as const;
     }),
-    ...actions.map(({ id, actor, verb, target, instanceId, reason, result, at }) => {
-      return [`${at} ${id}`, { id, actor, verb, target, instance_id: instanceId, reason, result, at: iso(at) }] as const;
-    }),
+    ...actions.map((one) => [`${Date.parse(one.at)} ${one.id}`, one] as const),
   ]);
   return happened.flatMap((one) => {
     const data = one.doubt ? doubtView(one) : views.get(`${one.at} ${one.id}`);
