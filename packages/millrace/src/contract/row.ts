@@ -19,8 +19,8 @@ interface Field {
 }
 
 /**
- * Makes a row of the API from a row of SQL, by the types of the schema's fields: a time from milliseconds, true from 1, a list, an object and
- * an unknown value from JSON. The columns have the names of the fields. Columns without a field are left out, and fields without a column.
+ * Makes a row of the API from a row of SQL, by the types of the schema's fields: a time from milliseconds, true from 1, lists, objects and
+ * unknown values from JSON. The columns have the names of the fields. Columns without a field are left out, and fields without a column.
  */
 export function rowOf<Of extends z.ZodObject>(of: Of, row: object): z.output<Of> {
   return fieldsOf(of, row, false) as z.output<Of>;

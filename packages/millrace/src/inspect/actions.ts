@@ -1,11 +1,11 @@
 import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { rowOf, timestamp } from "../contract/row.ts";
+import { timestamp } from "../contract/row.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
-import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
-import { query, type Row } from "../store/d1/retry.ts";
-import { selectRows } from "../store/d1/rows.ts";
+import { LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
+import { query } from "../store/d1/retry.ts";
+import { positionBy, rowPage, selectRows } from "../store/d1/rows.ts";
 import { aboutThese } from "./about.ts";
 
 const RESULTS = ["applied", "no_change", "failed", "refused"] as const;
@@ -69,7 +69,7 @@ const COLUMNS = fragment(`id, actor, token_id, scope, verb, target, instance_id,
 /** The tenant's actions, newest first. With several filters a page may be short and still have a next page. */
 export async function listActions(env: EngineEnv, by: Operator, filter: Filter & PageRequest): Promise<Page<AuditRow>> {
   const [since, until] = [Date.parse(filter.since ?? "1970-01-01"), filter.until ? Date.parse(filter.until) : Number.MAX_SAFE_INTEGER];
-  const { items, next } = await keysetPage<Row>(filter, identity, async (before, limit) => {
+  const { items, next } = await rowPage(AuditRow, filter, positionBy("at", "id"), async (before, limit) => {
     const from = before.at < until ? before : { at: until, id: "" };
     const behind = sql`
       ${whereActionsAre(filter)} AND tenant_id = ${by.tenantId} AND (at, id) < (${from.at}, ${from.id}) AND at >= ${since}
@@ -86,9 +86,8 @@ export async function listActions(env: EngineEnv, by: Operator, filter: Filter &
     const [end] = await query<Position>(env.DB, sql`SELECT at, id FROM millrace_actions ${behind} LIMIT 1 OFFSET ${LOOKED_AT - 1}`);
     return { found: rows, end };
   });
-  const rows = items.map((row) => rowOf(AuditRow, row));
-  const about = await aboutThese(env, by, rows);
-  return { items: rows.map((row) => ({ ...row, about: about(row) })), next };
+  const about = await aboutThese(env, by, items);
+  return { items: items.map((row) => ({ ...row, about: about(row) })), next };
 }
 
 /** True if an index serves one filter only and the rows must be checked for the others. */
@@ -149,5 +148,3 @@ export async function retriedSince(env: EngineEnv, tenantId: string, instanceId:
   );
   return found.length > 0;
 }
-
-const identity = ({ at, id }: Row) => ({ at: Number(at), id: String(id) });

@@ -1,29 +1,98 @@
+import * as z from "zod";
+import type { AlertVars } from "../alerts/channels.ts";
+import { alertsTenant, SEND_ALERT } from "../alerts/notice.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { andEquals, fragment, sql } from "../contract/sql.ts";
-import { ALERT_COLUMNS, type Alert, type AlertRow, type AlertState, asAlert } from "../store/alerts.ts";
-import { keysetPage, type Page, type PageRequest } from "../store/d1/paging.ts";
+import { iso, timestamp } from "../contract/row.ts";
+import { andEquals, fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { ALERT_STATES, SEVERITIES } from "../store/alerts.ts";
+import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
+import { positionBy, rowPage } from "../store/d1/rows.ts";
+import { UNDER_WAY } from "../store/instances/status.ts";
+import { Delivery, type DeliveryRow, deliveryInDatabase, deliveryOf } from "./delivery.ts";
 
-export interface AlertFilter extends PageRequest {
-  state?: AlertState | undefined;
-  rule?: string | undefined;
-}
+export const AlertRow = z
+  .object({
+    id: z.string(),
+    rule: z.string(),
+    state: z.enum(ALERT_STATES).meta({ description: "`pending`: observed, but not yet for the duration of its rule." }),
+    severity: z.enum(SEVERITIES),
+    labels: z.record(z.string(), z.string()).meta({ description: "The labels of the group, such as a queue." }),
+    value: z.number().meta({ description: "The last observed value, updated once a minute." }),
+    count: z.int().nullable().meta({ description: "The number of occurrences; null for a rule about a level." }),
+    examples: z.array(z.string()).meta({ description: "Up to three ids of instances or dead letters." }),
+    since: timestamp,
+    last_at: timestamp.meta({ description: "When it was last observed." }),
+    fired_at: timestamp.nullable(),
+    notice_at: timestamp.nullable().meta({ description: "When its last notification was created, even if no channel is set." }),
+    told_at: timestamp.nullable().meta({ description: "When all channels had accepted that notification; null until then." }),
+    delivery: Delivery.nullable().meta({
+      description: "The delivery of that notification; null if no channel is set, and before the delivery starts.",
+    }),
+    resolved_at: timestamp.nullable(),
+    muted: z.object({ until: timestamp, reason: z.string() }).nullable(),
+  })
+  .meta({ id: "Alert" });
+export type AlertRow = z.infer<typeof AlertRow>;
+
+export const AlertFilter = z.object({ state: z.enum(ALERT_STATES).optional(), rule: z.string().min(1).max(64).optional() });
+
+/** A field that a manual `UPDATE` made unreadable is empty. */
+const COLUMNS = fragment(`id, rule, state, severity, iif(json_valid(labels), labels, '{}') AS labels, value, count,
+  iif(json_valid(examples), examples, '[]') AS examples, since, last_at, fired_at, told_at AS notice_at, resolved_at,
+  iif(muted_until > ${now.fragment}, json_object('until', muted_until, 'reason', coalesce(mute_reason, '')), NULL) AS muted`);
 
 /** The deployment's alerts, newest first: open ones, and those resolved in the last 30 days. */
-export function listAlerts(env: Pick<EngineEnv, "DB">, filter: AlertFilter): Promise<Page<Alert>> {
-  return keysetPage(
-    filter,
-    ({ since, id }) => ({ at: since, id }),
-    async (before, limit) => {
-      const rows = await query<AlertRow>(
-        env.DB,
-        sql`
-          SELECT ${ALERT_COLUMNS} FROM millrace_alerts INDEXED BY millrace_alerts_by_time
-          WHERE (since, id) < (${before.at}, ${before.id}) ${andEquals(fragment("state"), filter.state)}
-            ${andEquals(fragment("rule"), filter.rule)}
-          ORDER BY since DESC, id DESC LIMIT ${limit}`,
-      );
-      return rows.map(asAlert);
-    },
+export async function listAlerts(env: EngineEnv, filter: z.infer<typeof AlertFilter> & PageRequest): Promise<Page<AlertRow>> {
+  const { items, next } = await rowPage(AlertRow, filter, positionBy("since", "id"), (before, limit) =>
+    query(
+      env.DB,
+      sql`
+        SELECT ${COLUMNS} FROM millrace_alerts INDEXED BY millrace_alerts_by_time
+        WHERE (since, id) < (${before.at}, ${before.id}) ${andEquals(fragment("state"), filter.state)}
+          ${andEquals(fragment("rule"), filter.rule)}
+        ORDER BY since DESC, id DESC LIMIT ${limit}`,
+    ),
   );
+  const sent = await deliveriesOf(env, items);
+  return { items: items.map((alert) => ({ ...alert, ...(sent.get(alert.id) ?? { told_at: null, delivery: null }) })), next };
+}
+
+/** Most running deliveries of a page for which the platform is queried. The others show the state in the database. */
+const MAX_ASKED = 10;
+
+interface Sent extends DeliveryRow {
+  readonly alert: string;
+  readonly changed_at: string | null;
+  readonly channels: number | null;
+  readonly updated_at: number;
+}
+
+/**
+ * The last delivery of each alert, by alert id. Reads the sending instances, which belong to the alerts' tenant. Absent for an alert
+ * without a channel, and before the instance has started.
+ */
+async function deliveriesOf(env: EngineEnv, alerts: readonly AlertRow[]) {
+  const noticed = new Map(alerts.flatMap(({ id, notice_at }) => (notice_at === null ? [] : [[id, notice_at] as const])));
+  if (noticed.size === 0) return new Map<string, Pick<AlertRow, "told_at" | "delivery">>();
+  const found = await query<Sent>(env.DB, lastSent([...noticed.keys()], alertsTenant(env as EngineEnv & AlertVars)));
+  const sent = found.filter(({ alert, changed_at, channels }) => changed_at === noticed.get(alert) && channels !== null && channels > 0);
+  const asked = new Set(sent.filter(({ status }) => UNDER_WAY.has(status)).slice(0, MAX_ASKED));
+  const known = await Promise.all(
+    sent.map(async (row) => {
+      const delivery = asked.has(row) ? await deliveryOf(env, SEND_ALERT, row) : deliveryInDatabase(row);
+      return [row.alert, { told_at: row.status === "complete" ? iso(row.updated_at) : null, delivery }] as const;
+    }),
+  );
+  return new Map(known);
+}
+
+function lastSent(alerts: readonly string[], tenantId: string): Statement {
+  return sql`
+    SELECT a.value AS alert, i.id, i.status, i.error, i.updated_at,
+      i.envelope->>'$.payload_inline.changed_at' AS changed_at, json_array_length(i.envelope, '$.payload_inline.channels') AS channels
+    FROM json_each(${JSON.stringify(alerts)}) a CROSS JOIN millrace_instances i ON i.tenant_id = ${tenantId} AND i.id = (
+      SELECT s.id FROM millrace_instances s INDEXED BY millrace_instances_by_correlation
+      WHERE s.tenant_id = ${tenantId} AND s.correlation_id = a.value AND s.workflow = ${SEND_ALERT}
+      ORDER BY s.accepted_at DESC, s.id DESC LIMIT 1)`;
 }

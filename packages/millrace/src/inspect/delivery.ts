@@ -1,17 +1,21 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Failure } from "../pass/failure.ts";
-import { type InstanceStatus, UNDER_WAY } from "../store/instances/status.ts";
+import { INSTANCE_STATUSES, type InstanceStatus, UNDER_WAY } from "../store/instances/status.ts";
 import { historyOf } from "./history.ts";
 
 /** Delivery of a notice to an external address: the state of the sending instance. */
-export interface Delivery {
-  instanceId: string;
-  status: InstanceStatus;
-  /** Attempts of the current or failed step; null if only the platform knows. */
-  attempts: number | null;
-  /** The error of the last attempt; null without a failure, or if only the platform knows. */
-  lastError: string | null;
-}
+export const Delivery = z
+  .object({
+    instance_id: z.string(),
+    status: z.enum(INSTANCE_STATUSES).meta({
+      description: "The status of the sending instance: `complete` after acceptance, `errored` after the last failed attempt.",
+    }),
+    attempts: z.int().nullable().meta({ description: "Failed attempts so far; null if only the platform has the number." }),
+    last_error: z.string().nullable().meta({ description: "The answer to the last failed attempt; null if unknown." }),
+  })
+  .meta({ id: "NoticeDelivery" });
+export type Delivery = z.infer<typeof Delivery>;
 
 export interface DeliveryRow {
   readonly id: string;
@@ -23,7 +27,7 @@ export interface DeliveryRow {
 /** The state in the database alone. The sending step has the class `keyed`, which records no row for a failed attempt that is retried. */
 export function deliveryInDatabase({ id, status, error }: DeliveryRow): Delivery {
   const failure = error === null ? null : (JSON.parse(error) as Failure);
-  return { instanceId: id, status, attempts: failure?.attempts ?? null, lastError: failure?.message ?? null };
+  return { instance_id: id, status, attempts: failure?.attempts ?? null, last_error: failure?.message ?? null };
 }
 
 export async function deliveryOf(env: EngineEnv, workflow: string, row: DeliveryRow): Promise<Delivery> {
@@ -35,6 +39,6 @@ export async function deliveryOf(env: EngineEnv, workflow: string, row: Delivery
   return {
     ...known,
     attempts: tried.length > 0 ? Math.max(...tried.map(({ attempts }) => attempts.length)) : null,
-    lastError: last?.message ?? null,
+    last_error: last?.message ?? null,
   };
 }

@@ -1,47 +1,52 @@
+import * as z from "zod";
 import type { Asker } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { timestamp } from "../contract/row.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
-import { keysetPage, type Page, type PageRequest } from "../store/d1/paging.ts";
+import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
-import type { DivergenceState } from "../store/divergences.ts";
+import { rowPage } from "../store/d1/rows.ts";
 import { MAX_COUNTED } from "../store/health.ts";
 
-/** A conflict between two records. */
-export interface DivergenceRow {
-  kind: string;
-  /** The id of the affected object, or a digest of its name. */
-  what: string;
-  detail: string;
-  state: DivergenceState;
-  firstAt: number;
-  seenAt: number;
-  times: number;
-  mends: number;
-  endedAt: number | null;
-}
+const STATES = ["suspected", "mending", "open", "mended", "gone"] as const;
 
-export interface DivergenceFilter extends PageRequest {
-  /** Default `open`. */
-  state?: DivergenceState | undefined;
-  kind?: string | undefined;
-}
+/** A conflict between two records. */
+export const DivergenceRow = z
+  .object({
+    kind: z.string().meta({ description: "The kind. See docs/reconciliation.md for the meaning and the fix of each." }),
+    what: z.string().meta({ description: "The id of an instance, message, dead letter or action, or a digest of a named item." }),
+    detail: z.string().meta({ description: "The values of both sides." }),
+    state: z.enum(STATES).meta({
+      description:
+        "`suspected`: observed once. `mending`: just repaired. `open`: observed again; needs an operator. `mended`: repaired. `gone`: no longer present.",
+    }),
+    first_seen_at: timestamp,
+    last_seen_at: timestamp,
+    times: z.int().meta({ description: "The number of observations." }),
+    mends: z.int().meta({ description: "The number of repairs." }),
+    ended_at: timestamp.nullable(),
+  })
+  .meta({ id: "Divergence" });
+
+export const DivergenceFilter = z.object({ state: z.enum(STATES).default("open"), kind: z.string().min(1).max(100).optional() });
 
 /** Conflicts in one state, newest first: of all tenants with the scope `observe`, otherwise of the tenant. */
 export function listDivergences(
   env: EngineEnv,
   by: Asker,
-  { state = "open", kind, ...request }: DivergenceFilter,
-): Promise<Page<DivergenceRow>> {
-  return keysetPage(
+  { state = "open", kind, ...request }: z.input<typeof DivergenceFilter> & PageRequest,
+): Promise<Page<z.infer<typeof DivergenceRow>>> {
+  return rowPage(
+    DivergenceRow,
     request,
-    ({ firstAt, what, kind: one }) => ({ at: firstAt, id: what + BESIDE + one }),
+    (row) => ({ at: Number(row.first_seen_at), id: row.what + BESIDE + row.kind }),
     (before, limit) => {
       const [what, one] = partsOf(before.id);
-      return query<DivergenceRow & Record<string, unknown>>(
+      return query(
         env.DB,
         sql`
-          SELECT kind, what, says AS detail, state, first_at AS "firstAt", seen_at AS "seenAt", times, mends,
-            ended_at AS "endedAt" FROM millrace_divergences
+          SELECT kind, what, says AS detail, state, first_at AS first_seen_at, seen_at AS last_seen_at, times, mends, ended_at
+          FROM millrace_divergences
           WHERE ${visibleTo(by)} AND state = ${state} ${andEquals(fragment("kind"), kind)}
             AND (first_at, what, kind) < (${before.at}, ${what}, ${one})
           ORDER BY first_at DESC, what DESC, kind DESC LIMIT ${limit}`,

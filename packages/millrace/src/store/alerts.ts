@@ -62,7 +62,7 @@ export interface AlertRow extends Omit<Alert, "labels" | "examples" | "told"> {
   readonly toldSeverity: Severity | null;
 }
 
-export const ALERT_COLUMNS = fragment(`id, rule, labels, state, severity, value, count, examples, since, critical_since AS criticalSince,
+const COLUMNS = fragment(`id, rule, labels, state, severity, value, count, examples, since, critical_since AS criticalSince,
     milder_since AS milderSince, quiet_since AS quietSince, fired_at AS firedAt, told_at AS toldAt, told_severity AS toldSeverity,
     last_at AS lastAt, updated_at AS updatedAt, resolved_at AS resolvedAt, muted_until AS mutedUntil, mute_reason AS muteReason, version`);
 
@@ -110,9 +110,9 @@ function jsonIn(text: string): unknown {
 /** The alerts that a round starts from: open ones, and resolved ones with a mute. */
 export function selectKnown(): Statement {
   return sql`
-    SELECT ${ALERT_COLUMNS} FROM millrace_alerts INDEXED BY millrace_alerts_open WHERE state <> 'resolved'
+    SELECT ${COLUMNS} FROM millrace_alerts INDEXED BY millrace_alerts_open WHERE state <> 'resolved'
     UNION ALL
-    SELECT ${ALERT_COLUMNS} FROM millrace_alerts INDEXED BY millrace_alerts_muted WHERE muted_until > ${now} AND state = 'resolved'`;
+    SELECT ${COLUMNS} FROM millrace_alerts INDEXED BY millrace_alerts_muted WHERE muted_until > ${now} AND state = 'resolved'`;
 }
 
 /**

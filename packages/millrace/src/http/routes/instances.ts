@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { Hide } from "../../contract/hide.ts";
+import { Delivery } from "../../inspect/delivery.ts";
 import { describeInstance, type InstanceDetail } from "../../inspect/instance-detail.ts";
 import { type Instance, listInstances } from "../../inspect/instances.ts";
 import { type Redaction, redactionOf } from "../../inspect/redaction.ts";
@@ -9,7 +10,6 @@ import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
 import { CostSchema, costView } from "../cost.ts";
-import { DeliverySchema, deliveryView } from "../delivery.ts";
 import type { HttpEnv } from "../env.ts";
 import { FailureSchema, failureView } from "../failure.ts";
 import { KNOWN_NAMES, refuseUnknownNames } from "../known-names.ts";
@@ -120,7 +120,7 @@ const InstanceDetailSchema = InstanceSchema.extend({
         description: "The end of the instance that the last call reports; null before the first call.",
       }),
       told: CalledEndSchema.nullable().meta({ description: "The end that the address has accepted; null until then." }),
-      delivery: DeliverySchema.nullable().meta({
+      delivery: Delivery.nullable().meta({
         description: "The delivery of that call; null before the first call, and after retention removed its instance.",
       }),
     })
@@ -228,7 +228,7 @@ function detailView(instance: InstanceDetail, redaction: Redaction, hide: Hide):
     result: hide(result),
     result_changed: resultChanged,
     doubts: doubts.map((doubt) => doubtView(doubt, hide)),
-    callback: callback && { ...callback, delivery: callback.delivery && deliveryView(callback.delivery) },
+    callback,
     cost: costView(cost),
   };
 }
