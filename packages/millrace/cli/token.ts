@@ -106,11 +106,18 @@ function tell(sentence: string): void {
 
 const HEADING = ["id", "made", "ends", "last use", "scopes", "actor"].join("\t");
 
-function lineOf({ id, actor, scopes, created_at, expires_at, used_at }: Row): string {
+function lineOf({ id, actor, scopes, created_at, expires_at, last_used_at }: Row): string {
   const day = (at: unknown) => (at === null ? "never" : `${new Date(Number(at)).toISOString().slice(0, 16)}Z`);
   const over = expires_at !== null && Number(expires_at) <= Date.now();
-  const used = used_at === null ? "never used" : `used ${day(used_at)}`;
-  return [id, day(created_at), `${over ? "expired" : "expires"} ${day(expires_at)}`, used, scopes, actor].join("\t");
+  const used = last_used_at === null ? "never used" : `used ${day(last_used_at)}`;
+  return [
+    id,
+    day(created_at),
+    `${over ? "expired" : "expires"} ${day(expires_at)}`,
+    used,
+    JSON.parse(String(scopes)).join(" "),
+    actor,
+  ].join("\t");
 }
 
 await runCommand(token);

@@ -37,7 +37,7 @@ export type { KeptLetter } from "./lanes/letters.ts";
 export type { LaneHead, LaneLook, WaitingMessage } from "./lanes/look.ts";
 export { type LaneStub, laneObjectOf } from "./lanes/stub.ts";
 export { type Ahead, LANE_VERBS, type LaneStanding, type LaneVerb } from "./lanes/turns-stub.ts";
-export { type ListedLimit, listLimits } from "./limits/seen.ts";
+export { type LimitRow, listLimits } from "./limits/seen.ts";
 export { breakLock, getLock, type HeldLock, listLocks } from "./locks/seen.ts";
 export { act } from "./operate/act.ts";
 export { planBulk, startBulk } from "./operate/bulk/start.ts";

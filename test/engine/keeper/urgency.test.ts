@@ -75,7 +75,7 @@ describe("Keeper", () => {
     ]);
     await withAuditOpen("UPDATE millrace_actions SET at = ?2 WHERE reason = ?1", gone, Date.now() + 1000);
     const [shown] = (await listActions(probeEnv, operator, { limit: 1 })).items;
-    expect(shown).toMatchObject({ result: "failed", appliedAt: null, error: expect.stringContaining("is not bound") });
+    expect(shown).toMatchObject({ result: "failed", applied_at: null, error: expect.stringContaining("is not bound") });
   });
 
   it("K01 an instance whose platform status call hangs does not block the commands, ends and actions of other instances", async () => {

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { rowOf } from "../contract/row.ts";
 import { sql } from "../contract/sql.ts";
 import { newToken } from "../contract/token.ts";
 import { type Action, audit, type Operator } from "../store/actions.ts";
@@ -8,7 +9,7 @@ import { namedBatch } from "../store/d1/named.ts";
 import { query } from "../store/d1/retry.ts";
 import { insertCode, removeOldCodes, type StoredCode, selectCode, takeCode, tokenBehind } from "../store/sign-in-codes.ts";
 import { insertHeir, removeOldHeirs, selectOwner } from "../store/tokens.ts";
-import { asTokenRow, type StoredGrant, type TokenRow, tokenGone } from "./tokens.ts";
+import { TokenRow, tokenGone } from "./tokens.ts";
 
 /** How long a code can be exchanged. */
 const CODE_VALID_MS = 10 * 60_000;
@@ -73,9 +74,9 @@ export async function signIn(env: Pick<EngineEnv, "DB">, code: string): Promise<
     audited: audit(by, { ...done, detail: { actor: owner.actor, minted_by: known.token_id, signed_in: true } }, false, sql`changes() > 0`),
     ended: removeOldHeirs(known.tenant_id, known.token_id, MAX_BROWSERS),
   });
-  const [row] = minted as unknown as StoredGrant[];
+  const [row] = minted;
   if (!row) throw refused("This sign-in link has just been used, or its token has expired.");
-  return { text, tenantId: known.tenant_id, token: asTokenRow(row) };
+  return { text, tenantId: known.tenant_id, token: rowOf(TokenRow, row) };
 }
 
 function refused(why: string): MillraceError {

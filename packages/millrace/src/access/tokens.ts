@@ -1,14 +1,17 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { isVisible } from "../contract/chosen-name.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { rowOf, timestamp } from "../contract/row.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { isTenant } from "../contract/tenant.ts";
 import { characterCount } from "../contract/text.ts";
 import { isScope, newToken } from "../contract/token.ts";
 import { type Action, applied, audit, auditDone, type Operator } from "../store/actions.ts";
 import { namedBatch } from "../store/d1/named.ts";
-import { keysetPage, type Page, type PageRequest } from "../store/d1/paging.ts";
+import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
+import { positionBy, rowPage, selectRows } from "../store/d1/rows.ts";
 import {
   insertToken,
   isFamilyThere,
@@ -20,32 +23,33 @@ import {
   removeToken,
   selectTokens,
 } from "../store/tokens.ts";
-import { forgetToken, forgetTokens, type Grant, SCOPES, type Scope, type StoredToken, type Token } from "./find-token.ts";
+import { forgetToken, forgetTokens, type Grant, SCOPES, type Scope, type Token } from "./find-token.ts";
 
 export { type Grant, SCOPES, type Scope, type Token } from "./find-token.ts";
 
 /** A token as the API shows it. */
-export interface TokenRow extends Required<Pick<Token, "id" | "actor" | "scopes">> {
-  createdAt: number;
-  /** Milliseconds since the epoch; null if the token does not expire. */
-  expiresAt: number | null;
-  /** Time of the token's last use, at most an hour too early; null if the token was never used. */
-  usedAt: number | null;
-  /** True for a browser's token from a sign-in code. */
-  signedIn: boolean;
-}
-
-export type StoredGrant = Omit<StoredToken, "hash" | "tenant_id" | "minted_by"> & { created_at: number; signed_in: number };
+export const TokenRow = z.object({
+  id: z.string(),
+  actor: z.string(),
+  scopes: z.array(z.string()),
+  created_at: timestamp,
+  expires_at: timestamp.nullable().meta({ description: "Null is never." }),
+  last_used_at: timestamp.nullable().meta({ description: "At most an hour before its last use; null if unused." }),
+  signed_in: z.boolean().meta({
+    description: "True for a browser token from a sign-in link. It expires after twelve hours and has its own request limit.",
+  }),
+});
+export type TokenRow = z.infer<typeof TokenRow>;
 
 const DAY_MS = 86_400_000;
 const USUAL_DAYS = 90;
 
-/** Maximum number of tokens of one tenant, without the tokens of signed-in browsers. An expired token counts for 30 days. */
+/** Most tokens of one tenant, without browsers'. Expired tokens count for 30 days. */
 const MAX_TOKENS = 1000;
 
 /**
- * Makes a token. The token's text is returned only by this call, because only a hash of its secret is stored. `own`: the app's own scopes.
- * Errors: `config_invalid`; `invalid_transition` if the tenant has the maximum number.
+ * Makes a token. Its text is returned only here, because only a hash of its secret is stored. `own`: the app's own scopes. Errors:
+ * `config_invalid`; `invalid_transition` if the tenant has the maximum number.
  */
 export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: readonly string[] = []): Promise<string> {
   assertGrant(grant, [...SCOPES, ...own]);
@@ -56,10 +60,9 @@ export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: r
 }
 
 /**
- * Makes a token in the caller's tenant with at most the caller's scopes and lifetime, and audits it. The token's text is returned only by
- * this call. Default for `days`: 90, or as long as the caller's token. Errors: `forbidden` for a scope that the caller lacks and for more
- * days than it has left; `unauthorized` if the caller's token is gone or expired; `invalid_transition` if the tenant has the maximum
- * number.
+ * Makes a token in the caller's tenant with at most the caller's scopes and lifetime, and audits it. Its text is returned only here.
+ * Default for `days`: 90, or as long as the caller's token. Errors: `forbidden` for a scope that the caller lacks and for more days than it
+ * has left; `unauthorized` if the caller's token is gone or expired; `invalid_transition` if the tenant has the maximum number.
  */
 export async function issueToken(
   env: Pick<EngineEnv, "DB">,
@@ -86,10 +89,10 @@ export async function issueToken(
     audited: audit(by, done, false),
     minter: by.tokenId === undefined ? [] : sql`SELECT 1 AS is_good WHERE ${isGood(by.tenantId, by.tokenId)}`,
   });
-  const [row] = minted as unknown as StoredGrant[];
+  const [row] = minted;
   if (!row && by.tokenId !== undefined && minter.length === 0) throw tokenGone(by.tokenId, { audited: true });
   if (!row) throw tooMany({ audited: true });
-  return { text, token: asTokenRow(row) };
+  return { text, token: rowOf(TokenRow, row) };
 }
 
 function tooMany(detail: { audited?: true } = {}): MillraceError {
@@ -106,24 +109,18 @@ export function tokenGone(id: string, detail: { audited?: true } = {}): Millrace
 
 /** Tokens of a tenant, newest first, without secrets. */
 export function listTokens(env: Pick<EngineEnv, "DB">, by: Operator, request: PageRequest): Promise<Page<TokenRow>> {
-  return keysetPage(
-    request,
-    ({ createdAt, id }: TokenRow) => ({ at: createdAt, id }),
-    async (before, limit) => {
-      const rows = await query<StoredGrant>(
-        env.DB,
-        selectTokens(sql`
-          tenant_id = ${by.tenantId} AND (created_at, id) < (${before.at}, ${before.id}) ORDER BY created_at DESC, id DESC LIMIT ${limit}`),
-      );
-      return rows.map(asTokenRow);
-    },
+  return rowPage(TokenRow, request, positionBy("created_at", "id"), (before, limit) =>
+    query(
+      env.DB,
+      selectTokens(sql`
+        tenant_id = ${by.tenantId} AND (created_at, id) < (${before.at}, ${before.id}) ORDER BY created_at DESC, id DESC LIMIT ${limit}`),
+    ),
   );
 }
 
 /**
  * Revokes a token of the tenant; with `descendants` also all tokens minted from it, directly or indirectly, even if the token itself is
- * gone. The revocation takes effect at once in this isolate, and within 30 seconds in others. Returns false, without an audit row, if no
- * such token exists.
+ * gone. Effective at once in this isolate, within 30 seconds in others. Returns false, without audit, if there is none.
  */
 export async function revokeToken(
   env: Pick<EngineEnv, "DB">,
@@ -132,8 +129,8 @@ export async function revokeToken(
   reason: string,
   { descendants = false }: { descendants?: boolean } = {},
 ): Promise<boolean> {
-  const [own] = await query<StoredGrant>(env.DB, selectTokens(isToken(by.tenantId, id)));
-  const before = own && { scopes: asTokenRow(own).scopes, expires_at: own.expires_at && new Date(own.expires_at).toISOString() };
+  const [own] = await selectRows(env.DB, TokenRow, selectTokens(isToken(by.tenantId, id)));
+  const before = own && { scopes: own.scopes, expires_at: own.expires_at };
   const found = descendants ? listDescendants(by.tenantId, id) : undefined;
   const action = { ...tokenAction("revoke", id, reason, { actor: own?.actor ?? null }), found, before };
   const { done } = await namedBatch(env.DB, {
@@ -154,23 +151,16 @@ function tokenFor({ tenantId, actor, scopes, expiresAt }: Grant, mintedBy?: stri
   };
 }
 
-export function asTokenRow({ id, actor, scopes, created_at, expires_at, used_at, signed_in }: StoredGrant): TokenRow {
-  return {
-    ...{ id, actor, scopes: scopes.split(" ") as Scope[], signedIn: signed_in === 1 },
-    ...{ createdAt: created_at, expiresAt: expires_at, usedAt: used_at },
-  };
-}
-
 function tokenAction(verb: Action["verb"], id: string, reason: string, detail: Record<string, unknown>): Action {
   return { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason, detail };
 }
 
-/** Removes duplicate scopes and puts the engine's scopes first. */
+/** Each scope once, the engine's first. */
 function inOrder(scopes: readonly Scope[]): Scope[] {
   return [...new Set<Scope>([...SCOPES, ...scopes])].filter((scope) => scopes.includes(scope));
 }
 
-/** Validates a grant. Errors: `config_invalid`, worded for an operator who creates a token, because HTTP requests are validated earlier. */
+/** Errors: `config_invalid`, worded for the operator who mints, because no HTTP request leads here with such a grant. */
 function assertGrant({ tenantId, actor, scopes }: Grant, known: readonly string[]): void {
   assertThat(isTenant(tenantId), `"${tenantId}" is not a tenant: use up to 64 lower case letters, digits, - or _.`);
   assertThat(isVisible(actor) && characterCount(actor) <= 100, "The actor must have 1 to 100 visible characters.");

@@ -64,20 +64,26 @@ export function pageOf<Item extends z.ZodType>(item: Item) {
   });
 }
 
+type View<Row, Item> = (row: Row) => Item;
+const same: View<never, never> = (row) => row;
+
 /** A page in the order of names. `found` has one row more than `limit` if there is a next page. */
-export function pageByName<Row, Item>(found: readonly Row[], limit: number, nameOf: (row: Row) => string, view: (row: Row) => Item) {
+export function pageByName<Row, Item = Row>(
+  found: readonly Row[],
+  limit: number,
+  nameOf: (row: Row) => string,
+  view: View<Row, Item> = same as never,
+) {
   const rows = found.slice(0, limit);
   const last = found.length > limit ? rows.at(-1) : undefined;
   return { items: rows.map(view), next_cursor: last === undefined ? null : nameCursor(nameOf(last)) };
 }
 
 /** A page in the order of names, if the query returns the last name that it scanned. */
-export function pageBehind<Row, Item>(found: Page<Row>, view: (row: Row) => Item): { items: Item[]; next_cursor: string | null } {
-  return { items: found.items.map(view), next_cursor: found.next === null ? null : nameCursor(found.next) };
+export function pageBehind<Row, Item = Row>({ items, next }: Page<Row>, view: View<Row, Item> = same as never) {
+  return { items: items.map(view), next_cursor: next === null ? null : nameCursor(next) };
 }
 
-export function page<Item>(found: Page<Item>): { items: Item[]; next_cursor: string | null };
-export function page<Row, Item>(found: Page<Row>, view: (row: Row) => Item): { items: Item[]; next_cursor: string | null };
-export function page<Row>(found: Page<Row>, view = (row: Row): unknown => row) {
-  return { items: found.items.map(view), next_cursor: found.next };
+export function page<Row, Item = Row>({ items, next }: Page<Row>, view: View<Row, Item> = same as never) {
+  return { items: items.map(view), next_cursor: next };
 }

@@ -1,22 +1,13 @@
 import { type TokenBucket, tokensAt } from "./bucket.ts";
 import { shareAt } from "./narrowing.ts";
 import { isBucket, levelOf, type Rule, type State, waitingAt } from "./plan.ts";
+import type { LimitRow } from "./seen.ts";
 import { cutCounts, room, type Window } from "./windows.ts";
 
-/** A rule with its used part. */
-export type RuleSeen = Rule & { used: number };
-
-/** The state of a limit. */
-export interface LimitSeen {
-  rules: RuleSeen[];
-  /** Slots granted ahead of time, for callers that wait. */
-  waiting: number;
-  /** Until this time no calls are allowed; null if calls are allowed now. */
-  pausedUntil: number | null;
-  /** The share of the rate at which calls go after the upstream's refusals; 1 for the full rate. */
-  share: number;
-  /** The time of the last granted slot. */
-  usedAt: number;
+/** The state of a limit, with times in milliseconds: see `LimitRow`. */
+export interface LimitSeen extends Pick<LimitRow, "rules" | "waiting" | "share"> {
+  paused_until: number | null;
+  used_at: number;
 }
 
 /** A limit without takes for this many milliseconds is no longer listed. */
@@ -27,12 +18,18 @@ export function seenOf(state: State, now: number): LimitSeen | undefined {
   const { rules, lastAt, pausedUntil, narrowing } = state;
   if (!rules || Math.max(lastAt, pausedUntil) < now - FORGOTTEN_MS) return undefined;
   return {
-    rules: rules.map((rule) => ({ ...rule, used: isBucket(rule) ? usedOfBucket(state, rule, now) : usedOfWindow(state, rule, now) })),
+    rules: rules.map((rule) => ruleOf(state, rule, now)),
     waiting: waitingAt(state, now),
-    pausedUntil: pausedUntil > now ? pausedUntil : null,
+    paused_until: pausedUntil > now ? pausedUntil : null,
     share: shareAt(narrowing, now),
-    usedAt: lastAt,
+    used_at: lastAt,
   };
+}
+
+function ruleOf(state: State, rule: Rule, now: number): LimitRow["rules"][number] {
+  const period_seconds = rule.periodMs / 1000;
+  if (!isBucket(rule)) return { limit: rule.limit, refill: null, period_seconds, used: usedOfWindow(state, rule, now) };
+  return { limit: rule.burst, refill: rule.refill, period_seconds, used: usedOfBucket(state, rule, now) };
 }
 
 function usedOfWindow({ counts }: State, window: Window, now: number): number {

@@ -1,15 +1,37 @@
+import * as z from "zod";
 import { objectsIn } from "../contract/bindings.ts";
 import { placed } from "../contract/location.ts";
+import { rowOf, timestamp } from "../contract/row.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 import { selectLimits, unlistLimit } from "../store/limits.ts";
 import type { LimitEnv } from "./client.ts";
 import type { LimitSeen } from "./look.ts";
 
-/** A limit in a tenant's list. */
-export interface ListedLimit extends LimitSeen {
-  name: string;
-}
+export const LimitRow = z
+  .object({
+    name: z.string(),
+    rules: z
+      .array(
+        z
+          .object({
+            limit: z.number().meta({ description: "For a window: the highest count in any period. For a bucket: its capacity." }),
+            refill: z.number().nullable().meta({ description: "For a bucket: the tokens added per period, evenly. Null for a window." }),
+            period_seconds: z.number(),
+            used: z.number().meta({ description: "The used part of `limit`; for a bucket including reservations." }),
+          })
+          .meta({ id: "LimitRule" }),
+      )
+      .meta({ description: "The rules of the last call. All of them apply." }),
+    waiting: z.number().meta({ description: "Reservations of waiting callers." }),
+    paused_until: timestamp.nullable().meta({ description: "No call is allowed before this time; null if calls are allowed." }),
+    share: z.number().min(0).max(1).meta({
+      description: "The share of the rate that is in use after refusals of the upstream. It grows by 1/60 per second.",
+    }),
+    used_at: timestamp.meta({ description: "The time of the last granted call; it may be in the future." }),
+  })
+  .meta({ id: "Limit" });
+export type LimitRow = z.infer<typeof LimitRow>;
 
 /**
  * The limits that were used under a tenant's name within the last day, by name, with the state from their objects. `after`: the last name
@@ -19,7 +41,7 @@ export async function listLimits(
   env: LimitEnv & { DB: D1Database },
   { tenantId }: Pick<Operator, "tenantId">,
   { after, limit }: { after: string; limit: number },
-): Promise<{ items: ListedLimit[]; next: string | null }> {
+): Promise<{ items: LimitRow[]; next: string | null }> {
   const objects = objectsIn(env, "RATE_LIMIT");
   const rows = await query<{ name: string }>(env.DB, selectLimits(tenantId, after, limit + 1));
   const page = rows.slice(0, limit);
@@ -28,7 +50,7 @@ export async function listLimits(
       const object = objects?.getByName(name, placed(env)) as unknown as { look(): Promise<LimitSeen | undefined> } | undefined;
       const found = await object?.look();
       if (!found) await query(env.DB, unlistLimit({ tenantId, name }));
-      return found ? { name, ...found } : [];
+      return found ? rowOf(LimitRow, { name, ...found }) : [];
     }),
   );
   return { items: seen.flat(), next: rows.length > limit ? (page.at(-1)?.name ?? null) : null };

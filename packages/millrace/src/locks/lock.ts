@@ -16,8 +16,9 @@ export interface Wanted extends LockName {
 /** The lock was acquired (`token`), or another caller still holds it. */
 export type Turn = { token: number } | { token: null; heldBy: string; sinceMs: number; leftMs: number; before: number };
 
-/** A lock as the API shows it. */
-export interface LockSeen extends Omit<Holder, "id" | "isListed"> {
+/** A held lock, with its number of waiting callers. */
+export interface LockSeen extends Pick<Holder, "token" | "since" | "until"> {
+  holder: string;
   waiting: number;
 }
 
@@ -115,7 +116,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     const { holder, waiting } = this.#state();
     if (!holder) return null;
     const { who, token, since, until } = holder;
-    return { who, token, since, until, waiting: waiting.length };
+    return { holder: who, token, since, until, waiting: waiting.length };
   }
 
   /**

@@ -1,18 +1,27 @@
+import * as z from "zod";
 import { objectsIn } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { rowOf, timestamp } from "../contract/row.ts";
 import { type Operator, operatorOf } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 import { type LockName, selectLocks, unlistLock } from "../store/locks.ts";
 import { type LockEnv, lockObject } from "./client.ts";
-import type { LockSeen } from "./lock.ts";
 
 /** The bindings for reading locks: the list of long-held locks, and their objects. A Worker without the LOCK binding sees no locks. */
 export type LocksEnv = LockEnv & { DB: D1Database };
 
-/** A held lock in its tenant's list. */
-export interface HeldLock extends LockSeen {
-  name: string;
-}
+export const HeldLock = z
+  .object({
+    name: z.string(),
+    holder: z.string().meta({ description: "The holder, as it names itself; may be empty." }),
+    token: z.int().meta({ description: "The fencing token." }),
+    since: timestamp,
+    age_seconds: z.int(),
+    until: timestamp.meta({ description: "When the lock expires if the holder does not renew it." }),
+    waiting: z.int().meta({ description: "The number of waiting callers." }),
+  })
+  .meta({ id: "Lock" });
+export type HeldLock = z.infer<typeof HeldLock>;
 
 /**
  * A tenant's locks that are held for 10 s or more, by name. The state comes from their objects, so a lock whose holder died is listed no
@@ -62,5 +71,6 @@ export async function breakLock(env: LocksEnv, by: Operator, name: string, reaso
 export async function lookAtLock(env: LocksEnv, lock: LockName): Promise<HeldLock | undefined> {
   if (!objectsIn(env, "LOCK")) return undefined;
   const seen = await lockObject(env, lock).look();
-  return seen ? { name: lock.name, ...seen } : undefined;
+  if (!seen) return undefined;
+  return rowOf(HeldLock, { name: lock.name, age_seconds: Math.max(0, Math.floor((Date.now() - seen.since) / 1000)), ...seen });
 }

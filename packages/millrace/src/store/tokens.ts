@@ -15,7 +15,10 @@ export interface NewToken {
   readonly mintedBy?: string | undefined;
 }
 
-const SHOWN = fragment(`id, actor, scopes, created_at, expires_at, used_at, signed_in`);
+/** As the API has them: see `TokenRow`. */
+const SHOWN = fragment(
+  `id, actor, '["' || replace(scopes, ' ', '","') || '"]' AS scopes, created_at, expires_at, used_at AS last_used_at, signed_in`,
+);
 /** Precision of a token's last use: at most one write per interval. */
 export const USED_WITHIN_MS = 3_600_000;
 

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { chosenName } from "../../contract/chosen-name.ts";
-import { breakLock, getLock, type HeldLock, listLocks } from "../../locks/seen.ts";
+import { breakLock, getLock, HeldLock, listLocks } from "../../locks/seen.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
@@ -9,19 +9,6 @@ import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
-import { iso, timestamp } from "../time.ts";
-
-const LockSchema = z
-  .object({
-    name: z.string(),
-    holder: z.string().meta({ description: "The holder, as it names itself; may be empty." }),
-    token: z.int().meta({ description: "The fencing token." }),
-    since: timestamp,
-    age_seconds: z.int(),
-    until: timestamp.meta({ description: "When the lock expires if the holder does not renew it." }),
-    waiting: z.int().meta({ description: "The number of waiting callers." }),
-  })
-  .meta({ id: "Lock" });
 
 const params = z.object({ name: chosenName(200) });
 
@@ -34,7 +21,7 @@ const list = createRoute({
   description: "Returns the holder, the expiry and the number of waiting callers of each lock.",
   ...needs("read"),
   request: { query: z.strictObject(nameQuery(50, 100)) },
-  responses: { 200: answers("A page of locks", pageOf(LockSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: { 200: answers("A page of locks", pageOf(HeldLock)), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
 
 const show = createRoute({
@@ -46,7 +33,7 @@ const show = createRoute({
   description: "Returns the holder of a lock that is held now, also for less than ten seconds.",
   ...needs("read"),
   request: { params },
-  responses: { 200: answers("The lock", LockSchema), ...problems("unauthorized", "forbidden", "invalid_payload", "lock_not_found") },
+  responses: { 200: answers("The lock", HeldLock), ...problems("unauthorized", "forbidden", "invalid_payload", "lock_not_found") },
 });
 
 const breakRoute = createRoute({
@@ -69,17 +56,12 @@ export function locks() {
   return new Routes<HttpEnv>()
     .openapi(list, async ({ env, req, var: { caller }, json }) => {
       const { cursor = "", limit } = req.valid("query");
-      return json(pageBehind(await listLocks(env, caller, { after: cursor, limit }), lockView), 200);
+      return json(pageBehind(await listLocks(env, caller, { after: cursor, limit })), 200);
     })
-    .openapi(show, async ({ env, req, var: { caller }, json }) => json(lockView(await getLock(env, caller, req.valid("param").name)), 200))
+    .openapi(show, async ({ env, req, var: { caller }, json }) => json(await getLock(env, caller, req.valid("param").name), 200))
     .openapi(breakRoute, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
       const { actionId, broken } = await breakLock(env, caller, req.valid("param").name, reason);
       return json({ action_id: actionId, broken }, 200);
     });
-}
-
-function lockView({ name, who, token, since, until, waiting }: HeldLock): z.infer<typeof LockSchema> {
-  const age_seconds = Math.max(0, Math.floor((Date.now() - since) / 1000));
-  return { name, holder: who, token, since: iso(since), age_seconds, until: iso(until), waiting };
 }

@@ -88,8 +88,8 @@ export function consoleSignIn() {
       context.header("www-authenticate", 'Bearer realm="millrace"');
       throw error;
     });
-    const { id, actor, scopes, expiresAt } = token;
-    const caller = { tenant: tenantId, actor, scopes: [...scopes], expires_at: isoOrNull(expiresAt), at: iso(Date.now()) };
+    const { id, actor, scopes, expires_at } = token;
+    const caller = { tenant: tenantId, actor, scopes, expires_at, at: iso(Date.now()) };
     return context.json({ id, token: text, ...caller }, 200);
   });
 }

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { issueToken, listTokens, revokeToken, SCOPES, type TokenRow } from "../../access/tokens.ts";
+import { issueToken, listTokens, revokeToken, SCOPES, TokenRow } from "../../access/tokens.ts";
 import { chosenName, isVisible } from "../../contract/chosen-name.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
@@ -9,7 +9,6 @@ import { page, pageOf, pageQuery } from "../paging.ts";
 import { HttpRefusal, problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
-import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const MAX_DAYS = 366;
 
@@ -32,20 +31,7 @@ function schemasOf(own: readonly string[]) {
       .meta({ description: "Days until it expires, at most as long as your token. Default 90, or the remaining time of your token." }),
   });
 
-  const TokenSchema = z
-    .object({
-      id: z.string(),
-      actor: z.string(),
-      scopes: z.array(scope),
-      created_at: timestamp,
-      expires_at: timestamp.nullable().meta({ description: "Null is never." }),
-      last_used_at: timestamp.nullable().meta({ description: "At most an hour before its last use; null if unused." }),
-      signed_in: z.boolean().meta({
-        description: "True for a browser token from a sign-in link. It expires after twelve hours and has its own request limit.",
-      }),
-    })
-    .meta({ id: "Token" });
-
+  const TokenSchema = TokenRow.extend({ scopes: z.array(scope) }).meta({ id: "Token" });
   const MintedSchema = TokenSchema.extend({
     token: z.string().meta({ description: "The token. It is shown only here: the database has only its hash." }),
   }).meta({ id: "MintedToken" });
@@ -116,11 +102,9 @@ export function tokens(own: readonly string[]) {
     .openapi(mint, async ({ env, req, var: { caller }, json }) => {
       const { actor, scopes, days, reason } = await readBody(req, newTokenSchema);
       const { text, token } = await issueToken(env, caller, { actor, scopes, days }, reason);
-      return json({ ...tokenView(token), token: text }, 201, { location: `/v1/tokens/${token.id}` });
+      return json({ ...token, token: text }, 201, { location: `/v1/tokens/${token.id}` });
     })
-    .openapi(list, async ({ env, req, var: { caller }, json }) =>
-      json(page(await listTokens(env, caller, req.valid("query")), tokenView), 200),
-    )
+    .openapi(list, async ({ env, req, var: { caller }, json }) => json(page(await listTokens(env, caller, req.valid("query"))), 200))
     .openapi(revoke, async ({ env, req, var: { caller }, body }) => {
       const { reason, descendants } = req.valid("query");
       if (!(await revokeToken(env, caller, req.valid("param").id, reason, { descendants: descendants === "true" }))) {
@@ -128,11 +112,4 @@ export function tokens(own: readonly string[]) {
       }
       return body(null, 204);
     });
-}
-
-function tokenView({ createdAt, expiresAt, usedAt, ...token }: TokenRow): z.infer<ReturnType<typeof schemasOf>["TokenSchema"]> {
-  return {
-    ...{ id: token.id, actor: token.actor, scopes: [...token.scopes], signed_in: token.signedIn },
-    ...{ created_at: iso(createdAt), expires_at: isoOrNull(expiresAt), last_used_at: isoOrNull(usedAt) },
-  };
 }
