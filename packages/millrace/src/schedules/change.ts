@@ -24,10 +24,10 @@ import {
 } from "../store/schedules.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { checkTiming, nextAfter, passedSince } from "./cron.ts";
-import { getSchedule, type Schedule, selectSchedules } from "./schedule.ts";
+import { getSchedule, type Schedule, type StoredSchedule, storedSchedule, storedSchedules } from "./schedule.ts";
 
 /** The settings of a schedule to create or change. */
-export type ScheduleRequest = Pick<Schedule, "cron" | "timeZone" | "command" | "payload" | "lateMs"> & {
+export type ScheduleRequest = Pick<StoredSchedule, "cron" | "timeZone" | "command" | "payload" | "lateMs"> & {
   /** The revision that the change is based on, 0 for a new schedule: another revision is refused. Default: any revision is overwritten. */
   revision?: number | undefined;
 };
@@ -62,7 +62,7 @@ export async function putSchedule(
   assertSmall(payload);
   await assertSendable(env, by, definition.from(payload), name);
   return tried(async () => {
-    const [before] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
+    const [before] = await storedSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
     assertRevision(name, request.revision, before);
     if (await writeOver(env, by, name, { ...request, payload }, reason, before)) return getSchedule(env, by, name);
     if (before === undefined) await assertRoom(env, by);
@@ -74,12 +74,12 @@ export async function putSchedule(
 async function unredacted(env: EngineEnv, catalog: Catalog, by: Operator, name: string, request: ScheduleRequest): Promise<unknown> {
   const { command, payload } = request;
   if (!saysRedacted(payload)) return payload;
-  const [before] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name} AND command = ${command}`);
+  const [before] = await storedSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name} AND command = ${command}`);
   return payloadAsStored(catalog, command, payload, before?.payload);
 }
 
 /** A change by another caller must not be overwritten unnoticed. */
-function assertRevision(name: string, asked: number | undefined, before: Schedule | undefined): void {
+function assertRevision(name: string, asked: number | undefined, before: StoredSchedule | undefined): void {
   const revision = before?.revision ?? 0;
   if (asked === undefined || asked === revision) return;
   const now = before ? `is at revision ${revision}, by ${before.changedBy}` : "was deleted";
@@ -104,22 +104,17 @@ async function writeOver(
   name: string,
   request: ScheduleRequest,
   reason: string,
-  before: Schedule | undefined,
+  before: StoredSchedule | undefined,
 ): Promise<boolean> {
   const { cron, timeZone, command } = request;
   const at = Date.now();
-  const next = nextAfter(request, Math.max(at, takenUntil(before)));
+  const next = nextAfter(request, Math.max(at, before?.takenUntil ?? 0));
   const after = settingOf({ ...request, state: before?.state ?? "active" });
   const detail = { cron, time_zone: timeZone, command };
   const action = { ...scheduleAction("schedule", name, reason), detail, before: before && settingOf(before), after };
   const passed = before ? notePassed(before, `${by.actor} changed it before it was started.`, at) : [];
   const change = [...passed, writeSchedule(asRow(by, name, request, at, next), before, MAX_SCHEDULES)];
   return (await act(env, by, action, { change })).isApplied;
-}
-
-/** The last time with a recorded run: with another clock it may be in the future, and must not become due again. */
-function takenUntil(schedule: Schedule | undefined): number {
-  return schedule?.lastRun?.untilAt ?? 0;
 }
 
 /** Refuses a command whose runs would be refused. Small payloads are part of the message, so nothing is stored. */
@@ -174,7 +169,7 @@ export function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker, name
     assertMayAsk(catalog, by, before.command);
     return {
       passed: notePassed(before, `${by.actor} resumed it.`, at),
-      nextAt: nextAfter(before, Math.max(at, takenUntil(before))),
+      nextAt: nextAfter(before, Math.max(at, before.takenUntil)),
     };
   });
 }
@@ -182,7 +177,7 @@ export function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker, name
 /** Deletes a schedule. The schedule's runs can be read until they are pruned. Errors: `schedule_not_found`. */
 export async function deleteSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<void> {
   await tried(async () => {
-    const before = await getSchedule(env, by, name);
+    const before = await storedSchedule(env, by, name);
     const passed = notePassed(before, `${by.actor} ended it before it was started.`, Date.now());
     const action = { ...scheduleAction("unschedule", name, reason), before: settingOf(before) };
     const { isApplied } = await act(env, by, action, { change: [...passed, removeSchedule(before)] });
@@ -195,10 +190,10 @@ function moveState(
   env: EngineEnv,
   by: Operator,
   { name, to, reason }: { name: string; to: ScheduleState; reason: string },
-  planned: (before: Schedule, at: number) => { passed: Statement[]; nextAt: number | null },
+  planned: (before: StoredSchedule, at: number) => { passed: Statement[]; nextAt: number | null },
 ): Promise<Schedule> {
   return tried(async () => {
-    const before = await getSchedule(env, by, name);
+    const before = await storedSchedule(env, by, name);
     const at = Date.now();
     const { passed, nextAt } = planned(before, at);
     const move = moveSchedule(before, { state: to, nextAt, at, by: by.actor });
@@ -215,7 +210,7 @@ function moveState(
  * Records due times without a command, before a change drops them: as missed for an active schedule, with the reason; as paused for a
  * paused one.
  */
-function notePassed(schedule: Schedule, reason: string, at: number): Statement[] {
+function notePassed(schedule: StoredSchedule, reason: string, at: number): Statement[] {
   const paused = schedule.state === "paused";
   const first = paused ? nextAfter(schedule, schedule.changedAt) : schedule.nextAt;
   if (first === null || first > at) return [];
@@ -228,7 +223,7 @@ function notePassed(schedule: Schedule, reason: string, at: number): Statement[]
 }
 
 /** The settings in the audit: without the payload. */
-function settingOf({ cron, timeZone, command, lateMs, state }: Omit<ScheduleRequest, "payload"> & Pick<Schedule, "state">) {
+function settingOf({ cron, timeZone, command, lateMs, state }: Omit<ScheduleRequest, "payload"> & Pick<StoredSchedule, "state">) {
   return { cron, time_zone: timeZone, command, late_seconds: lateMs / 1000, state };
 }
 

@@ -12,7 +12,7 @@ import { insertRun, isStarted } from "../store/schedule-runs.ts";
 import { isUnmoved, takeTime } from "../store/schedules.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { nextAfter, type Passed, passedSince } from "./cron.ts";
-import { type Schedule, selectSchedules } from "./schedule.ts";
+import { type StoredSchedule, storedSchedules } from "./schedule.ts";
 
 /** Schedules per query. */
 const LOOK = 100;
@@ -32,7 +32,7 @@ export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()
   assertReady(env);
   let started = 0;
   for (let looks = 1; looks <= LOOKS; looks++) {
-    const due = await selectSchedules(env.DB, dueBy(at));
+    const due = await storedSchedules(env.DB, dueBy(at));
     const answers = await Promise.all(
       due.map((schedule) =>
         startOne(env, catalog, schedule, at).catch((error) => {
@@ -62,7 +62,7 @@ function dueBy(at: number): Statement {
 }
 
 /** Returns whether a command was accepted. Every write requires that the schedule is still as it was read. */
-async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at: number): Promise<boolean> {
+async function startOne(env: EngineEnv, catalog: Catalog, schedule: StoredSchedule, at: number): Promise<boolean> {
   const passed = passedSince(schedule, schedule.nextAt ?? at, at);
   const late = at - passed.last > schedule.lateMs;
   const others = noteMissed(schedule, passed, late, at);
@@ -102,7 +102,7 @@ async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at
 }
 
 /** The error when a later deployment has closed the command to schedules, or does not declare it. */
-function doorClosed(catalog: Catalog, { command }: Schedule): MillraceError | undefined {
+function doorClosed(catalog: Catalog, { command }: StoredSchedule): MillraceError | undefined {
   try {
     const { on } = catalog.performer(command);
     if (on.door?.scope === null) assertMaySay({ scopes: [] }, on);
@@ -114,7 +114,7 @@ function doorClosed(catalog: Catalog, { command }: Schedule): MillraceError | un
 }
 
 /** Records the due times without a run, as one record. */
-function noteMissed(schedule: Schedule, { last, earlier }: Passed, late: boolean, at: number): Statement[] {
+function noteMissed(schedule: StoredSchedule, { last, earlier }: Passed, late: boolean, at: number): Statement[] {
   const missed = late ? { count: (earlier?.count ?? 0) + 1, until: last } : earlier;
   if (missed === null || schedule.nextAt === null) return [];
   const reason = late ? "The keeper did not run in time to start it." : "The keeper did not run before the next due time.";

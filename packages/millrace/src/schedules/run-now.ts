@@ -9,7 +9,7 @@ import { audit } from "../store/actions.ts";
 import { isKnown } from "../store/instances/keys.ts";
 import { insertHandRun, isHandRun } from "../store/schedule-runs.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { findHandRun, getSchedule } from "./schedule.ts";
+import { findHandRun, storedSchedule } from "./schedule.ts";
 
 /** The instance of a run, and whether it existed before. */
 type Run = Pick<Accepted, "instanceId" | "replayed" | "status">;
@@ -31,7 +31,7 @@ export async function runSchedule(
   const before = await findHandRun(env, named, occasion);
   if (before !== undefined) return { ...before, replayed: true };
 
-  const schedule = await getSchedule(env, by, name);
+  const schedule = await storedSchedule(env, by, name);
   assertMayAsk(catalog, by, schedule.command);
   const key = `schedule/${name}/by hand/${occasion}`;
   const request = { type: schedule.command, payload: schedule.payload, idempotencyKey: key, causationId: key, ...trace };

@@ -1,16 +1,97 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { timestamp } from "../contract/row.ts";
 import { fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Accepted } from "../intake/accept/enqueue.ts";
 import type { Operator } from "../store/actions.ts";
-import { keysetPage, type Page, type PageRequest } from "../store/d1/paging.ts";
+import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
-import type { Named, ScheduleRun } from "../store/schedule-runs.ts";
+import { positionBy, rowPage, selectRows } from "../store/d1/rows.ts";
+import type { Named } from "../store/schedule-runs.ts";
 import type { ScheduleState } from "../store/schedules.ts";
+import { COUNTED_TIMES } from "./cron.ts";
+
+export const ScheduleRun = z
+  .object({
+    due_at: timestamp,
+    state: z.enum(["started", "by_hand", "refused", "missed", "paused"]),
+    until: timestamp.meta({ description: "The last of the covered times." }),
+    times: z.int().meta({ description: `The number of covered times; ${COUNTED_TIMES} means at least this number.` }),
+    instance_id: z.string().nullable(),
+    reason: z.string().nullable(),
+    noted_at: timestamp,
+  })
+  .meta({ id: "ScheduleRun" });
+export type ScheduleRun = z.infer<typeof ScheduleRun>;
 
 /** A command with due times. */
-export interface Schedule {
+export const Schedule = z
+  .object({
+    name: z.string(),
+    cron: z.string(),
+    time_zone: z.string(),
+    command: z.object({ type: z.string(), payload: z.unknown() }),
+    late_seconds: z.int(),
+    state: z.enum(["active", "paused"]),
+    next_at: timestamp.nullable().meta({ description: "Null while it is paused." }),
+    last_run: ScheduleRun.nullable(),
+    revision: z.int(),
+    changed_at: timestamp,
+    changed_by: z.string(),
+  })
+  .meta({ id: "Schedule" });
+export type Schedule = z.infer<typeof Schedule>;
+
+const COLUMNS = fragment(`name, cron, time_zone, json_object('type', command, 'payload', json(payload)) AS command,
+  late_ms / 1000 AS late_seconds, state, next_at, revision, changed_at, changed_by,
+  (SELECT json_object('due_at', due_at, 'state', state, 'until', until_at, 'times', times,
+      'instance_id', instance_id, 'reason', reason, 'noted_at', noted_at) FROM millrace_schedule_runs r
+    WHERE r.tenant_id = millrace_schedules.tenant_id AND r.name = millrace_schedules.name
+    ORDER BY due_at DESC, state DESC LIMIT 1) AS last_run`);
+
+/** A tenant's schedules in the order of their names, after a given name. */
+export function listSchedules(env: EngineEnv, by: Operator, { after, limit }: { after: string; limit: number }): Promise<Schedule[]> {
+  return selectRows(
+    env.DB,
+    Schedule,
+    sql`SELECT ${COLUMNS} FROM millrace_schedules WHERE tenant_id = ${by.tenantId} AND name > ${after} ORDER BY name LIMIT ${limit}`,
+  );
+}
+
+/** Errors: `schedule_not_found`, also for another tenant's schedule. */
+export async function getSchedule(env: EngineEnv, by: Operator, name: string): Promise<Schedule> {
+  const [found] = await selectRows(
+    env.DB,
+    Schedule,
+    sql`SELECT ${COLUMNS} FROM millrace_schedules WHERE tenant_id = ${by.tenantId} AND name = ${name}`,
+  );
+  return found ?? unknownSchedule(name);
+}
+
+function unknownSchedule(name: string): never {
+  throw new MillraceError(
+    "schedule_not_found",
+    `There is no schedule "${beginning(name, 64)}". List them with GET /v1/schedules; PUT makes one.`,
+  );
+}
+
+/** The runs of a schedule, newest first. Runs of a deleted schedule can be read until they are pruned. */
+export function listScheduleRuns(env: EngineEnv, by: Operator, name: string, request: PageRequest): Promise<Page<ScheduleRun>> {
+  return rowPage(ScheduleRun, request, positionBy("due_at", "state"), (before, limit) =>
+    query(
+      env.DB,
+      sql`
+        SELECT due_at, state, until_at AS until, times, instance_id, reason, noted_at FROM millrace_schedule_runs
+        WHERE tenant_id = ${by.tenantId} AND name = ${name} AND (due_at, state) < (${before.at}, ${before.id})
+        ORDER BY due_at DESC, state DESC LIMIT ${limit}`,
+    ),
+  );
+}
+
+/** A schedule as its changes and its runs read it. */
+export interface StoredSchedule {
   tenantId: string;
   name: string;
   cron: string;
@@ -25,61 +106,27 @@ export interface Schedule {
   revision: number;
   changedAt: number;
   changedBy: string;
-  lastRun: ScheduleRun | null;
+  /** The last time with a recorded run: with another clock it may be in the future, and must not become due again. */
+  takenUntil: number;
 }
 
-const RUN = fragment(
-  `json_object('dueAt', due_at, 'state', state, 'untilAt', until_at, 'times', times,
-    'instanceId', instance_id, 'reason', reason, 'notedAt', noted_at)`,
-);
-
-/** Columns under the names of `Schedule`; the newest run as JSON. */
-const COLUMNS = fragment(`tenant_id AS tenantId, name, cron, time_zone AS timeZone, command, payload,
-    late_ms AS lateMs, state, next_at AS nextAt, revision,
-    changed_at AS changedAt, changed_by AS changedBy,
-    (SELECT ${RUN.fragment} FROM millrace_schedule_runs r
-      WHERE r.tenant_id = millrace_schedules.tenant_id AND r.name = millrace_schedules.name
-        ORDER BY due_at DESC, state DESC LIMIT 1) AS lastRun`);
-
-export async function selectSchedules(db: D1Database, where: Statement): Promise<Schedule[]> {
-  const rows = await query<Omit<Schedule, "payload" | "lastRun"> & { payload: string; lastRun: string | null }>(
+export async function storedSchedules(db: D1Database, where: Statement): Promise<StoredSchedule[]> {
+  const rows = await query<StoredSchedule & { payload: string }>(
     db,
-    sql`SELECT ${COLUMNS} FROM millrace_schedules WHERE ${where}`,
+    sql`
+      SELECT tenant_id AS tenantId, name, cron, time_zone AS timeZone, command, payload, late_ms AS lateMs, state, next_at AS nextAt, revision,
+        changed_at AS changedAt, changed_by AS changedBy, coalesce((SELECT until_at FROM millrace_schedule_runs r
+          WHERE r.tenant_id = millrace_schedules.tenant_id AND r.name = millrace_schedules.name
+          ORDER BY due_at DESC, state DESC LIMIT 1), 0) AS takenUntil
+      FROM millrace_schedules WHERE ${where}`,
   );
-  return rows.map((row) => ({ ...row, payload: JSON.parse(row.payload), lastRun: row.lastRun === null ? null : JSON.parse(row.lastRun) }));
+  return rows.map((row) => ({ ...row, payload: JSON.parse(row.payload) }));
 }
 
-/** A tenant's schedules in the order of their names, after a given name. */
-export function listSchedules(env: EngineEnv, by: Operator, { after, limit }: { after: string; limit: number }): Promise<Schedule[]> {
-  return selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name > ${after} ORDER BY name LIMIT ${limit}`);
-}
-
-/** Reads a schedule. Errors: `schedule_not_found`, also for another tenant's schedule. */
-export async function getSchedule(env: EngineEnv, by: Operator, name: string): Promise<Schedule> {
-  const [found] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
-  if (found) return found;
-  throw new MillraceError(
-    "schedule_not_found",
-    `There is no schedule "${beginning(name, 64)}". List them with GET /v1/schedules; PUT makes one.`,
-  );
-}
-
-/** The runs of a schedule, newest first. Runs of a deleted schedule can be read until they are pruned. */
-export function listScheduleRuns(env: EngineEnv, by: Operator, name: string, request: PageRequest): Promise<Page<ScheduleRun>> {
-  return keysetPage(
-    request,
-    ({ dueAt, state }: ScheduleRun) => ({ at: dueAt, id: state }),
-    async (before, limit) => {
-      const rows = await query<{ run: string }>(
-        env.DB,
-        sql`
-          SELECT ${RUN} AS run FROM millrace_schedule_runs
-          WHERE tenant_id = ${by.tenantId} AND name = ${name} AND (due_at, state) < (${before.at}, ${before.id})
-          ORDER BY due_at DESC, state DESC LIMIT ${limit}`,
-      );
-      return rows.map(({ run }) => JSON.parse(run) as ScheduleRun);
-    },
-  );
+/** Errors: `schedule_not_found`. */
+export async function storedSchedule(env: EngineEnv, by: Operator, name: string): Promise<StoredSchedule> {
+  const [found] = await storedSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
+  return found ?? unknownSchedule(name);
 }
 
 /** The run of a manual request; undefined if there is none, or its record was pruned. */

@@ -8,10 +8,10 @@ import { now, type Statement, sql } from "../contract/sql.ts";
  * - `missed`: nothing ran
  * - `paused`: the schedule was paused
  */
-export type RunState = "started" | "by_hand" | "refused" | "missed" | "paused";
+type RunState = "started" | "by_hand" | "refused" | "missed" | "paused";
 
 /** The record of a due time. */
-export interface ScheduleRun {
+interface NewRun {
   dueAt: number;
   state: RunState;
   /** The last due time, if the record covers several; for one due time it equals `dueAt`. */
@@ -20,7 +20,6 @@ export interface ScheduleRun {
   times: number;
   instanceId: string | null;
   reason: string | null;
-  notedAt: number;
 }
 
 export interface Named {
@@ -29,7 +28,7 @@ export interface Named {
 }
 
 /** Records one or several due times, under a condition. A repeat changes nothing. */
-export function insertRun({ tenantId, name }: Named, run: Omit<ScheduleRun, "notedAt">, at: number, so: Statement): Statement {
+export function insertRun({ tenantId, name }: Named, run: NewRun, at: number, so: Statement): Statement {
   const { dueAt, state, untilAt, times, instanceId, reason } = run;
   return sql`
     INSERT INTO millrace_schedule_runs (tenant_id, name, due_at, state, until_at, times, instance_id, reason, noted_at)

@@ -1,10 +1,8 @@
 import * as z from "zod";
-import { type Redaction, redactionOf } from "../../inspect/redaction.ts";
+import { redactionOf } from "../../inspect/redaction.ts";
 import { deleteSchedule, pauseSchedule, putSchedule, resumeSchedule } from "../../schedules/change.ts";
-import { COUNTED_TIMES } from "../../schedules/cron.ts";
 import { runSchedule } from "../../schedules/run-now.ts";
-import { getSchedule, listScheduleRuns, listSchedules, type Schedule } from "../../schedules/schedule.ts";
-import type { ScheduleRun } from "../../store/schedule-runs.ts";
+import { getSchedule, listScheduleRuns, listSchedules, Schedule, ScheduleRun } from "../../schedules/schedule.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { instanceStatus } from "../accepted.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
@@ -16,7 +14,6 @@ import { nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
-import { iso, isoOrNull, timestamp } from "../time.ts";
 import { traceHeadersSchema, traceOf } from "../trace.ts";
 
 const MAX_LATE_SECONDS = 7 * 86_400;
@@ -41,34 +38,6 @@ const scheduleSchema = reasoned.extend({
   }),
 });
 
-const RunSchema = z
-  .object({
-    due_at: timestamp,
-    state: z.enum(["started", "by_hand", "refused", "missed", "paused"]),
-    until: timestamp.meta({ description: "The last of the covered times." }),
-    times: z.int().meta({ description: `The number of covered times; ${COUNTED_TIMES} means at least this number.` }),
-    instance_id: z.string().nullable(),
-    reason: z.string().nullable(),
-    noted_at: timestamp,
-  })
-  .meta({ id: "ScheduleRun" });
-
-const ScheduleSchema = z
-  .object({
-    name: z.string(),
-    cron: z.string(),
-    time_zone: z.string(),
-    command: z.object({ type: z.string(), payload: z.unknown() }),
-    late_seconds: z.int(),
-    state: z.enum(["active", "paused"]),
-    next_at: timestamp.nullable().meta({ description: "Null while it is paused." }),
-    last_run: RunSchema.nullable(),
-    revision: z.int(),
-    changed_at: timestamp,
-    changed_by: z.string(),
-  })
-  .meta({ id: "Schedule" });
-
 const params = z.object({
   name: z
     .string()
@@ -88,7 +57,7 @@ const list = createRoute({
   request: {
     query: z.strictObject(nameQuery(50, 200)),
   },
-  responses: { 200: answers("A page of schedules", pageOf(ScheduleSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: { 200: answers("A page of schedules", pageOf(Schedule)), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
 
 const show = createRoute({
@@ -100,7 +69,7 @@ const show = createRoute({
   description: "Returns the schedule with its revision and its next due time.",
   ...needs("read"),
   request: { params },
-  responses: { 200: answers("The schedule", ScheduleSchema), ...problems(...found) },
+  responses: { 200: answers("The schedule", Schedule), ...problems(...found) },
 });
 
 const put = createRoute({
@@ -114,7 +83,7 @@ const put = createRoute({
   ...needs("operate"),
   request: { params, body: jsonBody(scheduleSchema) },
   responses: {
-    200: answers("The current schedule", ScheduleSchema),
+    200: answers("The current schedule", Schedule),
     ...problems(...BODY_REFUSALS, "unknown_message_type", "invalid_transition"),
   },
 });
@@ -140,7 +109,7 @@ const pause = createRoute({
   description: "Starts no run until the schedule is resumed. Times that pass meanwhile are recorded as `paused`.",
   ...needs("operate"),
   request: { params, body: jsonBody(reasoned) },
-  responses: { 200: answers("Paused", ScheduleSchema), ...problems(...BODY_REFUSALS, "schedule_not_found", "invalid_transition") },
+  responses: { 200: answers("Paused", Schedule), ...problems(...BODY_REFUSALS, "schedule_not_found", "invalid_transition") },
 });
 
 const resume = createRoute({
@@ -153,7 +122,7 @@ const resume = createRoute({
   ...needs("operate"),
   request: { params, body: jsonBody(reasoned) },
   responses: {
-    200: answers("Active", ScheduleSchema),
+    200: answers("Active", Schedule),
     ...problems(...BODY_REFUSALS, "schedule_not_found", "unknown_message_type", "invalid_transition"),
   },
 });
@@ -186,28 +155,31 @@ const runs = createRoute({
   description: "Returns due times with their result, including missed and paused ones.",
   ...needs("read"),
   request: { params, query: z.strictObject(pageQuery) },
-  responses: { 200: answers("A page of runs", pageOf(RunSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: { 200: answers("A page of runs", pageOf(ScheduleRun)), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
 
 export function schedules(catalog: Catalog) {
-  const scheduleView = (schedule: Schedule) => viewOf(schedule, redactionOf(catalog));
+  const redacted = (schedule: Schedule): Schedule => {
+    const { type, payload } = schedule.command;
+    return { ...schedule, command: { type, payload: redactionOf(catalog).payload({ message_type: type }, payload) } };
+  };
   return new Routes<HttpEnv>()
     .openapi(list, async ({ env, req, var: { caller }, json }) => {
       const { cursor = "", limit } = req.valid("query");
       const found = await listSchedules(env, caller, { after: cursor, limit: limit + 1 });
       return json(
-        pageByName(found, limit, ({ name }) => name, scheduleView),
+        pageByName(found, limit, ({ name }) => name, redacted),
         200,
       );
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) =>
-      json(scheduleView(await getSchedule(env, caller, req.valid("param").name)), 200),
+      json(redacted(await getSchedule(env, caller, req.valid("param").name)), 200),
     )
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
       const { cron, time_zone: timeZone, command, late_seconds, reason, revision } = await readBody(req, scheduleSchema);
       const asked = { command: command.type, payload: command.payload ?? {}, lateMs: late_seconds * 1000, revision };
       const wanted = { cron, timeZone, ...asked };
-      return json(scheduleView(await putSchedule(env, catalog, caller, req.valid("param").name, wanted, reason)), 200);
+      return json(redacted(await putSchedule(env, catalog, caller, req.valid("param").name, wanted, reason)), 200);
     })
     .openapi(remove, async ({ env, req, var: { caller }, body }) => {
       const { reason } = req.valid("query");
@@ -216,11 +188,11 @@ export function schedules(catalog: Catalog) {
     })
     .openapi(pause, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
-      return json(scheduleView(await pauseSchedule(env, caller, req.valid("param").name, reason)), 200);
+      return json(redacted(await pauseSchedule(env, caller, req.valid("param").name, reason)), 200);
     })
     .openapi(resume, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
-      return json(scheduleView(await resumeSchedule(env, catalog, caller, req.valid("param").name, reason)), 200);
+      return json(redacted(await resumeSchedule(env, catalog, caller, req.valid("param").name, reason)), 200);
     })
     .openapi(run, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
@@ -233,27 +205,6 @@ export function schedules(catalog: Catalog) {
       return json({ instance_id: instanceId, replayed, instance_status: status }, 202, replayedHeader({ replayed }));
     })
     .openapi(runs, async ({ env, req, var: { caller }, json }) =>
-      json(page(await listScheduleRuns(env, caller, req.valid("param").name, req.valid("query")), runView), 200),
+      json(page(await listScheduleRuns(env, caller, req.valid("param").name, req.valid("query"))), 200),
     );
-}
-
-function viewOf(schedule: Schedule, redaction: Redaction): z.infer<typeof ScheduleSchema> {
-  const { name, cron, timeZone, command, payload, lateMs, state, nextAt, lastRun, revision, changedAt, changedBy } = schedule;
-  return {
-    name,
-    cron,
-    time_zone: timeZone,
-    command: { type: command, payload: redaction.payload({ message_type: command }, payload) },
-    late_seconds: lateMs / 1000,
-    state,
-    next_at: isoOrNull(nextAt),
-    last_run: lastRun && runView(lastRun),
-    revision,
-    changed_at: iso(changedAt),
-    changed_by: changedBy,
-  };
-}
-
-function runView({ dueAt, state, untilAt, times, instanceId, reason, notedAt }: ScheduleRun): z.infer<typeof RunSchema> {
-  return { due_at: iso(dueAt), state, until: iso(untilAt), times, instance_id: instanceId, reason, noted_at: iso(notedAt) };
 }
