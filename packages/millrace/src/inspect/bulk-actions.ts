@@ -1,86 +1,130 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { parseEntryKey } from "../contract/ids.ts";
+import { rowOf, timestamp } from "../contract/row.ts";
 import { fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { bulkActionId, type Operator } from "../store/actions.ts";
-import { type BulkAsked, type BulkState, IS_LEFT } from "../store/bulk-actions.ts";
+import { type BulkAsked, IS_LEFT } from "../store/bulk-actions.ts";
 import { BULK_RESULTS, type BulkResult } from "../store/bulk-items.ts";
 import { namedBatch } from "../store/d1/named.ts";
-import { keysetPage, type Page, type PageRequest } from "../store/d1/paging.ts";
+import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
+import { positionBy, rowPage, selectRows } from "../store/d1/rows.ts";
+import { aboutThese } from "./about.ts";
+
+const STATES = ["running", "complete", "stopped", "aborted"] as const;
 
 /** A bulk action: always matched = done + skipped + failed + left. */
-export interface BulkRow {
-  id: string;
-  verb: string;
-  state: BulkState;
-  /** The reason for the stop, or the name of the operator who halted it. */
-  why: string | null;
-  actor: string;
-  reason: string;
-  asked: BulkAsked;
-  matched: number;
-  done: number;
-  skipped: number;
-  failed: number;
-  left: number;
-  looked: number;
-  stage: { from: number; skipped: number; failed: number };
-  /** The current pass, and its instance. */
-  pass: number;
-  instanceId: string;
-  fingerprint: string;
-  createdAt: number;
-  updatedAt: number;
-  endedAt: number | null;
-}
+export const BulkAction = z.object({
+  id: z.string(),
+  verb: z.string(),
+  state: z.enum(STATES).meta({
+    description: "`stopped`: too many items of a stage failed, or its instance failed; see `why`. `aborted`: an operator halted it.",
+  }),
+  why: z.string().nullable().meta({ description: "The reason for the stop or the abort, and the next step; null otherwise." }),
+  actor: z.string(),
+  reason: z.string(),
+  filter: z.record(z.string(), z.unknown()).nullable().meta({ description: "Null if ids were given." }),
+  ramp: z.array(z.int()),
+  rate_per_second: z.number(),
+  stop_at_error_rate: z.number(),
+  settle_within_seconds: z.number(),
+  undo: z.boolean().nullable().meta({
+    description: "True: the effects of the instances are undone where possible. False: they are kept. Null for a verb without undo.",
+  }),
+  matched: z.int().meta({ description: "The number of items, fixed at `created_at`: the sum of done, skipped, failed and left." }),
+  done: z.int(),
+  skipped: z.int().meta({
+    description: "Items without anything left to do. The `why` of an item names an earlier action, if any.",
+  }),
+  failed: z.int().meta({ description: "Items that were refused, failed again, or have an unknown outcome (`in_doubt`)." }),
+  left: z.int(),
+  instance_id: z.string().meta({ description: "The instance that runs the bulk action." }),
+  created_at: timestamp,
+  updated_at: timestamp,
+  ended_at: timestamp.nullable(),
+});
+export type BulkAction = z.infer<typeof BulkAction>;
 
-export interface BulkItemRow {
-  n: number;
-  target: string;
-  result: BulkResult;
-  code: string | null;
-  why: string | null;
-  at: number;
-  actionId: string;
-}
+/** A bulk action as its passes read it. */
+const StoredBulk = BulkAction.extend({
+  asked: z.unknown() as z.ZodType<BulkAsked>,
+  looked: z.int(),
+  stage: z.object({ from: z.int(), skipped: z.int(), failed: z.int() }),
+  /** The current pass; `instance_id` runs it. */
+  pass: z.int(),
+  fingerprint: z.string(),
+});
+export type StoredBulk = z.infer<typeof StoredBulk>;
+
+export const BulkItem = z
+  .object({
+    n: z.int().meta({ description: "The position, starting at 0." }),
+    target: z.string().meta({ description: "The id of the instance, dead letter or delivery, or the key of the effect." }),
+    instance_id: z.string().nullable().meta({ description: "For an effect: its instance. Null for other items." }),
+    about: z.string().nullable().meta({
+      description:
+        "A readable name: workflow and subject of an instance, for an effect with its step in front; type and key of a dead letter. Null for other items and for removed ones.",
+    }),
+    result: z.enum(BULK_RESULTS),
+    code: z.string().nullable(),
+    why: z.string().nullable().meta({ description: "The reason for the skip or failure, and the next step." }),
+    action_id: z.string().meta({ description: "The id of the action in the audit." }),
+    at: timestamp,
+  })
+  .meta({ id: "BulkItem" });
+
+export const BulkFilter = z.object({ state: z.enum(STATES).optional() });
 
 /** Shown as stopped once no instance runs it. */
-const COLUMNS = fragment(`b.*, i.status AS run_status, iif(b.state = 'running' AND ${IS_LEFT.fragment}, 'stopped', b.state) AS shown`);
+const STOPS = fragment(`b.state = 'running' AND ${IS_LEFT.fragment}`);
+const COLUMNS = fragment(`b.id, b.verb, iif(${STOPS.fragment}, 'stopped', b.state) AS state, b.actor, b.reason,
+  iif(${STOPS.fragment}, printf('The bulk action has stopped, because the instance that executes it is %s (GET /v1/instances/%s has the reason). '
+    || 'Completed items are kept. A resume continues with the remaining items.', coalesce(i.status, 'missing'), b.instance_id), b.why) AS why,
+  b.asked, b.asked->'filter' AS filter, b.asked->'ramp' AS ramp, b.asked->>'ratePerSecond' AS rate_per_second,
+  b.asked->>'stopAtErrorRate' AS stop_at_error_rate, b.asked->>'settleWithinSeconds' AS settle_within_seconds, b.asked->>'undo' AS undo,
+  b.matched, b.done, b.skipped, b.failed, b.matched - b.done - b.skipped - b.failed AS left, b.looked,
+  json_object('from', b.stage_from, 'skipped', b.stage_skipped, 'failed', b.stage_failed) AS stage, b.pass, b.instance_id, b.fingerprint,
+  b.created_at, b.updated_at, iif(${STOPS.fragment}, b.updated_at, b.ended_at) AS ended_at`);
 const ROWS = fragment("millrace_bulk_actions b LEFT JOIN millrace_instances i ON i.id = b.instance_id AND i.tenant_id = b.tenant_id");
 
-export interface BulkFilter extends PageRequest {
-  state?: BulkState | undefined;
-}
-
-export function listBulkActions(env: EngineEnv, by: Operator, filter: BulkFilter): Promise<Page<BulkRow>> {
-  return keysetPage(
-    filter,
-    ({ createdAt, id }) => ({ at: createdAt, id }),
-    async (before, limit) => {
-      const rows = await query(
-        env.DB,
-        sql`
-          SELECT ${COLUMNS} FROM ${ROWS} WHERE b.tenant_id = ${by.tenantId} AND (b.created_at, b.id) < (${before.at}, ${before.id})
-            ${filter.state === undefined ? sql`` : sql`AND shown = ${filter.state}`}
-          ORDER BY b.created_at DESC, b.id DESC LIMIT ${limit}`,
-      );
-      return rows.map(asBulk);
-    },
+export function listBulkActions(env: EngineEnv, by: Operator, filter: z.infer<typeof BulkFilter> & PageRequest): Promise<Page<BulkAction>> {
+  return rowPage(BulkAction, filter, positionBy("created_at", "id"), (before, limit) =>
+    query(
+      env.DB,
+      sql`
+        SELECT ${COLUMNS} FROM ${ROWS} WHERE b.tenant_id = ${by.tenantId} AND (b.created_at, b.id) < (${before.at}, ${before.id})
+          ${filter.state === undefined ? sql`` : sql`AND iif(${STOPS}, 'stopped', b.state) = ${filter.state}`}
+        ORDER BY b.created_at DESC, b.id DESC LIMIT ${limit}`,
+    ),
   );
 }
 
 /** Undefined if the tenant has no such bulk action. */
-export async function findBulkAction(env: EngineEnv, by: Pick<Operator, "tenantId">, id: string): Promise<BulkRow | undefined> {
-  const [row] = await query(env.DB, sql`SELECT ${COLUMNS} FROM ${ROWS} WHERE b.id = ${id} AND b.tenant_id = ${by.tenantId}`);
-  return row && asBulk(row);
+export async function findBulkAction(env: EngineEnv, by: Pick<Operator, "tenantId">, id: string): Promise<StoredBulk | undefined> {
+  const [row] = await selectRows(
+    env.DB,
+    StoredBulk,
+    sql`SELECT ${COLUMNS} FROM ${ROWS} WHERE b.id = ${id} AND b.tenant_id = ${by.tenantId}`,
+  );
+  return row;
 }
 
 /** Errors: `bulk_action_not_found`, also for another tenant's. */
-export async function getBulkAction(env: EngineEnv, by: Pick<Operator, "tenantId">, id: string): Promise<BulkRow> {
+export async function storedBulk(env: EngineEnv, by: Pick<Operator, "tenantId">, id: string): Promise<StoredBulk> {
   const found = await findBulkAction(env, by, id);
   if (found) return found;
   throw new MillraceError("bulk_action_not_found", `There is no bulk action ${beginning(id, 64)}. List them with GET /v1/bulk-actions.`);
+}
+
+export async function getBulkAction(env: EngineEnv, by: Pick<Operator, "tenantId">, id: string): Promise<BulkAction> {
+  return shownBulk(await storedBulk(env, by, id));
+}
+
+export function shownBulk({ asked: _, looked: _l, stage: _s, pass: _p, fingerprint: _f, ...shown }: StoredBulk): BulkAction {
+  return shown;
 }
 
 /**
@@ -92,7 +136,7 @@ export async function listBulkItems(
   by: Operator,
   id: string,
   { result, behind = -1, limit }: { result?: BulkResult | undefined; behind?: number | undefined; limit: number },
-): Promise<BulkItemRow[]> {
+): Promise<z.infer<typeof BulkItem>[]> {
   const of = (one: BulkResult): Statement => sql`
     SELECT n, target, result, code, why, at FROM millrace_bulk_items
     WHERE tenant_id = ${by.tenantId} AND bulk_id = ${id} AND result = ${one} AND n > ${behind} ORDER BY n LIMIT ${limit + 1}`;
@@ -100,40 +144,13 @@ export async function listBulkItems(
     bulk: sql`SELECT 1 FROM millrace_bulk_actions WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
     items: (result === undefined ? BULK_RESULTS : [result]).map(of),
   });
-  if (bulk.length === 0) await getBulkAction(env, by, id);
-  const rows = items as unknown as Omit<BulkItemRow, "actionId">[];
-  return rows
-    .toSorted((a, b) => a.n - b.n)
-    .slice(0, limit + 1)
-    .map((row) => ({ ...row, actionId: bulkActionId(id, row.target) }));
-}
-
-function asBulk(row: Record<string, unknown>): BulkRow {
-  const number = (column: string) => Number(row[column] ?? 0);
-  const [matched, done, skipped, failed] = [number("matched"), number("done"), number("skipped"), number("failed")];
-  const isLeft = row.shown !== row.state;
-  return {
-    id: String(row.id),
-    verb: String(row.verb),
-    state: row.shown as BulkState,
-    why: isLeft
-      ? `The bulk action has stopped, because the instance that executes it is ${row.run_status ?? "missing"} (GET /v1/instances/${row.instance_id} has the reason). Completed items are kept. A resume continues with the remaining items.`
-      : (row.why as string | null),
-    actor: String(row.actor),
-    reason: String(row.reason),
-    asked: JSON.parse(String(row.asked)) as BulkAsked,
-    matched,
-    done,
-    skipped,
-    failed,
-    left: matched - done - skipped - failed,
-    looked: number("looked"),
-    stage: { from: number("stage_from"), skipped: number("stage_skipped"), failed: number("stage_failed") },
-    pass: number("pass"),
-    instanceId: String(row.instance_id),
-    fingerprint: String(row.fingerprint),
-    createdAt: number("created_at"),
-    updatedAt: number("updated_at"),
-    endedAt: isLeft ? number("updated_at") : (row.ended_at as number | null),
-  };
+  if (bulk.length === 0) await storedBulk(env, by, id);
+  const rows = items.map((row) => rowOf(BulkItem, row)).toSorted((a, b) => a.n - b.n);
+  const about = await aboutThese(env, by, rows);
+  return rows.slice(0, limit + 1).map((row) => ({
+    ...row,
+    instance_id: parseEntryKey(row.target)?.instanceId ?? null,
+    about: about(row),
+    action_id: bulkActionId(id, row.target),
+  }));
 }

@@ -21,7 +21,7 @@ export interface BulkAsked {
   readonly ratePerSecond: number;
   readonly stopAtErrorRate: number;
   readonly settleWithinSeconds: number;
-  /** False: completed effects are kept. Otherwise absent. */
+  /** False: completed effects are kept. Absent for a verb without undo. */
   readonly undo?: boolean;
 }
 

@@ -4,7 +4,7 @@ import { issuesIn } from "../../contract/envelope.ts";
 import { codeOf, type ErrorDetail, MillraceError, messageOf } from "../../contract/errors.ts";
 import { digest, fingerprintOf } from "../../contract/ids.ts";
 import { among, type Statement, sql } from "../../contract/sql.ts";
-import { type BulkRow, findBulkAction } from "../../inspect/bulk-actions.ts";
+import { type BulkAction, findBulkAction, type StoredBulk, shownBulk } from "../../inspect/bulk-actions.ts";
 import { enqueueIf } from "../../intake/accept/enqueue.ts";
 import { type Action, audit, operatorOf } from "../../store/actions.ts";
 import { type BulkAsked, countList, insertBulk, isMade, isWorkedOnBy, MAX_RUNNING, type NewBulk } from "../../store/bulk-actions.ts";
@@ -82,7 +82,7 @@ async function refusalOf(verb: AnyBulkVerb, call: BulkCall, id: string): Promise
 }
 
 export interface StartedBulk {
-  bulk: BulkRow;
+  bulk: BulkAction;
   replayed: boolean;
 }
 
@@ -164,8 +164,8 @@ export function assertCarriedOut(catalog: Catalog): void {
   );
 }
 
-function assertSame(bulk: BulkRow, fingerprint: string): BulkRow {
-  if (bulk.fingerprint === fingerprint) return bulk;
+function assertSame(bulk: StoredBulk, fingerprint: string): BulkAction {
+  if (bulk.fingerprint === fingerprint) return shownBulk(bulk);
   throw new MillraceError(
     "idempotency_key_reused",
     `The key belongs to the different request of bulk action ${bulk.id}. Send this request under another key.`,
@@ -201,7 +201,7 @@ function read(catalog: Catalog, by: Asker, request: BulkRequest): Read {
     ratePerSecond: request.ratePerSecond ?? DEFAULT_RATE,
     stopAtErrorRate: request.stopAtErrorRate ?? DEFAULT_ERROR_RATE,
     settleWithinSeconds: request.settleWithinSeconds ?? DEFAULT_SETTLE_SECONDS,
-    ...(request.undo === false && { undo: false }),
+    ...(verb.takesBack && { undo: request.undo ?? true }),
   };
   return { verb, ids, asked, members: ids ? NOTHING : verb.members(operatorOf(by), filter) };
 }

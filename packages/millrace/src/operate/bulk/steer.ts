@@ -1,7 +1,7 @@
 import type { Asker } from "../../access/may-ask.ts";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
-import { type BulkRow, getBulkAction } from "../../inspect/bulk-actions.ts";
+import { type BulkAction, getBulkAction, storedBulk } from "../../inspect/bulk-actions.ts";
 import { enqueueIf } from "../../intake/accept/enqueue.ts";
 import { type Action, audit, operatorOf } from "../../store/actions.ts";
 import { abortBulk, isWorkedOnBy, resumeBulk } from "../../store/bulk-actions.ts";
@@ -12,7 +12,7 @@ import { assertCarriedOut, tooMany } from "./start.ts";
 
 export interface SteeredBulk {
   actionId: string;
-  bulk: BulkRow;
+  bulk: BulkAction;
 }
 
 /**
@@ -42,7 +42,7 @@ export async function resume(env: EngineEnv, catalog: Catalog, by: Asker, id: st
   assertCarriedOut(catalog);
   const { tenantId } = by;
   const operator = operatorOf(by);
-  const { state, pass } = await getBulkAction(env, by, id);
+  const { state, pass } = await storedBulk(env, by, id);
   const next = passInstance(tenantId, id, pass + 1);
   const changed = { before: { state }, after: { state: "running" } };
   const action: Action = { id: crypto.randomUUID(), verb: "resume", target: id, instanceId: null, reason, ...changed };
@@ -58,7 +58,7 @@ export async function resume(env: EngineEnv, catalog: Catalog, by: Asker, id: st
   );
   if (answer instanceof MillraceError) throw answer;
   const bulk = await getBulkAction(env, by, id);
-  if (answer && !answer.replayed && bulk.instanceId === next) return { actionId: action.id, bulk };
+  if (answer && !answer.replayed && bulk.instance_id === next) return { actionId: action.id, bulk };
   if (bulk.state === "stopped" || bulk.state === "aborted") throw tooMany(tenantId, { audited: true });
   const from = state === "complete" ? state : bulk.state;
   const why = from === "complete" ? "no items remain. Start another bulk action over the failed items" : "it continues already";

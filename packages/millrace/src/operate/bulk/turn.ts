@@ -2,7 +2,7 @@ import type { EngineEnv } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import type { Commit } from "../../guard/step.ts";
-import { type BulkRow, findBulkAction } from "../../inspect/bulk-actions.ts";
+import { findBulkAction, type StoredBulk } from "../../inspect/bulk-actions.ts";
 import { recordStep } from "../../store/bulk-actions.ts";
 import { type BulkItem, countFailed, insertItems, turnFailed } from "../../store/bulk-items.ts";
 import { LISTED_TOGETHER, selectList } from "../../store/bulk-lists.ts";
@@ -34,7 +34,7 @@ const LOOK_MS = 400;
 
 interface DidTurn extends Looked {
   readonly items: readonly BulkItem[];
-  readonly stage: BulkRow["stage"];
+  readonly stage: StoredBulk["stage"];
 }
 
 /**
@@ -93,7 +93,7 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
 
 async function act(
   turn: Turn,
-  bulk: BulkRow,
+  bulk: StoredBulk,
   from: number,
   stage: { from: number; to: number },
   isHalted: () => boolean,
@@ -122,7 +122,7 @@ async function act(
   };
 }
 
-async function waitForEnds(turn: Turn, bulk: BulkRow, acted: number, isHalted: () => boolean): Promise<DidTurn> {
+async function waitForEnds(turn: Turn, bulk: StoredBulk, acted: number, isHalted: () => boolean): Promise<DidTurn> {
   const { verb, call } = given(turn, bulk);
   const settleMs = bulk.asked.settleWithinSeconds * 1000;
   const deadline = Date.now() + WAIT_MS;
@@ -139,7 +139,7 @@ async function doubtedOf({ env, tenantId, bulkId }: Turn, fresh: readonly { code
   return (row?.count ?? 0) + fresh.filter(({ code }) => code === "in_doubt").length;
 }
 
-function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reason, asked: { undo = true } }: BulkRow) {
+function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reason, asked: { undo = true } }: StoredBulk) {
   return { verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, undo, bulkId } };
 }
 

@@ -24,12 +24,6 @@ export function bulkVerb(catalog: Catalog, name: string): AnyBulkVerb {
   throw new MillraceError("invalid_payload", `"${beginning(name, 64)}" is not a bulk action.`, { issues: [{ path: "verb", message }] });
 }
 
-/** True if a bulk action undoes effects. Null for a verb without undo, and for an unknown verb. */
-export function undoOf(catalog: Catalog, name: string, undo = true): boolean | null {
-  const verb = bulkVerbs(catalog).find((one) => one.name === name);
-  return verb?.takesBack ? undo : null;
-}
-
 /** Errors: `forbidden` for a verb outside the token's scopes. */
 export function assertMayAct({ scopes }: Pick<Asker, "scopes">, { name, scope = "operate" }: AnyBulkVerb): void {
   if (scopes.includes(scope)) return;
