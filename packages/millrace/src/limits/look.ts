@@ -1,12 +1,14 @@
 import { type TokenBucket, tokensAt } from "./bucket.ts";
 import { shareAt } from "./narrowing.ts";
 import { isBucket, levelOf, type Rule, type State, waitingAt } from "./plan.ts";
-import type { LimitRow } from "./seen.ts";
 import { cutCounts, room, type Window } from "./windows.ts";
 
-/** The state of a limit, with times in milliseconds: see `LimitRow`. */
-export interface LimitSeen extends Pick<LimitRow, "rules" | "waiting" | "share"> {
+/** The state of a limit, with times in milliseconds: `LimitRow` describes the fields. */
+export interface LimitSeen {
+  rules: { limit: number; refill: number | null; period_seconds: number; used: number }[];
+  waiting: number;
   paused_until: number | null;
+  share: number;
   used_at: number;
 }
 
@@ -26,7 +28,7 @@ export function seenOf(state: State, now: number): LimitSeen | undefined {
   };
 }
 
-function ruleOf(state: State, rule: Rule, now: number): LimitRow["rules"][number] {
+function ruleOf(state: State, rule: Rule, now: number): LimitSeen["rules"][number] {
   const period_seconds = rule.periodMs / 1000;
   if (!isBucket(rule)) return { limit: rule.limit, refill: null, period_seconds, used: usedOfWindow(state, rule, now) };
   return { limit: rule.burst, refill: rule.refill, period_seconds, used: usedOfBucket(state, rule, now) };
