@@ -11,7 +11,7 @@ it("E01 the keeper sends the callback of an ended instance once when the process
   const { url, heard } = await addressOf(caller);
   let go = false;
   const id = await ask(caller, () => held(() => go), { callback_url: url });
-  const death = dieAt("ended, callback not kept", id);
+  const death = dieAt("ended, callback not stored", id);
   go = true;
   await reaches(id, "complete");
   await until(async () => death.died(), Boolean);
@@ -25,7 +25,7 @@ it("E01 the keeper sends the callback of an ended instance once when the process
 it("E02 the keeper starts a stored callback once when the process dies before it starts the callback", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
-  const death = dieAt("callback kept, not started");
+  const death = dieAt("callback stored, not started");
   const id = await ask(caller, async () => null, { callback_url: url });
   await until(async () => death.died(), Boolean);
   expect((await caller.get(`/v1/instances/${id}`)).body.callback.called).toEqual({ run: 1, status: "complete" });

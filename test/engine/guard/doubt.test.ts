@@ -161,7 +161,7 @@ describe("Unknown outcomes", () => {
 
   it("the keeper resumes a run whose answered unknown outcome has lost its wake-up call", async () => {
     const { instanceId, key } = await doubtful();
-    dieAt("resolved, not told");
+    dieAt("doubt resolved, instance not notified");
     await expect(resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-1" }, "seen")).rejects.toThrow("Died");
     await env.DB.prepare("UPDATE millrace_instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
     await keeperRound();

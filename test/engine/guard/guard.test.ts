@@ -238,7 +238,7 @@ describe("Guarded effects", () => {
     await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 1 });
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", retries: 0 }]);
     expect(await reaches(instanceId, "errored")).toBe("errored");
-    dieAt("retry promised, not applied");
+    dieAt("retry committed, not applied");
     await expect(actOn(probeEnv, operator, "retry", instanceId, { reason: "repaired" })).rejects.toThrow("Died");
     await keeperRound();
     expect(await reaches(instanceId, "complete")).toBe("complete");

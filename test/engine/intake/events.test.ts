@@ -253,7 +253,7 @@ describe("Waits", () => {
     const name = fresh();
     const { instanceId } = await waiting(name);
     await reaches(instanceId, "waiting");
-    dieAt("signal kept, not told");
+    dieAt("signal stored, instance not notified");
     await deliver("probe-events", [event("probe.signal", name, { about: name, value: "kept" })]);
     await keeperRound();
     expect(await reaches(instanceId, "complete")).toBe("complete");

@@ -54,7 +54,7 @@ describe("Keeper", () => {
     await platformReaches(instanceId, "errored");
     expect(await reaches(instanceId, "errored")).toBe("errored");
     mended.yet = true;
-    dieAt("retry promised, not applied");
+    dieAt("retry committed, not applied");
     await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" }).catch(() => undefined);
     await keeperRound();
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -99,7 +99,7 @@ describe("Keeper", () => {
     for (const { instanceId } of hung) await platformReaches(instanceId, "running", "waiting");
     const [unseen, seen, owed] = hung.map(({ instanceId }) => instanceId);
     mended.yet = true;
-    dieAt("retry promised, not applied");
+    dieAt("retry committed, not applied");
     await actOn(probeEnv, operator, "retry", failing.instanceId, { reason: "mended" }).catch(() => undefined);
     await run("UPDATE millrace_instances SET status = 'running', seen = 1, check_at = 2 WHERE id = ?1", ended.instanceId);
     await run("UPDATE millrace_instances SET status = 'queued', seen = 0, check_at = 1 WHERE id = ?1", unseen);

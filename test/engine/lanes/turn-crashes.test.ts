@@ -11,7 +11,7 @@ describe("Turns", () => {
   it("L11 a lane that dies after it started an instance waits for the end of that instance", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
-    const started = pauseAt("L11 started, its turn not noted");
+    const started = pauseAt("L11 started, turn not recorded");
     await key.askAll("a", "b");
     await key.seenBy("a begins");
     await until(async () => started.reached(), Boolean);
@@ -25,7 +25,7 @@ describe("Turns", () => {
 
   it("L11 an instance that ended before its lane recorded the start does not block the next command", async () => {
     const key = new TurnKey(blocked);
-    const started = pauseAt("L11 started, its turn not noted");
+    const started = pauseAt("L11 started, turn not recorded");
     await key.askAll("a", "b");
     await key.seenBy("a ends");
     expect(await key.reaches("a", "complete")).toBe("complete");
@@ -48,7 +48,7 @@ describe("Turns", () => {
 
   it("L12 a lane continues when the database has the end of an instance that did not notify the lane", async () => {
     const key = new TurnKey(blocked);
-    const untold = dieAt("L12 ended, its lane not told", key.id("a"));
+    const untold = dieAt("L12 ended, lane not notified", key.id("a"));
     await key.askAll("a", "b");
     expect(await key.reaches("a", "complete")).toBe("complete");
     expect(untold.died()).toBe(true);
@@ -61,7 +61,7 @@ describe("Turns", () => {
     const [under, failed] = [new TurnKey(blocked), new TurnKey(blocked)];
     const letGo = under.gate("a");
     failed.breaks("a");
-    const untold = dieAt("L12 ended, its lane not told", failed.id("a"));
+    const untold = dieAt("L12 ended, lane not notified", failed.id("a"));
     await failed.askAll("a", "b");
     expect(await failed.reaches("a", "errored")).toBe("errored");
     expect(untold.died()).toBe(true);
@@ -162,7 +162,7 @@ describe("Keeper", () => {
 
 it("L15 an operator's action on a lane is audited, also when the database was unavailable at that moment", async () => {
   const key = new TurnKey(parked);
-  failAt("L15 steered, not audited", new Error("The database is unavailable."));
+  failAt("L15 lane changed, not audited", new Error("The database is unavailable."));
   const { actionId } = await steerLane(probeEnv, key.by, key.name, { verb: "pause", reason: "Two of everything." });
   const audited = async () => (await listActions(probeEnv, key.by, {})).items.find(({ id }) => id === actionId);
   expect(await audited()).toBeUndefined();

@@ -112,7 +112,7 @@ describe("Closed instances", () => {
       await key.askAll("a", "b");
       await key.stands(({ state }) => state === "held");
       await key.reaches("a", "errored");
-      dieAt("close promised, not applied");
+      dieAt("close committed, not applied");
       await expect(actOn(probeEnv, key.by, "close", key.id("a"), { reason: "A test." })).rejects.toThrow("Died");
       expect(await key.seen()).toEqual(["a begins"]);
     }
@@ -217,7 +217,7 @@ describe("Event tries", () => {
 
   it("an unavailable database does not use up the tries of an event in its lane", async () => {
     const away = () => {
-      failAt("signal kept, not told", new MillraceError("unavailable", "The database is unavailable."));
+      failAt("signal stored, instance not notified", new MillraceError("unavailable", "The database is unavailable."));
       return undefined;
     };
     const { key, tries } = await state(whispered, (count) => (count <= 4 ? away() : new Error("Nobody listens.")));

@@ -57,7 +57,7 @@ describe("W23 a cancel while an effect is running", () => {
     });
     await comes(() => its.log.includes("b"));
     await actOn(probeEnv, operator, "pause", id, { reason: "let me look" });
-    const { died } = dieAt("resume promised, not applied");
+    const { died } = dieAt("resume committed, not applied");
     await actOn(probeEnv, operator, "resume", id, { reason: "on again" }).catch(() => undefined);
     expect(died()).toBe(true);
     const cancelled = cancel(id);
@@ -161,7 +161,7 @@ describe("A cancelled instance", () => {
     dieAt("A03 accept committed, not enqueued");
     await play(its, (step) => its.act(step, "a")).catch(() => undefined);
     const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", its.name);
-    dieAt("cancel promised, not applied");
+    dieAt("cancel committed, not applied");
     await cancel(id).catch(() => undefined);
     const delayed = outgoing(probeEnv.MILLRACE_KEY, acceptance({ name: "lab" }, await envelopeOf(id), "probe-commands", 5));
     await deliver("probe-commands", [JSON.parse(delayed.body)]);
@@ -172,7 +172,7 @@ describe("A cancelled instance", () => {
   it("a cancelled instance is not started by its queued message, although the process dies before the platform gets the cancel", async () => {
     const its = scene();
     const { id, message } = await waiting(its, (step) => its.act(step, "a"));
-    dieAt("cancel promised, not applied");
+    dieAt("cancel committed, not applied");
     await cancel(id).catch(() => undefined);
     await deliver("probe-commands", [message]);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -265,7 +265,7 @@ describe("A cancelled instance", () => {
     expect(its.log).toEqual(["a", "b", "c"]);
   });
 
-  it.each(["cancel promised, not applied", "stopped on the platform, not begun anew"] as const)(
+  it.each(["cancel committed, not applied", "platform run stopped, not restarted"] as const)(
     "a cancelled instance is undone by the keeper when the process dies at: %s",
     async (point) => {
       const its = scene();
@@ -275,7 +275,7 @@ describe("A cancelled instance", () => {
         await its.act(step, "c");
       });
       await comes(async () => (await standing(id)).step === "a");
-      const { died } = dieAt(point, point === "cancel promised, not applied" ? undefined : id);
+      const { died } = dieAt(point, point === "cancel committed, not applied" ? undefined : id);
       await cancel(id).catch(() => undefined);
       await comes(async () => {
         if (!died()) await keeperRound().catch(() => undefined);

@@ -76,7 +76,7 @@ it("a close is refused for an instance in doubt, and accepted when the inbox ent
   await expect(close(id)).rejects.toMatchObject({ message: expect.stringContaining("in doubt: resolve it") });
   await probeEnv.DB.prepare("DELETE FROM millrace_inbox WHERE instance_id = ?1").bind(id).run();
   expect((await planAct(probeEnv, operator, "close", id, {})).refused).toBeNull();
-  dieAt("close promised, not applied");
+  dieAt("close committed, not applied");
   await expect(close(id)).rejects.toThrow("Died");
   expect(await kept(id, "skipped")).toBe("skipped");
   await comes(async () => {

@@ -217,7 +217,7 @@ describe("W20 an effect that happened at its first attempt without a record", ()
         await steps.effect("b", step, {});
       });
       await comes(() => its.log.includes("done"));
-      const { died } = dieAt("cancel promised, not applied");
+      const { died } = dieAt("cancel committed, not applied");
       await actOn(probeEnv, operator, "cancel", id, { reason: "stop", undo: false }).catch(() => undefined);
       expect(died()).toBe(true);
       // The replay detects the cancel at its next attempt and ends.

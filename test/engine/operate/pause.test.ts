@@ -187,7 +187,7 @@ describe("A paused instance", () => {
     expect(its.log).toEqual(["a", "b"]);
   });
 
-  it.each(["pause committed, not applied", "resume promised, not applied"] as const)(
+  it.each(["pause committed, not applied", "resume committed, not applied"] as const)(
     "a resumed instance continues although the process died at: %s",
     async (point) => {
       const its = scene();

@@ -10,7 +10,12 @@ import { comes, kept, play, scene } from "./scene.ts";
 
 const restart = (id: string) => actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
 
-it.each(["nothing", "restart promised, not applied", "stopped on the platform, not begun anew", "restarted, not told"] as const)(
+it.each([
+  "nothing",
+  "restart committed, not applied",
+  "platform run stopped, not restarted",
+  "platform run restarted, not recorded",
+] as const)(
   "W15 a restarted instance runs its code from the beginning and reuses recorded outcomes without a new effect (the process dies at: %s)",
   async (point) => {
     const its = scene();
@@ -26,7 +31,7 @@ it.each(["nothing", "restart promised, not applied", "stopped on the platform, n
       effects: [{ step: "a", verdict: "kept" }],
     });
     const passes = labPasses.get(id) ?? 0;
-    const own = point === "stopped on the platform, not begun anew" ? id : undefined;
+    const own = point === "platform run stopped, not restarted" ? id : undefined;
     const { died } = point === "nothing" ? { died: () => true } : dieAt(point, own);
     await restart(id).catch(() => undefined);
     await comes(async () => {

@@ -8,7 +8,7 @@ import { failsUntilMended, held, LAB, platformReaches, runLab } from "../lab.ts"
 /** A run that has ended in its row while its replay is still running on the platform. */
 async function endedBeforeItsPass() {
   const name = fresh("lab");
-  const pass = pauseAt("W33 end told, pass not over", name);
+  const pass = pauseAt("W33 end recorded, replay not over", name);
   const { instanceId, state } = await failsUntilMended(name);
   expect(await reaches(instanceId, "errored")).toBe("errored");
   await until(async () => pass.reached(), Boolean);
@@ -179,7 +179,7 @@ describe("A retry", () => {
     const back = defineStep({ effect: "natural", run: async () => 1 });
     let did = 0;
     const act = defineStep({ effect: "keyed", run: async () => ++did, undo: back as never });
-    const paused = pauseAt("W33 end told, pass not over", name);
+    const paused = pauseAt("W33 end recorded, replay not over", name);
     onTestFinished(() => paused.release());
     const { instanceId } = await runLab(async ({ step }) => step.effect("act", act, {}), { name });
     await until(async () => paused.reached(), Boolean);

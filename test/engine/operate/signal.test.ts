@@ -98,7 +98,7 @@ it("W24 a signal that arrives before the instance waits is stored until it waits
 
 it("W24 a signal that was stored and not delivered is delivered by the keeper", async () => {
   const { its, id } = await waits();
-  dieAt("signal of a person kept, not sent", id);
+  dieAt("operator signal stored, not sent", id);
   await expect(signal(id, its.name, "one", "one")).rejects.toThrow("Died");
   await comes(async () => {
     await keeperRound();

@@ -178,7 +178,7 @@ describe("W17 A skip that is refused because of its output", () => {
   it("a refused skip leaves the effect's outcome unknown when the row has lost the state before the skip", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
-    dieAt("skip promised, not applied");
+    dieAt("skip committed, not applied");
     await expect(skip(id, "pay", UNFIT)).rejects.toThrow("Died");
     await rows("UPDATE millrace_inbox SET skipped_over = NULL WHERE instance_id = ?1 AND step = 'pay'", id);
     expect(await kept(id, "complete", "errored")).toBe("errored");
@@ -188,7 +188,7 @@ describe("W17 A skip that is refused because of its output", () => {
   it("a late refusal of a skip by a replay of an earlier run does not affect the current skip", async () => {
     const at = bank();
     const id = await failedToPay(at, "keyed");
-    dieAt("skip promised, not applied");
+    dieAt("skip committed, not applied");
     await expect(skip(id, "pay", { output: { paid: 7 } })).rejects.toThrow("Died");
     const key = { instanceId: id, step: "pay", item: "", generation: 1 };
     const { run } = await standing(id);

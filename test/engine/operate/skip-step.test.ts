@@ -164,7 +164,7 @@ describe("A skip of the step that failed its instance", () => {
   it("a skip is executed by the keeper when the process dies after the commit", async () => {
     const { instanceId: id } = await runLab(async ({ step }) => (await step.effect("pay", pays("keyed"), {})).paid);
     await failed(id);
-    dieAt("skip promised, not applied");
+    dieAt("skip committed, not applied");
     await expect(skip(id, "pay", { paid: 7 })).rejects.toThrow("Died");
     expect(await kept(id, "complete", "errored")).toBe("complete");
   });

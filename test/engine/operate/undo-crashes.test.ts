@@ -83,7 +83,7 @@ describe("W19 a crash in an undo", () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", undo: "keyed" }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    dieAt("undo promised, not applied");
+    dieAt("undo committed, not applied");
     await expect(actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" })).rejects.toThrow("Died");
     expect(await takenBack(name)).toEqual([]);
     await keeperRound();

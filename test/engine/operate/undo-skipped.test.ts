@@ -149,7 +149,7 @@ describe("W19 I15 A skip of an undo step", () => {
     const world: string[] = [];
     const id = await vanAndBooking(world);
     await undoneInPart(id);
-    dieAt("skip promised, not applied");
+    dieAt("skip committed, not applied");
     await expect(skip(id, "undo book")).rejects.toThrow("Died");
     // The dry run lists effects of the workflow code, and not the accepted skip.
     expect((await planAct(probeEnv, operator, "undo", id, {})).effects.map(({ step }) => step)).toEqual(["book", "van"]);

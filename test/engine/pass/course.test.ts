@@ -92,7 +92,7 @@ describe("An effect in doubt that an operator has answered", () => {
       await scheduler.wait(300);
       expect(await statusOf(instanceId)).toBe("in_doubt");
       world.lost = false;
-      dieAt("resolved, not told");
+      dieAt("doubt resolved, instance not notified");
       await expect(resolve(instanceId, "mail", verb === "confirm" ? { verb, output: 7 } : { verb })).rejects.toThrow("Died");
       await keeperRound();
       expect(await reaches(instanceId, "complete")).toBe("complete");

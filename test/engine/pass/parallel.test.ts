@@ -103,7 +103,7 @@ describe("Parallel branches with several steps each", () => {
     const name = fresh("lab");
     let ended = false;
     waits.b1 = () => ended;
-    const end = pauseAt("W33 end told, pass not over", name);
+    const end = pauseAt("W33 end recorded, replay not over", name);
     const { instanceId } = await runLab(({ step }) => Promise.race([act(step, "a1"), chain(step, "b1", "b2")]), { name });
     await recorded(instanceId, "a1");
     await scheduler.wait(200);

@@ -53,7 +53,7 @@ async function complete(): Promise<string> {
  */
 async function leftStanding(): Promise<string> {
   const name = fresh("walk");
-  const pass = pauseAt("W33 end told, pass not over", name);
+  const pass = pauseAt("W33 end recorded, replay not over", name);
   const { instanceId } = await runLab(async () => 1, { name });
   await until(async () => pass.reached(), Boolean);
   await reaches(instanceId, "complete");

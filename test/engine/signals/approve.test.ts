@@ -143,7 +143,7 @@ describe("A question to an operator", () => {
 
   it("the keeper delivers an answer when the process died between the answer and its delivery", async () => {
     const { name, instanceId, id } = await asking();
-    dieAt("answered, not told");
+    dieAt("question answered, instance not notified");
     await expect(decideApproval(probeEnv, operator, id, "approve", "yes")).rejects.toThrow("Died");
     await keeperRound();
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");

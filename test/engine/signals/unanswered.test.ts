@@ -43,7 +43,7 @@ describe("A question that is not answered in time", () => {
   it("an answer just before a question's timeout is used", async () => {
     const { instanceId, id } = await asking(fresh(), { timeoutMs: 1500, otherwise: "approve" });
     // The answer is stored and its delivery is lost. The wait times out and reads the answer.
-    dieAt("answered, not told");
+    dieAt("question answered, instance not notified");
     await expect(decideApproval(probeEnv, operator, id, "reject", "just in time")).rejects.toThrow("Died");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect((await outputs(instanceId))[1]).toEqual({ approved: false, by: "tess", reason: "just in time" });

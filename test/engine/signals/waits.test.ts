@@ -105,7 +105,7 @@ describe("A run with waits for events", () => {
     });
     await openWaits(instanceId, 1);
     // The row has its event, the delivery is lost, and the wait times out before the keeper's next check.
-    dieAt("signal kept, not told");
+    dieAt("signal stored, instance not notified");
     await deliver("probe-events", [say(name, "in time")]);
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(heard).toBe("in time");
@@ -142,7 +142,7 @@ describe("A run with waits for events", () => {
       (found) => found.length === 1,
     );
     expect(await statusOf(instanceId)).toBe("running");
-    dieAt("signal kept, not told");
+    dieAt("signal stored, instance not notified");
     await deliver("probe-events", [say(name, "yes")]);
     await keeperRound();
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -156,7 +156,7 @@ describe("A run with waits for events", () => {
     const [one, other] = [await wait(), await wait()];
     await openWaits(one.instanceId, 1);
     await openWaits(other.instanceId, 1);
-    dieAt("signal kept, not told");
+    dieAt("signal stored, instance not notified");
     await deliver("probe-events", [say(one.name, "yes"), say(other.name, "yes")]);
     const platform = Object.getPrototypeOf(LAB) as Workflow;
     const real = platform.get;
@@ -193,7 +193,7 @@ describe("A run with waits for events", () => {
     );
     await deliver("probe-events", [say(name, "yes")]);
     mend();
-    dieAt("restarted, not told");
+    dieAt("platform run restarted, not recorded");
     await expect(actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" })).rejects.toThrow("Died");
     await probeEnv.DB.prepare("UPDATE millrace_actions SET lease_until = 0 WHERE instance_id = ?1").bind(instanceId).run();
     await keeperRound();
@@ -206,7 +206,7 @@ describe("A run with waits for events", () => {
       async (id) => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", id)).length > 0,
     );
     mend();
-    dieAt("retry promised, not applied");
+    dieAt("retry committed, not applied");
     await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" }).catch(() => undefined);
     await deliver("probe-events", [say(name, "yes")]);
     await keeperRound();

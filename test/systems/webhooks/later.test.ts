@@ -93,8 +93,8 @@ describe("Facts that came while an endpoint was off", () => {
 
   it.each([
     { point: "A02 accept committed, not answered", ofBulk: false },
-    { point: "B01 acted on one, chunk under way", ofBulk: true },
-    { point: "B02 acted, chunk not recorded", ofBulk: true },
+    { point: "B01 one item changed, chunk not over", ofBulk: true },
+    { point: "B02 items changed, chunk not recorded", ofBulk: true },
   ] as const)("are delivered once, and their matches are recorded, through a crash at $point", async ({ point, ofBulk }) => {
     const caller = await callerWith();
     const { hook, id, path } = await endpoint(caller);

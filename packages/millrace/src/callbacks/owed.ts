@@ -24,7 +24,7 @@ export async function callOwed(env: EngineEnv): Promise<Portion> {
   if (owed.length === 0) return { did: 0, more: false };
   const calls = await Promise.all(owed.map((one) => callOf(env, one)));
   await atomically(env.DB, [...acceptanceChunks(calls).map(takeIn), noteCalled(owed)]);
-  await crashPoint("callback kept, not started");
+  await crashPoint("callback stored, not started");
   await startInstances(env, calls, "first");
   return { did: owed.length, more: owed.length === CALLS };
 }

@@ -28,7 +28,7 @@ export async function decideApproval(
     change: answerQuestion({ id, instanceId, tenantId, approved, by: by.actor, reason }),
     also: { goesOn: [markAnswered(tenantId, instanceId), lookAfterAnswer(tenantId, instanceId)], now: selectApproval(by, id) },
     refused: async ({ now }) => tooLate(approvalIn(now), await getInstance(env, by, instanceId), approved ? "approved" : "rejected"),
-    window: "answered, not told",
+    window: "question answered, instance not notified",
   });
   return { actionId, instanceId };
 }

@@ -104,7 +104,7 @@ export async function crashEverywhere<Input>(
 }
 
 /** Crash points at which the replay itself ends, so that no attempt can be repeated. */
-const OF_PASS: ReadonlySet<CrashPoint> = new Set(["W33 end told, pass not over"]);
+const OF_PASS: ReadonlySet<CrashPoint> = new Set(["W33 end recorded, replay not over"]);
 
 /** After each recorded step the platform may also lose the whole replay. */
 function boundariesOf({ crossed }: CrashRun): Boundary[] {

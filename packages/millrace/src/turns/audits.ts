@@ -48,7 +48,7 @@ export class Audits {
       auditDone(operatorOf(action), { ...action, id: actionId, instanceId: null }, result),
     );
     try {
-      await crashPoint("L15 steered, not audited");
+      await crashPoint("L15 lane changed, not audited");
       await atomically(this.#db, rows);
       const written = new Set(owed.map(({ actionId }) => actionId));
       const left = this.#owed.filter(({ actionId }) => !written.has(actionId));

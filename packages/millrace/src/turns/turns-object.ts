@@ -178,7 +178,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
       if (instanceId !== undefined)
         this.#became.set(message.id, { instanceId, isNew: outcome?.did === "started" && message.attempts === 1 });
     }
-    await crashPoint("L11 started, its turn not noted");
+    await crashPoint("L11 started, turn not recorded");
     const [head] = batch.messages.flatMap((message) => {
       const outcome = outcomes.get(message);
       return outcome && "error" in outcome ? [{ ...outcome, message, tries: this.#tries.of(message) }] : [];

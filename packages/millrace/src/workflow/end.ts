@@ -46,7 +46,7 @@ export async function tellEnd(pass: Pass, platform: Platform, status: End["statu
   } catch (error) {
     logLine("warn", { log: "end", ...loggedInstance(pass), status, error: messageOf(error) });
   }
-  await crashPoint("W33 end told, pass not over", pass.instanceId);
+  await crashPoint("W33 end recorded, replay not over", pass.instanceId);
 }
 
 const CALL_LIMIT_MS = 2000;
@@ -54,7 +54,7 @@ const CALL_LIMIT_MS = 2000;
 /** Asks the keeper to send the callback at once. Never throws: the keeper finds pending callbacks. */
 async function callBack({ env, instanceId }: Pass): Promise<void> {
   try {
-    await crashPoint("ended, callback not kept", instanceId);
+    await crashPoint("ended, callback not stored", instanceId);
     await within(keeperObject(env).callBack(), CALL_LIMIT_MS);
   } catch (error) {
     logLine("warn", { log: "callback", instance_id: instanceId, error: messageOf(error) });
@@ -64,6 +64,6 @@ async function callBack({ env, instanceId }: Pass): Promise<void> {
 /** Releases the lane's turn, concurrently with writing the end. Never throws. */
 async function tellLane({ env, queue, envelope, instanceId }: Pass, end: RunEnd): Promise<void> {
   if (envelope.kind !== "command" || laneIn(queue) === undefined) return;
-  const untold = await crashPoint("L12 ended, its lane not told", instanceId).catch(() => true);
+  const untold = await crashPoint("L12 ended, lane not notified", instanceId).catch(() => true);
   if (!untold) await tellTurnOver(env, queue, envelope, instanceId, end);
 }

@@ -180,7 +180,7 @@ describe("A bulk action of a tenant", () => {
     const operator = await theOperator();
     await lettersOfThreeCauses(operator.tenantId, [0, 4, 0]);
     const { body } = await operator.start({ verb: "skip", filter: {}, ramp: [] });
-    const held = pauseAt("B02 acted, chunk not recorded", body.id);
+    const held = pauseAt("B02 items changed, chunk not recorded", body.id);
     await until(async () => held.reached(), Boolean);
     await operator.ask(`/v1/bulk-actions/${body.id}/abort`, { reason: "no" });
     held.release();

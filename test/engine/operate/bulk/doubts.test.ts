@@ -122,7 +122,7 @@ describe("Effects with an unknown outcome in a bulk action", () => {
   it("B02 a bulk reject skips an effect that another operator has confirmed meanwhile, and refuses one that is in doubt again", async () => {
     const operator = await theOperator();
     const { ids, keys, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
-    const held = pauseAt("B02 acted, chunk not recorded", operator.idOf("once"));
+    const held = pauseAt("B02 items changed, chunk not recorded", operator.idOf("once"));
     state.loses = false;
     const { body } = await operator.start({ ...asked("reject", {}), stop_at_error_rate: 1 }, { "idempotency-key": "once" });
     await until(async () => held.reached(), Boolean);
@@ -166,7 +166,7 @@ describe("Effects with an unknown outcome in a bulk action", () => {
       { id: keys[1], refused: expect.stringContaining("No run would execute the effect again: its instance is being undone") },
     ]);
     // The process dies after the refusal and before the chunk's record. The refusal is recorded with its reason.
-    const death = dieAt("B02 acted, chunk not recorded", operator.idOf("again"));
+    const death = dieAt("B02 items changed, chunk not recorded", operator.idOf("again"));
     const refused = await operator.start({ verb: "retry_anyway", ids: keys.slice(1), ramp: [] }, { "idempotency-key": "again" });
     const why =
       "The only one failed. Read the reason of each failure (items with the result failed), fix the cause, and start another bulk action over the same items.";

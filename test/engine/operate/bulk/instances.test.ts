@@ -53,9 +53,9 @@ describe("A bulk retry", () => {
     expect(body).toMatchObject({ state: "running", matched: count });
     // The process dies between two items of a chunk, then after a chunk and before its record. Then the platform restarts the instance.
     for (const [point, done, end] of [
-      ["B01 acted on one, chunk under way", 1, 1],
-      ["B02 acted, chunk not recorded", 1, 1],
-      ["B01 acted on one, chunk under way", 11, Number.POSITIVE_INFINITY],
+      ["B01 one item changed, chunk not over", 1, 1],
+      ["B02 items changed, chunk not recorded", 1, 1],
+      ["B01 one item changed, chunk not over", 11, Number.POSITIVE_INFINITY],
     ] as const) {
       await until(
         async () => balanced(await operator.show(body.id)),
@@ -100,7 +100,7 @@ describe("A bulk retry", () => {
     const operator = await theOperator();
     const { did, mend } = await broken(operator, 12);
     mend();
-    const held = pauseAt("B02 acted, chunk not recorded", operator.idOf("once"));
+    const held = pauseAt("B02 items changed, chunk not recorded", operator.idOf("once"));
     const { body } = await operator.start({ verb: "retry", filter: {}, ramp: [] }, { "idempotency-key": "once" });
     await until(async () => held.reached(), Boolean);
     expect((await operator.ask(`/v1/bulk-actions/${body.id}/abort`, { reason: "wait" })).body).toMatchObject({
@@ -122,7 +122,7 @@ describe("A bulk retry", () => {
     const operator = await theOperator();
     const { did, mend } = await broken(operator, 6);
     mend();
-    const death = dieAt("B02 acted, chunk not recorded", operator.idOf("once"));
+    const death = dieAt("B02 items changed, chunk not recorded", operator.idOf("once"));
     const { body } = await operator.start({ verb: "retry", filter: {}, ramp: [] }, { "idempotency-key": "once" });
     await until(async () => death.died(), Boolean);
     await operator.ask(`/v1/bulk-actions/${body.id}/abort`, { reason: "wait" });
@@ -134,7 +134,7 @@ describe("A bulk retry", () => {
   it("B02 a bulk retry retries no run twice when a crash repeats a chunk and its runs have failed again", async () => {
     const operator = await theOperator();
     const { tried } = await broken(operator, 3);
-    const death = dieAt("B02 acted, chunk not recorded", operator.idOf("once"));
+    const death = dieAt("B02 items changed, chunk not recorded", operator.idOf("once"));
     const asked = { verb: "retry", filter: {}, ramp: [], stop_at_error_rate: 1 };
     const { body } = await operator.start(asked, { "idempotency-key": "once" });
     const end = await operator.over(body.id);
@@ -185,7 +185,7 @@ describe("A bulk retry", () => {
     const may = { end: 0 };
     const { mend } = await broken(operator, 20, may);
     mend();
-    const death = dieAt("B03 handed over, next pass not begun", operator.idOf("once"));
+    const death = dieAt("B03 chunk ended, next run not started", operator.idOf("once"));
     const { body } = await operator.start(
       { verb: "retry", filter: {}, ramp: Array.from({ length: 20 }, () => 1) },
       { "idempotency-key": "once" },

@@ -22,7 +22,7 @@ export async function carryOn(intake: Intake, group: readonly Plan[], written: W
   const { env, catalog } = intake;
   const captured = await captureReused(intake, group, written);
   await send(env, group, written);
-  await crashPoint("signal kept, not told");
+  await crashPoint("signal stored, instance not notified");
   await wake(env, written.waits, written.kept);
   const putOff = await start(env, group, written);
   const failed = await callAfter(group);

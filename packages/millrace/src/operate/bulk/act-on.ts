@@ -44,7 +44,7 @@ export async function actOn(chunk: Chunk): Promise<BulkItem[]> {
     const one = resultOf(chunk, target, before)
       .then((came) => {
         items.push({ n: from + place, target, ...came });
-        return crashPoint("B01 acted on one, chunk under way", call.bulkId);
+        return crashPoint("B01 one item changed, chunk not over", call.bulkId);
       })
       .catch((error: unknown) => void failures.push(error))
       .finally(() => underWay.delete(one));

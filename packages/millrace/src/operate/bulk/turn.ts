@@ -53,7 +53,7 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   const did = isActing
     ? await act(turn, bulk, from, stage, halt.isHalted).finally(halt.end)
     : await waitForEnds(turn, bulk, from, halt.isHalted).finally(halt.end);
-  await crashPoint("B02 acted, chunk not recorded", bulkId);
+  await crashPoint("B02 items changed, chunk not recorded", bulkId);
   const { call } = given(turn, bulk);
   const told = await withWhoActed(call, did.items);
   const [items, turned] = await Promise.all([withheld(call, told), withheld(call, did.turned)]);

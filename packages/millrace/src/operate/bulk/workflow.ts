@@ -13,7 +13,7 @@ const TURNS = 30;
 
 /** Starts the next pass, once per key. The command begins a new job, because a chain of messages is limited to a few hops. */
 async function handOver({ env, catalog, tenantId, bulkId, pass }: Omit<Turn, "isLast">): Promise<object> {
-  await crashPoint("B03 handed over, next pass not begun", bulkId);
+  await crashPoint("B03 chunk ended, next run not started", bulkId);
   const asked = { command: BulkActionRun, payload: { bulk_id: bulkId, pass: pass + 1 } };
   const causationId = `${passInstance(tenantId, bulkId, pass)}/hand over`;
   await enqueueOne(env, catalog, { tenantId, source: BULK_WORKFLOW }, { ...asked, correlationId: bulkId, causationId });

@@ -135,7 +135,7 @@ async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<Kept>
   const end = await endRun(env, action);
   if (end === "unknown") await existing(env, { ...action, undo: null });
   if (end !== "ended") return "not yet";
-  await crashPoint("stopped on the platform, not begun anew", action.instance_id);
+  await crashPoint("platform run stopped, not restarted", action.instance_id);
   await keepCutOff(env, action);
   if (action.undo === action.id) await beginToTakeBack(env, action);
   return "kept";
@@ -151,7 +151,7 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
   }
   const end = await endRun(env, action);
   if (end === "not yet") return "not yet";
-  await crashPoint("stopped on the platform, not begun anew", action.instance_id);
+  await crashPoint("platform run stopped, not restarted", action.instance_id);
   await keepCutOff(env, action);
   // An attempt may have ended with an unknown outcome since the restart was requested.
   await atomically(env.DB, [markRestarted(action.instance_id, action.run), markInDoubt(action.instance_id)]);
@@ -225,7 +225,7 @@ async function restartRun(env: EngineEnv, instance: WorkflowInstance, action: Op
   const name = behind ? null : action.from_step;
   await restartFrom(instance, name ? { name } : undefined);
   await atomically(env.DB, [noteRunBegun(action.id)]);
-  await crashPoint("restarted, not told");
+  await crashPoint("platform run restarted, not recorded");
 }
 
 /** Sends an event to an instance that waits for it. For an ended instance, the retry sends the event after its restart. */

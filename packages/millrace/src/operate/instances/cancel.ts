@@ -53,7 +53,7 @@ export const cancel = instanceAct({
       // An instance in doubt remains so until an operator has resolved the outcome.
       after: { status: undo ? (status === "in_doubt" ? "in_doubt" : "running") : "terminated", run },
       to: "terminated",
-      window: "cancel promised, not applied",
+      window: "cancel committed, not applied",
     };
   },
   bulk: {

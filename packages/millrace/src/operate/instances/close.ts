@@ -47,7 +47,7 @@ export const close = instanceAct({
       before: { status, run },
       after: { status: "skipped", run: run + 1 },
       to: "skipped",
-      window: "close promised, not applied",
+      window: "close committed, not applied",
     };
   },
   bulk: {

@@ -91,7 +91,7 @@ export const resume = instanceAct({
     before: { status },
     after: { status: "running" },
     to: "running",
-    window: "resume promised, not applied",
+    window: "resume committed, not applied",
   }),
   bulk: { from: ["paused"], usual: "paused" },
 });

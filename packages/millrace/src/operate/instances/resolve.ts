@@ -50,7 +50,7 @@ export async function resolveDoubt(
       const now = (await standingOf(env, by, key)) ?? before;
       return { why: whyRefused(now, resolution.verb), from: now.state, to: resolution.verb };
     },
-    window: "resolved, not told",
+    window: "doubt resolved, instance not notified",
   });
   return { actionId, instanceId };
 }

@@ -58,7 +58,7 @@ export const restart = instanceAct({
       before: { status, run: instance.run },
       after: { status: "running", run },
       to: "running",
-      window: "restart promised, not applied",
+      window: "restart committed, not applied",
     };
   },
 });

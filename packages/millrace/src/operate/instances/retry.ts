@@ -84,7 +84,7 @@ export const retry = instanceAct({
     const { start: from, isForgotten } = read;
     return {
       ...(await nextRun(call, read)),
-      window: "retry promised, not applied",
+      window: "retry committed, not applied",
       done: () => ({ from, follows: followsFrom(instance, from, isForgotten) }),
     };
   },
@@ -302,12 +302,7 @@ async function lastFailed(env: EngineEnv, { id, error }: Instance): Promise<stri
  * Errors: `invalid_payload`, with the known names, for a step without a record. The platform would start an unknown step from the
  * beginning.
  */
-async function assertRecorded(
-  env: EngineEnv,
-  instance: Instance,
-  effects: readonly Effect[],
-  from: string | undefined,
-): Promise<void> {
+async function assertRecorded(env: EngineEnv, instance: Instance, effects: readonly Effect[], from: string | undefined): Promise<void> {
   const own = [...effects.map(({ step, item }) => labelOf(step, item)), instance.error?.step, instance.error?.behind].filter(Boolean);
   if (from === undefined || own.includes(from)) return;
   // A caught failure may have no other record.

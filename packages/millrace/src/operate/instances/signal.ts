@@ -84,7 +84,7 @@ export const signal = instanceAct({
       isRepeat: () => isKnown(env, envelope),
       async done({ waits = [] }, isApplied) {
         const assigned = waits as unknown as (Assigned & { name: string })[];
-        await crashPoint("signal of a person kept, not sent", instance.id);
+        await crashPoint("operator signal stored, not sent", instance.id);
         await wake(env, assigned, [envelope]);
         return { event_id: eventId, replayed: !isApplied, step: assigned[0]?.name ?? null };
       },

@@ -81,7 +81,7 @@ export const skip = instanceAct({
     const run = await readRun(call, { from: refused === null ? labelOf(step, item) : undefined, anyway: true });
     const write = passing?.write(packed, actionId) ?? skipEntry(key, packed, actionId);
     const { detail, ...next } = await nextRun(call, { ...run, again: refused ?? run.again }, write);
-    return { ...next, detail: { step, item, ...detail }, window: "skip promised, not applied" };
+    return { ...next, detail: { step, item, ...detail }, window: "skip committed, not applied" };
   },
 });
 

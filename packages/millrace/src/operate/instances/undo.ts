@@ -42,7 +42,7 @@ export const undo = instanceAct({
       before: { status, undo: instance.undo },
       after: { status: "running", undo: "open" },
       to: "running",
-      window: "undo promised, not applied",
+      window: "undo committed, not applied",
     };
   },
 });
