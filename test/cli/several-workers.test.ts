@@ -1,7 +1,17 @@
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
+import { prepareDatabase } from "../../packages/millrace/cli/local/database.ts";
+import { sourceDoors } from "../../packages/millrace/cli/local/doors.ts";
+import { freePort } from "../../packages/millrace/cli/local/ports.ts";
+import { localToken } from "../../packages/millrace/cli/local/token.ts";
+import { ROOT, WRANGLER } from "../../packages/millrace/cli/local/wrangler.ts";
+import { runDev } from "../../packages/millrace/cli/local/wrangler-dev.ts";
+import { checkout } from "../../packages/millrace/cli/project.ts";
 import { bundled, prepared, running, runtimeOf } from "./bundled-workers.ts";
+import { emptyFolder } from "./folder.ts";
 
 /** Two Workers of one catalog. `orders` takes orders and events, `shipping` ships. */
 const SHARED = `import { defineCommand, defineConsumer, defineEvent, defineQueue, defineStep, defineWorkflow, millrace, on, send, signal } from "millrace";
@@ -166,19 +176,92 @@ it("two Workers of one catalog: while one is stopped the other continues; after 
   );
   await until(async () => expect(await statuses()).toEqual({ ...done, "ship-order direct": "terminated" }));
   expect(counted("/ship")).toEqual(once("/ship", ["first", ...waiting]));
-
-  // Orders is stopped: shipping accepts commands by its own API, and its events wait.
-  await runtime.setOptions(running([shipping]));
-  expect(await place("fifth", "shipping")).toMatchObject({ replayed: false });
-  await ask("/v1/commands", { type: "order.ship", payload: { order: "sixth" } }, "shipping");
-  await until(async () =>
-    expect(await statuses("shipping")).toMatchObject({ "place-order fifth": "accepted", "ship-order sixth": "complete" }),
-  );
-  await runtime.setOptions(running([orders, shipping]));
-  await until(async () => expect(await statuses()).toMatchObject({ "place-order fifth": "complete", "ship-order fifth": "complete" }));
-  expect(counted("/")).toEqual({
-    ...once("/reserve", ["first", ...waiting, "fifth"]),
-    ...once("/ship", ["first", ...waiting, "fifth", "sixth"]),
-  });
   expect(await ask("/v1/dead-letters")).toMatchObject({ items: [] });
+});
+
+/** Starts each Worker with its own `wrangler dev`, on one folder of state: see docs/several-workers.md. */
+async function processes(workers: Record<string, [source: string, config: ReturnType<typeof configuration>]>) {
+  const folder = emptyFolder();
+  for (const [name, [source, config]] of Object.entries(workers)) {
+    mkdirSync(join(folder, name));
+    symlinkSync(join(ROOT, "node_modules"), join(folder, name, "node_modules"), "dir");
+    writeFileSync(join(folder, name, "worker.ts"), source);
+    writeFileSync(join(folder, name, "wrangler.jsonc"), JSON.stringify({ ...config, alias: sourceDoors() }));
+  }
+  const token = localToken(join(folder, "token"));
+  await prepareDatabase(folder, { ...checkout(), config: join(folder, Object.keys(workers)[0] ?? "", "wrangler.jsonc") }, token);
+  return async (name: string) => {
+    // Wrangler keeps a killed Worker in its registry for 90 s. Until then, the next process gets no messages.
+    rmSync(join(folder, "registry", name), { force: true });
+    const port = await freePort();
+    const alone = ["--ip", "127.0.0.1", "--inspector-port", "0", "--show-interactive-dev-session=false", "--port", String(port)];
+    const url = `http://127.0.0.1:${port}`;
+    const engine = runDev({
+      ...{ url, token, folder, cwd: join(folder, name), lock: { holds() {}, release() {} } },
+      args: [WRANGLER, "dev", "--config", join(folder, name, "wrangler.jsonc"), "--persist-to", join(folder, "state"), ...alone],
+    });
+    onTestFinished(() => engine.stop());
+    expect(await engine.answers(60_000)).toBe(true);
+    const ask = async (path: string, body?: object) => {
+      const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+      const answer = await fetch(url + path, { headers, ...(body && { method: "POST", body: JSON.stringify(body) }) });
+      expect(answer.status).toBeLessThan(300);
+      return (await answer.json()) as unknown as Listed;
+    };
+    return {
+      ask,
+      place: (order: string) => vi.waitFor(() => ask("/v1/commands", { type: "order.place", payload: { order } }), { timeout: 60_000 }),
+      kill: () => engine.kill9("everything"),
+      statuses: async () =>
+        Object.fromEntries((await ask("/v1/instances?limit=100")).items.map((one) => [`${one.workflow} ${one.subject}`, one.status])),
+    };
+  };
+}
+
+it("two processes on one machine: each is killed while the other works, and does the waiting work once after its start", async () => {
+  const { url, counted } = await outside();
+  const start = await processes({
+    orders: [ORDERS, configuration("orders", url, ["order-commands", "order-events"])],
+    shipping: [SHIPPING, configuration("shipping", url, ["ship-commands"])],
+  });
+  const until = (check: () => Promise<void>) => vi.waitFor(check, { timeout: 60_000, interval: 250 });
+  const are = (place: string, ship: string, names: readonly string[]) =>
+    Object.fromEntries(
+      names.flatMap((name) => [
+        [`place-order ${name}`, place],
+        [`ship-order ${name}`, ship],
+      ]),
+    );
+
+  let orders = await start("orders");
+  let shipping = await start("shipping");
+  await orders.place("first");
+  await until(async () => expect(await orders.statuses()).toEqual(are("complete", "complete", ["first"])));
+
+  // Killed while it works: orders continues without it.
+  const under = ["a", "b", "c", "d", "e", "f"];
+  await Promise.all(under.map((order) => orders.place(order)));
+  await until(async () => expect(Object.keys(counted("/ship")).length).toBeGreaterThan(1));
+  await shipping.kill();
+  const waiting = ["g", "h"];
+  for (const order of waiting) await orders.place(order);
+  await until(async () => {
+    const some: string = expect.any(String);
+    expect(await orders.statuses()).toMatchObject({ ...are(some, some, under), ...are("waiting", "accepted", waiting) });
+    expect(counted("/reserve")).toEqual(once("/reserve", ["first", ...under, ...waiting]));
+  });
+
+  // Started again, it ships all orders without the Worker that placed them, and accepts another one for it.
+  shipping = await start("shipping");
+  await orders.kill();
+  await shipping.place("last");
+  await until(async () => expect(counted("/ship")).toEqual(once("/ship", ["first", ...under, ...waiting])));
+  await until(async () => expect(await shipping.statuses()).toMatchObject({ "place-order last": "accepted" }));
+  expect(counted("/reserve")).toEqual(once("/reserve", ["first", ...under, ...waiting]));
+
+  orders = await start("orders");
+  const all = ["first", ...under, ...waiting, "last"];
+  await until(async () => expect(await orders.statuses()).toEqual(are("complete", "complete", all)));
+  expect(counted("/")).toEqual({ ...once("/reserve", all), ...once("/ship", all) });
+  await until(async () => expect(await orders.ask("/v1/dead-letters")).toMatchObject({ items: [] }));
 });
