@@ -1,10 +1,10 @@
+import { runInDurableObject } from "cloudflare:test";
 import { defineCommand, defineConsumer, defineEvent, defineQueue, defineWorkflow, type Envelope, enqueueOne, on, send } from "millrace";
 import { describeInstance, listLocks } from "millrace/operate";
-import { catalog, keeperOf } from "millrace/worker";
-import { afterAll, expect, it, vi } from "vitest";
+import { type Catalog, catalog, keeper, keeperOf } from "millrace/worker";
+import { expect, it, vi } from "vitest";
 import * as z from "zod";
 import { workflowBinding } from "../../../packages/millrace/src/contract/bindings.ts";
-import { elsewhere } from "../../../packages/millrace/src/contract/elsewhere.ts";
 import { signalId } from "../../../packages/millrace/src/contract/ids.ts";
 import { locks } from "../../../packages/millrace/src/reconcile/checks/locks.ts";
 import { wake } from "../../../packages/millrace/src/signals/assign.ts";
@@ -32,10 +32,9 @@ const near = defineConsumer({
 const sent = vi.fn(async () => undefined);
 const env = { ...probeEnv, FAR_COMMANDS: { sendBatch: sent } as unknown as Queue, NEAR_EVENTS: probeEnv.PROBE_EVENTS };
 
-// The list of workflows in other Workers is shared by all test files in this isolate.
-afterAll(() => {
-  for (const names of Object.values(elsewhere)) names.clear();
-});
+/** One round of the keeper of a Worker with this catalog, in the one isolate of all tests. */
+const round = (its: Catalog, bindings: object = env) =>
+  runInDurableObject(keeperOf(probeEnv), (_, state) => new (keeper({ catalog: its }))(state, bindings as never).round());
 
 it("a catalog with a consumer in `elsewhere` may send its commands and describes its queue; without that entry it is refused", () => {
   expect(() => catalog({ consumers: [near] })).toThrow("which has no consumer");
@@ -55,30 +54,42 @@ it("a catalog with a consumer in `elsewhere` may send its commands and describes
   expect(() => catalog({ consumers: [near, far], elsewhere: [far] })).toThrow('The queue "far-commands" has two consumers');
 });
 
-it("a Worker accepts a command for another Worker, and its keeper does not change the instance, its message or their due times", async () => {
+it("two catalogs in one isolate: the keeper of each does not change the instance and the message of the other, and starts its own", async () => {
   const split = catalog({ consumers: [near], elsewhere: [far] });
+  const other = catalog({ consumers: [far], elsewhere: [near] });
+  // Each has its own names, in spite of the other.
+  expect([...split.elsewhere.workflows]).toEqual(["far-work", "send-callback"]);
+  expect([...other.elsewhere.workflows]).toEqual(["send-callback"]);
+  expect(missingIn(env, split)).toEqual([]);
+  expect(missingIn(env, other)).toMatchObject([expect.stringContaining('"far-work" is not bound')]);
   const name = fresh();
   const { instanceId: id } = await enqueueOne(env, split, { tenantId: "acme", source: "test" }, { command: FarWork, payload: { name } });
   expect(sent).toHaveBeenCalledTimes(1);
   await probeEnv.DB.prepare("UPDATE millrace_instances SET check_at = 1 WHERE id = ?1").bind(id).run();
   await probeEnv.DB.prepare("INSERT INTO millrace_outbox (id, queue, body, due_at) VALUES (?1, 'far-commands', '{}', 1)").bind(name).run();
-  await keeperOf(env).round();
+  await round(split);
   expect(await rows("SELECT status, check_at FROM millrace_instances WHERE id = ?1", id)).toEqual([{ status: "accepted", check_at: 1 }]);
   expect(await rows("SELECT attempts, due_at, error FROM millrace_outbox WHERE id = ?1", name)).toEqual([
     { attempts: 0, due_at: 1, error: null },
   ]);
   expect(await describeInstance(env, operator, id, split)).toMatchObject({ status: "accepted", error: null });
-  expect(() => workflowBinding(env, "far-work")).toThrow('"far-work" runs in another Worker');
+  expect(() => workflowBinding(env, "far-work", split.elsewhere)).toThrow('"far-work" runs in another Worker');
+
+  const created = vi.fn(async () => ({ instances: [], errors: [] }));
+  await probeEnv.DB.prepare("UPDATE millrace_instances SET accepted_at = 1 WHERE id = ?1").bind(id).run();
+  await round(other, { ...env, FAR_WORK: { createBatch: created } });
+  expect(created.mock.calls.flat()).toMatchObject([{ instances: [{ id }] }]);
+  expect(await rows("SELECT attempts FROM millrace_outbox WHERE id = ?1", name)).toEqual([{ attempts: 1 }]);
   await probeEnv.DB.prepare("DELETE FROM millrace_outbox WHERE id = ?1").bind(name).run();
   await probeEnv.DB.prepare("UPDATE millrace_instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(id).run();
 });
 
 it("an event for a waiting run of another Worker is delivered by that Worker's keeper, and logs no warning", async () => {
-  catalog({ consumers: [near], elsewhere: [far] });
+  const split = catalog({ consumers: [near], elsewhere: [far] });
   const event = { tenant_id: "acme", message_type: "near.done", idempotency_key: fresh() } as Envelope;
   const wait = { instance_id: fresh(), workflow: "far-work", event_type: "near.done", signal_id: signalId(event) };
   const warned = vi.spyOn(console, "warn");
-  expect(await wake(env, [wait], [event])).toEqual([]);
+  expect(await wake(env, [wait], [event], split.elsewhere)).toEqual([]);
   expect(warned).not.toHaveBeenCalled();
 });
 

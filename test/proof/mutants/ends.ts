@@ -20,7 +20,7 @@ export const ENDS = mutantsOf("ends", {
   },
   "an end whose process died is not reported": {
     file: "packages/millrace/src/keeper/keeper.ts",
-    find: "portion: () => callOwed(env) }",
+    find: "portion: () => callOwed(env, elsewhere) }",
     put: "portion: () => Promise.resolve(all(0)) }",
     killedBy: CRASHES,
   },

@@ -31,7 +31,7 @@ export const KEEPER = mutantsOf("keeper", {
   },
   "an operator's promised action is not executed later": {
     file: "packages/millrace/src/keeper/keeper.ts",
-    find: "portion: () => applyOpenActions(env) }",
+    find: "portion: () => applyOpenActions(env, elsewhere) }",
     put: "portion: () => Promise.resolve(all(0)) }",
     // Needs a process that dies between a promise and its execution.
     killedBy: "test/engine/guard/guard.test.ts",

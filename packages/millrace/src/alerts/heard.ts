@@ -21,8 +21,8 @@ export function isHeard(env: object, catalog: Catalog | undefined, channels: rea
     return false;
   }
   // A message without a bound workflow is kept, and becomes a dead letter in the end.
-  for (const workflow of startedOf(catalog).filter((name) => !isElsewhere(env, name)))
-    said(env, `Alerts do not start "${workflow}"`, () => workflowBinding(env, workflow));
+  for (const workflow of startedOf(catalog).filter((name) => !isElsewhere(env, name, catalog?.elsewhere)))
+    said(env, `Alerts do not start "${workflow}"`, () => workflowBinding(env, workflow, catalog?.elsewhere));
   if (!said(env, "Alerts are not sent", () => queueBinding(env, AlertChanged.queue.name))) return false;
   return targets.some((target) => channels.length > 0 || target.do !== "start" || target.workflow.name !== SEND_ALERT);
 }

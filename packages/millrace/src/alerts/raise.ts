@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
-import { elsewhere } from "../contract/elsewhere.ts";
+import { NOWHERE } from "../contract/elsewhere.ts";
 import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { Portion } from "../contract/patience.ts";
@@ -50,6 +50,9 @@ export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now())
   const channels = configured(env);
   const to = { channels, tenantId: alertsTenant(env as EngineEnv & AlertVars), isHeard: isHeard(env, given.catalog, channels) };
   const [known, happened, seen] = await Promise.all([readKnown(env), readOccurrences(env.DB), withExamples(env.DB, gauges)]);
+  const { queues, workflows } = given.catalog?.elsewhere ?? NOWHERE;
+  // The keeper of another Worker evaluates the other groups.
+  const isOurs = ({ labels: { queue = "", workflow = "" } }: Pick<Alert, "labels">) => !queues.has(queue) && !workflows.has(workflow);
   const steps = evaluate(rules, [...seen, ...happened].filter(isOurs), known.filter(isOurs), at);
   if (steps.length === 0) return { did: 0, more: false };
   const kept = steps.filter((step) => "alert" in step);
@@ -71,10 +74,6 @@ export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now())
   await relay(env, messages);
   return { did: told.length, more: false };
 }
-
-/** False for the groups that the keeper of another Worker evaluates. */
-const isOurs = ({ labels: { queue = "", workflow = "" } }: Pick<Alert, "labels">) =>
-  !elsewhere.queues.has(queue) && !elsewhere.workflows.has(workflow);
 
 /** The stored alerts. An invalid row is removed and logged, so that it does not block other alerts. */
 async function readKnown(env: EngineEnv): Promise<Alert[]> {

@@ -1,6 +1,7 @@
 import { address } from "../contract/address.ts";
 import { type EngineEnv, isBound, SEND_CALLBACK } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
+import type { Elsewhere } from "../contract/elsewhere.ts";
 import type { Portion } from "../contract/patience.ts";
 import { nextHop } from "../contract/trace.ts";
 import { type Acceptance, acceptance, acceptanceChunks } from "../intake/accept/accept.ts";
@@ -18,8 +19,8 @@ const CALLS = 100;
  * starts them. A crash before the write leaves the callbacks owed. If the process dies after the write, the keeper starts the instances.
  * Concurrent calls accept each callback once.
  */
-export async function callOwed(env: EngineEnv): Promise<Portion> {
-  if (!isBound(env, SEND_CALLBACK)) return { did: 0, more: false };
+export async function callOwed(env: EngineEnv, elsewhere: Elsewhere): Promise<Portion> {
+  if (!isBound(env, SEND_CALLBACK, elsewhere)) return { did: 0, more: false };
   const owed = await query<OwedCall>(env.DB, selectOwed(CALLS));
   if (owed.length === 0) return { did: 0, more: false };
   const calls = await Promise.all(owed.map((one) => callOf(env, one)));

@@ -1,5 +1,5 @@
 import { exports } from "cloudflare:workers";
-import { elsewhere } from "./elsewhere.ts";
+import { type Elsewhere, leftBy } from "./elsewhere.ts";
 import { MillraceError } from "./errors.ts";
 import { assertSecret } from "./ids.ts";
 import { laneIn, type QueueDefinition, queuesOf } from "./queue.ts";
@@ -117,10 +117,10 @@ function lanesNotBound(queue: string): MillraceError {
  * The Workflow binding for a definition: its own, else the exported class of its name, else the exported class `Runs`. Errors:
  * `config_invalid`, with the missing line.
  */
-export function workflowBinding(env: object, workflow: string): Workflow {
-  const found = boundWorkflow(env, workflow);
+export function workflowBinding(env: object, workflow: string, by?: Elsewhere): Workflow {
+  const found = boundWorkflow(env, workflow, by);
   if (found !== undefined) return found;
-  if (elsewhere.workflows.has(workflow)) {
+  if (leftBy(by).has(workflow)) {
     const says = `"${workflow}" runs in another Worker. The keeper of that Worker continues the instance, or bind ${bindingName(workflow)} here with script_name.`;
     throw new MillraceError("config_invalid", says);
   }
@@ -133,20 +133,20 @@ export function workflowBinding(env: object, workflow: string): Workflow {
 }
 
 /** True for a workflow of another Worker that this one does not bind. */
-export function isElsewhere(env: object, workflow: string): boolean {
-  return elsewhere.workflows.has(workflow) && !isBound(env, workflow);
+export function isElsewhere(env: object, workflow: string, by?: Elsewhere): boolean {
+  return leftBy(by).has(workflow) && !isBound(env, workflow, by);
 }
 
-function boundWorkflow(env: object, workflow: string): Workflow | undefined {
+function boundWorkflow(env: object, workflow: string, by?: Elsewhere): Workflow | undefined {
   const binding = bindingName(workflow);
   if (binding in env) return (env as Record<string, Workflow | undefined>)[binding];
   // This Worker's `Runs` must not run a workflow of another Worker a second time.
-  if (elsewhere.workflows.has(workflow)) return undefined;
+  if (leftBy(by).has(workflow)) return undefined;
   return exportedWorkflow(className(workflow)) ?? exportedWorkflow("Runs");
 }
 
-export function isBound(env: object, workflow: string): boolean {
-  return boundWorkflow(env, workflow) !== undefined;
+export function isBound(env: object, workflow: string, by?: Elsewhere): boolean {
+  return boundWorkflow(env, workflow, by) !== undefined;
 }
 
 /**

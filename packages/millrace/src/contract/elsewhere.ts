@@ -1,10 +1,21 @@
-import { among, type Statement, sql } from "./sql.ts";
+/** The names that a catalog leaves to other Workers with the same database: its keeper, schedules and alerts ignore them. */
+export type Elsewhere = Readonly<Record<"workflows" | "queues" | "commands", ReadonlySet<string>>>;
+
+export const NOWHERE: Elsewhere = { workflows: new Set(), queues: new Set(), commands: new Set() };
+
+const left = new Set<string>();
+const own = new Set<string>();
 
 /**
- * The workflows, queues and commands of other Workers with the same database, from `elsewhere` of the catalog. Filled while modules are
- * loaded: each isolate has one catalog. The keeper, operator actions and alerts ignore workflows, queues and commands of other Workers.
+ * Notes the workflows of a catalog with `elsewhere`, for functions that get an env and no catalog. An isolate may have several such
+ * catalogs: a workflow that one of them runs is not of another Worker.
  */
-export const elsewhere = { workflows: new Set<string>(), queues: new Set<string>(), commands: new Set<string>() };
+export function noteElsewhere(others: Iterable<string>, its: Iterable<string>): void {
+  for (const name of others) left.add(name);
+  for (const name of its) own.add(name);
+}
 
-/** The names as a list for `NOT IN`. */
-export const namesElsewhere = (what: keyof typeof elsewhere): Statement => sql`${among([...elsewhere[what]])}`;
+/** The workflows that a catalog leaves to other Workers; without `by`, that the catalogs of this isolate leave. */
+export function leftBy(by: Elsewhere | undefined): ReadonlySet<string> {
+  return by?.workflows ?? left.difference(own);
+}

@@ -64,7 +64,7 @@ export async function describeInstance(
   env: EngineEnv,
   by: Operator,
   id: string,
-  catalog?: Pick<Catalog, "workflows">,
+  catalog?: Pick<Catalog, "workflows" | "elsewhere">,
 ): Promise<InstanceDetail> {
   const [row] = await query(
     env.DB,
@@ -89,7 +89,7 @@ export async function describeInstance(
   return { ...instance, ...standing, ...contentOf(envelope, returned), platformStatus, doubts, callback, cost };
 }
 
-function startable(env: EngineEnv, instance: Instance, catalog: Pick<Catalog, "workflows"> | undefined): Instance {
+function startable(env: EngineEnv, instance: Instance, catalog: Pick<Catalog, "workflows" | "elsewhere"> | undefined): Instance {
   if (instance.error !== null || !UNSEEN.has(instance.status)) return instance;
   const message = notStartable(env, instance.workflow, catalog);
   return message === undefined ? instance : { ...instance, error: { step: "", code: "config_invalid", message, attempts: 0 } };

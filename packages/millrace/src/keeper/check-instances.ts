@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { causeId } from "../contract/cause.ts";
+import type { Elsewhere } from "../contract/elsewhere.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import type { EngineCode } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
@@ -56,24 +57,25 @@ type Finding =
  * Starts accepted instances that were never seen started, because their message or process was lost. The check also detects by a recorded
  * step that an instance is running; other instances in progress are not checked here.
  */
-export function startUnseen(env: EngineEnv, local: boolean, standsStill: StandsStill): Promise<Portion> {
-  return look(env, "unseen", (row, backlog) => {
+export function startUnseen(env: EngineEnv, elsewhere: Elsewhere, local: boolean, standsStill: StandsStill): Promise<Portion> {
+  return look(env, elsewhere, "unseen", (row, backlog) => {
     if (row.status === "accepted") return stillInQueue(row, backlog, standsStill) ? "leave" : "start";
     return row.status === "queued" ? ask(env, row, local) : "seen";
   });
 }
 
 /** Checks instances that have been in progress for a while: starts those that the platform has lost, and records unnoticed ends. */
-export function checkInstances(env: EngineEnv, local: boolean): Promise<Portion> {
-  return look(env, "seen", (row) => ask(env, row, local));
+export function checkInstances(env: EngineEnv, elsewhere: Elsewhere, local: boolean): Promise<Portion> {
+  return look(env, elsewhere, "seen", (row) => ask(env, row, local));
 }
 
 async function look(
   env: EngineEnv,
+  elsewhere: Elsewhere,
   line: "unseen" | "seen",
   find: (row: Open, backlog: ReadonlyMap<string, number>) => Finding | Promise<Finding>,
 ): Promise<Portion> {
-  const rows = await dueInstances(env, line, ROWS);
+  const rows = await dueInstances(env, line, elsewhere, ROWS);
   if (rows.length === 0) return { did: 0, more: false };
   const backlog = await oldestWaiting(
     env,

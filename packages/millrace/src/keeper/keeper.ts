@@ -4,6 +4,7 @@ import { type AlertChanges, type AlertRule, changedRules } from "../alerts/rule.
 import { ALERT_RULES, KEEPER_LATE } from "../alerts/rules.ts";
 import { callOwed } from "../callbacks/owed.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { type Elsewhere, NOWHERE } from "../contract/elsewhere.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { Portion } from "../contract/patience.ts";
 import { within } from "../contract/within.ts";
@@ -75,7 +76,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
       .catch(() => undefined)
       .then(() => {
         this.#callingNext = undefined;
-        const calling = within(callOwed(this.env), CALL_LIMIT_MS);
+        const calling = within(callOwed(this.env, this.#elsewhere()), CALL_LIMIT_MS);
         this.#calling = calling;
         return calling.then(() => undefined);
       });
@@ -138,16 +139,17 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   #dutiesByUrgency(lateMs: number): Duty[] {
     const { env } = this;
     const { catalog } = this.duties;
+    const elsewhere = this.#elsewhere();
     const all = (count: number) => ({ did: count, more: false });
     const rules = [...engineRetention(catalog), ...(this.duties.retention ?? [])];
     const checks = [...engineChecks(catalog), ...(this.duties.checks ?? [])];
     return [
       { name: "started", budgetMs: 3000, portion: () => this.#startUnseen() },
-      { name: "applied", budgetMs: 1000, portion: () => applyOpenActions(env) },
+      { name: "applied", budgetMs: 1000, portion: () => applyOpenActions(env, elsewhere) },
       { name: "scheduled", budgetMs: 0, portion: () => this.#startDue().then(all) },
-      { name: "resent", budgetMs: 1500, portion: () => resendOutbox(env) },
-      { name: "checked", budgetMs: 2000, portion: async () => checkInstances(env, await this.#local()) },
-      { name: "called", budgetMs: 1000, portion: () => callOwed(env) },
+      { name: "resent", budgetMs: 1500, portion: () => resendOutbox(env, elsewhere) },
+      { name: "checked", budgetMs: 2000, portion: async () => checkInstances(env, elsewhere, await this.#local()) },
+      { name: "called", budgetMs: 1000, portion: () => callOwed(env, elsewhere) },
       { name: "gauged", budgetMs: 0, portion: () => this.#gauge() },
       { name: "alerted", budgetMs: 0, portion: () => this.#alert(lateMs) },
       { name: "pruned", budgetMs: 0, portion: () => sweep(this.ctx.storage, env as unknown as Cloudflare.Env, rules).then(all) },
@@ -159,7 +161,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     const deliveries = this.#vitals?.last?.ever.queue_messages_received_total ?? {};
     const delivered = (queue: string) => Number(deliveries[JSON.stringify([queue])] ?? 0);
     const standsStill = (queue: string, oldest: number) => this.#standstill.note(queue, oldest, delivered(queue));
-    return startUnseen(this.env, await this.#local(), standsStill);
+    return startUnseen(this.env, this.#elsewhere(), await this.#local(), standsStill);
   }
 
   /** Reading the gauges does not count as work, so that it does not appear in the round's log line. */
@@ -173,6 +175,10 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     const { samples } = await this.#ownVitals().seen();
     const gauges = [...samples, { name: KEEPER_LATE, labels: {}, value: lateMs / 1000 }];
     return raiseAlerts(this.env, { rules: this.alertRules, catalog: this.duties.catalog, gauges });
+  }
+
+  #elsewhere(): Elsewhere {
+    return this.duties.catalog?.elsewhere ?? NOWHERE;
   }
 
   #ownVitals(): Vitals {

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { namesElsewhere } from "../contract/elsewhere.ts";
+import type { Elsewhere } from "../contract/elsewhere.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { now, sql } from "../contract/sql.ts";
+import { among, now, sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
 import { timesBrokenOff } from "../store/instances/look.ts";
 import { AT_REST, GOING_ON, type InstanceStatus } from "../store/instances/status.ts";
@@ -34,7 +34,7 @@ export interface Open {
 }
 
 /** Due instances of one of the keeper's two lines: those never seen started, or all others; the longest overdue first. */
-export function dueInstances(env: EngineEnv, line: "unseen" | "seen", limit: number): Promise<Open[]> {
+export function dueInstances(env: EngineEnv, line: "unseen" | "seen", { workflows }: Elsewhere, limit: number): Promise<Open[]> {
   return query<Open>(
     env.DB,
     sql`
@@ -50,7 +50,7 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", limit: num
             AND millrace_inbox.state = 'in_doubt') AS doubted
       FROM millrace_instances INDEXED BY millrace_instances_to_check
       WHERE seen = ${line === "seen" ? 1 : 0} AND check_at <= ${now}
-        AND workflow NOT IN ${namesElsewhere("workflows")} ORDER BY check_at LIMIT ${limit}`,
+        AND workflow NOT IN ${among([...workflows])} ORDER BY check_at LIMIT ${limit}`,
   );
 }
 

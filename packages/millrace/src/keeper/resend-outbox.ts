@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { namesElsewhere } from "../contract/elsewhere.ts";
+import type { Elsewhere } from "../contract/elsewhere.ts";
 import type { Portion } from "../contract/patience.ts";
 import { laneIn } from "../contract/queue.ts";
-import { now, sql } from "../contract/sql.ts";
+import { among, now, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { relay } from "../recorder/relay.ts";
 import { atomically, query } from "../store/d1/retry.ts";
@@ -27,11 +27,11 @@ interface OutboxRow {
  * delay the others. A message that may still wait in a long queue is not sent again. Messages for the queue of another Worker are left to
  * the keeper of that Worker.
  */
-export async function resendOutbox(env: EngineEnv): Promise<Portion> {
+export async function resendOutbox(env: EngineEnv, { queues }: Elsewhere): Promise<Portion> {
   const rows = await query<OutboxRow>(
     env.DB,
     sql`SELECT id, queue, body, ${SENT_AT} AS sent_at, error FROM millrace_outbox
-      WHERE due_at <= ${now} AND queue NOT IN ${namesElsewhere("queues")} ORDER BY due_at LIMIT ${ROWS}`,
+      WHERE due_at <= ${now} AND queue NOT IN ${among([...queues])} ORDER BY due_at LIMIT ${ROWS}`,
   );
   if (rows.length === 0) return { did: 0, more: false };
   const oldest = await oldestWaiting(

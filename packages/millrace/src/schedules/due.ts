@@ -1,9 +1,9 @@
 import { assertMaySay } from "../access/may-ask.ts";
 import { assertReady, type EngineEnv } from "../contract/bindings.ts";
-import { namesElsewhere } from "../contract/elsewhere.ts";
+import type { Elsewhere } from "../contract/elsewhere.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
-import { type Statement, sql } from "../contract/sql.ts";
+import { among, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { enqueueIf } from "../intake/accept/enqueue.ts";
 import { atomically } from "../store/d1/retry.ts";
@@ -32,7 +32,7 @@ export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()
   assertReady(env);
   let started = 0;
   for (let looks = 1; looks <= LOOKS; looks++) {
-    const due = await storedSchedules(env.DB, dueBy(at));
+    const due = await storedSchedules(env.DB, dueBy(at, catalog.elsewhere));
     const answers = await Promise.all(
       due.map((schedule) =>
         startOne(env, catalog, schedule, at).catch((error) => {
@@ -52,11 +52,11 @@ export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()
  * Due schedules, each tenant's longest due first, tenants in turn, so that no tenant delays another. Materialized from the index before the
  * numbering, which would otherwise scan all schedules. The Worker that performs a command starts its schedules.
  */
-function dueBy(at: number): Statement {
+function dueBy(at: number, { commands }: Elsewhere): Statement {
   return sql`
     (tenant_id, name) IN (
       WITH due AS MATERIALIZED (SELECT tenant_id, name, next_at FROM millrace_schedules INDEXED BY millrace_schedules_due
-        WHERE next_at <= ${at} AND command NOT IN ${namesElsewhere("commands")}),
+        WHERE next_at <= ${at} AND command NOT IN ${among([...commands])}),
         turns AS (SELECT tenant_id, name, next_at, row_number() OVER (PARTITION BY tenant_id ORDER BY next_at) AS turn FROM due)
       SELECT tenant_id, name FROM turns ORDER BY turn, next_at LIMIT ${LOOK})`;
 }

@@ -1,4 +1,5 @@
 import { type EngineEnv, isElsewhere, workflowBinding } from "../contract/bindings.ts";
+import type { Elsewhere } from "../contract/elsewhere.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { messageOf } from "../contract/errors.ts";
 import { signalId } from "../contract/ids.ts";
@@ -48,24 +49,30 @@ export async function wake<Waiting extends Assigned>(
   env: EngineEnv,
   assigned: readonly Waiting[],
   known: readonly Envelope[] = [],
+  elsewhere?: Elsewhere,
 ): Promise<Waiting[]> {
   const heard: Waiting[] = [];
   const events = assigned.length === 0 ? new Map<string, object>() : await eventsOf(env, assigned, known);
   for (let from = 0; from < assigned.length; from += TOLD_AT_ONCE) {
     const telling = assigned.slice(from, from + TOLD_AT_ONCE).map(async (one) => {
       const payload = events.get(one.signal_id);
-      return payload && (await tell(env, one, payload)) ? [one] : [];
+      return payload && (await tell(env, one, payload, elsewhere)) ? [one] : [];
     });
     heard.push(...(await Promise.all(telling)).flat());
   }
   return heard;
 }
 
-async function tell(env: EngineEnv, { workflow, instance_id, event_type }: Assigned, payload: object): Promise<boolean> {
+async function tell(
+  env: EngineEnv,
+  { workflow, instance_id, event_type }: Assigned,
+  payload: object,
+  elsewhere: Elsewhere | undefined,
+): Promise<boolean> {
   // The keeper of the Worker with this workflow notifies its instances.
-  if (isElsewhere(env, workflow)) return false;
+  if (isElsewhere(env, workflow, elsewhere)) return false;
   const telling = async () => {
-    const instance = await workflowBinding(env, workflow).get(instance_id);
+    const instance = await workflowBinding(env, workflow, elsewhere).get(instance_id);
     await instance.sendEvent({ type: event_type, payload });
   };
   try {

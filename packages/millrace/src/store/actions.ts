@@ -1,4 +1,3 @@
-import { namesElsewhere } from "../contract/elsewhere.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
@@ -222,15 +221,16 @@ const BEGINS_RUN = fragment("verb IN ('retry', 'undo', 'cancel', 'restart', 'ski
 
 /**
  * Leases open actions that are not leased: two that restart the same run would interrupt each other's effects. `which` is a condition on
- * `a`. The statement returns the ids of the leased actions.
+ * `a`. Actions on workflows of other Workers are left to these. The statement returns the ids of the leased
+ * actions.
  */
-export function takeActions(which: Statement): Statement {
+export function takeActions(which: Statement, elsewhere: ReadonlySet<string>): Statement {
   return sql`
     UPDATE millrace_actions SET lease_until = ${now} + ${LEASE_MS}
     WHERE lease_until <= ${now} AND id IN (
       SELECT a.id FROM millrace_actions a CROSS
         JOIN millrace_instances i ON i.id = a.instance_id WHERE a.applied_at IS NULL AND a.lease_until <= ${now}
-        AND i.workflow NOT IN ${namesElsewhere("workflows")} AND ${which})
+        AND i.workflow NOT IN ${among([...elsewhere])} AND ${which})
     RETURNING id`;
 }
 

@@ -1,6 +1,6 @@
 import { SEND_CALLBACK } from "../contract/bindings.ts";
 import { assertDeclared } from "../contract/declared.ts";
-import { elsewhere as declaredElsewhere } from "../contract/elsewhere.ts";
+import { type Elsewhere, NOWHERE, noteElsewhere } from "../contract/elsewhere.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Door, type EventDefinition, OPEN } from "../contract/message.ts";
@@ -20,6 +20,8 @@ export interface Catalog {
   readonly workflows: readonly AnyWorkflow[];
   /** The consumers, one per queue. A definition for several queues appears once for each. Consumers of other Workers have `isElsewhere`. */
   readonly consumers: readonly ConsumerDefinition[];
+  /** The names that other Workers own. */
+  readonly elsewhere: Elsewhere;
   /** The types of events that a route signals to waiting instances. */
   readonly signalled: ReadonlySet<string>;
   /** The workflow that performs a command. Errors: `unknown_message_type` with the nearest name. */
@@ -74,7 +76,6 @@ export function catalog(definition: Definition): Catalog {
   const isMade = Array.isArray(own) && consumers.every((one) => one?.queue?.name !== undefined && "deadlineMs" in one);
   assertDeclared(isMade, "A catalog needs { consumers: […] }, with results of defineConsumer({ … }). Check that they are exported.");
   checkConsumers(consumers);
-  leave(others, callbacks);
   const workflows = [...workflowsOf(consumers), ...(callbacks ? [callbacks] : [])];
   const performers = new Map(startedBy(consumers).map((workflow) => [workflow.on.type, workflow]));
   const routes = new Map(routesOf(consumers).map((route) => [route.event.type, { event: route.event, targets: targetsOf(route) }]));
@@ -84,6 +85,7 @@ export function catalog(definition: Definition): Catalog {
   return {
     workflows,
     consumers: consumers.flatMap(ofEachQueue),
+    elsewhere: others.length === 0 ? NOWHERE : left(others, own, callbacks),
     signalled,
     performer: (type) =>
       performers.get(type) ?? (routes.has(type) ? otherKind(type, "event") : unknown("command", type, performers.keys())),
@@ -98,13 +100,14 @@ export function catalog(definition: Definition): Catalog {
   };
 }
 
-/** Registers the workflows and queues of other Workers. Without a sender of callbacks, another Worker sends them. */
-function leave(others: readonly ConsumerDefinition[], callbacks: CallbackSender | undefined): void {
-  if (others.length === 0) return;
-  for (const { name } of workflowsOf(others)) declaredElsewhere.workflows.add(name);
-  if (callbacks === undefined) declaredElsewhere.workflows.add(SEND_CALLBACK);
-  for (const { queue } of others.flatMap(ofEachQueue)) declaredElsewhere.queues.add(queue.name);
-  for (const { on } of startedBy(others)) declaredElsewhere.commands.add(on.type);
+/** The names of other Workers. Without a sender of callbacks, another Worker sends them. */
+function left(others: readonly ConsumerDefinition[], own: readonly ConsumerDefinition[], callbacks: CallbackSender | undefined): Elsewhere {
+  const names = (consumers: readonly ConsumerDefinition[], hasCallbacks: boolean) =>
+    new Set([...workflowsOf(consumers).map(({ name }) => name), ...(hasCallbacks ? [SEND_CALLBACK] : [])]);
+  const workflows = names(others, callbacks === undefined);
+  noteElsewhere(workflows, names(own, callbacks !== undefined));
+  const queues = others.flatMap(ofEachQueue).map(({ queue }) => queue.name);
+  return { workflows, queues: new Set(queues), commands: new Set(startedBy(others).map(({ on }) => on.type)) };
 }
 
 /** Hint for an unknown type without a similar known one. */

@@ -5,20 +5,22 @@ import type { Catalog } from "./catalog.ts";
 import { ownOf } from "./consumer.ts";
 
 /** The catalog's workflows and queues without a binding in this Worker: one sentence each, with the line to add. */
-export function missingIn(env: object, catalog: Pick<Catalog, "workflows" | "consumers">): string[] {
+export function missingIn(env: object, catalog: Pick<Catalog, "workflows" | "consumers" | "elsewhere">): string[] {
   const queues = ownOf(catalog.consumers)
     .map(({ queue }) => queue.name)
     .filter((name) => laneIn(name) === undefined);
   return [
-    ...catalog.workflows.flatMap(({ name }) => (isElsewhere(env, name) ? [] : refusalOf(() => workflowBinding(env, name)))),
+    ...catalog.workflows.flatMap(({ name }) =>
+      isElsewhere(env, name, catalog.elsewhere) ? [] : refusalOf(() => workflowBinding(env, name, catalog.elsewhere)),
+    ),
     ...queues.flatMap((name) => refusalOf(() => queueBinding(env, name))),
   ];
 }
 
 /** The reason why a workflow's instances cannot start in this Worker; undefined if they can. */
-export function notStartable(env: object, workflow: string, catalog?: Pick<Catalog, "workflows">): string | undefined {
-  if (isElsewhere(env, workflow)) return undefined;
-  const [missing] = refusalOf(() => workflowBinding(env, workflow));
+export function notStartable(env: object, workflow: string, catalog?: Pick<Catalog, "workflows" | "elsewhere">): string | undefined {
+  if (isElsewhere(env, workflow, catalog?.elsewhere)) return undefined;
+  const [missing] = refusalOf(() => workflowBinding(env, workflow, catalog?.elsewhere));
   if (missing !== undefined || catalog === undefined || catalog.workflows.some(({ name }) => name === workflow)) return missing;
   return `This deployment has no workflow "${workflow}": add it to the catalog, and deploy.`;
 }

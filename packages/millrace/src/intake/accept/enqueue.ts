@@ -289,7 +289,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   const { on: definition } = workflow;
   // Missing bindings and keys are refused here, before the row is written, because the caller can read the error.
   assertReady(env);
-  if (!isElsewhere(env, workflow.name)) workflowBinding(env, workflow.name);
+  if (!isElsewhere(env, workflow.name, catalog.elsewhere)) workflowBinding(env, workflow.name, catalog.elsewhere);
   assertSendable(env, definition.queue);
   const version = request.schemaVersion ?? definition.version;
   const payload = decodePayload(definition, version, request.payload);

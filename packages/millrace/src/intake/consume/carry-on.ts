@@ -23,7 +23,7 @@ export async function carryOn(intake: Intake, group: readonly Plan[], written: W
   const captured = await captureReused(intake, group, written);
   await send(env, group, written);
   await crashPoint("signal stored, instance not notified");
-  await wake(env, written.waits, written.kept);
+  await wake(env, written.waits, written.kept, catalog.elsewhere);
   const putOff = await start(env, group, written);
   const failed = await callAfter(group);
   for (const plan of group) outcomes.set(plan.message, failed.get(plan) ?? whatBecameOf(plan, written, { captured, putOff }));

@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { isSimulatedDeath } from "../../contract/crash-points.ts";
+import { type Elsewhere, leftBy } from "../../contract/elsewhere.ts";
 import { messageOf } from "../../contract/errors.ts";
 import { logLine } from "../../contract/log-line.ts";
 import type { Portion } from "../../contract/patience.ts";
@@ -22,7 +23,7 @@ type Tried = { action: OpenAction; failed: string | null; soon: boolean };
 
 /** Carries out one open action directly after its commit. After a failure the keeper repeats it. */
 export async function applyAction(env: EngineEnv, id: string): Promise<void> {
-  if ((await query(env.DB, takeActions(sql`a.id = ${id}`))).length === 0) return;
+  if ((await query(env.DB, takeActions(sql`a.id = ${id}`, leftBy(undefined)))).length === 0) return;
   for (const pauseMs of SOON_MS) {
     if (pauseMs > 0) await scheduler.wait(pauseMs);
     const [action] = await query<OpenAction>(env.DB, selectOpen(sql`a.id = ${id}`));
@@ -34,8 +35,8 @@ export async function applyAction(env: EngineEnv, id: string): Promise<void> {
 }
 
 /** Carries out actions that a crash or a platform error left open. Each has its own delay, so that a failing action delays no other. */
-export async function applyOpenActions(env: EngineEnv): Promise<Portion> {
-  const taken = await query<{ id: string }>(env.DB, takeActions(sql`a.due_at <= ${now} ORDER BY a.due_at LIMIT ${ROWS}`));
+export async function applyOpenActions(env: EngineEnv, { workflows }: Elsewhere): Promise<Portion> {
+  const taken = await query<{ id: string }>(env.DB, takeActions(sql`a.due_at <= ${now} ORDER BY a.due_at LIMIT ${ROWS}`, workflows));
   if (taken.length === 0) return { did: 0, more: false };
   const actions = await query<OpenAction>(env.DB, selectOpen(sql`a.id IN ${among(taken.map(({ id }) => id))}`));
   const tried = await Promise.all(actions.map((action) => tryToKeep(env, action)));

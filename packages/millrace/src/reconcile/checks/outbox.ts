@@ -1,5 +1,4 @@
 import { bindingName, objectsIn } from "../../contract/bindings.ts";
-import { elsewhere } from "../../contract/elsewhere.ts";
 import { laneIn } from "../../contract/queue.ts";
 import { sql } from "../../contract/sql.ts";
 import { query } from "../../store/d1/retry.ts";
@@ -45,7 +44,7 @@ export const outbox = (catalog: Catalog | undefined): Check =>
         ({ id }) => id,
         ({ id, queue, attempts, tenant_id, type }) => {
           const about = { what: id, tenantId: tenant_id };
-          const missing = missingFor(env, queue, taken);
+          const missing = catalog?.elsewhere.queues.has(queue) ? undefined : missingFor(env, queue, taken);
           if (missing !== undefined) return [{ ...about, kind: "message_without_taker", detail: `${type} for ${queue}: ${missing}.` }];
           if (attempts < MANY) return [];
           return [{ ...about, kind: "message_unconfirmed", detail: `${type} for ${queue} was tried ${attempts} times.` }];
@@ -56,7 +55,6 @@ export const outbox = (catalog: Catalog | undefined): Check =>
 
 /** The reason why a queue's messages cannot be delivered in this deployment; undefined if they can. */
 function missingFor(env: object, queue: string, taken: ReadonlySet<string> | undefined): string | undefined {
-  if (elsewhere.queues.has(queue)) return undefined;
   const isLane = laneIn(queue) !== undefined;
   const binding = isLane ? "LANES" : bindingName(queue);
   const carries = isLane ? objectsIn(env, binding) : (env as Record<string, unknown>)[binding];
