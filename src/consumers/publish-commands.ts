@@ -4,4 +4,8 @@ import { publishArticle } from "../workflows/publish-article.ts";
 import { publishToSite } from "../workflows/publish-to-site.ts";
 import { unpublishArticle } from "../workflows/unpublish-article.ts";
 
-export const publishing = defineConsumer({ queue: publishCommands, starts: [publishArticle, publishToSite, unpublishArticle] });
+export const publishing = defineConsumer({
+  queue: publishCommands,
+  priority: { low: "5 minutes" },
+  starts: [publishArticle, publishToSite, unpublishArticle],
+});

@@ -2,4 +2,4 @@ import { defineConsumer } from "millrace";
 import { socialCommands } from "../messages/queues.ts";
 import { postToSocial } from "../workflows/post-to-social.ts";
 
-export const posting = defineConsumer({ queue: socialCommands, starts: [postToSocial] });
+export const posting = defineConsumer({ queue: socialCommands, priority: { low: "5 minutes" }, starts: [postToSocial] });

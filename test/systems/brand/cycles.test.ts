@@ -319,6 +319,25 @@ describe("The fan-out of a cycle", () => {
     expect(Object.fromEntries(delays)).toEqual({ normal: false, low: true });
   });
 
+  it("audits, publications and posts that a caller sends have a priority in their queues", async () => {
+    const { caller, brand } = await stranger();
+    const article = { content_id: fresh("none"), brand };
+    for (const [type, payload] of [
+      ["brand.audit", { brand }],
+      ["content.publish", article],
+      ["social.create", article],
+    ] as const) {
+      const asked = Date.now();
+      const { status, body } = await caller.post("/v1/commands", { type, payload, priority: "low" });
+      expect(status).toBe(202);
+      expect(Date.parse(body.due_at)).toBeGreaterThanOrEqual(asked + 300_000);
+      const cancelled = await caller.post(`/v1/instances/${body.instance_id}/cancel`, { reason: "Its delay was the question." });
+      expect(cancelled.status).toBeLessThan(300);
+    }
+    const { body } = await caller.post("/v1/commands", { type: "brand.audit", payload: { brand, audit: "high" }, priority: "high" });
+    await reaches(caller, body.instance_id, "complete");
+  });
+
   it("starts held keywords by priority, then by arrival", async () => {
     const { caller, brand } = await stranger();
     await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100, max_drafts: 1 });
