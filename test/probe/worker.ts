@@ -16,6 +16,7 @@ import { engineRoutes, pullRoutes, roomRoutes } from "millrace/http";
 import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper, laneObject } from "millrace/worker";
 import { cartConsumer, takeOrder } from "../docs/examples/cart.ts";
 import { chargeOrder, checkoutConsumers, mailReceipt } from "../docs/examples/checkout.ts";
+import { compressFile } from "../docs/examples/compress.ts";
 import { digestConsumers, mailDigest, sendDigest } from "../docs/examples/digest.ts";
 import { buildSite, recordPayment } from "../docs/examples/inbound.ts";
 import { runTask, taskConsumers } from "../docs/examples/order-tasks.ts";
@@ -71,7 +72,7 @@ export const app = catalog({
     ...digestConsumers,
     ...taskConsumers,
     planConsumer,
-    defineConsumer({ queue: recordPayment.on.queue, starts: [recordPayment, buildSite] }),
+    defineConsumer({ queue: recordPayment.on.queue, starts: [recordPayment, buildSite, compressFile] }),
     cartConsumer,
     routeConsumer,
     ...sharedConsumers,
@@ -113,6 +114,7 @@ export class MailDigest extends entrypoint(mailDigest, app) {}
 export class RunTask extends entrypoint(runTask, app) {}
 export class TakeOrder extends entrypoint(takeOrder, app) {}
 export class ChangePlan extends entrypoint(changePlan, app) {}
+export class CompressFile extends entrypoint(compressFile, app) {}
 /** The examples of docs/inbound.md. */
 export class RecordPayment extends entrypoint(recordPayment, app) {}
 export class BuildSite extends entrypoint(buildSite, app) {}
