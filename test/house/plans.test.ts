@@ -25,7 +25,7 @@ const READS_ALL: Record<string, string> = {
   "store/bulk-lists.ts removeOldLists": "The same, of their lists.",
   "store/bulk-lists.ts freezeMembers": "An operator's items at one moment, at most 100,000 of them, sorted by age.",
   "operate/bulk/start.ts count": "The same, counted before it.",
-  "operate/bulk/instance-verbs.ts doneAgain": "The same, those among them that were undone.",
+  "operate/instances/retry.ts doneAgain": "The same, those among them that were undone.",
   "operate/bulk/doubt-verbs.ts byStep": "The same, by the steps that they are in doubt of.",
   "operate/bulk/filters.ts instanceMembers": "The same: open instances are read from an index with nothing else.",
   "keeper/prune-objects.ts refsAmong": "An index of messages with a payload in R2 only, once a day.",

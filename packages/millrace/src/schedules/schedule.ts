@@ -115,7 +115,8 @@ export async function storedSchedules(db: D1Database, where: Statement): Promise
     db,
     sql`
       SELECT tenant_id AS tenantId, name, cron, time_zone AS timeZone, command, payload, late_ms AS lateMs, state,
-        next_at AS nextAt, revision, changed_at AS changedAt, changed_by AS changedBy, coalesce((SELECT until_at FROM millrace_schedule_runs r
+        next_at AS nextAt, revision,
+        changed_at AS changedAt, changed_by AS changedBy, coalesce((SELECT until_at FROM millrace_schedule_runs r
           WHERE r.tenant_id = millrace_schedules.tenant_id AND r.name = millrace_schedules.name
           ORDER BY due_at DESC, state DESC LIMIT 1), 0) AS takenUntil
       FROM millrace_schedules WHERE ${where}`,
